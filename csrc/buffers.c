@@ -1,5 +1,5 @@
-/* buffers.c - the memory of a network: buffers for one batch, the optimiser's moments, the gradients that are kept.
- * uses: threads.c (forward_threads, micro_batches_of)
+/* buffers.c - the memory of a network: buffers for one batch, the optimiser's moments, the
+ * gradients that are kept. uses: threads.c (forward_threads, micro_batches_of)
  */
 #include "core.h"
 
@@ -20,14 +20,16 @@ static void *take(nn_net *net, int64_t bytes)
 
 static void point_layers(nn_net *net)
 {
-    real *w = net->vectors[NN_PARAMETERS], *m = net->vectors[NN_MOMENT1], *v = net->vectors[NN_MOMENT2];
+    real *w = net->vectors[NN_PARAMETERS], *m = net->vectors[NN_MOMENT1],
+         *v = net->vectors[NN_MOMENT2];
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
         if (!has_parameters(l))
             continue;
         l->w = w + l->weight_at, l->b = w + l->bias_at;
         int kept = l->weight_at < net->gradients_size;
-        l->dw = kept ? net->gradients + l->weight_at : NULL, l->db = kept ? net->gradients + l->bias_at : NULL;
+        l->dw = kept ? net->gradients + l->weight_at : NULL,
+        l->db = kept ? net->gradients + l->bias_at : NULL;
         l->m = m ? m + l->weight_at : NULL, l->bm = m ? m + l->bias_at : NULL;
         l->v = v ? v + l->weight_at : NULL, l->bv = v ? v + l->bias_at : NULL;
     }
@@ -35,8 +37,9 @@ static void point_layers(nn_net *net)
 
 /* ---- sizes ---- */
 
-/* The gradient of a layer's output is needed until that of its input is known, so two buffers serve all images in
- * alternation. Vectors have their own: products run over the zeros at the end of a row, which must stay 0. */
+/* The gradient of a layer's output is needed until that of its input is known, so two buffers
+ * serve all images in alternation. Vectors have their own: products run over the zeros at the
+ * end of a row, which must stay 0. */
 static int shares_dz(const nn_net *net, int i)
 {
     const int32_t *out = net->layers[i].spec.out;
@@ -46,11 +49,12 @@ static int shares_dz(const nn_net *net, int i)
 /* Bytes of shared scratch for one layer. */
 static int64_t shared_scratch_of(const layer *l, int64_t n)
 {
-    return aligned(l->kind->memory.shared_scratch ? l->kind->memory.shared_scratch(&l->spec, n) : 0);
+    return aligned(l->kind->memory.shared_scratch ? l->kind->memory.shared_scratch(&l->spec, n)
+                                                  : 0);
 }
 
-/* The number of partial sums of a gradient, if all leading layers that go by rows agree on it; 0: they differ, or none
- * has any. */
+/* The number of partial sums of a gradient, if all leading layers that go by rows agree on it;
+ * 0: they differ, or none has any. */
 static int64_t partial_sums_of_fused(const nn_net *net, int64_t n)
 {
     int64_t count = 0;
@@ -64,8 +68,9 @@ static int64_t partial_sums_of_fused(const nn_net *net, int64_t n)
     return count;
 }
 
-/* How many of the first layers are fused in batches of up to n rows: those that go by rows, if every thread gets a
- * partial sum, and if their shared scratch is small enough to be kept side by side. */
+/* How many of the first layers are fused in batches of up to n rows: those that go by rows, if
+ * every thread gets a partial sum, and if their shared scratch is small enough to be kept side
+ * by side. */
 static int fused_layers_of(const nn_net *net, int64_t n)
 {
     const int64_t most_shared = 1 << 24;
@@ -73,7 +78,8 @@ static int fused_layers_of(const nn_net *net, int64_t n)
     int count = 0;
     for (; count < net->count && net->layers[count].kind->fast.by_rows; count++)
         shared += shared_scratch_of(&net->layers[count], n);
-    return shared <= most_shared && partial_sums_of_fused(net, n) >= forward_threads(net, n) ? count : 0;
+    return shared <= most_shared && partial_sums_of_fused(net, n) >= forward_threads(net, n) ? count
+                                                                                             : 0;
 }
 
 static int reads_output(const layer *l, nn_activation below)
@@ -85,7 +91,8 @@ static int reads_output(const layer *l, nn_activation below)
 static int is_out_per_thread(const nn_net *net, int i, int fused_layers)
 {
     const layer *l = &net->layers[i], *next = l + 1;
-    if (i + 1 >= fused_layers || i + 2 >= net->count || has_parameters(next) || next->kind->fast.reads_input)
+    if (i + 1 >= fused_layers || i + 2 >= net->count || has_parameters(next) ||
+        next->kind->fast.reads_input)
         return 0;
     if (i > 0 && reads_output(l, l[-1].spec.activation))
         return 0;
@@ -106,7 +113,8 @@ static int64_t fused_rows_of(const nn_net *net, int fused_layers)
 static int64_t rows_of_partial_sum(const nn_net *net, int64_t n)
 {
     int64_t count = partial_sums_of_fused(net, n);
-    return count ? max_i64(min_i64(n, 2), (n + count - 1) / count) : 0;         /* 2: 3 rows make 2 partial sums */
+    /* 2: 3 rows make 2 partial sums */
+    return count ? max_i64(min_i64(n, 2), (n + count - 1) / count) : 0;
 }
 
 /* ---- buffers ---- */
@@ -116,7 +124,8 @@ typedef struct {
     int64_t shared_scratch, dz[2];
 } shared_bytes;
 
-/* Decides which layers are fused, and what the shared buffers take; sets the strides in net->buffers. */
+/* Decides which layers are fused, and what the shared buffers take; sets the strides in
+ * net->buffers. */
 static shared_bytes plan_buffers(nn_net *net, int64_t n, int threads)
 {
     buffers *own = &net->buffers;
@@ -128,11 +137,14 @@ static shared_bytes plan_buffers(nn_net *net, int64_t n, int threads)
         const layer *l = &net->layers[i];
         int fused = i < own->fused_layers;
         if (l->kind->memory.scratch)
-            own->scratch_stride = max_i64(own->scratch_stride, l->kind->memory.scratch(&l->spec, n));
+            own->scratch_stride =
+                max_i64(own->scratch_stride, l->kind->memory.scratch(&l->spec, n));
         fused_scratch = fused ? fused_scratch + shared_scratch_of(l, n) : 0;
-        bytes.shared_scratch = max_i64(bytes.shared_scratch, max_i64(fused_scratch, shared_scratch_of(l, n)));
+        bytes.shared_scratch =
+            max_i64(bytes.shared_scratch, max_i64(fused_scratch, shared_scratch_of(l, n)));
         if (shares_dz(net, i) && fused)
-            own->dz_stride[i % 2] = max_i64(own->dz_stride[i % 2], partial_rows * row_stride(l->outputs));
+            own->dz_stride[i % 2] =
+                max_i64(own->dz_stride[i % 2], partial_rows * row_stride(l->outputs));
         else if (shares_dz(net, i))
             dz_values[i % 2] = max_i64(dz_values[i % 2], n * row_stride(l->outputs));
     }
@@ -142,7 +154,8 @@ static shared_bytes plan_buffers(nn_net *net, int64_t n, int threads)
     return bytes;
 }
 
-/* Output, gradient and workspace of layer i, which has the shared scratch at `shared`. 0 when memory runs out. */
+/* Output, gradient and workspace of layer i, which has the shared scratch at `shared`. 0 when
+ * memory runs out. */
 static int make_layer_buffers(nn_net *net, int i, int64_t n, int threads, char *shared)
 {
     layer *l = &net->layers[i];
@@ -155,7 +168,8 @@ static int make_layer_buffers(nn_net *net, int i, int64_t n, int threads, char *
         l->dz = l->out;                 /* the loss turns the output into its gradient */
     else
         l->dz = shares_dz(net, i) ? own->dz[i % 2] : take(net, bytes);
-    l->work = take(net, l->kind->memory.workspace ? l->kind->memory.workspace(&l->spec, n, threads) : 0);
+    l->work =
+        take(net, l->kind->memory.workspace ? l->kind->memory.workspace(&l->spec, n, threads) : 0);
     l->shared_scratch = shared;
     return l->out && l->dz && l->work;
 }
@@ -163,22 +177,26 @@ static int make_layer_buffers(nn_net *net, int i, int64_t n, int threads, char *
 /* Buffers for n rows, instead of those that `net` has copies of. 0 when memory runs out. */
 static int make_buffers(nn_net *net, int64_t n)
 {
-    int64_t inputs = row_stride(net->layers[0].inputs), outputs = row_stride(last_layer(net)->outputs);
+    int64_t inputs = row_stride(net->layers[0].inputs),
+            outputs = row_stride(last_layer(net)->outputs);
     int threads = forward_threads(net, n), complete = 1;
     buffers *own = &net->buffers;
     *own = (buffers){0}, net->dx = NULL;
     for (int i = 0; i < net->count; i++)
         net->layers[i].out = net->layers[i].dz = NULL, net->layers[i].work = NULL;
-    own->x = take(net, n * inputs * (int64_t)sizeof(real)), own->y = take(net, n * outputs * (int64_t)sizeof(real));
+    own->x = take(net, n * inputs * (int64_t)sizeof(real)),
+    own->y = take(net, n * outputs * (int64_t)sizeof(real));
     own->row_loss = take(net, n * (int64_t)sizeof(double));
     shared_bytes bytes = plan_buffers(net, n, threads);
     own->scratch = take(net, own->scratch_stride * threads);
     own->shared_scratch = take(net, bytes.shared_scratch);
     own->dz[0] = take(net, bytes.dz[0]), own->dz[1] = take(net, bytes.dz[1]);
-    complete = own->x && own->y && own->row_loss && own->scratch && own->shared_scratch && own->dz[0] && own->dz[1];
+    complete = own->x && own->y && own->row_loss && own->scratch && own->shared_scratch &&
+               own->dz[0] && own->dz[1];
     char *fused_scratch = own->shared_scratch;
     for (int i = 0; complete && i < net->count; i++) {
-        complete = make_layer_buffers(net, i, n, threads, i < own->fused_layers ? fused_scratch : own->shared_scratch);
+        complete = make_layer_buffers(net, i, n, threads,
+                                      i < own->fused_layers ? fused_scratch : own->shared_scratch);
         fused_scratch += shared_scratch_of(&net->layers[i], n);
     }
     return complete;
@@ -194,11 +212,13 @@ static void release_buffers(nn_net *net)
         if (i + 1 < net->count && !shares_dz(net, i))
             nn_free(l->dz);
     }
-    nn_free(own->x), nn_free(own->y), nn_free(net->dx), nn_free(own->row_loss), nn_free(own->scratch);
+    nn_free(own->x), nn_free(own->y), nn_free(net->dx), nn_free(own->row_loss),
+        nn_free(own->scratch);
     nn_free(own->shared_scratch), nn_free(own->dz[0]), nn_free(own->dz[1]);
 }
 
-/* How many vectors there are: the parameters, which a network counts as its own, and those that somebody asked for. */
+/* How many vectors there are: the parameters, which a network counts as its own, and those that
+ * somebody asked for. */
 static int64_t vectors_of(real *const vectors[])
 {
     return 1 + !!vectors[NN_MOMENT1] + !!vectors[NN_MOMENT2] + !!vectors[NN_KEPT];
@@ -209,7 +229,8 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     if (n <= net->batch)
         return 0;
     layer layers[net->count];
-    nn_net next = *net;                 /* the network stays unchanged until all memory is allocated */
+    /* the network stays unchanged until all memory is allocated */
+    nn_net next = *net;
     memcpy(layers, net->layers, sizeof layers);
     next.layers = layers;
     next.bytes = net->engine_size * vectors_of(net->vectors) + net->gradients_size;
@@ -226,7 +247,8 @@ int FN(net_reserve)(nn_net *net, int64_t n)
 
 /* ---- vectors and gradients ---- */
 
-/* A vector as the core keeps it, made now if nobody asked for it before; NULL when memory runs out. */
+/* A vector as the core keeps it, made now if nobody asked for it before; NULL when memory runs
+ * out. */
 static real *need_vector(nn_net *net, nn_vector what)
 {
     if (!net->vectors[what]) {
@@ -236,8 +258,8 @@ static real *need_vector(nn_net *net, nn_vector what)
     return net->vectors[what];
 }
 
-/* Makes room for the gradients that are kept in a batch of `rows` rows; for those of all layers where rows is 0. The
- * vector only grows. -1 when memory runs out. */
+/* Makes room for the gradients that are kept in a batch of `rows` rows; for those of all layers
+ * where rows is 0. The vector only grows. -1 when memory runs out. */
 static int need_gradients(nn_net *net, int64_t rows)
 {
     int64_t size = rows ? net->kept_size : net->engine_size;

@@ -1,8 +1,10 @@
-"""The cffi recipe: nn.h becomes two extensions, `_seq` (the plain kernels) and `_omp` (the fast ones).
+"""The cffi recipe: nn.h becomes two extensions, `_seq` (the plain kernels) and `_omp`
+(the fast ones).
 
-setup.py calls it through `cffi_modules`. Each extension holds the core for float32 and float64; `_omp` holds
-both once per instruction set, and entries that jump to the best one the processor has. The lines that differ
-between those copies are written to build/csrc, so that a kernel's source stands in csrc once.
+setup.py calls it through `cffi_modules`. Each extension holds the core for float32 and
+float64; `_omp` holds both once per instruction set, and entries that jump to the best
+one the processor has. The lines that differ between those copies are written to
+build/csrc, so that a kernel's source stands in csrc once.
 """
 
 import os
@@ -18,23 +20,33 @@ CSRC = Path(__file__).resolve().parent
 GENERATED = Path("build") / "csrc"  # relative: setuptools wants its sources so
 REALS = {"f32": "float", "f64": "double"}
 
-# name -> (compiler target, bytes of a vector), best first. prfchw: to ask for a line that will be written; the oldest
-# processors with AVX2 take it for nothing
+# name -> (compiler target, bytes of a vector), best first. prfchw: to ask for a line
+# that will be written; the oldest processors with AVX2 take it for nothing
 INSTRUCTION_SETS = {
     "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw", 64),
     "avx2": ("avx2,fma,bmi,bmi2,prfchw", 32),
     "baseline": (None, 16),
 }
 
-# -Werror=switch: a switch over an enum names every case, so that a new activation, loss, ... is forgotten nowhere
+# -Werror=switch: a switch over an enum names every case, so that a new activation,
+# loss, ... is forgotten nowhere
 WARNINGS = ["-Wall", "-Wextra", "-Werror=switch", "-Wno-psabi", "-Wno-unknown-pragmas"]
-# -g0: Python's own flags may have -g, which makes the extension 6 times as large; NN_CFLAGS=-g brings it back
+# -g0: Python's own flags may have -g, which makes the extension 6 times as large;
+# NN_CFLAGS=-g brings it back
 PLAIN_FLAGS = ["-std=gnu11", "-O2", "-g0", "-ffp-contract=off", *WARNINGS]
-FAST_FLAGS = ["-std=gnu11", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", *WARNINGS]
+FAST_FLAGS = [
+    "-std=gnu11",
+    "-O3",
+    "-g0",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    *WARNINGS,
+]
 
 
 def declarations(text):
-    """Header text as cffi wants it: without preprocessor lines, FN(name) once per number type."""
+    """Header text as cffi wants it: without preprocessor lines, FN(name) once per
+    number type."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
     found = []
@@ -52,20 +64,28 @@ def prototypes(text):
     """(return type, name, parameters) of every FN function in the header."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     found = re.findall(r"^([\w ]+?[ *]+)FN\((\w+)\)\(([^;]*?)\);", text, flags=re.M)
-    return [(result, name, re.sub(r"\s+", " ", parameters)) for result, name, parameters in found]
+    return [
+        (result, name, re.sub(r"\s+", " ", parameters))
+        for result, name, parameters in found
+    ]
 
 
 def entries(text, sets):
-    """C source: every FN function as a jump to the copy of the instruction set in use."""
+    """C source: every FN function as a jump to the copy of the instruction set in
+    use."""
     lines = ["int nn_isa_index(void);"]
     for result, name, parameters in prototypes(text):
-        arguments = ", ".join(re.search(r"(\w+)$", p).group(1) for p in parameters.split(","))
+        arguments = ", ".join(
+            re.search(r"(\w+)$", p).group(1) for p in parameters.split(",")
+        )
         for suffix, real in REALS.items():
             typed = re.sub(r"\breal\b", real, parameters)
             returned = re.sub(r"\breal\b", real, result)
             for isa in sets:
                 lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
-            lines.append(f"{returned}{name}_{suffix}({typed})\n{{\n    switch (nn_isa_index()) {{")
+            lines.append(
+                f"{returned}{name}_{suffix}({typed})\n{{\n    switch (nn_isa_index()) {{"
+            )
             for index, isa in enumerate(sets):
                 case = "default" if index == len(sets) - 1 else f"case {index}"
                 call = f"{name}_{suffix}_{isa}({arguments})"
@@ -77,7 +97,8 @@ def entries(text, sets):
 
 
 def core_source(real, suffix, vector_bytes, isa=None):
-    """C source: the core for one number type and, for the fast build, one instruction set."""
+    """C source: the core for one number type and, for the fast build, one instruction
+    set."""
     size = {"float": 4, "double": 8}[real]
     lines = []
     if isa:
@@ -105,7 +126,8 @@ def core_source(real, suffix, vector_bytes, isa=None):
 
 
 def write_if_changed(name, text):
-    """A generated source in build/csrc; an unchanged one keeps its time, so that nothing is compiled twice."""
+    """A generated source in build/csrc; an unchanged one keeps its time, so that
+    nothing is compiled twice."""
     GENERATED.mkdir(parents=True, exist_ok=True)
     path = GENERATED / name
     if not path.exists() or path.read_text() != text:
@@ -127,28 +149,40 @@ def compiles(program, *flags):
 
 
 def instruction_sets():
-    """Those of INSTRUCTION_SETS that this platform knows. NN_BUILD_ISA=avx2 builds no other but the baseline, in less
-    time."""
+    """Those of INSTRUCTION_SETS that this platform knows. NN_BUILD_ISA=avx2 builds no
+    other but the baseline, in less time."""
     # the compiler is asked, not this machine: it may build for another
-    for_x86 = compiles("#ifndef __x86_64__\n#error\n#endif\nint main(void) { return 0; }\n")
+    for_x86 = compiles(
+        "#ifndef __x86_64__\n#error\n#endif\nint main(void) { return 0; }\n"
+    )
     absent = set() if for_x86 else {"avx512", "avx2"}
     wanted = os.environ.get("NN_BUILD_ISA")
     if wanted:
         absent |= INSTRUCTION_SETS.keys() - {*wanted.split(), "baseline"}
-    return {name: entry for name, entry in INSTRUCTION_SETS.items() if name not in absent}
+    return {
+        name: entry for name, entry in INSTRUCTION_SETS.items() if name not in absent
+    }
 
 
 def openmp_flags():
-    """(compiler flags, linker flags) for OpenMP, empty where a trial program does not link."""
-    works = compiles("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n", "-fopenmp")
+    """(compiler flags, linker flags) for OpenMP, empty where a trial program does not
+    link."""
+    works = compiles(
+        "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n",
+        "-fopenmp",
+    )
     if not works:
-        print("nn: this compiler has no OpenMP; backend omp will use one thread", file=sys.stderr)
+        print(
+            "nn: this compiler has no OpenMP; backend omp will use one thread",
+            file=sys.stderr,
+        )
     return (["-fopenmp"], ["-fopenmp"]) if works else ([], [])
 
 
 def fma_flags():
-    """The flag by which GCC joins each product with its sum. From 13 on it joins none of one long sum, but those of
-    several side by side: a row's bits would depend on how many rows it is computed with."""
+    """The flag by which GCC joins each product with its sum. From 13 on it joins none
+    of one long sum, but those of several side by side: a row's bits would depend on how
+    many rows it is computed with."""
     flag = "--param=avoid-fma-max-bits=0"
     return [flag] if compiles("int main(void) { return 0; }\n", "-Werror", flag) else []
 
@@ -180,7 +214,10 @@ def public_header():
 
 def make_seq():
     """The plain kernels: one thread, sums in index order, no fused multiply-add."""
-    cores = [write_if_changed(f"seq_{s}.c", core_source(real, s, 0)) for s, real in REALS.items()]
+    cores = [
+        write_if_changed(f"seq_{s}.c", core_source(real, s, 0))
+        for s, real in REALS.items()
+    ]
     return extension(
         "_seq",
         public_header() + '#include "csv.h"\n',
@@ -197,11 +234,16 @@ def make_omp():
     sets = instruction_sets()
     defines = [f"-DNN_HAS_{isa.upper()}={index}" for index, isa in enumerate(sets)]
     cores = [
-        write_if_changed(f"omp_{s}_{isa}.c", core_source(real, f"{s}_{isa}", INSTRUCTION_SETS[isa][1], isa))
+        write_if_changed(
+            f"omp_{s}_{isa}.c",
+            core_source(real, f"{s}_{isa}", INSTRUCTION_SETS[isa][1], isa),
+        )
         for s, real in REALS.items()
         for isa in sets
     ]
-    jumps = write_if_changed("omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text(), sets))
+    jumps = write_if_changed(
+        "omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text(), sets)
+    )
     return extension(
         "_omp",
         public_header(),

@@ -14,10 +14,12 @@
 
 void *nn_alloc(int64_t bytes)
 {
-    const int64_t huge = 1 << 21;       /* a large page: the rows of a wide layer then need fewer pages */
+    /* a large page: the rows of a wide layer then need fewer pages */
+    const int64_t huge = 1 << 21;
     void *memory = NULL;
     bytes += OVERREAD;
-    if (bytes < OVERREAD || posix_memalign(&memory, bytes >= 2 * huge ? huge : ALIGNMENT, (size_t)bytes))
+    if (bytes < OVERREAD ||
+        posix_memalign(&memory, bytes >= 2 * huge ? huge : ALIGNMENT, (size_t)bytes))
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (bytes >= 2 * huge)
@@ -66,7 +68,8 @@ int nn_begin(int threads, int yields)
     if (threads > 1 && !home)
         home = getpid();
     if (threads > 1 && home != getpid())
-        threads = 1;                    /* forked: OpenMP would wait for the team, which has stayed in the parent */
+        /* forked: OpenMP would wait for the team, which has stayed in the parent */
+        threads = 1;
     __atomic_fetch_add(&computing, threads, __ATOMIC_RELAXED);
     return threads;
 }
@@ -82,8 +85,8 @@ static inline void relax(void)
 #endif
 }
 
-/* Spins for some microseconds, the time of a share of a small layer; then gives the core away: with more threads than
- * cores, the thread that all wait for may have none. */
+/* Spins for some microseconds, the time of a share of a small layer; then gives the core away:
+ * with more threads than cores, the thread that all wait for may have none. */
 void nn_barrier_wait(thread_team t)
 {
     enum { SPINS = 1000 };
@@ -94,7 +97,8 @@ void nn_barrier_wait(thread_team t)
         __atomic_store_n(&barrier->generation, generation + 1, __ATOMIC_RELEASE);
         return;
     }
-    for (int spin = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation; spin++) {
+    for (int spin = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation;
+         spin++) {
         if (spin < SPINS)
             relax();
         else

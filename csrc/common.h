@@ -1,4 +1,5 @@
-/* common.h - what all C files share, for every number type: threads, alignment, memory, counter-based random words. */
+/* common.h - what all C files share, for every number type: threads, alignment, memory,
+ * counter-based random words. */
 #ifndef NN_COMMON_H
 #define NN_COMMON_H
 #include <stddef.h>
@@ -6,7 +7,8 @@
 #include "nn.h"
 
 #define ALIGNMENT 64                    /* a cache line, and the widest vector */
-#define OVERREAD (2 * ALIGNMENT)        /* bytes past the end that kernels may read (and then ignore) */
+/* bytes past the end that kernels may read (and then ignore) */
+#define OVERREAD (2 * ALIGNMENT)
 
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -34,14 +36,16 @@ static inline void barrier_wait(thread_team t)
 }
 
 /* This thread's share [*first, *last) of n items, in whole groups of `group`; it may be empty. */
-static inline void thread_share(thread_team t, int64_t n, int64_t group, int64_t *first, int64_t *last)
+static inline void thread_share(thread_team t, int64_t n, int64_t group, int64_t *first,
+                                int64_t *last)
 {
     int64_t groups = (n + group - 1) / group;
     *first = min_i64(n, groups * t.id / t.count * group);
     *last = min_i64(n, groups * (t.id + 1) / t.count * group);
 }
 
-/* Divides n into the fewest equal sizes of at most `most`; returns the first, which is the largest. */
+/* Divides n into the fewest equal sizes of at most `most`; returns the first, which is the
+ * largest. */
 static inline int64_t even_size(int64_t n, int64_t most)
 {
     int64_t count = max_i64(1, (n + most - 1) / most);
@@ -49,7 +53,8 @@ static inline int64_t even_size(int64_t n, int64_t most)
 }
 
 /* Philox4x32-10; counter words 0 and 1 count blocks, 2 and 3 name the stream. */
-static inline void philox(uint32_t out[4], uint32_t seed, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+static inline void philox(uint32_t out[4], uint32_t seed, uint32_t c0, uint32_t c1, uint32_t c2,
+                          uint32_t c3)
 {
     uint32_t k0 = seed, k1 = 0;
     for (int round = 0; round < 10; round++) {
@@ -64,8 +69,8 @@ static inline void philox(uint32_t out[4], uint32_t seed, uint32_t c0, uint32_t 
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-/* Begins a computation on up to `threads` threads; returns how many it takes, for nn_end. One that `yields` takes those
- * that others leave. */
+/* Begins a computation on up to `threads` threads; returns how many it takes, for nn_end. One
+ * that `yields` takes those that others leave. */
 int nn_begin(int threads, int yields);
 void nn_end(int threads);
 

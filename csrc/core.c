@@ -1,8 +1,10 @@
-/* core.c - the core for one number type: build.py compiles it once per type (and, for _omp, per instruction set) with
- * `real`, FN and VECTOR defined. All files are one translation unit, so that the compiler inlines across them.
+/* core.c - the core for one number type: build.py compiles it once per type (and, for _omp, per
+ * instruction set) with `real`, FN and VECTOR defined. All files are one translation unit, so
+ * that the compiler inlines across them.
  *
- * The order matters: a file calls the static functions of the files above it; `uses:` in its first comment names them.
- * core.h declares the few that are called from above. Every file includes core.h, so that an editor can read it.
+ * The order matters: a file calls the static functions of the files above it; `uses:` in its
+ * first comment names them. core.h declares the few that are called from above. Every file
+ * includes core.h, so that an editor can read it.
  */
 #include "core.h"
 #include "layer_common.c"

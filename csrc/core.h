@@ -1,8 +1,9 @@
 /* core.h - inside the core: how a network is held, and what each layer kind must offer.
  *
- * core.c includes it once per number type (and, in _omp, per instruction set) with `real` and FN defined; everything
- * here is private to that translation unit. A batch is (n, row_stride(values)): the plain build packs its rows densely,
- * the fast build fills each row up to whole vectors with zeros, and every kernel keeps them 0.
+ * core.c includes it once per number type (and, in _omp, per instruction set) with `real` and FN
+ * defined; everything here is private to that translation unit. A batch is (n,
+ * row_stride(values)): the plain build packs its rows densely, the fast build fills each row up
+ * to whole vectors with zeros, and every kernel keeps them 0.
  */
 #ifndef NN_CORE_H
 #define NN_CORE_H
@@ -16,10 +17,11 @@ typedef struct layer layer;
 typedef struct {
     nn_optimizer optimizer;
     int moments;                        /* how many the optimiser keeps of each weight */
-    double rate;                        /* sgd: learning rate times inv_rows, momentum: learning rate,
-                                         * adam: learning rate / (1 - beta1^t) */
-    double inv_rows;                    /* 1 / sum of the rows' weights: gradients are sums over the batch, this makes
-                                         * them means */
+    /* sgd: learning rate times inv_rows, momentum: learning rate, adam: learning rate / (1 -
+     * beta1^t) */
+    double rate;
+    /* 1 / sum of the rows' weights: gradients are sums over the batch, this makes them means */
+    double inv_rows;
     double constants[3];                /* of nn_training */
     double root_scale;                  /* adam: 1 / sqrt(1 - beta2^t) */
     double decay;                       /* learning rate times weight decay */
@@ -29,50 +31,63 @@ typedef struct {
 typedef struct {
     thread_team team;
     int64_t n;                          /* rows */
-    int64_t first_row;                  /* rows of the whole batch before these; other ranks may hold them */
+    /* rows of the whole batch before these; other ranks may hold them */
+    int64_t first_row;
     int training;                       /* dropout acts */
     uint32_t seed;
     int64_t step;
     const nn_training *moves;           /* how its images are moved; NULL: they are not */
-    void *scratch;                      /* this thread's workspace, as large as the layer kind asked for */
-    const update *update;               /* a layer may apply it as it finds its gradients; NULL: it must keep them */
-    int64_t x_row;                      /* values from one row of x to the next; 0: row_stride of the inputs */
-    int64_t dx_from, dx_to;             /* backward_input need not find dx of other inputs than these; 0, 0: of all */
+    /* this thread's workspace, as large as the layer kind asked for */
+    void *scratch;
+    /* a layer may apply it as it finds its gradients; NULL: it must keep them */
+    const update *update;
+    /* values from one row of x to the next; 0: row_stride of the inputs */
+    int64_t x_row;
+    /* backward_input need not find dx of other inputs than these; 0, 0: of all */
+    int64_t dx_from, dx_to;
     int64_t row;                        /* rows of this rank's batch before these */
-    int thread;                         /* whose per-thread memory to use: a fused thread's team has itself only */
+    /* whose per-thread memory to use: a fused thread's team has itself only */
+    int thread;
 } batch;
 
 /* A layer's passes, for `route`. */
 typedef enum { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT } pass_kind;
 
-/* One layer kind, found by kind_of in net.c. x (n, inputs) is the layer's input, dz (n, outputs) the gradient of its
- * output before the activation, dx (n, inputs) that of its input with the derivative of `below`, the activation of the
- * layer below, already applied. The nested groups may be left out, whole or in part; each line says what NULL means.
- * The hooks that get a batch run on all threads of b->team. */
+/* One layer kind, found by kind_of in net.c. x (n, inputs) is the layer's input, dz (n, outputs)
+ * the gradient of its output before the activation, dx (n, inputs) that of its input with the
+ * derivative of `below`, the activation of the layer below, already applied. The nested groups
+ * may be left out, whole or in part; each line says what NULL means. The hooks that get a batch
+ * run on all threads of b->team. */
 typedef struct {
     /* ---- required ---- */
 
     /* out = f(layer of x); feedforward in pass.c, fused.c, test.c */
     void (*forward)(layer *l, real *out, const real *x, const batch *b);
     /* dx from dz; backpropagate in pass.c, fused.c */
-    void (*backward_input)(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b);
+    void (*backward_input)(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
+                           const batch *b);
     /* operations of one row's forward pass; threads.c */
     double (*flops)(const nn_layer *spec);
 
-    struct {                            /* ---- kinds with parameters: the first four, or none ---- */
+    /* ---- kinds with parameters: the first four, or none ---- */
+    struct {
         /* values of the weight as the core keeps it, with padding; net.c */
         int64_t (*size)(const nn_layer *spec);
         /* the weight from the caller's parameter vector, and back; net.c */
         void (*import)(const layer *l, real *to, const real *weight);
         void (*export)(const layer *l, real *weight, const real *from);
-        /* l->dw and l->db from dz, or 1: the step b->update is taken and they are not kept; pass.c */
+        /* l->dw and l->db from dz, or 1: the step b->update is taken and they are not kept;
+         * pass.c */
         int (*gradient)(layer *l, const real *dz, const real *x, const batch *b);
-        /* rows of a batch up to which `gradient` takes the step itself; buffers.c. NULL: it always keeps gradients */
+        /* rows of a batch up to which `gradient` takes the step itself; buffers.c. NULL: it
+         * always keeps gradients */
         int64_t (*most_stepped_rows)(const nn_layer *spec);
     } parameters;
 
-    struct {                            /* ---- memory in bytes beside parameters and batches; buffers.c ---- */
-        /* kept from forward to backward, in l->work. NULL: none, so each row's prediction needs nothing but the row */
+    /* ---- memory in bytes beside parameters and batches; buffers.c ---- */
+    struct {
+        /* kept from forward to backward, in l->work. NULL: none, so each row's prediction needs
+         * nothing but the row */
         int64_t (*workspace)(const nn_layer *spec, int64_t n, int threads);
         /* per thread while it is in one of these hooks, in b->scratch. NULL: none */
         int64_t (*scratch)(const nn_layer *spec, int64_t n);
@@ -81,26 +96,35 @@ typedef struct {
     } memory;
 
     struct {                            /* ---- hooks of the fast path ---- */
-        /* fills l->shared_scratch before forward, or backward_input; pass.c, fused.c. NULL: nothing to fill */
+        /* fills l->shared_scratch before forward, or backward_input; pass.c, fused.c. NULL:
+         * nothing to fill */
         void (*prepare)(layer *l, int backward, const batch *b);
-        /* rows [a, b) of forward and backward_input need rows [a, b) of what they read: fused.c may fuse the layer */
+        /* rows [a, b) of forward and backward_input need rows [a, b) of what they read: fused.c
+         * may fuse the layer */
         int by_rows;
-        /* Of kinds that go by_rows and have parameters; fused.c. The gradient is a sum of partial sums over some of the
-         * batch's rows each: how many for n rows, partial sum `number` from its rows, dw and db from all of them. */
+        /* Of kinds that go by_rows and have parameters; fused.c. The gradient is a sum of
+         * partial sums over some of the batch's rows each: how many for n rows, partial sum
+         * `number` from its rows, dw and db from all of them. */
         int64_t (*partial_sums)(const nn_layer *spec, int64_t n);
-        void (*add_partial_sum)(layer *l, const real *dz, const real *x, int64_t number, const batch *b);
+        void (*add_partial_sum)(layer *l, const real *dz, const real *x, int64_t number,
+                                const batch *b);
         void (*reduce)(layer *l, int64_t n, const batch *b);
-        /* backward_input reads x for more than the derivative of `below`; buffers.c then keeps x of all rows */
+        /* backward_input reads x for more than the derivative of `below`; buffers.c then keeps x
+         * of all rows */
         int reads_input;
-        /* whether `threads` threads gain by sharing the layer in training on n rows; threads.c. NULL: always */
+        /* whether `threads` threads gain by sharing the layer in training on n rows; threads.c.
+         * NULL: always */
         int (*gains_by_sharing)(const nn_layer *spec, int64_t n, int threads);
-        /* forward obeys b->x_row; test.c then passes the caller's rows without a copy. NULL: never */
+        /* forward obeys b->x_row; test.c then passes the caller's rows without a copy. NULL:
+         * never */
         int (*reads_any_row)(const nn_layer *spec);
-        /* backward_input takes the derivative of `below` from the layer's own output; buffers.c. NULL: never */
+        /* backward_input takes the derivative of `below` from the layer's own output; buffers.c.
+         * NULL: never */
         int (*reads_output)(const nn_layer *spec, nn_activation below);
         /* the outputs [*from, *to) whose gradients `gradient` reads; pass.c. NULL: all */
         void (*gradients_read)(const nn_layer *spec, int64_t *from, int64_t *to);
-        /* the name of the kernel that computes a pass of this batch; route.c. NULL: a loop over values */
+        /* the name of the kernel that computes a pass of this batch; route.c. NULL: a loop over
+         * values */
         const char *(*route)(const nn_layer *spec, pass_kind pass, const batch *b);
     } fast;
 } layer_kind;
@@ -108,27 +132,38 @@ typedef struct {
 struct layer {
     nn_layer spec;
     const layer_kind *kind;
-    int index;                          /* place in the network, flatten counted: the layer number of dropout's masks */
+    /* place in the network, flatten counted: the layer number of dropout's masks */
+    int index;
     int64_t inputs, outputs;            /* values of one row */
-    int64_t weight_size, bias_size;     /* values in the vectors below, with padding; 0: the layer has none */
+    /* values in the vectors below, with padding; 0: the layer has none */
+    int64_t weight_size, bias_size;
     int64_t weight_at, bias_at;         /* where they begin in each */
-    real *w, *b, *dw, *db;              /* dw, db: NULL where nobody asked for gradients that are not kept */
-    real *m, *v;                        /* the optimiser's moments of w (NULL until an optimiser needs them) */
+    /* dw, db: NULL where nobody asked for gradients that are not kept */
+    real *w, *b, *dw, *db;
+    /* the optimiser's moments of w (NULL until an optimiser needs them) */
+    real *m, *v;
     real *bm, *bv;                      /* and of b */
     real *out, *dz;                     /* (batch, row_stride(outputs)) */
-    int out_per_thread;                 /* out is a per-thread buffer of fused_rows rows, not the whole batch */
-    void *work;                         /* its workspace, which keeps its contents from forward to backward */
+    /* out is a per-thread buffer of fused_rows rows, not the whole batch */
+    int out_per_thread;
+    /* its workspace, which keeps its contents from forward to backward */
+    void *work;
     void *shared_scratch;               /* shared by all layers; fused layers get their own */
 };
 
 /* Memory whose size depends on the rows of a batch; buffers.c makes it. */
 typedef struct {
-    real *x, *y;                        /* the batch: (batch, row_stride(inputs)), (batch, row_stride(outputs)) */
+    /* the batch: (batch, row_stride(inputs)), (batch, row_stride(outputs)) */
+    real *x, *y;
     double *row_loss;                   /* (batch) */
-    real *dz[2];                        /* gradients of images: layers use one and the other in alternation */
-    int64_t dz_stride[2];               /* values from one thread's part of dz to the next one's, for fused layers */
-    int fused_layers;                   /* how many of the first layers threads run depth first: fused.c */
-    int64_t fused_rows;                 /* rows that a thread takes forward through those at a time */
+    /* gradients of images: layers use one and the other in alternation */
+    real *dz[2];
+    /* values from one thread's part of dz to the next one's, for fused layers */
+    int64_t dz_stride[2];
+    /* how many of the first layers threads run depth first: fused.c */
+    int fused_layers;
+    /* rows that a thread takes forward through those at a time */
+    int64_t fused_rows;
     char *scratch;                      /* (threads, scratch_stride) */
     int64_t scratch_stride;
     void *shared_scratch;
@@ -141,9 +176,11 @@ struct nn_net {
     buffers buffers;
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the five below */
-    int64_t kept_size, gradients_size;  /* of layers that always keep their gradients; of those allocated */
-    real *vectors[NN_KEPT + 1];         /* by nn_vector; NULL: nobody asked for it. The parameters are the caller's
-                                         * (net_use), with a value more (ranks.c) */
+    /* of layers that always keep their gradients; of those allocated */
+    int64_t kept_size, gradients_size;
+    /* by nn_vector; NULL: nobody asked for it. The parameters are the caller's (net_use), with a
+     * value more (ranks.c) */
+    real *vectors[NN_KEPT + 1];
     real *gradients;                    /* with two values more: ranks.c */
     real *dx;                           /* gradient of x, only while asked for */
     int64_t bytes;
@@ -152,11 +189,12 @@ struct nn_net {
     const nn_ranks *ranks;              /* NULL: this process trains alone */
 };
 
-/* A switch over an enum lists every name and has no default: build.py makes the compiler refuse a missing one.
- * NOT_REACHED follows it, for values that cannot get there. */
+/* A switch over an enum lists every name and has no default: build.py makes the compiler refuse
+ * a missing one. NOT_REACHED follows it, for values that cannot get there. */
 #define NOT_REACHED __builtin_unreachable()
 
-static inline int64_t values(const int32_t shape[3]) { return (int64_t)shape[0] * shape[1] * shape[2]; }
+static inline int64_t values(const int32_t shape[3])
+{ return (int64_t)shape[0] * shape[1] * shape[2]; }
 
 static inline int has_parameters(const layer *l) { return l->weight_size + l->bias_size > 0; }
 
@@ -167,8 +205,8 @@ static inline int64_t row_stride(int64_t n) { return (n + VECTOR - 1) / VECTOR *
 static inline int64_t aligned(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* Copy rows of `width` values between arrays of different row lengths. */
-static inline void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows,
-                             int64_t width)
+static inline void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride,
+                             int64_t rows, int64_t width)
 {
     for (int64_t r = 0; r < rows; r++)
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)width * sizeof(real));
@@ -181,14 +219,15 @@ static int64_t micro_batches_of(const nn_net *net, int64_t n);
 
 /* ---- fused.c ---- */
 
-/* The fused layers, forward; and backward down to the layer `lowest`, with the step where b has an update. */
+/* The fused layers, forward; and backward down to the layer `lowest`, with the step where b has
+ * an update. */
 static void forward_fused(nn_net *net, const batch *b);
 static void backward_fused(nn_net *net, const batch *b, real *dx, int lowest);
 
 /* ---- layout.c ---- */
 
-/* How an image lies inside the core: as the caller gives it, channel by channel, or with the channels of each pixel
- * together. Vectors (n,1,1) look the same either way. */
+/* How an image lies inside the core: as the caller gives it, channel by channel, or with the
+ * channels of each pixel together. Vectors (n,1,1) look the same either way. */
 #ifdef NN_FAST
 enum { CHANNELS_LAST = 1 };
 #else
@@ -220,25 +259,29 @@ typedef real gradient_sum;
 typedef double gradient_sum;
 #endif
 /* sines[i], cosines[i] = those of frequencies[i] v turns; 0, 1 from FRACTIONLESS turns on */
-static void encode_waves(real *sines, real *cosines, real v, const real *frequencies, int32_t waves);
-/* sums[i] += the gradient of frequency i, i in [from, to), from a number v and the gradients of its sines, then cosines,
- * beside these */
-static void add_turns(gradient_sum *sums, real v, const real *dz, const real *out, int32_t from, int32_t to,
-                      int32_t waves);
+static void encode_waves(real *sines, real *cosines, real v, const real *frequencies,
+                         int32_t waves);
+/* sums[i] += the gradient of frequency i, i in [from, to), from a number v and the gradients of
+ * its sines, then cosines, beside these */
+static void add_turns(gradient_sum *sums, real v, const real *dz, const real *out, int32_t from,
+                      int32_t to, int32_t waves);
 
 /* ---- nn_aux.c ---- */
 
 /* a = f(z) in place for rows [first, last) of (n, width) */
-static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last, int64_t width);
-/* dx *= f'(a) for rows [first, last), the derivative taken from the output a; not for softmax, which only losses use */
-static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first, int64_t last,
-                                int64_t width);
+static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last,
+                               int64_t width);
+/* dx *= f'(a) for rows [first, last), the derivative taken from the output a; not for softmax,
+ * which only losses use */
+static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first,
+                                int64_t last, int64_t width);
 /* dx *= f'(z) for rows [first, last), of the activations whose derivative is taken from z */
-static void activation_backward_from_input(real *dx, const real *z, nn_activation activation, int64_t first, int64_t last,
-                                           int64_t width);
+static void activation_backward_from_input(real *dx, const real *z, nn_activation activation,
+                                           int64_t first, int64_t last, int64_t width);
 /* For rows [first, last): z becomes dz of the summed loss, row_loss[r] the loss of row r. */
-static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
-                          int64_t first, int64_t last, int64_t width);
+static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss,
+                          nn_activation activation, int64_t first, int64_t last, int64_t width);
 /* w[n] takes one step; decays: weight decay applies */
-static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u);
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays,
+                           const update *u);
 #endif

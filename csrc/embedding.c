@@ -1,9 +1,10 @@
-/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, pieces of a number's axis, its waves,
- * one-hot codes and rows of tables; tables and frequencies are trained. Both builds share it. A code outside its
- * column's values reads and trains nothing.
+/* embedding.c - the first layer of a network on a mixed table: numbers, gaps, pieces of a
+ * number's axis, its waves, one-hot codes and rows of tables; tables and frequencies are
+ * trained. Both builds share it. A code outside its column's values reads and trains nothing.
  *
- * The weight is the tables, one after another, the bias the frequencies of all waves. Each thread forms the gradient of
- * a range of each from all rows in order: the sums do not depend on the number of threads.
+ * The weight is the tables, one after another, the bias the frequencies of all waves. Each
+ * thread forms the gradient of a range of each from all rows in order: the sums do not depend on
+ * the number of threads.
  * uses: waves.c (encode_waves, add_turns)
  */
 #include "core.h"
@@ -49,11 +50,13 @@ static inline real number_of(real x, const nn_column *c)
 }
 
 /* The code that x stands for, or -1 where the column has none such. */
-static inline int64_t code_of(real x, const nn_column *c) { return x >= 0 && x < (real)c->values ? (int64_t)x : -1; }
+static inline int64_t code_of(real x, const nn_column *c)
+{ return x >= 0 && x < (real)c->values ? (int64_t)x : -1; }
 
 /* ---- forward ---- */
 
-/* share[i] = how much of piece i lies below v. A loop without branches: compilers make vectors of it. */
+/* share[i] = how much of piece i lies below v. A loop without branches: compilers make vectors
+ * of it. */
 static inline void encode_pieces(real *restrict share, real v, const nn_column *c)
 {
     const real *restrict edges = c->edges;
@@ -72,7 +75,8 @@ static inline void encode_number(real *out, real v, const nn_column *c, const re
         encode_waves(out, out + c->waves, v, frequencies, c->waves);
 }
 
-/* out = what one value of a row becomes; it was 0 before. learned: of the column, its table or its frequencies */
+/* out = what one value of a row becomes; it was 0 before. learned: of the column, its table or
+ * its frequencies */
 static inline void encode_value(real *out, real x, const nn_column *c, const real *learned)
 {
     int64_t code;
@@ -109,7 +113,8 @@ static void embedding_forward(layer *l, real *out, const real *x, const batch *b
         const real *row = x + r * row_stride(l->inputs), *table = l->w, *frequencies = l->b;
         real *to = out + r * stride;
         for (int64_t k = 0; k < l->inputs; k++) {
-            encode_value(to, row[k], &columns[k], columns[k].kind == NN_COLUMN_EMBEDDING ? table : frequencies);
+            encode_value(to, row[k], &columns[k],
+                         columns[k].kind == NN_COLUMN_EMBEDDING ? table : frequencies);
             to += column_outputs(&columns[k]);
             table += table_values(&columns[k]), frequencies += columns[k].waves;
         }
@@ -118,14 +123,17 @@ static void embedding_forward(layer *l, real *out, const real *x, const batch *b
 
 /* ---- backward ---- */
 
-/* The gradient of the turns of wave i of a number, from its outputs and theirs: both begin at the sine of wave 0. */
+/* The gradient of the turns of wave i of a number, from its outputs and theirs: both begin at
+ * the sine of wave 0. */
 static inline real turns_gradient(const real *dz, const real *out, int32_t i, int32_t waves)
 {
     return (real)(2 * M_PI) * (dz[i] * out[waves + i] - dz[waves + i] * out[i]);
 }
 
-/* The gradient of a value of a row from its outputs and theirs. Only numbers have one; an edge is in no piece. */
-static inline real value_gradient(const real *dz, const real *out, real x, const nn_column *c, const real *frequencies)
+/* The gradient of a value of a row from its outputs and theirs. Only numbers have one; an edge
+ * is in no piece. */
+static inline real value_gradient(const real *dz, const real *out, real x, const nn_column *c,
+                                  const real *frequencies)
 {
     const real *edges = c->edges;
     int32_t at = c->kind == NN_COLUMN_GAP ? 2 : 1;
@@ -142,8 +150,8 @@ static inline real value_gradient(const real *dz, const real *out, real x, const
 }
 
 /* The layer is the first: there is no activation below. */
-static void embedding_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                     const batch *b)
+static void embedding_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                     nn_activation below, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->inputs);
     const nn_column *columns = l->spec.columns;
@@ -151,22 +159,26 @@ static void embedding_backward_input(layer *l, real *dx, const real *dz, const r
     thread_share(b->team, b->n, 1, &first, &last);
     memset(dx + first * stride, 0, (size_t)((last - first) * stride) * sizeof *dx);
     for (int64_t r = first; r < last; r++) {
-        const real *from = dz + r * row_stride(l->outputs), *out = l->out + r * row_stride(l->outputs);
+        const real *from = dz + r * row_stride(l->outputs),
+                   *out = l->out + r * row_stride(l->outputs);
         const real *row = x + r * stride, *frequencies = l->b;
         for (int64_t k = 0; k < l->inputs; k++) {
             dx[r * stride + k] = value_gradient(from, out, row[k], &columns[k], frequencies);
-            from += column_outputs(&columns[k]), out += column_outputs(&columns[k]), frequencies += columns[k].waves;
+            from += column_outputs(&columns[k]), out += column_outputs(&columns[k]),
+                frequencies += columns[k].waves;
         }
     }
 }
 
-/* Gradients while they are added up: the fast build's own, in the plain build doubles, of the tables first. */
+/* Gradients while they are added up: the fast build's own, in the plain build doubles, of the
+ * tables first. */
 #ifdef NN_FAST
 static gradient_sum *table_sums(const layer *l) { return l->dw; }
 static gradient_sum *wave_sums(const layer *l) { return l->db; }
 #else
 static gradient_sum *table_sums(const layer *l) { return l->work; }
-static gradient_sum *wave_sums(const layer *l) { return table_sums(l) + all_table_values(&l->spec); }
+static gradient_sum *wave_sums(const layer *l)
+{ return table_sums(l) + all_table_values(&l->spec); }
 static int64_t embedding_workspace(const nn_layer *spec, int64_t n, int threads)
 {
     (void)n, (void)threads;
@@ -175,14 +187,15 @@ static int64_t embedding_workspace(const nn_layer *spec, int64_t n, int threads)
 #endif
 
 /* Adds a row's part to the sums [first, last) of the tables. */
-static inline void add_row(gradient_sum *sums, const layer *l, const real *dz, const real *out, const real *x,
-                           int64_t first, int64_t last)
+static inline void add_row(gradient_sum *sums, const layer *l, const real *dz, const real *out,
+                           const real *x, int64_t first, int64_t last)
 {
     int64_t table = 0;
     (void)out;
     for (int64_t k = 0; k < l->inputs; k++) {
         const nn_column *c = &l->spec.columns[k];
-        int64_t code = c->kind == NN_COLUMN_EMBEDDING ? code_of(x[k], c) : -1, at = table + code * c->width;
+        int64_t code = c->kind == NN_COLUMN_EMBEDDING ? code_of(x[k], c) : -1,
+                at = table + code * c->width;
         if (code >= 0)
             for (int64_t j = max_i64(0, first - at); j < min_i64(c->width, last - at); j++)
                 sums[at + j] += dz[j];
@@ -191,8 +204,8 @@ static inline void add_row(gradient_sum *sums, const layer *l, const real *dz, c
 }
 
 /* Adds a row's part to the sums [first, last) of the frequencies. */
-static inline void add_waves(gradient_sum *sums, const layer *l, const real *dz, const real *out, const real *x,
-                             int64_t first, int64_t last)
+static inline void add_waves(gradient_sum *sums, const layer *l, const real *dz, const real *out,
+                             const real *x, int64_t first, int64_t last)
 {
     for (int64_t k = 0, at = 0; k < l->inputs && at < last; k++) {
         const nn_column *c = &l->spec.columns[k];
@@ -206,8 +219,8 @@ static inline void add_waves(gradient_sum *sums, const layer *l, const real *dz,
 
 /* to[n] = a thread's share of the gradients that `add` adds up in `sums`. */
 static inline void sum_of_rows(real *to, gradient_sum *sums, int64_t n,
-                               void (*add)(gradient_sum *, const layer *, const real *, const real *, const real *,
-                                           int64_t, int64_t),
+                               void (*add)(gradient_sum *, const layer *, const real *,
+                                           const real *, const real *, int64_t, int64_t),
                                const layer *l, const real *dz, const real *x, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->outputs);
@@ -216,7 +229,8 @@ static inline void sum_of_rows(real *to, gradient_sum *sums, int64_t n,
         return;
     memset(sums + first, 0, (size_t)(last - first) * sizeof *sums);
     for (int64_t r = 0; r < b->n; r++)
-        add(sums, l, dz + r * stride, l->out + r * stride, x + r * row_stride(l->inputs), first, last);
+        add(sums, l, dz + r * stride, l->out + r * stride, x + r * row_stride(l->inputs), first,
+            last);
 #ifdef NN_FAST
     (void)to;                           /* sums */
 #else
@@ -234,7 +248,8 @@ static int embedding_gradient(layer *l, const real *dz, const real *x, const bat
 
 /* ---- the tables ---- */
 
-static int64_t embedding_weights(const nn_layer *spec) { return row_stride(all_table_values(spec)); }
+static int64_t embedding_weights(const nn_layer *spec)
+{ return row_stride(all_table_values(spec)); }
 
 /* In and out: the core keeps them as the caller does. */
 static void embedding_copy(const layer *l, real *to, const real *from)
@@ -249,7 +264,8 @@ static void embedding_gradients_read(const nn_layer *spec, int64_t *from, int64_
     *from = *to = 0;
     for (int32_t k = 0; k < spec->in[0]; k++) {
         const nn_column *c = &spec->columns[k];
-        int64_t end = at + column_outputs(c), learned = c->kind == NN_COLUMN_EMBEDDING ? c->width : 2 * c->waves;
+        int64_t end = at + column_outputs(c),
+                learned = c->kind == NN_COLUMN_EMBEDDING ? c->width : 2 * c->waves;
         if (learned) {
             *from = *to ? *from : end - learned;
             *to = end;
@@ -267,7 +283,8 @@ static const char *embedding_route(const nn_layer *spec, pass_kind pass, const b
 }
 
 static const layer_kind embedding_kind = {
-    .forward = embedding_forward, .backward_input = embedding_backward_input, .flops = embedding_flops,
+    .forward = embedding_forward, .backward_input = embedding_backward_input,
+    .flops = embedding_flops,
     .parameters = {
         .size = embedding_weights, .import = embedding_copy, .export = embedding_copy,
         .gradient = embedding_gradient,

@@ -1,7 +1,8 @@
-/* fused.c - fused layers: the first layers, whose rows do not depend on each other. Each thread takes a few rows
- * through all of them before the next few. A layer's output is then still in the L2 cache when the next layer reads it,
- * and no thread waits for another in between. The gradients between the layers exist for those few rows only. The
- * weights' gradients are partial sums over rows of the batch, the same for any number of threads.
+/* fused.c - fused layers: the first layers, whose rows do not depend on each other. Each thread
+ * takes a few rows through all of them before the next few. A layer's output is then still in
+ * the L2 cache when the next layer reads it, and no thread waits for another in between. The
+ * gradients between the layers exist for those few rows only. The weights' gradients are partial
+ * sums over rows of the batch, the same for any number of threads.
  * uses: buffers.c (shares_dz, partial_sums_of_fused), pass.c (stamp, step_layer)
  */
 #include "core.h"
@@ -19,12 +20,14 @@ static batch some_rows(const batch *b, int64_t first, int64_t last)
 static real *output_rows(const nn_net *net, int i, const batch *some)
 {
     const layer *l = &net->layers[i];
-    return l->out + (l->out_per_thread ? some->thread * net->buffers.fused_rows : some->row) * row_stride(l->outputs);
+    return l->out + (l->out_per_thread ? some->thread * net->buffers.fused_rows : some->row) *
+                        row_stride(l->outputs);
 }
 
 static const real *input_rows(const nn_net *net, int i, const batch *some)
 {
-    return i > 0 ? output_rows(net, i - 1, some) : net->buffers.x + some->row * row_stride(net->layers[0].inputs);
+    return i > 0 ? output_rows(net, i - 1, some)
+                 : net->buffers.x + some->row * row_stride(net->layers[0].inputs);
 }
 
 static void prepare_fused(nn_net *net, int backward, int lowest, const batch *b)
@@ -63,7 +66,8 @@ static real *dz_rows(const nn_net *net, int i, const batch *some)
 }
 
 /* The rows of one partial sum, from the last fused layer down to `lowest`. */
-static void backward_partial_sum(nn_net *net, int64_t number, const batch *some, real *dx, int lowest, const batch *b)
+static void backward_partial_sum(nn_net *net, int64_t number, const batch *some, real *dx,
+                                 int lowest, const batch *b)
 {
     for (int i = net->buffers.fused_layers - 1; i >= lowest; i--) {
         layer *l = &net->layers[i];

@@ -1,4 +1,5 @@
-/* layer_common.c - what layers of both builds share: weights in the caller's layout, and operation counts. */
+/* layer_common.c - what layers of both builds share: weights in the caller's layout, and
+ * operation counts. */
 #include "core.h"
 
 /* ---- weights ---- */
@@ -17,14 +18,16 @@ static int64_t conv_weights(const nn_layer *spec)
 
 /* ---- operations of one row's forward pass ---- */
 
-static double dense_flops(const nn_layer *spec) { return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
+static double dense_flops(const nn_layer *spec)
+{ return 2.0 * (double)values(spec->in) * (double)values(spec->out); }
 
 static double conv_flops(const nn_layer *spec)
 {
     return 2.0 * (double)conv_weights(spec) * spec->out[1] * spec->out[2];
 }
 
-static double pool_flops(const nn_layer *spec) { return (double)values(spec->out) * spec->kernel * spec->kernel; }
+static double pool_flops(const nn_layer *spec)
+{ return (double)values(spec->out) * spec->kernel * spec->kernel; }
 static double copy_flops(const nn_layer *spec) { return (double)values(spec->in); }
 
 /* Sine and cosine of a wave are some thirty operations. */

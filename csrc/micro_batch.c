@@ -1,10 +1,11 @@
-/* micro_batch.c - a batch of a small network as micro-batches: each thread takes whole ones through all passes, and
- * threads meet only before the step.
+/* micro_batch.c - a batch of a small network as micro-batches: each thread takes whole ones
+ * through all passes, and threads meet only before the step.
  * uses: buffers.c (last_layer), pass.c (train_batch, step_layer, stamp), fused.c (some_rows)
  */
 #include "core.h"
 
-/* The network with the buffers' rows from `first` on as its buffers, and with its own gradients unless NULL. */
+/* The network with the buffers' rows from `first` on as its buffers, and with its own gradients
+ * unless NULL. */
 static nn_net rows_of_net(const nn_net *net, layer *layers, int64_t first, real *gradients)
 {
     nn_net own = *net;
@@ -22,7 +23,8 @@ static nn_net rows_of_net(const nn_net *net, layer *layers, int64_t first, real 
     return own;
 }
 
-/* A thread's share of n gradients, as step_share takes it: the sum over `count` micro-batches, in their order. */
+/* A thread's share of n gradients, as step_share takes it: the sum over `count` micro-batches,
+ * in their order. */
 static void sum_micro_batches(real *g, int64_t n, int64_t count, int64_t stride, const batch *b)
 {
     int64_t first, last;
@@ -32,22 +34,26 @@ static void sum_micro_batches(real *g, int64_t n, int64_t count, int64_t stride,
             g[i] += g[m * stride + i];
 }
 
-/* As train_batch, as `count` micro-batches. All micro-batches of a thread use the same buffers, which stay in its
- * caches. */
-static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t *rows, next_rows next, const batch *b,
-                                nn_activation activation, int64_t count)
+/* As train_batch, as `count` micro-batches. All micro-batches of a thread use the same buffers,
+ * which stay in its caches. */
+static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t *rows,
+                                next_rows next, const batch *b, nn_activation activation,
+                                int64_t count)
 {
     int64_t first, last;
     layer layers[net->count];
     thread_share(b->team, count, 1, &first, &last);
     for (int64_t m = first; m < last; m++) {
         int64_t from = b->n * m / count, to = b->n * (m + 1) / count;
-        nn_net own = rows_of_net(net, layers, b->n * first / count, net->gradients + m * net->engine_size);
+        nn_net own =
+            rows_of_net(net, layers, b->n * first / count, net->gradients + m * net->engine_size);
         batch mine = some_rows(b, from, to);
-        mine.row = b->row, mine.update = NULL;          /* its buffers begin with it; it keeps the gradients */
+        /* its buffers begin with it; it keeps the gradients */
+        mine.row = b->row, mine.update = NULL;
         own.buffers.row_loss = net->buffers.row_loss + from;
         own.profile = b->team.id == 0 ? net->profile : NULL;
-        train_batch(&own, data, rows + from, (next_rows){next.rows + from, next.count - from}, &mine, activation);
+        train_batch(&own, data, rows + from, (next_rows){next.rows + from, next.count - from},
+                    &mine, activation);
     }
     barrier_wait(b->team);
     for (int i = 0; i < net->count; i++) {

@@ -1,5 +1,7 @@
-/* net.c - a network: its layer kinds, the layout of its parameter vectors, and their way in and out.
- * uses: the files of the layer kinds, buffers.c (last_layer, point_layers, release_buffers, need_vector)
+/* net.c - a network: its layer kinds, the layout of its parameter vectors, and their way in and
+ * out.
+ * uses: the files of the layer kinds, buffers.c (last_layer, point_layers, release_buffers,
+ * need_vector)
  */
 #include "core.h"
 
@@ -19,7 +21,8 @@ static const layer_kind *kind_of(nn_kind kind)
     NOT_REACHED;
 }
 
-/* A bias for each channel; a vector's values are channels of one pixel. Those of an embedding are its frequencies. */
+/* A bias for each channel; a vector's values are channels of one pixel. Those of an embedding
+ * are its frequencies. */
 static int64_t biases_of(const layer *l)
 {
     return l->spec.kind == NN_EMBEDDING ? all_waves(&l->spec) : l->spec.out[0];
@@ -36,8 +39,9 @@ static void lay_out_layer(nn_net *net, layer *l)
     net->size = max_i64(net->size, l->spec.bias + biases_of(l));
 }
 
-/* Sets where each layer's weight and bias begin in the core's vectors. Layers that always keep their gradients come
- * first, so that the vector of gradients may end before those of the others. */
+/* Sets where each layer's weight and bias begin in the core's vectors. Layers that always keep
+ * their gradients come first, so that the vector of gradients may end before those of the
+ * others. */
 static void lay_out_parameters(nn_net *net)
 {
     for (int steps_at_once = 0; steps_at_once < 2; steps_at_once++) {
@@ -111,7 +115,8 @@ static void copy_vector(const nn_net *net, real *to, const real *from, int out)
         const layer *l = &net->layers[i];
         if (!has_parameters(l))
             continue;
-        int64_t bias_to = out ? l->spec.bias : l->bias_at, bias_from = out ? l->bias_at : l->spec.bias;
+        int64_t bias_to = out ? l->spec.bias : l->bias_at,
+                bias_from = out ? l->bias_at : l->spec.bias;
         if (out)
             l->kind->parameters.export(l, to + l->spec.weight, from + l->weight_at);
         else

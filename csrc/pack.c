@@ -1,7 +1,8 @@
-/* pack.c - networks of one architecture side by side: each thread has the buffers of one network, and takes the
- * parameters of the next member as it gets free. A member's bits do not depend on the thread, and threads meet nowhere
- * before the last job.
- * uses: buffers.c (point_layers, vectors_of), net.c, train.c (net_epoch), test.c (net_predict, net_loss)
+/* pack.c - networks of one architecture side by side: each thread has the buffers of one
+ * network, and takes the parameters of the next member as it gets free. A member's bits do not
+ * depend on the thread, and threads meet nowhere before the last job.
+ * uses: buffers.c (point_layers, vectors_of), net.c, train.c (net_epoch), test.c (net_predict,
+ * net_loss)
  */
 #include "core.h"
 
@@ -10,7 +11,8 @@ typedef struct {
     real *vectors[NN_KEPT + 1];
 } member;
 
-/* A thread's network: buffers, gradients, and the vectors of the member at hand; none of its own. */
+/* A thread's network: buffers, gradients, and the vectors of the member at hand; none of its
+ * own. */
 typedef struct {
     nn_net *net;
     int64_t *order;
@@ -29,10 +31,12 @@ static void take_member(nn_net *net, const member *m)
     point_layers(net);
 }
 
-/* Gives the member its vectors back. Those that it has got meanwhile are its memory, not the network's. */
+/* Gives the member its vectors back. Those that it has got meanwhile are its memory, not the
+ * network's. */
 static void give_back_member(nn_net *net, member *m)
 {
-    net->bytes -= (vectors_of(net->vectors) - vectors_of(m->vectors)) * net->engine_size * (int64_t)sizeof(real);
+    net->bytes -= (vectors_of(net->vectors) - vectors_of(m->vectors)) * net->engine_size *
+                  (int64_t)sizeof(real);
     memcpy(m->vectors, net->vectors, sizeof m->vectors);
     memset(net->vectors, 0, sizeof net->vectors);
 }
@@ -89,7 +93,8 @@ int FN(pack_reserve)(nn_pack *pack, int64_t batch, int64_t rows)
 int64_t FN(pack_bytes)(const nn_pack *pack)
 {
     int64_t vector = pack->workers[0].net->engine_size * (int64_t)sizeof(real), bytes = 0;
-    for (int t = 0; t < pack->threads; t++)     /* a network counts its parameters, which a worker has not */
+    /* a network counts its parameters, which a worker has not */
+    for (int t = 0; t < pack->threads; t++)
         bytes += pack->workers[t].net->bytes - vector + pack->rows * (int64_t)sizeof(int64_t);
     for (int m = 0; m < pack->members; m++)
         bytes += vectors_of(pack->own[m].vectors) * vector;
@@ -98,13 +103,16 @@ int64_t FN(pack_bytes)(const nn_pack *pack)
 
 /* ---- members one by one ---- */
 
-/* Sets a vector of the member (to NULL), gets it (from NULL), or keeps its parameters (both NULL). */
+/* Sets a vector of the member (to NULL), gets it (from NULL), or keeps its parameters (both
+ * NULL). */
 static int with_member(nn_pack *pack, int number, nn_vector what, const real *from, real *to)
 {
     nn_net *net = pack->workers[0].net;
     member *own = &pack->own[number];
     take_member(net, own);
-    int failed = from ? FN(net_set)(net, what, from) : to ? FN(net_get)(net, what, to) : FN(net_keep)(net);
+    int failed = from ? FN(net_set)(net, what, from)
+                 : to ? FN(net_get)(net, what, to)
+                      : FN(net_keep)(net);
     give_back_member(net, own);
     return failed;
 }
@@ -119,7 +127,8 @@ int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values)
     return with_member(pack, member, what, NULL, values);
 }
 
-int FN(pack_keep)(nn_pack *pack, int member) { return with_member(pack, member, NN_PARAMETERS, NULL, NULL); }
+int FN(pack_keep)(nn_pack *pack, int member)
+{ return with_member(pack, member, NN_PARAMETERS, NULL, NULL); }
 
 /* ---- jobs ---- */
 
@@ -160,6 +169,9 @@ static void run_jobs(nn_pack *pack, nn_job *jobs, int count, void (*run)(const w
     nn_end(threads);
 }
 
-void FN(pack_epoch)(nn_pack *pack, nn_job *jobs, int count) { run_jobs(pack, jobs, count, epoch_job); }
-void FN(pack_predict)(nn_pack *pack, nn_job *jobs, int count) { run_jobs(pack, jobs, count, predict_job); }
-void FN(pack_loss)(nn_pack *pack, nn_job *jobs, int count) { run_jobs(pack, jobs, count, loss_job); }
+void FN(pack_epoch)(nn_pack *pack, nn_job *jobs, int count)
+{ run_jobs(pack, jobs, count, epoch_job); }
+void FN(pack_predict)(nn_pack *pack, nn_job *jobs, int count)
+{ run_jobs(pack, jobs, count, predict_job); }
+void FN(pack_loss)(nn_pack *pack, nn_job *jobs, int count)
+{ run_jobs(pack, jobs, count, loss_job); }

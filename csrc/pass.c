@@ -1,14 +1,16 @@
 /* pass.c - one batch through the network: gather, forward, loss, backward, update.
  *
- * All threads run all of it side by side. Each step divides its outputs among them and ends at a barrier.
+ * All threads run all of it side by side. Each step divides its outputs among them and ends at a
+ * barrier.
  * uses: buffers.c (last_layer), fused.c (forward_fused, backward_fused)
  */
 #include "core.h"
 
 /* ---- stamps ---- */
 
-/* By the first thread, where there is a profile: the time since the last stamp was spent in this step of the batch, if one
- * has begun: a loss of other rows has no steps. Micro-batches begin one after the other in the same batch. */
+/* By the first thread, where there is a profile: the time since the last stamp was spent in this
+ * step of the batch, if one has begun: a loss of other rows has no steps. Micro-batches begin
+ * one after the other in the same batch. */
 static void stamp(const nn_net *net, const batch *b, int place)
 {
     nn_profile *p = net->profile;
@@ -34,9 +36,11 @@ static int64_t data_row_bytes(const nn_data *data, int64_t inputs)
     NOT_REACHED;
 }
 
-/* Prefetches a row of the next batch: rows are read in random order, which no processor foresees. Inlined always:
- * GCC 12 takes a function that does nothing but prefetch for one without effect, and leaves its calls out. */
-static inline __attribute__((always_inline)) void prefetch_row(const nn_data *data, int64_t row, int64_t inputs)
+/* Prefetches a row of the next batch: rows are read in random order, which no processor
+ * foresees. Inlined always: GCC 12 takes a function that does nothing but prefetch for one
+ * without effect, and leaves its calls out. */
+static inline __attribute__((always_inline)) void prefetch_row(const nn_data *data, int64_t row,
+                                                               int64_t inputs)
 {
     const int64_t most = 64 * ALIGNMENT;
     int64_t bytes = data_row_bytes(data, inputs);
@@ -81,7 +85,8 @@ static inline void gather_input(real *x, const nn_data *data, int64_t from, cons
     NOT_REACHED;
 }
 
-/* How an image is moved: place (y, x) gets the pixel (y - down, x - right) of the image, or of its mirror image. */
+/* How an image is moved: place (y, x) gets the pixel (y - down, x - right) of the image, or of
+ * its mirror image. */
 typedef struct {
     int64_t down, right;
     int mirrored;
@@ -93,8 +98,8 @@ static int64_t drawn_shift(uint32_t bits, int32_t most)
     return (int64_t)((uint64_t)bits * (uint64_t)(2 * most + 1) >> 32) - most;
 }
 
-/* The move of row r of the batch: a function of the seed, the step and the row's number in the whole batch, as dropout's
- * masks are; no layer has the number MOVE_LANE. */
+/* The move of row r of the batch: a function of the seed, the step and the row's number in the
+ * whole batch, as dropout's masks are; no layer has the number MOVE_LANE. */
 static move drawn_move(const batch *b, int64_t r)
 {
     const uint32_t MOVE_LANE = 0xFFFFFFFFu;
@@ -102,7 +107,8 @@ static move drawn_move(const batch *b, int64_t r)
     uint32_t word[4];
     philox(word, b->seed, (uint32_t)row, (uint32_t)(row >> 32), (uint32_t)b->step, MOVE_LANE);
     return (move){
-        .down = drawn_shift(word[0], b->moves->shift[0]), .right = drawn_shift(word[1], b->moves->shift[1]),
+        .down = drawn_shift(word[0], b->moves->shift[0]), .right = drawn_shift(word[1],
+        b->moves->shift[1]),
         .mirrored = b->moves->mirror && word[2] >> 31,
     };
 }
@@ -110,8 +116,10 @@ static move drawn_move(const batch *b, int64_t r)
 /* Row `from` of the data as one row x of the batch, the image moved. */
 static void gather_moved(real *x, const nn_data *data, int64_t from, const layer *l, move m)
 {
-    const int64_t channels = l->spec.in[0], height = l->spec.in[1], width = l->spec.in[2], first = from * l->inputs;
-    const int64_t pixel_step = CHANNELS_LAST ? channels : 1, channel_step = CHANNELS_LAST ? 1 : height * width;
+    const int64_t channels = l->spec.in[0], height = l->spec.in[1], width = l->spec.in[2],
+                  first = from * l->inputs;
+    const int64_t pixel_step = CHANNELS_LAST ? channels : 1,
+                  channel_step = CHANNELS_LAST ? 1 : height * width;
     for (int64_t row = 0; row < channels * height; row++) {
         int64_t c = row / height, down = row % height - m.down;
         int64_t line = first + (c * height + min_i64(max_i64(down, 0), height - 1)) * width;
@@ -135,9 +143,10 @@ static inline void gather_target(real *y, const nn_data *data, int64_t from, con
             y[image_place(k, l->spec.out)] = k == data->labels[from];
 }
 
-/* x (n, inputs) and, with `targets`, y (n, outputs) of the given rows; of those from first_row on if rows is NULL. */
-static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row, next_rows next,
-                   int targets, const batch *b)
+/* x (n, inputs) and, with `targets`, y (n, outputs) of the given rows; of those from first_row
+ * on if rows is NULL. */
+static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first_row,
+                   next_rows next, int targets, const batch *b)
 {
     int64_t inputs = net->layers[0].inputs, outputs = last_layer(net)->outputs, first, last;
     thread_share(b->team, b->n, 1, &first, &last);
@@ -158,7 +167,8 @@ static void gather(nn_net *net, const nn_data *data, const int64_t *rows, int64_
 
 /* ---- forward and loss ---- */
 
-static const real *input_of(const nn_net *net, int i) { return i == 0 ? net->buffers.x : net->layers[i - 1].out; }
+static const real *input_of(const nn_net *net, int i)
+{ return i == 0 ? net->buffers.x : net->layers[i - 1].out; }
 
 static void prepare(layer *l, int backward, const batch *b)
 {
@@ -168,7 +178,8 @@ static void prepare(layer *l, int backward, const batch *b)
     }
 }
 
-/* The layers that run fused in the forward pass. With fewer rows than threads none do: all threads share each row. */
+/* The layers that run fused in the forward pass. With fewer rows than threads none do: all
+ * threads share each row. */
 static int fused_forward(const nn_net *net, const batch *b)
 {
     return b->n >= b->team.count ? net->buffers.fused_layers : 0;
@@ -189,26 +200,29 @@ static void feedforward(nn_net *net, const batch *b)
 }
 
 /* A row's loss and gradient times the row's weight, for some rows of the batch. */
-static void weigh_rows(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first, int64_t last)
+static void weigh_rows(nn_net *net, const nn_data *data, const int64_t *rows, int64_t first,
+                       int64_t last)
 {
     const layer *l = last_layer(net);
     for (int64_t r = first; r < last; r++) {
-        real weight = ((const real *)data->weights)[rows[r]], *dz = l->out + r * row_stride(l->outputs);
+        real weight = ((const real *)data->weights)[rows[r]],
+             *dz = l->out + r * row_stride(l->outputs);
         for (int64_t k = 0; k < l->outputs; k++)
             dz[k] *= weight;
         net->buffers.row_loss[r] *= weight;
     }
 }
 
-/* Replaces the last layer's values before their activation by the gradient of the loss. rows: of the data, for their
- * weights. */
+/* Replaces the last layer's values before their activation by the gradient of the loss. rows: of
+ * the data, for their weights. */
 static void loss_of_batch(nn_net *net, const nn_data *data, const int64_t *rows, const batch *b,
                           nn_activation activation)
 {
     layer *l = last_layer(net);
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
-    loss_backward(l->out, net->buffers.row_loss, net->buffers.y, net->loss, activation, first, last, l->outputs);
+    loss_backward(l->out, net->buffers.row_loss, net->buffers.y, net->loss, activation, first, last,
+                  l->outputs);
     if (data->weights)
         weigh_rows(net, data, rows, first, last);
     barrier_wait(b->team);
@@ -216,11 +230,13 @@ static void loss_of_batch(nn_net *net, const nn_data *data, const int64_t *rows,
 
 /* ---- backward and update ---- */
 
-static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int decays, const batch *b)
+static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int decays,
+                       const batch *b)
 {
     int64_t first, last;
     thread_share(b->team, n, ALIGNMENT, &first, &last);
-    optimizer_step(w + first, g + first, m ? m + first : NULL, v ? v + first : NULL, last - first, decays, b->update);
+    optimizer_step(w + first, g + first, m ? m + first : NULL, v ? v + first : NULL, last - first,
+                   decays, b->update);
 }
 
 static void step_layer(layer *l, const batch *b)
@@ -244,7 +260,8 @@ static int first_trainable(const nn_net *net)
     return i;
 }
 
-/* Gradients of layer i, and of its input unless `below` is NULL. Returns whether the layer has taken its step. */
+/* Gradients of layer i, and of its input unless `below` is NULL. Returns whether the layer has
+ * taken its step. */
 static int backward_layer(nn_net *net, int i, real *below, const batch *b)
 {
     layer *l = &net->layers[i];
@@ -253,7 +270,8 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
     /* the input's gradient first: it needs the weights from before the update */
     if (below) {
         prepare(l, 1, b);
-        l->kind->backward_input(l, below, l->dz, x, i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
+        l->kind->backward_input(l, below, l->dz, x,
+                                i > 0 ? net->layers[i - 1].spec.activation : NN_LINEAR, b);
         barrier_wait(b->team);
     }
     if (has_parameters(l)) {
@@ -263,9 +281,10 @@ static int backward_layer(nn_net *net, int i, real *below, const batch *b)
     return updated;
 }
 
-/* The batch as backward_input of layer i sees it: b, or a copy of it in *own where the lowest trainable layer, which is
- * below, reads a part of its dx only. */
-static const batch *backward_batch(const nn_net *net, int i, int lowest, const real *dx, const batch *b, batch *own)
+/* The batch as backward_input of layer i sees it: b, or a copy of it in *own where the lowest
+ * trainable layer, which is below, reads a part of its dx only. */
+static const batch *backward_batch(const nn_net *net, int i, int lowest, const real *dx,
+                                   const batch *b, batch *own)
 {
     const layer *below = &net->layers[lowest];
     if (i != lowest + 1 || dx || !below->kind->fast.gradients_read)
@@ -275,7 +294,8 @@ static const batch *backward_batch(const nn_net *net, int i, int lowest, const r
     return own;
 }
 
-/* Gradients of all layers, and of the input unless dx is NULL; with b->update each layer takes its step at once. */
+/* Gradients of all layers, and of the input unless dx is NULL; with b->update each layer takes
+ * its step at once. */
 static void backpropagate(nn_net *net, const batch *b, real *dx)
 {
     int lowest = dx ? 0 : first_trainable(net), fused = net->buffers.fused_layers;
@@ -292,8 +312,8 @@ static void backpropagate(nn_net *net, const batch *b, real *dx)
         backward_fused(net, b, dx, lowest);
 }
 
-static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, next_rows next, const batch *b,
-                        nn_activation activation)
+static void train_batch(nn_net *net, const nn_data *data, const int64_t *rows, next_rows next,
+                        const batch *b, nn_activation activation)
 {
     stamp(net, b, STAMP_BEGIN);
     gather(net, data, rows, 0, next, 1, b);

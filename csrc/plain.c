@@ -1,22 +1,25 @@
-/* plain.c - layers without parameters that are the same in both builds, or all but for a row: dropout, zeros around an
- * image, flatten, and activations as layers of their own.
+/* plain.c - layers without parameters that are the same in both builds, or all but for a row:
+ * dropout, zeros around an image, flatten, and activations as layers of their own.
  * uses: seq/dropout.c or omp/dropout.c (dropout_row, dropout_scratch)
  */
 #include "core.h"
 
-/* ---- dropout: while training, sets a share of the values to 0 and scales the others by 1 / (1 - share) ----
+/* ---- dropout: while training, sets a share of the values to 0 and scales the others by 1 / (1
+ * - share) ----
  *
- * Which values: value e of the batch (counted row after row, channels first, whatever the layout inside) stays if
- * word e % 4 of Philox block (e / 4, step, layer) under the training's seed is at least share * 2^32. The mask
- * is a function of these numbers alone, so every backend and thread draws the same one, and the backward pass
- * draws it again. */
+ * Which values: value e of the batch (counted row after row, channels first, whatever the layout
+ * inside) stays if word e % 4 of Philox block (e / 4, step, layer) under the training's seed is
+ * at least share * 2^32. The mask is a function of these numbers alone, so every backend and
+ * thread draws the same one, and the backward pass draws it again. */
 
 /* Rows [first, last) through the mask, or as they are when nothing is being learnt. */
-static void dropout_rows(const layer *l, real *to, const real *from, int64_t first, int64_t last, const batch *b)
+static void dropout_rows(const layer *l, real *to, const real *from, int64_t first, int64_t last,
+                         const batch *b)
 {
     int64_t stride = row_stride(l->inputs);
     if (!b->training)
-        memcpy(to + first * stride, from + first * stride, (size_t)((last - first) * stride) * sizeof *to);
+        memcpy(to + first * stride, from + first * stride,
+               (size_t)((last - first) * stride) * sizeof *to);
     else
         for (int64_t r = first; r < last; r++)
             dropout_row(l, to + r * stride, from + r * stride, r, b);
@@ -30,8 +33,8 @@ static void dropout_forward(layer *l, real *out, const real *x, const batch *b)
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
+static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                   nn_activation below, const batch *b)
 {
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
@@ -44,10 +47,12 @@ static const layer_kind dropout_kind = {
     .memory = {.scratch = dropout_scratch}, .fast = {.by_rows = 1},
 };
 
-/* ---- zeros around an image, in either layout: of `planes` pictures whose pixels are runs of `run` values ---- */
+/* ---- zeros around an image, in either layout: of `planes` pictures whose pixels are runs of
+ * `run` values ---- */
 
 typedef struct {
-    int64_t planes, run, row, padded_row;       /* values of a pixel, of a row of the image and of the padded one */
+    /* values of a pixel, of a row of the image and of the padded one */
+    int64_t planes, run, row, padded_row;
 } pad_shape;
 
 static pad_shape pad_shape_of(const nn_layer *s)
@@ -69,7 +74,8 @@ static void copy_padded(real *to, const real *from, int back, const nn_layer *s)
     for (int64_t p = 0; p < is.planes; p++)
         for (int64_t y = 0; y < s->in[1]; y++) {
             int64_t padded = pad_row_at(s, is, p, y), own = (p * s->in[1] + y) * is.row;
-            memcpy(to + (back ? own : padded), from + (back ? padded : own), (size_t)is.row * sizeof *to);
+            memcpy(to + (back ? own : padded), from + (back ? padded : own),
+                   (size_t)is.row * sizeof *to);
         }
 }
 
@@ -77,13 +83,15 @@ static void pad_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
-    memset(out + first * row_stride(l->outputs), 0, (size_t)((last - first) * row_stride(l->outputs)) * sizeof *out);
+    memset(out + first * row_stride(l->outputs), 0,
+           (size_t)((last - first) * row_stride(l->outputs)) * sizeof *out);
     for (int64_t r = first; r < last; r++)
         copy_padded(out + r * row_stride(l->outputs), x + r * row_stride(l->inputs), 0, &l->spec);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                               nn_activation below, const batch *b)
 {
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
@@ -93,7 +101,8 @@ static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x
 }
 
 static const layer_kind pad_kind = {
-    .forward = pad_forward, .backward_input = pad_backward_input, .flops = copy_flops, .fast = {.by_rows = 1},
+    .forward = pad_forward, .backward_input = pad_backward_input, .flops = copy_flops,
+    .fast = {.by_rows = 1},
 };
 
 /* ---- a vector from an image: its values channel by channel, whatever the layout inside ---- */
@@ -107,8 +116,8 @@ static void flatten_forward(layer *l, real *out, const real *x, const batch *b)
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
-static void flatten_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
+static void flatten_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                   nn_activation below, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->inputs);
     thread_share(b->team, b->n, 1, &first, &last);
@@ -124,20 +133,22 @@ static const layer_kind flatten_kind = {
 
 /* ---- an activation as a layer of its own: out = f(x), dx = dz f'(x) ----
  *
- * Other layers take f' from their output and keep no second array. This layer is for activations that do not allow it:
- * silu and gelu fall before they rise, so an output belongs to two inputs. */
+ * Other layers take f' from their output and keep no second array. This layer is for activations
+ * that do not allow it: silu and gelu fall before they rise, so an output belongs to two inputs. */
 
 static void activation_layer_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->inputs);
     thread_share(b->team, b->n, 1, &first, &last);
-    for (int64_t r = first; r < last; r++) {            /* row by row: the row is in the L1 cache the second time */
+    /* row by row: the row is in the L1 cache the second time */
+    for (int64_t r = first; r < last; r++) {
         take_rows(out + r * stride, stride, x + r * stride, stride, 1, stride);
         activation_forward(out, l->spec.function, r, r + 1, l->outputs);
     }
 }
 
-static void activation_layer_backward(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void activation_layer_backward(layer *l, real *dx, const real *dz, const real *x,
+                                      nn_activation below, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->inputs);
     thread_share(b->team, b->n, 1, &first, &last);
@@ -149,6 +160,7 @@ static void activation_layer_backward(layer *l, real *dx, const real *dz, const 
 }
 
 static const layer_kind activation_kind = {
-    .forward = activation_layer_forward, .backward_input = activation_layer_backward, .flops = activation_flops,
+    .forward = activation_layer_forward, .backward_input = activation_layer_backward,
+    .flops = activation_flops,
     .fast = {.by_rows = 1, .reads_input = 1},
 };

@@ -1,9 +1,11 @@
-/* ranks.c - messages between the ranks that train together: gradients once a batch, losses now and then.
+/* ranks.c - messages between the ranks that train together: gradients once a batch, losses now
+ * and then.
  *
- * Mirrored: gradients are summed on every rank, and every rank takes the same step. Central: they are summed on rank 0,
- * which alone has the optimiser's moments; it takes the step and broadcasts the parameters. The vectors have one value
- * more: whether any rank is asked to stop, so that all ranks stop after the same batch; the gradients a second one, the
- * weight of the batch's rows.
+ * Mirrored: gradients are summed on every rank, and every rank takes the same step. Central:
+ * they are summed on rank 0, which alone has the optimiser's moments; it takes the step and
+ * broadcasts the parameters. The vectors have one value more: whether any rank is asked to stop,
+ * so that all ranks stop after the same batch; the gradients a second one, the weight of the
+ * batch's rows.
  * uses: buffers.c
  */
 #include "core.h"
@@ -27,10 +29,12 @@ static int64_t largest_share(const nn_net *net, int64_t n)
     return net->ranks ? (n + net->ranks->size - 1) / net->ranks->size : n;
 }
 
-static int steps_here(const nn_net *net) { return !net->ranks || !net->ranks->central || net->ranks->rank == 0; }
+static int steps_here(const nn_net *net)
+{ return !net->ranks || !net->ranks->central || net->ranks->rank == 0; }
 
-/* Waits for the end of a message. MPI's own waiting spins for ever, which takes the core from the awaited rank where
- * there are more ranks than free cores; this gives the core away after some microseconds. */
+/* Waits for the end of a message. MPI's own waiting spins for ever, which takes the core from
+ * the awaited rank where there are more ranks than free cores; this gives the core away after
+ * some microseconds. */
 static int finish(const nn_ranks *r, int failed, intptr_t *request)
 {
     enum { SPINS = 100 };
@@ -46,8 +50,8 @@ static int finish(const nn_ranks *r, int failed, intptr_t *request)
 
 typedef enum { SUM, BROADCAST } message;
 
-/* SUM: values[n] of all ranks summed in place: on every rank, or, if central, on rank 0. BROADCAST: those of rank 0 to
- * every rank. Not 0 where MPI fails. */
+/* SUM: values[n] of all ranks summed in place: on every rank, or, if central, on rank 0.
+ * BROADCAST: those of rank 0 to every rank. Not 0 where MPI fails. */
 static int exchange(const nn_ranks *r, message what, real *values, int64_t n)
 {
     int failed = 0;
@@ -77,9 +81,11 @@ static int sum_gradients(nn_net *net, double weight, int stop)
 }
 
 /* The weight of the batch's rows, of all ranks. */
-static double summed_weight(const nn_net *net) { return (double)net->gradients[net->engine_size + 1]; }
+static double summed_weight(const nn_net *net)
+{ return (double)net->gradients[net->engine_size + 1]; }
 
-/* By the first thread, after the step: the same parameters on every rank; *stop: whether any rank is asked to stop. */
+/* By the first thread, after the step: the same parameters on every rank; *stop: whether any
+ * rank is asked to stop. */
 static int same_parameters(nn_net *net, int *stop)
 {
     const real *asked = net->gradients + net->engine_size;
@@ -94,8 +100,9 @@ static int same_parameters(nn_net *net, int *stop)
     return failed;
 }
 
-/* The losses of batches on this rank's rows: kept until there are EXCHANGE_EVERY, then exchanged and summed batch by
- * batch and rank by rank. So the sum does not depend on where an epoch was interrupted. */
+/* The losses of batches on this rank's rows: kept until there are EXCHANGE_EVERY, then exchanged
+ * and summed batch by batch and rank by rank. So the sum does not depend on where an epoch was
+ * interrupted. */
 typedef struct {
     double *mine, *all;                 /* (EXCHANGE_EVERY), (ranks, EXCHANGE_EVERY) */
     int count;
@@ -115,8 +122,8 @@ static int loss_book_open(loss_book *book, const nn_ranks *ranks, double so_far)
 static int loss_book_exchange(loss_book *book, const nn_ranks *r)
 {
     intptr_t request = 0;
-    int failed = r->iallgather(book->mine, book->count, r->double_type, book->all, book->count, r->double_type, r->comm,
-                               &request);
+    int failed = r->iallgather(book->mine, book->count, r->double_type, book->all, book->count,
+                               r->double_type, r->comm, &request);
     failed = finish(r, failed, &request);
     for (int i = 0; i < book->count && !failed; i++)
         for (int rank = 0; rank < r->size; rank++)
@@ -125,7 +132,8 @@ static int loss_book_exchange(loss_book *book, const nn_ranks *r)
     return failed;
 }
 
-/* The next batch's loss on this rank's rows; *sum becomes the epoch's loss, part of it estimated until an exchange. */
+/* The next batch's loss on this rank's rows; *sum becomes the epoch's loss, part of it estimated
+ * until an exchange. */
 static int loss_book_add(loss_book *book, const nn_ranks *ranks, double loss, int last, double *sum)
 {
     int failed = 0;

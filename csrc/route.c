@@ -1,6 +1,6 @@
-/* route.c - the names of the kernels that a network takes, for people; the functions that choose the kernels answer.
- * uses: threads.c (micro_batches_of), buffers.c (fused_layers_of), ranks.c (largest_share), pass.c (fused_forward,
- * backward_batch, first_trainable)
+/* route.c - the names of the kernels that a network takes, for people; the functions that choose
+ * the kernels answer. uses: threads.c (micro_batches_of), buffers.c (fused_layers_of), ranks.c
+ * (largest_share), pass.c (fused_forward, backward_batch, first_trainable)
  */
 #include "core.h"
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* stamps.h - where the profile of a batch keeps the time of each step: nn_profile in nn.h names them in this order. */
+/* stamps.h - where the profile of a batch keeps the time of each step: nn_profile in nn.h names
+ * them in this order. */
 #ifndef NN_STAMPS_H
 #define NN_STAMPS_H
 
@@ -7,7 +8,8 @@ enum { STAMP_BEGIN, STAMP_GATHERED, STAMPS_BEFORE_LAYERS };
 /* Of a network of `count` layers; i counts from the first layer. */
 static inline int stamp_forward(int i) { return STAMPS_BEFORE_LAYERS + i; }
 static inline int stamp_loss(int count) { return stamp_forward(count); }
-static inline int stamp_gradients(int count, int i) { return stamp_loss(count) + 1 + 2 * (count - 1 - i); }
+static inline int stamp_gradients(int count, int i)
+{ return stamp_loss(count) + 1 + 2 * (count - 1 - i); }
 static inline int stamp_update(int count, int i) { return stamp_gradients(count, i) + 1; }
 static inline int stamp_summed(int count) { return stamp_loss(count) + 1 + 2 * count; }
 static inline int stamp_stepped(int count) { return stamp_summed(count) + 1; }

@@ -1,10 +1,11 @@
 /* test.c - the network's outputs for rows of a data set, and their loss.
- * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c (take_images, weight_of)
+ * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c
+ * (take_images, weight_of)
  */
 #include "core.h"
 
-/* Rows that a thread takes through all layers at a time: few, so that a layer's output stays in the L2 cache for the
- * next layer; many enough for packing large weights to pay off. */
+/* Rows that a thread takes through all layers at a time: few, so that a layer's output stays in
+ * the L2 cache for the next layer; many enough for packing large weights to pay off. */
 static int64_t rows_at_a_time(const nn_net *net, int threads)
 {
     const int64_t near_bytes = 256 * 1024, least = 256;
@@ -14,7 +15,8 @@ static int64_t rows_at_a_time(const nn_net *net, int threads)
     return max_i64(1, min_i64(net->batch / threads, max_i64(least, near_bytes / bytes)));
 }
 
-/* The caller's rows, if the first layer can read them in place; NULL where they must be gathered. */
+/* The caller's rows, if the first layer can read them in place; NULL where they must be
+ * gathered. */
 static const real *rows_in_place(const nn_net *net, const nn_data *data, const int64_t *rows)
 {
     const layer *l = &net->layers[0];
@@ -25,8 +27,10 @@ static const real *rows_in_place(const nn_net *net, const nn_data *data, const i
 /* With fewer rows a thread, all threads predict together: large weights are then read only once. */
 enum { LEAST_ALONE = 32 };
 
-/* Each thread takes the next rows through all layers, in its part of the buffers: no thread waits for another. */
-static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n, int threads)
+/* Each thread takes the next rows through all layers, in its part of the buffers: no thread
+ * waits for another. */
+static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows,
+                          int64_t n, int threads)
 {
     const real *given = rows_in_place(net, data, rows);
     const int64_t size = rows_at_a_time(net, threads), inputs = net->layers[0].inputs;
@@ -38,7 +42,8 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
         layer layers[net->count];
         nn_net own = rows_of_net(net, layers, here.id * size, NULL);
         for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
-            batch b = {.team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
+            batch b = {
+                .team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
             const real *x = given ? given + at * inputs : own.buffers.x;
             if (given)
                 b.x_row = inputs;
@@ -51,10 +56,10 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
     }
 }
 
-/* All rows, batch by batch, by all threads: out (n, outputs) or, where that is NULL, the sum of their losses behind the
- * activation of the last layer, which is its own no longer. */
-static double predict_together(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n, int threads,
-                               nn_activation activation)
+/* All rows, batch by batch, by all threads: out (n, outputs) or, where that is NULL, the sum of
+ * their losses behind the activation of the last layer, which is its own no longer. */
+static double predict_together(nn_net *net, real *out, const nn_data *data, const int64_t *rows,
+                               int64_t n, int threads, nn_activation activation)
 {
     const layer *output = last_layer(net);
     double loss = 0;
@@ -65,7 +70,8 @@ static double predict_together(nn_net *net, real *out, const nn_data *data, cons
         thread_team here = nn_this_team(&barrier);
         for (int64_t done = 0; done < n; done += net->batch) {
             batch b = {
-                .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),
+                .team = here, .thread = here.id, .n = min_i64(net->batch, n - done),
+                .scratch = scratch_of(net, here),
             };
             gather(net, data, rows ? rows + done : NULL, done, (next_rows){NULL, 0}, !out, &b);
             feedforward(net, &b);

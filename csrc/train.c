@@ -1,5 +1,6 @@
 /* train.c - the one epoch loop of the plain and the fast build, and the gradients of one batch.
- * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch), micro_batch.c (train_micro_batches)
+ * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch), micro_batch.c
+ * (train_micro_batches)
  */
 #include "core.h"
 #include <math.h>
@@ -31,7 +32,8 @@ static update update_of(const nn_training *t, int64_t step, double done)
 {
     double rate = rate_at(t, done);
     update u = {
-        .optimizer = t->optimizer, .moments = t->moments, .rate = rate, .decay = rate * t->weight_decay,
+        .optimizer = t->optimizer, .moments = t->moments, .rate = rate,
+        .decay = rate * t->weight_decay,
     };
     memcpy(u.constants, t->constants, sizeof u.constants);
     switch (t->optimizer) {
@@ -80,13 +82,15 @@ static int prepare_epoch(epoch *e)
         return -1;
     for (int i = 0; i < moments; i++)
         complete &= need_vector(net, NN_MOMENT1 + i) != NULL;
-    if (complete && !need_gradients(net, net->ranks ? 0 : most) && (rest == 0 || !need_gradients(net, rest)))
+    if (complete && !need_gradients(net, net->ranks ? 0 : most) &&
+        (rest == 0 || !need_gradients(net, rest)))
         return 0;
     nn_free(e->losses.mine);
     return -1;
 }
 
-/* The rows of this rank in the batch that begins at `row`, for prefetching: exact if that is a whole batch. */
+/* The rows of this rank in the batch that begins at `row`, for prefetching: exact if that is a
+ * whole batch. */
 static next_rows rows_after(const epoch *e, int64_t row)
 {
     int64_t first, last;
@@ -109,9 +113,10 @@ static void train_one_batch(const epoch *e, const batch *b, int64_t row, int64_t
         memset(net->gradients, 0, (size_t)net->engine_size * sizeof(real));
 }
 
-/* One step with the gradients of all ranks, for the batch of `rows` rows of the order from `row` on. *stop: whether
- * this rank is asked to, before; whether any is, after. */
-static int step_together(const epoch *e, const batch *b, update *u, int64_t row, int64_t rows, int *stop)
+/* One step with the gradients of all ranks, for the batch of `rows` rows of the order from `row`
+ * on. *stop: whether this rank is asked to, before; whether any is, after. */
+static int step_together(const epoch *e, const batch *b, update *u, int64_t row, int64_t rows,
+                         int *stop)
 {
     nn_net *net = e->net;
     int failed = 0;
@@ -129,20 +134,23 @@ static int step_together(const epoch *e, const batch *b, update *u, int64_t row,
     return failed;
 }
 
-/* By the first thread: adds the losses of the batch's rows to the epoch's. `last`: no batch follows for now. */
-static int add_losses(const nn_net *net, loss_book *losses, const batch *b, int last, nn_progress *progress)
+/* By the first thread: adds the losses of the batch's rows to the epoch's. `last`: no batch
+ * follows for now. */
+static int add_losses(const nn_net *net, loss_book *losses, const batch *b, int last,
+                      nn_progress *progress)
 {
     double loss = net->ranks ? 0 : progress->loss;
     for (int64_t r = 0; r < b->n; r++)
         loss += net->buffers.row_loss[r];
     if (net->ranks)
         return loss_book_add(losses, net->ranks, loss, last, &progress->loss);
-    progress->loss = loss;              /* written once: other threads' may be in the same cache line */
+    /* written once: other threads' may be in the same cache line */
+    progress->loss = loss;
     return 0;
 }
 
-/* After the batch of `rows` rows of the order from `row` on: the ranks' common step u, the losses, progress. Returns
- * whether to stop. */
+/* After the batch of `rows` rows of the order from `row` on: the ranks' common step u, the
+ * losses, progress. Returns whether to stop. */
 static int finish_batch(epoch *e, const batch *b, update *u, int64_t row, int64_t rows)
 {
     nn_net *net = e->net;
@@ -163,9 +171,9 @@ static int finish_batch(epoch *e, const batch *b, update *u, int64_t row, int64_
     return net->stop;
 }
 
-/* From here on this thread takes subnormal numbers for 0; the plain build keeps them. Moments of weights that no
- * gradient reaches decay to subnormal numbers and stay there, and processors take a hundred times longer for these.
- * Returns the mode before, for restore_mode. */
+/* From here on this thread takes subnormal numbers for 0; the plain build keeps them. Moments of
+ * weights that no gradient reaches decay to subnormal numbers and stay there, and processors
+ * take a hundred times longer for these. Returns the mode before, for restore_mode. */
 static uint64_t flush_subnormals(void)
 {
     uint64_t mode = 0;
@@ -194,14 +202,16 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
 {
     layer *output = last_layer(net);
     epoch e = {
-        .net = net, .data = data, .order = order, .n = n, .training = training, .progress = progress,
+        .net = net, .data = data, .order = order, .n = n, .training = training,
+        .progress = progress,
         .activation = output->spec.activation,
     };
     int stop = 0;
     if (prepare_epoch(&e))
         return -1;
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
-    int threads = nn_begin(FN(net_threads)(net, largest_share(net, min_i64(training->batch, n))), 0);
+    int threads =
+        nn_begin(FN(net_threads)(net, largest_share(net, min_i64(training->batch, n))), 0);
     thread_barrier barrier = {0};
     #pragma omp parallel num_threads(threads) firstprivate(stop)
     {
@@ -214,8 +224,10 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
             if (!net->ranks)
                 weigh_step(&u, weight_of(data, order + row, rows));
             batch b = {
-                .team = here, .thread = here.id, .n = last - first, .first_row = first, .training = 1,
-                .seed = training->seed, .step = step, .moves = moves_images(training) ? training : NULL,
+                .team = here, .thread = here.id, .n = last - first, .first_row = first,
+                .training = 1,
+                .seed = training->seed, .step = step,
+                .moves = moves_images(training) ? training : NULL,
                 .scratch = scratch_of(net, here), .update = net->ranks ? NULL : &u,
             };
             train_one_batch(&e, &b, row, rows);
@@ -247,8 +259,8 @@ static void take_images(real *to, const real *from, int64_t rows, const int32_t 
         image_out(to + r * values(shape), from + r * row_stride(values(shape)), shape);
 }
 
-int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const real *x, const real *y, int64_t n,
-                      int64_t seed, int64_t step)
+int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const real *x,
+                      const real *y, int64_t n, int64_t seed, int64_t step)
 {
     layer *output = last_layer(net);
     nn_activation activation = output->spec.activation;
@@ -257,7 +269,8 @@ int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const re
     nn_data data = {.x = x, .x_type = NN_SAME_TYPE, .y = y};
     if (FN(net_reserve)(net, n) || need_gradients(net, 0))
         return -1;
-    if (dx && !net->dx && !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
+    if (dx && !net->dx &&
+        !(net->dx = take(net, net->batch * row_stride(inputs) * (int64_t)sizeof(real))))
         return -1;
     output->spec.activation = NN_LINEAR;
     int threads = nn_begin(FN(net_threads)(net, n), 1);
@@ -266,7 +279,8 @@ int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const re
     {
         thread_team here = nn_this_team(&barrier);
         batch b = {
-            .team = here, .thread = here.id, .n = n, .training = seed >= 0, .seed = (uint32_t)seed, .step = step,
+            .team = here, .thread = here.id, .n = n, .training = seed >= 0, .seed = (uint32_t)seed,
+            .step = step,
             .scratch = scratch_of(net, here),
         };
         gather(net, &data, NULL, 0, (next_rows){NULL, 0}, 1, &b);

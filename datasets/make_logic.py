@@ -1,4 +1,5 @@
-"""Write the truth tables and.csv, or.csv, xor.csv and not.csv beside this script, or into a folder.
+"""Write the truth tables and.csv, or.csv, xor.csv and not.csv beside this script, or
+into a folder.
 
     python datasets/make_logic.py [FOLDER]
 
@@ -23,17 +24,24 @@ FUNCTIONS = {
 
 
 def truth_table(name: str) -> str:
-    """CSV text: a column per input, the result as Class; a row per combination, counting up."""
+    """CSV text: a column per input, the result as Class; a row per combination,
+    counting up."""
     inputs, function = FUNCTIONS[name]
     header = [*(f"x{i + 1}" for i in range(inputs)), "Class"]
     rows = [",".join(f'"{column}"' for column in header)]
-    rows += [",".join(map(str, (*bits, function(*bits)))) for bits in product((0, 1), repeat=inputs)]
+    rows += [
+        ",".join(map(str, (*bits, function(*bits))))
+        for bits in product((0, 1), repeat=inputs)
+    ]
     return "\n".join(rows) + "\n"
 
 
 def main(
     folder: Annotated[
-        Path, typer.Argument(show_default="beside this script", help="Existing folder to write into.")
+        Path,
+        typer.Argument(
+            show_default="beside this script", help="Existing folder to write into."
+        ),
     ] = HERE,
 ) -> None:
     """Write the truth tables of and, or, xor and not as CSV files."""
@@ -42,7 +50,9 @@ def main(
         try:
             path.write_bytes(truth_table(name).encode("ascii"))
         except OSError as error:
-            raise SystemExit(f"make_logic: cannot write {path}: {error.strerror}") from None
+            raise SystemExit(
+                f"make_logic: cannot write {path}: {error.strerror}"
+            ) from None
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Make data for the solar study: forecast one station's irradiance from those of a whole field.
+"""Make data for the solar study: forecast one station's irradiance from those of a
+whole field.
 
 From a measured series, or from synthetic clouds:
 
-    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations hope_melpitz_stations.csv --table solar.csv
-    python datasets/solar.py --rows 8640 --step 10 --table solar.csv --maps solar.npz
+    python datasets/solar.py --series hope_melpitz_1s.csv.gz --stations
+    hope_melpitz_stations.csv --table solar.csv python datasets/solar.py --rows 8640
+    --step 10 --table solar.csv --maps solar.npz
 
 The last fifth of the time goes to files of its own, solar_test.csv and solar_test.npz.
 """
@@ -19,13 +21,26 @@ from nn.study import solar
 from nn.utils import NnError, speaking_of_flags
 
 
-def write_series(path: str, series: solar.Series, stations_path: str | None = None) -> None:
-    """Write a series, and its stations' places (columns station, x, y), as read_series reads them."""
+def write_series(
+    path: str, series: solar.Series, stations_path: str | None = None
+) -> None:
+    """Write a series, and its stations' places (columns station, x, y), as read_series
+    reads them."""
     rows = np.column_stack([series.times, series.values])
     formats = ["%g", *["%.1f"] * len(series.stations)]
-    np.savetxt(path, rows, formats, ",", header=",".join(["seconds", *series.stations]), comments="")
+    np.savetxt(
+        path,
+        rows,
+        formats,
+        ",",
+        header=",".join(["seconds", *series.stations]),
+        comments="",
+    )
     if stations_path:
-        lines = [f"{name},{x:.1f},{y:.1f}\n" for name, (x, y) in zip(series.stations, series.places, strict=True)]
+        lines = [
+            f"{name},{x:.1f},{y:.1f}\n"
+            for name, (x, y) in zip(series.stations, series.places, strict=True)
+        ]
         Path(stations_path).write_text("station,x,y\n" + "".join(lines))
 
 
@@ -33,42 +48,71 @@ def write(path: str, ds) -> None:
     """Write a data set of `table` as CSV, or one of `maps` as NPZ (x, y)."""
     if ds.x.ndim == 2:
         header = ",".join([*ds.columns, *ds.targets])
-        np.savetxt(path, np.hstack([ds.x, ds.y]), "%.7g", ",", header=header, comments="")
+        np.savetxt(
+            path, np.hstack([ds.x, ds.y]), "%.7g", ",", header=header, comments=""
+        )
     else:
         np.savez_compressed(path, x=ds.x, y=ds.y)
 
 
 def main(
-    series: Annotated[str | None, typer.Option(help="CSV: time, one column a station.")] = None,
-    stations: Annotated[str | None, typer.Option(help="CSV: station, lat, lon.")] = None,
-    rows: Annotated[int, typer.Option(help="Rows of the synthetic series, without --series.")] = 8640,
-    step: Annotated[float, typer.Option(help="Seconds from one of its rows to the next.")] = 10.0,
+    series: Annotated[
+        str | None, typer.Option(help="CSV: time, one column a station.")
+    ] = None,
+    stations: Annotated[
+        str | None, typer.Option(help="CSV: station, lat, lon.")
+    ] = None,
+    rows: Annotated[
+        int, typer.Option(help="Rows of the synthetic series, without --series.")
+    ] = 8640,
+    step: Annotated[
+        float, typer.Option(help="Seconds from one of its rows to the next.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Seed of the synthetic series.")] = 0,
-    wanted: Annotated[str | None, typer.Option(help="The station to forecast (the middle one).")] = None,
+    wanted: Annotated[
+        str | None, typer.Option(help="The station to forecast (the middle one).")
+    ] = None,
     horizon: Annotated[float, typer.Option(help="Seconds ahead.")] = 60.0,
     test_share: Annotated[
-        float, typer.Option("--test_share", help="Share of the time, at its end, kept for testing.")
+        float,
+        typer.Option(
+            "--test_share", help="Share of the time, at its end, kept for testing."
+        ),
     ] = 0.2,
     table: Annotated[
-        str | None, typer.Option(help="CSV to write: all stations now, the wanted one later.")
+        str | None,
+        typer.Option(help="CSV to write: all stations now, the wanted one later."),
     ] = None,
-    maps: Annotated[str | None, typer.Option(help="NPZ to write: 50x50 maps, the same target.")] = None,
-    save: Annotated[str | None, typer.Option(help="CSV(.gz) to write: the series itself.")] = None,
+    maps: Annotated[
+        str | None, typer.Option(help="NPZ to write: 50x50 maps, the same target.")
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option(help="CSV(.gz) to write: the series itself.")
+    ] = None,
     save_stations: Annotated[
-        str | None, typer.Option("--save_stations", help="CSV to write: the stations' places.")
+        str | None,
+        typer.Option("--save_stations", help="CSV to write: the stations' places."),
     ] = None,
 ) -> None:
     with speaking_of_flags():
         try:
-            data = solar.read_series(series, stations) if series else solar.clouds(rows, seed=seed, step=step)
+            data = (
+                solar.read_series(series, stations)
+                if series
+                else solar.clouds(rows, seed=seed, step=step)
+            )
             if save:
                 write_series(save, data, save_stations)
             for form, path in (("table", table), ("maps", maps)):
                 if path:
-                    train, test = solar.forecast(data, form, wanted, horizon, test_share)
+                    train, test = solar.forecast(
+                        data, form, wanted, horizon, test_share
+                    )
                     write(path, train)
                     if test is not None:
-                        write(str(Path(path).with_stem(Path(path).stem + "_test")), test)
+                        write(
+                            str(Path(path).with_stem(Path(path).stem + "_test")), test
+                        )
         except (NnError, OSError) as error:
             sys.exit(f"solar.py: {error}")
 

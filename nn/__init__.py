@@ -1,4 +1,5 @@
-"""nn: train and test small and middle-sized neural networks, fast, with the same results everywhere.
+"""nn: train and test small and middle-sized neural networks, fast, with the same
+results everywhere.
 
 ds = nn.load("CC.csv")
 net = nn.Network("30,60,10,1", task=ds.task, seed=0)
@@ -13,8 +14,8 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Public name -> module that holds it; loaded when first asked for, so that `nn --help` stays quick. __init__.pyi has
-# the same names for editors and type checkers.
+# Public name -> module that holds it; loaded when first asked for, so that `nn --help`
+# stays quick. __init__.pyi has the same names for editors and type checkers.
 _HOME = {
     "load": "ds",
     "load_for": "data.loading",
@@ -42,7 +43,8 @@ _HOME = {
     "OutputError": "utils",
     "Stopped": "utils",
 }
-_OPTIONAL = {  # those that need a package which may be missing; `from nn import *` does without them
+# those that need a package which may be missing; `from nn import *` does without them
+_OPTIONAL = {
     "NetworkClassifier": "train.estimators",
     "NetworkRegressor": "train.estimators",
 }
@@ -52,7 +54,8 @@ _HOME |= _OPTIONAL
 
 class _Package(types.ModuleType):
     def __setattr__(self, name, value):
-        # importing the module nn.train must not hide the function nn.train, nor nn.test the function nn.test
+        # importing the module nn.train must not hide the function nn.train, nor nn.test
+        # the function nn.test
         if isinstance(value, types.ModuleType) and _HOME.get(name) == name:
             value = getattr(value, name)
         super().__setattr__(name, value)
@@ -67,7 +70,8 @@ class _Package(types.ModuleType):
     def __dir__(self):
         return [*__all__, *_OPTIONAL]
 
-    def __reduce__(self):  # a function that uses nn takes it along to another process as its name
+    # a function that uses nn takes it along to another process as its name
+    def __reduce__(self):
         return import_module, (self.__name__,)
 
 

@@ -1,4 +1,5 @@
-"""The public names, as editors and type checkers see them; __init__.py loads each when it is first asked for."""
+"""The public names, as editors and type checkers see them; __init__.py loads each when
+it is first asked for."""
 
 from .data.loading import held_out as held_out
 from .data.loading import load_for as load_for

@@ -1,6 +1,7 @@
 """The command `nn`: flags in, the Python API called, results out, one exit code.
 
-Nothing heavy is imported before the flags are known to be right, so `--help` and wrong use answer at once.
+Nothing heavy is imported before the flags are known to be right, so `--help` and wrong
+use answer at once.
 """
 
 from __future__ import annotations
@@ -44,23 +45,28 @@ from .utils import (
 log = logging.getLogger("nn")
 
 AGAIN_SECONDS = 0.1  # until a signal is sent once more
-ROOM_FOR_NUMPY = 80 << 20  # bytes of addresses that its libraries and their buffers take
+# bytes of addresses that its libraries and their buffers take
+ROOM_FOR_NUMPY = 80 << 20
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit code. argv: what follows the program's name (sys.argv's)."""
+    """Run the command line and return its exit code. argv: what follows the program's
+    name (sys.argv's)."""
     argv = sys.argv[1:] if argv is None else argv
     _mend_streams()
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's own threads are not used, and may not be there
+    # NumPy's own threads are not used, and may not be there
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with speaking_of_flags(), _signals_as_errors(), warnings.catch_warnings():
         if not sys.warnoptions and "--debug" not in argv:
-            warnings.simplefilter("ignore")  # what a user should know is said in words of our own
+            # what a user should know is said in words of our own
+            warnings.simplefilter("ignore")
         return cluster.end(*_outcome(argv))
 
 
 def _outcome(argv: list[str]) -> tuple[int, str | None]:
-    """Run the command; returns its exit code and, if it failed, the last line of stderr."""
+    """Run the command; returns its exit code and, if it failed, the last line of
+    stderr."""
     flags = None
     try:
         flags = parse(argv)
@@ -68,9 +74,11 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
             _run(flags)
         sys.stdout.flush()
         return 0, None
-    except BrokenPipeError:  # the reader of stdout has seen enough, as in `nn --info ... | head`
+    except BrokenPipeError:
+        # the reader of stdout has seen enough, as in `nn --info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if flags is None else 128 + signal.SIGPIPE, None  # of --help nothing is missing
+        # of --help nothing is missing
+        return 0 if flags is None else 128 + signal.SIGPIPE, None
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
             for text in traceback.format_exc().splitlines():
@@ -81,16 +89,24 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
 
 @contextlib.contextmanager
 def _signals_as_errors() -> Iterator[None]:
-    """Raise Interrupted, or KeyboardInterrupt, where a signal would end the process at once: unfinished files are then
-    removed."""
+    """Raise Interrupted, or KeyboardInterrupt, where a signal would end the process at
+    once: unfinished files are then removed."""
 
     def handle(signum, _frame):
         signal.signal(signum, signal.SIG_DFL)  # the second one ends it
         raise Interrupted(signum)
 
-    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: handle, signal.SIGHUP: handle}
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: handle,
+        signal.SIGHUP: handle,
+    }
     is_main = threading.current_thread() is threading.main_thread()
-    heard = [signum for signum in handlers if is_main and signal.getsignal(signum) is signal.SIG_DFL]
+    heard = [
+        signum
+        for signum in handlers
+        if is_main and signal.getsignal(signum) is signal.SIG_DFL
+    ]
     for signum in heard:
         signal.signal(signum, handlers[signum])
     try:
@@ -98,13 +114,15 @@ def _signals_as_errors() -> Iterator[None]:
             yield
     finally:
         for signum in heard:
-            if signal.getsignal(signum) is handlers[signum]:  # ranks that end together ignore them from then on
+            # ranks that end together ignore them from then on
+            if signal.getsignal(signum) is handlers[signum]:
                 signal.signal(signum, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
-    """Send a signal once more whose error was raised in a destructor, where Python prints it and goes on."""
+    """Send a signal once more whose error was raised in a destructor, where Python
+    prints it and goes on."""
     usual = sys.unraisablehook
 
     def swallowed(unraisable) -> None:
@@ -113,10 +131,12 @@ def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
             usual(unraisable)
             return
         signum = error.signum if isinstance(error, Interrupted) else signal.SIGINT
-        if signal.getsignal(signum) in (signal.SIG_DFL, handlers.get(signum)):  # else a training knows of it
+        # else a training knows of it
+        if signal.getsignal(signum) in (signal.SIG_DFL, handlers.get(signum)):
             signal.signal(signum, handlers[signum])
             again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signum))
-            leaving = threading.Event()  # an error that was raised in here would be lost too
+            # an error that was raised in here would be lost too
+            leaving = threading.Event()
             threading.Thread(target=lambda: leaving.wait() and again.start()).start()
             leaving.set()
 
@@ -128,12 +148,15 @@ def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
 
 
 def _mend_streams() -> None:
-    """Make sure that stdout and stderr exist and can print any character, and that no file gets their numbers."""
-    for number in range(3):  # what a C library says on 2 would stand in a file that is opened as 2
+    """Make sure that stdout and stderr exist and can print any character, and that no
+    file gets their numbers."""
+    # what a C library says on 2 would stand in a file that is opened as 2
+    for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)  # gets the lowest number that is free
+            # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)
     if sys.stdout is None:  # closed by the caller, as in `nn ... >&-`
         sys.stdout = console.ClosedStream()
     if sys.stderr is None:
@@ -149,9 +172,15 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT", 128 + signal.SIGINT
-    is_want = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
-    if is_want or (isinstance(error, SystemError) and has_address_limit()):  # "error return without exception set"
-        return ("out of memory: use smaller --layers, a smaller --batch_number or fewer rows", NnError.exit_code)
+    is_want = isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno == errno.ENOMEM
+    )
+    # "error return without exception set"
+    if is_want or (isinstance(error, SystemError) and has_address_limit()):
+        return (
+            "out of memory: use smaller --layers, a smaller --batch_number or fewer rows",
+            NnError.exit_code,
+        )
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return f"no more threads: {MORE_THREADS}", NnError.exit_code
     if isinstance(error, ImportError):
@@ -159,27 +188,49 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, BlockingIOError) and error.filename is None:
         return f"no more processes: {MORE_THREADS}", NnError.exit_code
     if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
-        return "the current folder is not there any more; change to another one", InputNotFound.exit_code
+        return (
+            "the current folder is not there any more; change to another one",
+            InputNotFound.exit_code,
+        )
     if isinstance(error, OSError):
         kind = OutputError if error.errno in CANNOT_WRITE else NnError
-        return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code
-    return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug", 1
+        return (
+            f"{error.filename or 'output'}: {error.strerror or error}",
+            kind.exit_code,
+        )
+    return (
+        f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug",
+        1,
+    )
 
 
 def _explain_import(error: ImportError) -> str:
-    """Return the line for a library that is there but cannot be loaded, most often for want of memory."""
-    texts = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
+    """Return the line for a library that is there but cannot be loaded, most often for
+    want of memory."""
+    texts = [
+        str(e) for e in (error, error.__cause__, error.__context__) if e is not None
+    ]
     if any(map(is_for_want_of_memory, texts)):
         return NO_ROOM_TO_LOAD
-    first = next((line for text in reversed(texts) for line in text.splitlines() if line.strip()), "")
+    first = next(
+        (
+            line
+            for text in reversed(texts)
+            for line in text.splitlines()
+            if line.strip()
+        ),
+        "",
+    )
     return f"a library cannot be loaded ({first.strip()}); install nn again, or run with --debug to see more"
 
 
 def _run(flags: SimpleNamespace) -> None:
     spare_addresses()
-    if "numpy" not in sys.modules:  # of which OpenBLAS would end the process, in words of its own
+    # of which OpenBLAS would end the process, in words of its own
+    if "numpy" not in sys.modules:
         check_room_to_load(ROOM_FOR_NUMPY)
-        with signals_held():  # its C code tells what a handler raises as a library that is missing
+        # its C code tells what a handler raises as a library that is missing
+        with signals_held():
             import numpy  # noqa: F401
     remarks = vars(flags).pop("remarks")
     mode = next(name for name in MODES if getattr(flags, name))
@@ -195,14 +246,16 @@ def _run(flags: SimpleNamespace) -> None:
             log.warning(remark)
         commands.run(mode, flags)
         read = read_by(mode)
-        for flag in given_values(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
+        # at the end: wrong use prints nothing but its one line
+        for flag in given_values(flags, vars(flags)):
             if flag not in read:
                 log.warning("--%s has no effect with --%s; ignored", flag, mode)
 
 
 @contextlib.contextmanager
 def _warnings_shown(quiet: bool) -> Iterator[None]:
-    """Send the package's warnings to stderr while a mode runs, and nowhere with --quiet."""
+    """Send the package's warnings to stderr while a mode runs, and nowhere with
+    --quiet."""
     handler = logging.NullHandler() if quiet else console.WarningLines()
     usual = log.handlers, log.propagate
     log.handlers, log.propagate = [handler], False
@@ -213,7 +266,8 @@ def _warnings_shown(quiet: bool) -> Iterator[None]:
 
 
 def _join_ranks(flags) -> None:
-    """Meet the other ranks of --distribute; from then on only rank 0 prints and writes."""
+    """Meet the other ranks of --distribute; from then on only rank 0 prints and
+    writes."""
     if not flags.distribute:
         if not flags.force:
             cluster.expect_one()
@@ -223,9 +277,18 @@ def _join_ranks(flags) -> None:
             cluster.expect_ranks()
         return
     rank_group = cluster.join()
-    given = keywords(flags, "load", "network", "engine", "train", "several") | given_values(flags, ["layers"])
+    given = keywords(
+        flags, "load", "network", "engine", "train", "several"
+    ) | given_values(flags, ["layers"])
     given.pop("threads", None)
-    rank_group.agree(dict(sorted(given.items())), "give all ranks the same flags", "--{}")
+    rank_group.agree(
+        dict(sorted(given.items())), "give all ranks the same flags", "--{}"
+    )
     if rank_group.rank:
-        flags.quiet, flags.verbose, flags.json, flags.profile = True, False, False, False
+        flags.quiet, flags.verbose, flags.json, flags.profile = (
+            True,
+            False,
+            False,
+            False,
+        )
         flags.trace = flags.history = flags.logdir = flags.output = None

@@ -17,7 +17,15 @@ from .settings.flags import BY_NAME, checked_settings
 from .settings.values import joined_names
 from .settings.values import plain as plain_value
 
-__all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "split_rows"]
+__all__ = [
+    "Choices",
+    "Dataset",
+    "Scaling",
+    "Schema",
+    "check_trainable",
+    "load",
+    "split_rows",
+]
 
 
 def load(
@@ -37,27 +45,33 @@ def load(
     y=None,
     **choices,
 ) -> Dataset:
-    """Read a data set: CSV, JSON lines, NPY, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, ORC, SQLite, NPZ
-    (x, y), or pictures in a folder of class folders.
+    """Read a data set: CSV, JSON lines, NPY, IDX or CIFAR-10 binary, gzipped or not,
+    Parquet, Arrow, ORC, SQLite, NPZ (x, y), or pictures in a folder of class folders.
 
-    path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of rows, dictionaries or lists), or
-    an array (rows, columns); y: the targets of its rows, where they are no columns of it. data.db:table is a table of a
-    database. Tables may be several files with the same columns: with commas between them, a pattern (day*.csv) or
-    their folder; a URI that pyarrow opens; or -, standard input. target: target columns, names or indices (from 0,
-    negative from the end), comma-separated or a list.
-    task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it is known: a
-    number of inputs, or (channels, height, width), which makes a table's columns pixels (uint8 if all are whole
-    numbers in 0..255). classes, columns, targets: a model's class names, feature columns and
-    target columns; labels are mapped to the classes, and columns found by name if the file has a header.
-    plain: all features are numbers without gaps, and inputs. labelled: False takes a file without targets too (y is
-    None then). memory: bytes within which the program is to stay, here and in a training, as a number or a text
-    (2G); None: the free memory. Rows
+    path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of
+    rows, dictionaries or lists), or an array (rows, columns); y: the targets of its
+    rows, where they are no columns of it. data.db:table is a table of a database.
+    Tables may be several files with the same columns: with commas between them, a
+    pattern (day*.csv) or their folder; a URI that pyarrow opens; or -, standard input.
+    target: target columns, names or indices (from 0, negative from the end),
+    comma-separated or a list.
+    task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it
+    is known: a number of inputs, or (channels, height, width), which makes a table's
+    columns pixels (uint8 if all are whole numbers in 0..255). classes, columns,
+    targets: a model's class names, feature columns and target columns; labels are
+    mapped to the classes, and columns found by name if the file has a header.
+    plain: all features are numbers without gaps, and inputs. labelled: False takes a
+    file without targets too (y is None then). memory: bytes within which the program is
+    to stay, here and in a training, as a number or a text (2G); None: the free memory.
+    Rows
     that have no room there are in mapped files, and give the same numbers.
-    choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator, header, weight, group, time,
-    positive: what a person says of a table's columns and layout, see Choices. Other columns are taken for what their
-    fields are, and Dataset.left_out names those that tell nothing.
+    choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator,
+    header, weight, group, time, positive: what a person says of a table's columns and
+    layout, see Choices. Other columns are taken for what their fields are, and
+    Dataset.left_out names those that tell nothing.
 
-    Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
+    Raises InputNotFound, DataError (naming row and column) and UsageError (target or
+    task that cannot be).
     """
     if dtype not in DTYPES:  # the core has functions for no other
         BY_NAME["dtype"].check(dtype)
@@ -65,8 +79,21 @@ def load(
     said = NO_CHOICES
     if choices:
         given = checked_settings("load", choices, "load")
-        said = Choices(**{name: BY_NAME[name].check(value) for name, value in given.items()})
-    schema = Schema(task, inputs, outputs, classes, columns, targets, _target_of(target), dtype, said, plain)
+        said = Choices(
+            **{name: BY_NAME[name].check(value) for name, value in given.items()}
+        )
+    schema = Schema(
+        task,
+        inputs,
+        outputs,
+        classes,
+        columns,
+        targets,
+        _target_of(target),
+        dtype,
+        said,
+        plain,
+    )
     return loading.load(path, schema, labelled=labelled, memory=memory, y=y)
 
 

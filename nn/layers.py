@@ -1,14 +1,18 @@
-"""The layer grammar: `30,60,10,1` or `1x28x28,conv4k2same:relu,maxpool4,128,10` becomes a list of layers.
+"""The layer grammar: `30,60,10,1` or `1x28x28,conv4k2same:relu,maxpool4,128,10` becomes
+a list of layers.
 
-    convF[kK][sS][pP|same]   F filters, kernel K (3), stride S (1), padding P (0) or `same`
+    convF[kK][sS][pP|same]   F filters, kernel K (3), stride S (1), padding P (0) or
+                             `same`
     padN                     N zeros around
     maxpoolK[sS] avgpoolK[sS]  windows of K, stride S (K)
     dropoutP                 sets the share P of its values to 0 while training
     flatten                  a vector from an image; implied before a dense layer
     N                        dense, N neurons
-Any item may end in `:activation`, which becomes a layer of its own if its derivative needs z (`from_input`).
-The first item is the input: `30` or `CxHxW`. For a table with more than numbers it is the number of feature columns of
-the file, and a layer that no item names comes first, which encodes the values of a row (`InputColumn`).
+Any item may end in `:activation`, which becomes a layer of its own if its derivative
+needs z (`from_input`).
+The first item is the input: `30` or `CxHxW`. For a table with more than numbers it is
+the number of feature columns of the file, and a layer that no item names comes first,
+which encodes the values of a row (`InputColumn`).
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ Shape = tuple[int, int, int]
 HIDDEN = "60,10"  # hidden layers where no layers are given
 LARGEST = 2**31 - 1  # of one layer's values and of one side: what the core counts in
 MOST_PARAMETERS = 2**40
-MOST_LAYERS = 10000  # the core keeps a few hundred bytes of each on the stacks of its threads
+# the core keeps a few hundred bytes of each on the stacks of its threads
+MOST_LAYERS = 10000
 MOST_CODES = 2**24  # of one column: a code is exact in float32
-FARTHEST_EDGE, NEAREST_EDGES = 1e30, 1e-30  # so that every share of a piece is a float32
+# so that every share of a piece is a float32
+FARTHEST_EDGE, NEAREST_EDGES = 1e30, 1e-30
 COLUMN_KINDS = {  # kind of an input column -> its outputs
     "number": lambda column: 1 + column.pieces + 2 * column.waves,
     "gap": lambda column: 2 + column.pieces + 2 * column.waves,
@@ -45,13 +51,16 @@ class InputColumn:
 
     number     itself
     gap        (x, 0), or (fill, 1) where x is nan
-    onehot     `values` numbers for a code: 1 at the code, else 0; all of them 0 for a code >= values
-    embedding  `width` numbers for a code 0 .. values-1: that row of a table (values, width), which is trained
+    onehot     `values` numbers for a code: 1 at the code, else 0; all of them 0 for a
+               code >= values
+    embedding  `width` numbers for a code 0 .. values-1: that row of a table (values,
+               width), which is trained
 
-    `edges`, e_0 < e_1 < ..., cut the axis of a number, with or without gaps, into pieces. Each adds an output after
-    the usual ones: clip((v - e_i) / (e_(i+1) - e_i), 0, 1), where v is x, or fill in a gap (Gorishniy et al. 2022).
-    `waves` of a number add twice as many outputs at the end: sin(2 pi f_i v), then cos(2 pi f_i v), of frequencies f
-    that are trained, and normal with this deviation at the start.
+    `edges`, e_0 < e_1 < ..., cut the axis of a number, with or without gaps, into
+    pieces. Each adds an output after the usual ones: clip((v - e_i) / (e_(i+1) - e_i),
+    0, 1), where v is x, or fill in a gap (Gorishniy et al. 2022). `waves` of a number
+    add twice as many outputs at the end: sin(2 pi f_i v), then cos(2 pi f_i v), of
+    frequencies f that are trained, and normal with this deviation at the start.
     """
 
     kind: str
@@ -72,13 +81,15 @@ class InputColumn:
 
     @property
     def parameters(self) -> int:
-        """Return the number of values of the column's table, 0 without one; frequencies are not counted."""
+        """Return the number of values of the column's table, 0 without one; frequencies
+        are not counted."""
         return self.values * self.width if self.kind == "embedding" else 0
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer with its shapes, (channels, height, width); a vector of n values has shape (n, 1, 1)."""
+    """One layer with its shapes, (channels, height, width); a vector of n values has
+    shape (n, 1, 1)."""
 
     kind: str
     in_shape: Shape
@@ -92,11 +103,13 @@ class Layer:
     item: str = ""  # as written, without the activation
     function: str = ""  # what a layer of kind activation computes
     columns: tuple[InputColumn, ...] = ()  # of an embedding layer: its inputs
-    features: int = 0  # of an embedding layer: the columns of the file that they come from
+    # of an embedding layer: the columns of the file that they come from
+    features: int = 0
 
     @property
     def output_function(self) -> str:
-        """Return the activation that gives the layer's outputs, whichever way it is computed."""
+        """Return the activation that gives the layer's outputs, whichever way it is
+        computed."""
         return self.function or self.activation
 
     @cached_property
@@ -111,24 +124,30 @@ class Layer:
 
     @cached_property
     def weight_shape(self) -> tuple[int, ...] | None:
-        """Return dense (out, in), conv (out, in, kh, kw), embedding (its tables' values, one table after another, then
-        its frequencies), None for a layer without parameters."""
+        """Return dense (out, in), conv (out, in, kh, kw), embedding (its tables'
+        values, one table after another, then its frequencies), None for a layer without
+        parameters."""
         if self.kind == "dense":
             return (self.outputs, self.inputs)
         if self.kind == "conv":
             return (self.out_shape[0], self.in_shape[0], self.kernel, self.kernel)
-        if values := sum(column.parameters for column in self.columns) + self.frequencies:
+        if (
+            values := sum(column.parameters for column in self.columns)
+            + self.frequencies
+        ):
             return (values,)
         return None
 
     @property
     def frequencies(self) -> int:
-        """Return how many frequencies of waves an embedding layer has, at the end of its weight."""
+        """Return how many frequencies of waves an embedding layer has, at the end of
+        its weight."""
         return sum(column.waves for column in self.columns)
 
     @property
     def undecayed(self) -> int:
-        """Return how many parameters at the end weight decay leaves alone: biases, or frequencies."""
+        """Return how many parameters at the end weight decay leaves alone: biases, or
+        frequencies."""
         return self.biases + self.frequencies
 
     @property
@@ -142,26 +161,35 @@ class Layer:
 
     @property
     def fan_in(self) -> int:
-        """Return how many values each output is a sum of, of a layer with a weight; 1 of an embedding layer."""
+        """Return how many values each output is a sum of, of a layer with a weight; 1
+        of an embedding layer."""
         return 1 if self.columns else math.prod(self.weight_shape[1:])
 
     @property
     def fan_out(self) -> int:
         """Return how many outputs each input value goes into, borders left aside."""
-        return self.out_shape[0] * self.kernel**2 if self.kind == "conv" else self.outputs
+        return (
+            self.out_shape[0] * self.kernel**2 if self.kind == "conv" else self.outputs
+        )
 
     @property
     def weight_parts(self) -> list[tuple[int, int, int]]:
-        """Return (values, fan_in, fan_out) of the parts of the weight that have initial values of a scale of their own:
-        of each table, whose fans are its width, or of the whole weight. Frequencies are no part."""
+        """Return (values, fan_in, fan_out) of the parts of the weight that have initial
+        values of a scale of their own: of each table, whose fans are its width, or of
+        the whole weight. Frequencies are no part."""
         if self.columns:
-            return [(column.parameters, column.width, column.width) for column in self.columns if column.parameters]
+            return [
+                (column.parameters, column.width, column.width)
+                for column in self.columns
+                if column.parameters
+            ]
         return [(math.prod(self.weight_shape), self.fan_in, self.fan_out)]
 
 
 def input_shape(layers: list[Layer]) -> int | Shape:
-    """Return what a row of data must be for these layers: a number of values, or (channels, height, width); below an
-    embedding layer the number of feature columns in the file."""
+    """Return what a row of data must be for these layers: a number of values, or
+    (channels, height, width); below an embedding layer the number of feature columns in
+    the file."""
     if layers[0].columns:
         return layers[0].features
     shape = layers[0].in_shape
@@ -169,7 +197,8 @@ def input_shape(layers: list[Layer]) -> int | Shape:
 
 
 def parameter_shapes(layers: list[Layer]) -> dict[str, tuple[int, ...]]:
-    """Return name and shape of every weight and bias, `layer0.weight` the first; layers without any are not counted."""
+    """Return name and shape of every weight and bias, `layer0.weight` the first; layers
+    without any are not counted."""
     shapes = {}
     for i, layer in enumerate(layer for layer in layers if layer.weight_shape):
         shapes[f"layer{i}.weight"] = layer.weight_shape
@@ -179,24 +208,34 @@ def parameter_shapes(layers: list[Layer]) -> dict[str, tuple[int, ...]]:
 
 
 def parse(
-    spec: str, activation: str = "relu", output_activation: str = "linear", columns: Sequence[InputColumn] = ()
+    spec: str,
+    activation: str = "relu",
+    output_activation: str = "linear",
+    columns: Sequence[InputColumn] = (),
 ) -> list[Layer]:
     """Return the layers of a specification with their shapes.
 
-    `activation` goes to every dense and conv item that names none itself, `output_activation` to the last item.
-    `columns`: the values of a row, in order, if an embedding layer is to encode them; the first item is then the number
-    of feature columns they come from. Raises UsageError that points at the item.
+    `activation` goes to every dense and conv item that names none itself,
+    `output_activation` to the last item. `columns`: the values of a row, in order, if
+    an embedding layer is to encode them; the first item is then the number of feature
+    columns they come from. Raises UsageError that points at the item.
     """
     return [*_parsed(spec, activation, output_activation, tuple(columns))]
 
 
 @lru_cache(maxsize=64)  # the members of a model have the same layers
-def _parsed(spec: str, activation: str, output_activation: str, columns: tuple[InputColumn, ...]) -> tuple[Layer, ...]:
+def _parsed(
+    spec: str, activation: str, output_activation: str, columns: tuple[InputColumn, ...]
+) -> tuple[Layer, ...]:
     items = [item.strip() for item in spec.split(",")]
     if not all(items):
-        raise UsageError(f"--layers {spec}: an item is empty; write items with one comma between them")
+        raise UsageError(
+            f"--layers {spec}: an item is empty; write items with one comma between them"
+        )
     if len(items) < 2:
-        raise UsageError(f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1")
+        raise UsageError(
+            f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1"
+        )
     if len(items) > MOST_LAYERS:
         raise UsageError(f"--layers: {len(items)} items are more than {MOST_LAYERS}")
     shape = _input_shape(items[0])
@@ -209,23 +248,34 @@ def _parsed(spec: str, activation: str, output_activation: str, columns: tuple[I
         word, named = _split_activation(item, last)
         for layer in _build(word, item, shape):
             if columns and layer.kind in IMAGE_KINDS:
-                raise UsageError(f"--layers: {item} is for images; a table with more than numbers has no images")
+                raise UsageError(
+                    f"--layers: {item} is for images; a table with more than numbers has no images"
+                )
             layers.append(layer)
             shape = layer.out_shape
-        default = output_activation if last else activation if layers[-1].weight_shape else "linear"
+        default = (
+            output_activation
+            if last
+            else activation
+            if layers[-1].weight_shape
+            else "linear"
+        )
         layers[-1:] = _with_activation(layers[-1], named or default)
     if sum(layer.parameters for layer in layers) > MOST_PARAMETERS:
         raise UsageError(f"--layers {spec}: more than 2^40 parameters")
     last = layers[-1]
     if ACTIVATIONS[last.activation].couples_outputs and last.outputs < 2:
-        raise UsageError(f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one")
+        raise UsageError(
+            f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one"
+        )
     return tuple(layers)
 
 
 def completed(spec: str | None, row_shape: Sequence[int], outputs: int | None) -> str:
     """Return the specification of a network for rows of this shape.
 
-    None: inputs, the usual hidden layers, outputs. A first item `auto` becomes the inputs.
+    None: inputs, the usual hidden layers, outputs. A first item `auto` becomes the
+    inputs.
     """
     shape = "x".join(map(str, row_shape))
     if spec is None:
@@ -239,7 +289,8 @@ def begins_auto(spec: str) -> bool:
 
 
 def describe(layers: Iterable[Layer]) -> list[dict]:
-    """Return item, activation, output shape and parameters of each layer, as `--info --json` has them."""
+    """Return item, activation, output shape and parameters of each layer, as `--info
+    --json` has them."""
     return [
         {
             "layer": layer.item or layer.kind,
@@ -252,29 +303,39 @@ def describe(layers: Iterable[Layer]) -> list[dict]:
 
 
 def _with_activation(layer: Layer, name: str) -> list[Layer]:
-    """Return the layer with its activation: in itself, or followed by a layer that keeps z for the derivative."""
+    """Return the layer with its activation: in itself, or followed by a layer that
+    keeps z for the derivative."""
     if not ACTIVATIONS[name].from_input:
         return [replace(layer, activation=name)]
     return [layer, Layer("activation", layer.out_shape, layer.out_shape, function=name)]
 
 
 def activations_of(layers: list[Layer]) -> list[str]:
-    """Return the activation of each layer's item: its own, or that of the activation layer that follows."""
+    """Return the activation of each layer's item: its own, or that of the activation
+    layer that follows."""
     following = [layer.function for layer in layers[1:]] + [""]
-    return [function or layer.output_function for layer, function in zip(layers, following, strict=True)]
+    return [
+        function or layer.output_function
+        for layer, function in zip(layers, following, strict=True)
+    ]
 
 
 def predict_alike(layers: list[Layer], others: list[Layer]) -> bool:
-    """Return whether layers compute the same from the same parameters, but for what dropout does while training."""
+    """Return whether layers compute the same from the same parameters, but for what
+    dropout does while training."""
     pairs = zip(layers, others, strict=False)
-    return len(layers) == len(others) and all(a == b or a.kind == b.kind == "dropout" for a, b in pairs)
+    return len(layers) == len(others) and all(
+        a == b or a.kind == b.kind == "dropout" for a, b in pairs
+    )
 
 
 def to_spec(layers: list[Layer]) -> str:
     """Return the specification of these layers, every activation named."""
     first = input_shape(layers)
     items = [str(first) if isinstance(first, int) else "x".join(map(str, first))]
-    for index, (layer, activation) in enumerate(zip(layers, activations_of(layers), strict=True)):
+    for index, (layer, activation) in enumerate(
+        zip(layers, activations_of(layers), strict=True)
+    ):
         if not layer.item:  # implied
             continue
         last = index == len(layers) - 1
@@ -289,46 +350,78 @@ def _input_shape(item: str) -> Shape:
     elif match := re.fullmatch(r"([0-9]{1,10})x([0-9]{1,10})x([0-9]{1,10})", item):
         shape = tuple(map(int, match.groups()))
     else:
-        raise UsageError(f"--layers: the first item is the input, e.g. 30 or 3x32x32, not {item!r}")
+        raise UsageError(
+            f"--layers: the first item is the input, e.g. 30 or 3x32x32, not {item!r}"
+        )
     if min(shape) < 1 or math.prod(shape) > LARGEST:
-        raise UsageError(f"--layers: the input {item} must have between 1 and {LARGEST} values")
+        raise UsageError(
+            f"--layers: the input {item} must have between 1 and {LARGEST} values"
+        )
     return shape
 
 
 def _embedding(spec: str, shape: Shape, columns: tuple[InputColumn, ...]) -> Layer:
     """Return the layer that encodes the values of a row; shape: of the first item."""
     if shape[1:] != (1, 1):
-        raise UsageError(f"--layers {spec}: the input is an image, the data a table; begin with its number of columns")
+        raise UsageError(
+            f"--layers {spec}: the input is an image, the data a table; begin with its number of columns"
+        )
     for number, column in enumerate(columns, start=1):
         _check_column(f"input column {number}", column)
     outputs = sum(column.outputs for column in columns)
     if outputs > LARGEST:
-        raise UsageError(f"--layers {spec}: the columns become {outputs} inputs, more than {LARGEST}")
-    return Layer("embedding", (len(columns), 1, 1), (outputs, 1, 1), columns=columns, features=shape[0])
+        raise UsageError(
+            f"--layers {spec}: the columns become {outputs} inputs, more than {LARGEST}"
+        )
+    return Layer(
+        "embedding",
+        (len(columns), 1, 1),
+        (outputs, 1, 1),
+        columns=columns,
+        features=shape[0],
+    )
 
 
 def _check_column(name: str, column: InputColumn) -> None:
     if column.kind not in COLUMN_KINDS:
-        raise UsageError(f"{name}: {column.kind!r} is no kind; the kinds are {', '.join(COLUMN_KINDS)}")
+        raise UsageError(
+            f"{name}: {column.kind!r} is no kind; the kinds are {', '.join(COLUMN_KINDS)}"
+        )
     if column.kind in ("onehot", "embedding") and not 1 <= column.values <= MOST_CODES:
-        raise UsageError(f"{name}: {column.values} different values; it must have between 1 and {MOST_CODES}")
+        raise UsageError(
+            f"{name}: {column.values} different values; it must have between 1 and {MOST_CODES}"
+        )
     if column.kind == "embedding" and not 1 <= column.width <= LARGEST:
-        raise UsageError(f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide")
+        raise UsageError(
+            f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide"
+        )
     for what, words in (("edges", "edges of pieces"), ("waves", "waves")):
         if getattr(column, what) and column.kind not in ("number", "gap"):
-            raise UsageError(f"{name}: {words} for the kind {column.kind}; only number and gap have them")
+            raise UsageError(
+                f"{name}: {words} for the kind {column.kind}; only number and gap have them"
+            )
     if column.edges and not 2 <= len(column.edges) <= MOST_EDGES:
-        raise UsageError(f"{name}: {len(column.edges)} edges of pieces; it must have none, or 2 to {MOST_EDGES}")
+        raise UsageError(
+            f"{name}: {len(column.edges)} edges of pieces; it must have none, or 2 to {MOST_EDGES}"
+        )
     for edge in column.edges:
         if not abs(edge) <= FARTHEST_EDGE:
-            raise UsageError(f"{name}: an edge at {edge}; it must be between -{FARTHEST_EDGE:g} and {FARTHEST_EDGE:g}")
+            raise UsageError(
+                f"{name}: an edge at {edge}; it must be between -{FARTHEST_EDGE:g} and {FARTHEST_EDGE:g}"
+            )
     for low, high in pairwise(column.edges):
         if not high - low >= NEAREST_EDGES:
-            raise UsageError(f"{name}: an edge {high} after {low}; edges must ascend, by {NEAREST_EDGES:g} at least")
+            raise UsageError(
+                f"{name}: an edge {high} after {low}; edges must ascend, by {NEAREST_EDGES:g} at least"
+            )
     if not 0 <= column.waves <= MOST_WAVES:
-        raise UsageError(f"{name}: {column.waves} waves; it must have between 0 and {MOST_WAVES}")
+        raise UsageError(
+            f"{name}: {column.waves} waves; it must have between 0 and {MOST_WAVES}"
+        )
     if column.waves and not 0 < column.deviation < math.inf:
-        raise UsageError(f"{name}: waves of deviation {column.deviation}; it must be above 0 and finite")
+        raise UsageError(
+            f"{name}: waves of deviation {column.deviation}; it must be above 0 and finite"
+        )
 
 
 def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
@@ -336,7 +429,9 @@ def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
     if not colon:
         return item, None
     if name not in ACTIVATIONS:
-        raise UsageError(f"--layers: {item}: no activation {name!r}; choose from {', '.join(ACTIVATIONS)}")
+        raise UsageError(
+            f"--layers: {item}: no activation {name!r}; choose from {', '.join(ACTIVATIONS)}"
+        )
     if ACTIVATIONS[name].couples_outputs and not last:
         raise UsageError(f"--layers: {item}: {name} is for the last layer only")
     return word, name
@@ -349,11 +444,18 @@ def _dense(match, item, shape):
     yield Layer("dense", shape, (int(match[1]), 1, 1))
 
 
-def _windows(item: str, shape: Shape, kernel: int, stride: int, padding: int = 0, same: bool = False):
+def _windows(
+    item: str,
+    shape: Shape,
+    kernel: int,
+    stride: int,
+    padding: int = 0,
+    same: bool = False,
+):
     """Return (height, width) of the output and (top, left) zeros.
 
-    Windows that do not fit are dropped. `same` is the rule of Keras: ceil(in / stride) outputs, the odd zero right and
-    bottom.
+    Windows that do not fit are dropped. `same` is the rule of Keras: ceil(in / stride)
+    outputs, the odd zero right and bottom.
     """
     if kernel < 1 or stride < 1:
         raise UsageError(f"--layers: {item}: kernel and stride must be at least 1")
@@ -367,25 +469,43 @@ def _windows(item: str, shape: Shape, kernel: int, stride: int, padding: int = 0
             out = (side + 2 * padding - kernel) // stride + 1
             before.append(padding)
         if out < 1:
-            raise UsageError(f"--layers: {item} does not fit its input {'x'.join(map(str, shape))}")
+            raise UsageError(
+                f"--layers: {item} does not fit its input {'x'.join(map(str, shape))}"
+            )
         sides.append(out)
     return sides, before
 
 
 def _conv(match, item, shape):
-    filters, kernel, stride = int(match[1]), *(int(match[n]) if match[n] else usual for n, usual in ((2, 3), (3, 1)))
-    same, padding = match[4] == "same", int((match[4] or "p0")[1:]) if match[4] != "same" else 0
+    filters, kernel, stride = (
+        int(match[1]),
+        *(int(match[n]) if match[n] else usual for n, usual in ((2, 3), (3, 1))),
+    )
+    same, padding = (
+        match[4] == "same",
+        int((match[4] or "p0")[1:]) if match[4] != "same" else 0,
+    )
     if max(kernel, stride, padding) > LARGEST:
         raise UsageError(f"--layers: {item}: a number is too large")
     (height, width), (top, left) = _windows(item, shape, kernel, stride, padding, same)
-    yield Layer("conv", shape, (filters, height, width), kernel=kernel, stride=stride, pad_top=top, pad_left=left)
+    yield Layer(
+        "conv",
+        shape,
+        (filters, height, width),
+        kernel=kernel,
+        stride=stride,
+        pad_top=top,
+        pad_left=left,
+    )
 
 
 def _pool(match, item, shape):
     kernel = int(match[2])
     stride = int(match[3]) if match[3] else kernel
     (height, width), _ = _windows(item, shape, kernel, stride)
-    yield Layer(match[1], shape, (shape[0], height, width), kernel=kernel, stride=stride)
+    yield Layer(
+        match[1], shape, (shape[0], height, width), kernel=kernel, stride=stride
+    )
 
 
 def _pad(match, item, shape):
@@ -414,11 +534,13 @@ LAYER_KINDS = {  # kind -> how its item is written
     "dropout": "dropoutP",
     "flatten": "flatten",
     "activation": ":activation",  # of an item, where its derivative needs z
-    "embedding": "",  # no item: what comes before the first one on a table with more than numbers
+    # no item: what comes before the first one on a table with more than numbers
+    "embedding": "",
 }
 IMAGE_KINDS = ("conv", "maxpool", "avgpool", "pad")
 _N = r"([0-9]{1,10})"
-_GRAMMAR = {  # pattern of a whole item -> what makes its layers (one, or flatten and dense)
+# pattern of a whole item -> what makes its layers (one, or flatten and dense)
+_GRAMMAR = {
     _N: _dense,
     rf"conv{_N}(?:k{_N})?(?:s{_N})?(p[0-9]{{1,10}}|same)?": _conv,
     rf"(maxpool|avgpool){_N}(?:s{_N})?": _pool,
@@ -435,9 +557,18 @@ def _build(word: str, item: str, shape: Shape):
             for layer in layers:
                 if layer.outputs < 1:
                     raise UsageError(f"--layers: {item}: must have at least 1 output")
-                if max(layer.outputs, *layer.out_shape, layer.kernel, layer.stride) > LARGEST:
-                    raise UsageError(f"--layers: {item}: {layer.outputs} values are more than {LARGEST}")
+                if (
+                    max(layer.outputs, *layer.out_shape, layer.kernel, layer.stride)
+                    > LARGEST
+                ):
+                    raise UsageError(
+                        f"--layers: {item}: {layer.outputs} values are more than {LARGEST}"
+                    )
             layers[-1] = replace(layers[-1], item=word)
             return layers
-    items = ", ".join(form for form in LAYER_KINDS.values() if form and not form.startswith(":"))
-    raise UsageError(f"--layers: cannot read {item!r}; items are {items}, each optionally with :activation")
+    items = ", ".join(
+        form for form in LAYER_KINDS.values() if form and not form.startswith(":")
+    )
+    raise UsageError(
+        f"--layers: cannot read {item!r}; items are {items}, each optionally with :activation"
+    )

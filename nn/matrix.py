@@ -7,13 +7,16 @@ import numpy as np
 from .core import SUFFIXES, extension, pointer
 from .utils import default_threads
 
-PRODUCTS = {np.dtype(name): f"matmul_{suffix}" for name, suffix in SUFFIXES.items()}  # (a dtype's name takes long)
+# (a dtype's name takes long)
+PRODUCTS = {np.dtype(name): f"matmul_{suffix}" for name, suffix in SUFFIXES.items()}
 
 
 def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndarray:
-    """Return a (m, k) times b (k, n) as (m, n), both float32 or both float64; transposed views are not copied.
+    """Return a (m, k) times b (k, n) as (m, n), both float32 or both float64;
+    transposed views are not copied.
 
-    ValueError where the shapes do not fit, MemoryError when there is no room to work in.
+    ValueError where the shapes do not fit, MemoryError when there is no room to work
+    in.
     """
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
@@ -26,7 +29,9 @@ def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndar
     b, b_transposed = _stored(b)
     c = np.empty((m, n), a.dtype)
     pointers = [pointer(ffi, array, c.dtype) for array in (c, a, b)]
-    if getattr(lib, PRODUCTS[c.dtype])(*pointers, m, n, k, a_transposed, b_transposed, threads or default_threads()):
+    if getattr(lib, PRODUCTS[c.dtype])(
+        *pointers, m, n, k, a_transposed, b_transposed, threads or default_threads()
+    ):
         raise MemoryError("no room for the matrix product's workspace")
     return c
 

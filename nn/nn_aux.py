@@ -1,7 +1,9 @@
-"""Names: the activations, losses, optimisers, initialisers, schedules, scalings and tasks.
+"""Names: the activations, losses, optimisers, initialisers, schedules, scalings and
+tasks.
 
-The help of the command line, the checks, the engines and the tests read these dictionaries: a new name is one entry
-here and the formulas (docs/developing.md, «To add»). A name stands for the constant `NN_<NAME>` of csrc/nn.h.
+The help of the command line, the checks, the engines and the tests read these
+dictionaries: a new name is one entry here and the formulas (docs/developing.md, «To
+add»). A name stands for the constant `NN_<NAME>` of csrc/nn.h.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ class Activation:
 
     formula: str
     init: str = "glorot"  # of the layer's weights, where --init names none
-    # bounds to which regression targets are scaled below an output layer with this activation
+    # bounds to which regression targets are scaled below an output layer with this
+    # activation
     low: float = -math.inf
     high: float = math.inf
-    from_input: bool = False  # f'(z) needs z itself: a layer of its own computes f (layers.py)
-    couples_outputs: bool = False  # a row's outputs depend on each other: last layer only, 2 outputs or more
+    # f'(z) needs z itself: a layer of its own computes f (layers.py)
+    from_input: bool = False
+    # a row's outputs depend on each other: last layer only, 2 outputs or more
+    couples_outputs: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class Optimizer:
     weight_decay: float
     moments: int = 0  # vectors kept beside the parameters
     constants: tuple[float, ...] = ()  # three at most
-    takes_momentum: bool = False  # --momentum is its constant; above 0 it adds one moment
+    # --momentum is its constant; above 0 it adds one moment
+    takes_momentum: bool = False
 
     def constants_with(self, momentum: float) -> tuple[float, ...]:
         """Return the constants of its formula, as the engines take them."""
@@ -67,7 +73,8 @@ class InputScaling:
     """How inputs are scaled."""
 
     formula: str
-    is_fitted: bool = False  # its constants are found in the training rows (data/scaling.py)
+    # its constants are found in the training rows (data/scaling.py)
+    is_fitted: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,10 +101,14 @@ ACTIVATIONS = {
     "lrelu": Activation("z, below 0: 0.01 z", init="he"),
     "softplus": Activation("log(1 + exp(z))", low=0.0),
     "silu": Activation("z / (1 + exp(-z))", init="he", low=0.0, from_input=True),
-    "gelu": Activation("z Phi(z), the normal distribution exactly", init="he", low=0.0, from_input=True),
+    "gelu": Activation(
+        "z Phi(z), the normal distribution exactly", init="he", low=0.0, from_input=True
+    ),
     "selu": Activation("1.0507 z, below 0: 1.7581 (exp(z) - 1)"),
     "linear": Activation("z"),
-    "softmax": Activation("exp(z) / sum(exp(z)), last layer only", couples_outputs=True),
+    "softmax": Activation(
+        "exp(z) / sum(exp(z)), last layer only", couples_outputs=True
+    ),
 }
 LOSSES = {
     "mse": Loss("(a - y)^2"),
@@ -107,14 +118,20 @@ LOSSES = {
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
 }
 OPTIMIZERS = {
-    "adam": Optimizer("Kingma and Ba 2014", 0.001, 0.15, moments=2, constants=(0.9, 0.999, 1e-8)),
-    "sgd": Optimizer("w -= rate * gradient, with --momentum if asked", 0.01, 0.0, takes_momentum=True),
+    "adam": Optimizer(
+        "Kingma and Ba 2014", 0.001, 0.15, moments=2, constants=(0.9, 0.999, 1e-8)
+    ),
+    "sgd": Optimizer(
+        "w -= rate * gradient, with --momentum if asked", 0.01, 0.0, takes_momentum=True
+    ),
 }
 INITIALIZERS = {
     "he": Initializer("normal, variance 2 / fan_in"),
     "lecun": Initializer("normal, variance 1 / fan_in"),
     "glorot": Initializer("uniform in +-sqrt(6 / (fan_in + fan_out))"),
-    "uniform": Initializer("uniform in [0, 1], biases too, as the original", biases=True),
+    "uniform": Initializer(
+        "uniform in [0, 1], biases too, as the original", biases=True
+    ),
 }
 SCHEDULES = {
     "cooldown": lambda done: min(1.0, 4.0 * (1.0 - done)),
@@ -122,9 +139,11 @@ SCHEDULES = {
     "linear": lambda done: 1.0 - done,
     "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
-"""name -> share of the learning rate that holds when the share `done` (0..1) of the training is over.
+"""name -> share of the learning rate that holds when the share `done` (0..1) of the
+training is over.
 cooldown: constant, in the last quarter down to 0 in a straight line."""
-DTYPES = {"float32": "float32", "float64": "float64", "tf32": "float32"}  # --dtype -> that of the parameters
+# --dtype -> that of the parameters
+DTYPES = {"float32": "float32", "float64": "float64", "tf32": "float32"}
 AUGMENTATIONS = {
     "none": "images as they are",
     "shift": "each moved by up to a tenth of its sides",
@@ -135,7 +154,9 @@ SCALINGS = {
     "none": InputScaling("values as they are"),
     "normalization": InputScaling("(x - min) / (max - min)", is_fitted=True),
     "standardization": InputScaling("(x - mean) / standard deviation", is_fitted=True),
-    "pixel": InputScaling("x / 255 where training had bytes, x / 65535 grey of 16 bits, floats as they are"),
+    "pixel": InputScaling(
+        "x / 255 where training had bytes, x / 65535 grey of 16 bits, floats as they are"
+    ),
 }
 SCALING_ALIASES = {"standarization": "standardization"}  # the original's spelling
 
@@ -145,14 +166,23 @@ CALIBRATIONS = {
 }
 THRESHOLD_RULES = {
     "f1": ThresholdRule("the largest F1", (), lambda: True),
-    "fbeta": ThresholdRule("the largest F score, where recall counts B times", ("B",), lambda beta: beta > 0),
-    "precision": ThresholdRule("the largest recall at a precision of P or more", ("P",), lambda p: 0 < p <= 1),
-    "recall": ThresholdRule("the largest precision at a recall of R or more", ("R",), lambda r: 0 < r <= 1),
+    "fbeta": ThresholdRule(
+        "the largest F score, where recall counts B times",
+        ("B",),
+        lambda beta: beta > 0,
+    ),
+    "precision": ThresholdRule(
+        "the largest recall at a precision of P or more", ("P",), lambda p: 0 < p <= 1
+    ),
+    "recall": ThresholdRule(
+        "the largest precision at a recall of R or more", ("R",), lambda r: 0 < r <= 1
+    ),
     "cost": ThresholdRule(
-        "the least cost of false alarms (FP each) and missed rows (FN each)", ("FP", "FN"),
+        "the least cost of false alarms (FP each) and missed rows (FN each)",
+        ("FP", "FN"),
         lambda of_fp, of_fn: min(of_fp, of_fn) >= 0 and max(of_fp, of_fn) > 0,
     ),
-}  # fmt: skip
+}
 """By which --threshold finds a number (core/thresholds.py)."""
 
 TASKS = {  # task -> (activation of the output layer, loss) when nobody says otherwise
@@ -170,8 +200,12 @@ METRICS = {
     "mcc": Metric("MCC", {"binary": "counts", "multiclass": "classes"}),
     "roc_auc": Metric("ROC-AUC", {"binary": "ranks"}),
     "pr_auc": Metric("PR-AUC", {"binary": "ranks"}),
-    "log_loss": Metric("log loss", {"binary": "probabilities", "multiclass": "probabilities"}, False),
-    "brier": Metric("Brier score", {"binary": "probabilities", "multiclass": "probabilities"}, False),
+    "log_loss": Metric(
+        "log loss", {"binary": "probabilities", "multiclass": "probabilities"}, False
+    ),
+    "brier": Metric(
+        "Brier score", {"binary": "probabilities", "multiclass": "probabilities"}, False
+    ),
     "mse": Metric("MSE", {"regression": "errors"}, False),
     "mae": Metric("MAE", {"regression": "errors"}, False),
     "rmse": Metric("RMSE", {"regression": "errors"}, False),
@@ -179,16 +213,23 @@ METRICS = {
     "persistence_rmse": Metric("RMSE of persistence", {"regression": "series"}, False),
     "skill": Metric("skill", {"regression": "series"}),
 }
-"""Metrics in the order of --test. Of several classes precision, recall and f1 are the plain means over the classes."""
-MONITORS = [name for name, metric in METRICS.items() if "series" not in metric.of.values()]
-EFFORTS = {  # name -> multiply-adds of forward passes that the trainings of --effort may take together
+"""Metrics in the order of --test. Of several classes precision, recall and f1 are the
+plain means over the classes."""
+MONITORS = [
+    name for name, metric in METRICS.items() if "series" not in metric.of.values()
+]
+# name -> multiply-adds of forward passes that the trainings of --effort may take
+# together
+EFFORTS = {
     "quick": 5e9,
     "standard": 1e11,
     "best": 2e12,
 }
-OF_FOLD = "fold"  # --validation: each network of a cross-validation is judged by the fold that tests it
+# --validation: each network of a cross-validation is judged by the fold that tests it
+OF_FOLD = "fold"
 MOST_EDGES, MOST_WAVES = 65, 256  # of one number
-MOST_PIECES = MOST_EDGES - 2  # that may be asked for: one value may have an edge of its own
+# that may be asked for: one value may have an edge of its own
+MOST_PIECES = MOST_EDGES - 2
 
 BACKENDS = {
     "auto": "the best for the network's size and this machine",

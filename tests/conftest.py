@@ -13,19 +13,23 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# `python -m pytest` puts the checkout first on the path; unless the core was built there, test what is installed
+# `python -m pytest` puts the checkout first on the path; unless the core was built
+# there, test what is installed
 if not list((REPOSITORY / "nn" / "core").glob("_seq*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
 
-# what a script starts in the background ignores Ctrl-C, and so would all that tests start and send it to
+# what a script starts in the background ignores Ctrl-C, and so would all that tests
+# start and send it to
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# the command sets this for its process: NumPy's products have other bits on other numbers of threads, and a test would
-# compare those of this process with those of one that it starts after a command ran here
+# the command sets this for its process: NumPy's products have other bits on other
+# numbers of threads, and a test would compare those of this process with those of one
+# that it starts after a command ran here
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-pytest.register_assert_rewrite("support")  # a failed assertion there tells its values too
+# a failed assertion there tells its values too
+pytest.register_assert_rewrite("support")
 with contextlib.suppress(ImportError):  # tests/gpu does without it
     from hypothesis import settings
     from support.effort import EFFORT
@@ -59,7 +63,8 @@ def reason_without_gpu() -> str | None:
 
 
 def needs_gpu(item) -> bool:
-    """Return whether a test computes on a GPU: it takes the fixture of one, or its backend computes there."""
+    """Return whether a test computes on a GPU: it takes the fixture of one, or its
+    backend computes there."""
     if "gpu" in item.fixturenames:
         return True
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
@@ -67,8 +72,9 @@ def needs_gpu(item) -> bool:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leave out the tests that cannot run here: without a GPU those of a GPU, unless they alone were asked for, and
-    those that measure time where another process tests beside this one."""
+    """Leave out the tests that cannot run here: without a GPU those of a GPU, unless
+    they alone were asked for, and those that measure time where another process tests
+    beside this one."""
     if reason_without_gpu() is not None:
         of_gpu = [item for item in items if needs_gpu(item)]
         if 0 < len(of_gpu) < len(items):
@@ -82,7 +88,8 @@ def pytest_collection_modifyitems(config, items) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let a process without tests take some of another, unless --dist says otherwise: some tests take long."""
+    """Let a process without tests take some of another, unless --dist says otherwise:
+    some tests take long."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import WorkStealingScheduling
@@ -91,25 +98,34 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """End with one line for each reason to skip, not one for each place, and one for what cannot run here at all."""
-    skipped = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
+    """End with one line for each reason to skip, not one for each place, and one for
+    what cannot run here at all."""
+    skipped = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.getreports("skipped")
+    )
     for reason, count in skipped.most_common():
         terminalreporter.write_line(f"{count} skipped: {reason}")
     reason = reason_without_gpu()
     if reason is not None:
-        terminalreporter.write_line(f"left out: all tests of {' and '.join(GPU_BACKENDS)}: {reason}")
+        terminalreporter.write_line(
+            f"left out: all tests of {' and '.join(GPU_BACKENDS)}: {reason}"
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def elsewhere(tmp_path_factory) -> None:
-    """Tests run in a folder of their own: `python -c` in the checkout would import its sources, not what is tested."""
+    """Tests run in a folder of their own: `python -c` in the checkout would import its
+    sources, not what is tested."""
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
-    os.environ["PYTHONPATH"] = environment()["PYTHONPATH"]  # programs that tests start import what is tested, too
+    # programs that tests start import what is tested, too
+    os.environ["PYTHONPATH"] = environment()["PYTHONPATH"]
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real data and golden outputs: $NN_SHARED, else `shared` beside the checkout."""
+    """The folder of real data and golden outputs: $NN_SHARED, else `shared` beside the
+    checkout."""
     folder = Path(os.environ.get("NN_SHARED", REPOSITORY.parent / "shared"))
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder} is not there (set NN_SHARED)")
@@ -169,7 +185,8 @@ def write(tmp_path):
 
 @pytest.fixture(scope="session", autouse=True)
 def messages_name_flags():
-    """Messages have one text in all tests, that of the command line; utils/test_messages.py has what Python reads."""
+    """Messages have one text in all tests, that of the command line;
+    utils/test_messages.py has what Python reads."""
     with speaking_of_flags():
         yield
 
@@ -180,7 +197,11 @@ def warnings_of(caplog):
     caplog.set_level(logging.WARNING, logger="nn")
 
     def messages():
-        found = [record.getMessage() for record in caplog.records if record.name.partition(".")[0] == "nn"]
+        found = [
+            record.getMessage()
+            for record in caplog.records
+            if record.name.partition(".")[0] == "nn"
+        ]
         assert all("\n" not in message for message in found)
         return found
 
@@ -203,7 +224,17 @@ def two(folder):
 @pytest.fixture
 def trained(two):
     """A model of two.csv in m.bin."""
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
+    succeed(
+        *ONE,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        30,
+        "--learning_rate",
+        0.01,
+    )
     return two.parent / "m.bin"
 
 

@@ -1,8 +1,11 @@
-"""Change one operator, number or condition of a module at a time, and tell which changes no test sees.
+"""Change one operator, number or condition of a module at a time, and tell which
+changes no test sees.
 
-`python -m tests.mutations nn/train/decision.py` tries some of all changes that cosmic-ray knows (pip install
-cosmic-ray) in a copy of this checkout, whose core must be built; without a module it tries those of TESTS. Read the
-survivors: one that changes nothing that anybody sees is none, each other one is a test to write. `--most 0` tries all.
+`python -m tests.mutations nn/train/decision.py` tries some of all changes that
+cosmic-ray knows (pip install cosmic-ray) in a copy of this checkout, whose core must be
+built; without a module it tries those of TESTS. Read the survivors: one that changes
+nothing that anybody sees is none, each other one is a test to write. `--most 0` tries
+all.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ TESTS = {  # module -> the tests that should see its faults
     "nn/pages/model_page.py": "tests/pages",
     "nn/terminal/figures.py": "tests/terminal tests/test",
 }
-NOT_COPIED = shutil.ignore_patterns(".git", "build", ".venv*", "__pycache__", ".hypothesis", "mutants")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", "build", ".venv*", "__pycache__", ".hypothesis", "mutants"
+)
 CONFIG = """
 [cosmic-ray]
 module-path = "{module}"
@@ -44,9 +49,15 @@ name = "local"
 
 
 def keep_some(session: Path, most: int) -> int:
-    """Leave at most so many changes in a session, drawn by a fixed seed; return their number."""
+    """Leave at most so many changes in a session, drawn by a fixed seed; return their
+    number."""
     with sqlite3.connect(session) as database:
-        jobs = [job for (job,) in database.execute("select job_id from work_items order by job_id")]
+        jobs = [
+            job
+            for (job,) in database.execute(
+                "select job_id from work_items order by job_id"
+            )
+        ]
         kept = set(random.Random(0).sample(jobs, min(most or len(jobs), len(jobs))))
         for job in set(jobs) - kept:
             database.execute("delete from mutation_specs where job_id = ?", (job,))
@@ -60,23 +71,35 @@ def mutate(module: str, tests: str, most: int) -> str:
         copy, session = Path(folder) / "nn", Path(folder) / "session.sqlite"
         shutil.copytree(REPOSITORY, copy, ignore=NOT_COPIED)
         config = Path(folder) / "mutations.toml"
-        config.write_text(CONFIG.format(module=module, tests=tests, python=sys.executable))
+        config.write_text(
+            CONFIG.format(module=module, tests=tests, python=sys.executable)
+        )
 
         def cosmic_ray(*arguments: object) -> str:
             command = [sys.executable, "-m", "cosmic_ray.cli", *map(str, arguments)]
-            return subprocess.run(command, cwd=copy, check=True, capture_output=True, text=True).stdout
+            return subprocess.run(
+                command, cwd=copy, check=True, capture_output=True, text=True
+            ).stdout
 
         cosmic_ray("init", config, session)
         count = keep_some(session, most)
         cosmic_ray("baseline", config)
         cosmic_ray("exec", config, session)
-        report = [Path(sys.executable).with_name("cr-report"), "--surviving-only", "--show-diff", session]
+        report = [
+            Path(sys.executable).with_name("cr-report"),
+            "--surviving-only",
+            "--show-diff",
+            session,
+        ]
         survivors = subprocess.run(report, check=True, capture_output=True, text=True)
         return f"== {module}: {count} changes\n{survivors.stdout}"
 
 
-def main(modules: Annotated[list[str] | None, typer.Argument()] = None, most: int = 40) -> None:
-    """Print the survivors of modules of TESTS; of all without one. most: changes of each; 0: all."""
+def main(
+    modules: Annotated[list[str] | None, typer.Argument()] = None, most: int = 40
+) -> None:
+    """Print the survivors of modules of TESTS; of all without one. most: changes of
+    each; 0: all."""
     for module in modules or TESTS:
         print(mutate(module, TESTS[module], most), flush=True)
 

@@ -1,8 +1,10 @@
-"""Print the price of nn's complexity: syntax nodes of Python, tokens of C, flags, public names, modules of a row.
+"""Print the price of nn's complexity: syntax nodes of Python, tokens of C, flags,
+public names, modules of a row.
 
-Neither packing nor unpacking code changes nodes or tokens; only deleting does. `python -m tests.price` prints them by
-folder, `python -m tests.price --record "what the change buys"` writes them down in CONTRIBUTING.md, where test_price.py
-compares them: nobody adds a mechanism without a word.
+Neither packing nor unpacking code changes nodes or tokens; only deleting does. `python
+-m tests.price` prints them by folder, `python -m tests.price --record "what the change
+buys"` writes them down in CONTRIBUTING.md, where test_price.py compares them: nobody
+adds a mechanism without a word.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ TOKEN = re.compile(
     re.X,
 )
 RECORD = re.compile(
-    r"^- ([\d,]+) syntax nodes, ([\d,]+) tokens of C, (\d+) flags, (\d+) public names, (\d+) modules:", re.M
+    r"^- ([\d,]+) syntax nodes, ([\d,]+) tokens of C, (\d+) flags, (\d+) public names, (\d+) modules:",
+    re.M,
 )
 WALK = """
 import sys, nn
@@ -69,7 +72,8 @@ def tokens_of(source: str) -> int:
 
 
 def sizes_by_folder(top: str, suffixes: tuple[str, ...], size_of) -> Counter:
-    """Return the sizes of the files with these suffixes, by the folders directly below `top`."""
+    """Return the sizes of the files with these suffixes, by the folders directly below
+    `top`."""
     sizes: Counter = Counter()
     for path in (REPOSITORY / top).rglob("*"):
         if path.suffix in suffixes:
@@ -85,13 +89,17 @@ def nodes_by_folder(top: str) -> Counter:
 
 def tokens_by_folder() -> Counter:
     """Return the tokens of C and CUDA in each folder of csrc and nn."""
-    return sizes_by_folder("csrc", C_SUFFIXES, tokens_of) + sizes_by_folder("nn", C_SUFFIXES, tokens_of)
+    return sizes_by_folder("csrc", C_SUFFIXES, tokens_of) + sizes_by_folder(
+        "nn", C_SUFFIXES, tokens_of
+    )
 
 
 def modules_of_a_row() -> int:
     """Return how many modules of nn a plain CSV file passes in nn.load."""
     file = REPOSITORY / "datasets" / "CC.csv"
-    printed = subprocess.run([sys.executable, "-c", WALK, file], capture_output=True, text=True, check=True)
+    printed = subprocess.run(
+        [sys.executable, "-c", WALK, file], capture_output=True, text=True, check=True
+    )
     return int(printed.stdout)
 
 
@@ -114,7 +122,8 @@ def recorded(text: str) -> Price | None:
 
 
 def record(reason: str) -> None:
-    """Write today's price and what it buys at the top of the list in CONTRIBUTING.md."""
+    """Write today's price and what it buys at the top of the list in
+    CONTRIBUTING.md."""
     today = price()
     entry = (
         f"- {today.nodes:,} syntax nodes, {today.tokens:,} tokens of C, {today.flags} flags, "

@@ -1,11 +1,13 @@
 /* Dates and times in ISO 8601. uses: numbers.c */
 #include "internal.h"
 
-static int two_digits(const char *p) { return is_digit(p[0]) && is_digit(p[1]) ? 10 * (p[0] - '0') + p[1] - '0' : -1; }
+static int two_digits(const char *p)
+{ return is_digit(p[0]) && is_digit(p[1]) ? 10 * (p[0] - '0') + p[1] - '0' : -1; }
 
 static int64_t days_since_1970(int year, int month, int day)
 {
-    /* In the calendar of today, whose years are counted from March: the day of leap years comes last. */
+    /* In the calendar of today, whose years are counted from March: the day of leap years comes
+     * last. */
     const int64_t y = year - (month <= 2), m = (month + 9) % 12;
     return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
 }
@@ -16,7 +18,8 @@ static const char *calendar_day(int64_t *days, const char *p, const char *stop)
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     if (stop - p < 10 || (p[4] != '-' && p[4] != '/') || p[7] != p[4])
         return NULL;
-    const int century = two_digits(p), rest = two_digits(p + 2), month = two_digits(p + 5), day = two_digits(p + 8);
+    const int century = two_digits(p), rest = two_digits(p + 2), month = two_digits(p + 5),
+              day = two_digits(p + 8);
     if (century < 0 || rest < 0 || month < 1 || month > 12 || day < 1)
         return NULL;
     const int year = 100 * century + rest;
@@ -63,7 +66,8 @@ static const char *time_of_day(double *seconds, const char *p, const char *stop)
 
 static const char *time_zone(double *seconds, const char *p, const char *stop)
 {
-    /* Z, +HH, +HHMM or +HH:MM, or nothing: takes it from the seconds; returns what follows it, or NULL */
+    /* Z, +HH, +HHMM or +HH:MM, or nothing: takes it from the seconds; returns what follows it,
+     * or NULL */
     if (p == stop)
         return p;
     if (*p == 'Z' || *p == 'z')
@@ -104,4 +108,5 @@ static int parse_date(double *seconds, const char *p, const char *stop)
     return 1;
 }
 
-int csv_date(double *seconds, const char *text, int64_t size) { return parse_date(seconds, text, text + size); }
+int csv_date(double *seconds, const char *text, int64_t size)
+{ return parse_date(seconds, text, text + size); }

@@ -1,16 +1,18 @@
 /* The structure of a line: where fields begin and end. uses: numbers.c */
 #include "internal.h"
 
-/* A field: [start, stop) is what it holds, without quotes and blanks; `next` the separator or line end behind it. */
+/* A field: [start, stop) is what it holds, without quotes and blanks; `next` the separator or
+ * line end behind it. */
 struct field {
     const char *start, *stop, *next;
     int doubled; /* see csv_place */
     int open;    /* the text ends within its quotes */
 };
 
-/* Where blanks separate fields, tabs do too, and several of them are one separator: all but one stand before a field, or
-   before the line end. */
-INLINE int separates(const struct csv *csv, char c) { return c == csv->separator || (c == '\t' && csv->separator == ' '); }
+/* Where blanks separate fields, tabs do too, and several of them are one separator: all but one
+ * stand before a field, or before the line end. */
+INLINE int separates(const struct csv *csv, char c)
+{ return c == csv->separator || (c == '\t' && csv->separator == ' '); }
 
 INLINE int is_blank(const struct csv *csv, char c)
 {
@@ -47,8 +49,9 @@ INLINE const char *behind_field(const struct csv *csv, const char *p, const char
     return at_line_end(next, end) ? next : p;
 }
 
-/* The separators and line ends among 64 bytes, a bit each. Lengths of words are as good as random, and a loop over their
-   bytes mispredicts its end; so 64 bytes are looked at once, whatever fields they hold. */
+/* The separators and line ends among 64 bytes, a bit each. Lengths of words are as good as
+ * random, and a loop over their bytes mispredicts its end; so 64 bytes are looked at once,
+ * whatever fields they hold. */
 struct marks {
     const char *block;
     uint64_t bits;
@@ -61,7 +64,8 @@ INLINE uint64_t marks_of(const char *block, char separator)
     const __m128i separators = _mm_set1_epi8(separator), ends = _mm_set1_epi8('\n');
     for (int i = 0; i < 64; i += 16) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)(block + i));
-        const __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, separators), _mm_cmpeq_epi8(bytes, ends));
+        const __m128i found =
+            _mm_or_si128(_mm_cmpeq_epi8(bytes, separators), _mm_cmpeq_epi8(bytes, ends));
         bits |= (uint64_t)_mm_movemask_epi8(found) << i;
     }
 #else
@@ -71,7 +75,8 @@ INLINE uint64_t marks_of(const char *block, char separator)
     return bits;
 }
 
-INLINE const char *find_field_end(const struct csv *csv, struct marks *marks, const char *p, const char *end)
+INLINE const char *find_field_end(const struct csv *csv, struct marks *marks, const char *p,
+                                  const char *end)
 {
     /* The first separator or line end at p or behind it; `end` closes the last line. */
     if (csv->separator == ' ') {
@@ -100,7 +105,8 @@ INLINE const char *find_field_end(const struct csv *csv, struct marks *marks, co
 
 static int is_any_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-__attribute__((noinline)) static struct field quoted_field(struct csv *csv, const char *quote, const char *end)
+__attribute__((noinline)) static struct field quoted_field(struct csv *csv, const char *quote,
+                                                           const char *end)
 {
     struct field field = {quote, end, end, 0, 1};
     struct marks marks = {NULL, 0};
@@ -139,9 +145,11 @@ INLINE struct field any_field(struct csv *csv, struct marks *marks, const char *
     return (struct field){p, stop, behind_field(csv, next, end), 0, 0};
 }
 
-INLINE const char *number_field(const struct csv *csv, double *value, const char *p, const char *end)
+INLINE const char *number_field(const struct csv *csv, double *value, const char *p,
+                                const char *end)
 {
-    /* A field that is a number and cannot be a gap: returns the separator or line end behind it; or NULL. */
+    /* A field that is a number and cannot be a gap: returns the separator or line end behind it;
+     * or NULL. */
     p = field_start(csv, p);
     const int quoted = *p == '"';
     if (quoted)
@@ -165,8 +173,9 @@ INLINE int is_number(double *value, const char *start, const char *stop, char po
     return parse_number(value, start, stop, point) == stop && isfinite(*value);
 }
 
-INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end, struct csv_place *place, int64_t most,
-                     const char *row, const char *text, const char *end)
+INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end,
+                     struct csv_place *place, int64_t most, const char *row, const char *text,
+                     const char *end)
 {
     /* The number of fields, or 0 if the text ends within quotes. */
     csv->breaks = 0;
@@ -177,7 +186,8 @@ INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end
         if (n < most) {
             double value;
             const int number = is_number(&value, field.start, field.stop, csv->point);
-            place[n] = (struct csv_place){field.start - text, field.stop - text, field.doubled, number};
+            place[n] =
+                (struct csv_place){field.start - text, field.stop - text, field.doubled, number};
         }
         n++;
         row = field.next;

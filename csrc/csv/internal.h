@@ -13,7 +13,8 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* All of these functions become part of the loop over fields, which keeps its state in registers. */
+/* All of these functions become part of the loop over fields, which keeps its state in
+ * registers. */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE int is_digit(char c) { return (unsigned char)(c - '0') < 10; }

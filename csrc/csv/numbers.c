@@ -1,16 +1,19 @@
-/* Decimal numbers to doubles. Every double is the one nearest to the decimal number, ties to even, as Python's float()
-   gives it. */
+/* Decimal numbers to doubles. Every double is the one nearest to the decimal number, ties to
+ * even, as Python's float() gives it. */
 #include "internal.h"
 
-enum { MAX_DIGITS = 800 }; /* 768 significant digits decide every rounding; the rest counts as «more than that» */
+/* 768 significant digits decide every rounding; the rest counts as «more than that» */
+enum { MAX_DIGITS = 800 };
 
-static const double powers_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+static const double powers_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 static double double_of_bits(uint128 bits, int sticky, int exponent)
 {
-    /* (bits, and a little more if sticky) * 2^exponent, for results far from overflow and underflow. The sticky
-       bit lies below the half that decides the rounding of 64 bits to 53, so that the conversion rounds right. */
+    /* (bits, and a little more if sticky) * 2^exponent, for results far from overflow and
+     * underflow. The sticky bit lies below the half that decides the rounding of 64 bits to 53,
+     * so that the conversion rounds right. */
     while (bits >> 64) {
         sticky |= (int)(bits & 1);
         bits >>= 1;
@@ -21,7 +24,8 @@ static double double_of_bits(uint128 bits, int sticky, int exponent)
 
 static double exact_quotient(uint64_t digits, int power)
 {
-    /* digits / 10^power, 0 < digits, 0 < power <= 27: 5^27 has 63 bits, so that the quotient keeps at least 65 */
+    /* digits / 10^power, 0 < digits, 0 < power <= 27: 5^27 has 63 bits, so that the quotient
+     * keeps at least 65 */
     uint64_t five = 1;
     for (int i = 0; i < power; i++)
         five *= 5;
@@ -37,8 +41,9 @@ static double exact_quotient(uint64_t digits, int power)
 
 static double any_decimal(const char *p, const char *stop, int64_t exponent)
 {
-    /* The number with the digits of [p, stop), one point among them perhaps, as an integer, * 10^exponent.
-       strtod gets no decimal point, so that the locale cannot matter. */
+    /* The number with the digits of [p, stop), one point among them perhaps, as an integer, *
+     * 10^exponent.
+     * strtod gets no decimal point, so that the locale cannot matter. */
     char text[MAX_DIGITS + 32];
     int n = 0;
     for (; p < stop; p++) {
@@ -77,12 +82,14 @@ INLINE uint64_t no_digits(uint64_t eight)
 
 INLINE const char *parse_fraction(uint64_t *digits, const char *p, const char *end)
 {
-    /* digits = digits * 10^n + the n digits at p; returns what follows them. Fractions are long and of any length,
-       so that a loop over digits costs a mispredicted branch or two: while there are eight bytes, all digits among
-       them are taken at once. Bytes are joined to pairs, pairs to fours, fours to one number; fewer than eight
-       digits are moved to the end, behind zeros. */
+    /* digits = digits * 10^n + the n digits at p; returns what follows them. Fractions are long
+     * and of any length, so that a loop over digits costs a mispredicted branch or two: while
+     * there are eight bytes, all digits among them are taken at once. Bytes are joined to pairs,
+     * pairs to fours, fours to one number; fewer than eight digits are moved to the end, behind
+     * zeros. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    static const uint64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    static const uint64_t powers[] = {1,      10,      100,      1000,     10000,
+                                      100000, 1000000, 10000000, 100000000};
     int n = 8;
     while (n == 8 && end - p >= 8) {
         uint64_t eight = eight_bytes(p);
@@ -108,8 +115,8 @@ INLINE const char *parse_fraction(uint64_t *digits, const char *p, const char *e
 
 INLINE const char *parse_number(double *value, const char *p, const char *end, char point)
 {
-    /* Returns what follows the number at p, or NULL if there is none; the text ends at `end`. Signs are as good as
-       random and cost no branch. */
+    /* Returns what follows the number at p, or NULL if there is none; the text ends at `end`.
+     * Signs are as good as random and cost no branch. */
     static const double signs[] = {1, -1};
     const int negative = *p == '-';
     p += negative | (*p == '+');
@@ -147,8 +154,10 @@ INLINE const char *parse_number(double *value, const char *p, const char *end, c
     double v;
     if (count > 19)
         v = any_decimal(first, stop, exponent);
-    else if (digits >> 53 == 0 && exponent >= -22 && exponent <= 22) /* both exact, hence one rounding */
-        v = exponent < 0 ? (double)digits / powers_of_ten[-exponent] : (double)digits * powers_of_ten[exponent];
+    /* both exact, hence one rounding */
+    else if (digits >> 53 == 0 && exponent >= -22 && exponent <= 22)
+        v = exponent < 0 ? (double)digits / powers_of_ten[-exponent]
+                         : (double)digits * powers_of_ten[exponent];
     else if (digits != 0 && exponent < 0 && exponent >= -27)
         v = exact_quotient(digits, (int)-exponent);
     else if (exponent == 0)

@@ -1,12 +1,15 @@
 /* Rows into arrays: what becomes of each field. uses: all of the above */
 #include "internal.h"
 
-INLINE int is_value(const struct csv *csv, int role, double *value, const char *start, const char *stop)
+INLINE int is_value(const struct csv *csv, int role, double *value, const char *start,
+                    const char *stop)
 {
-    return role == CSV_DATE ? parse_date(value, start, stop) : is_number(value, start, stop, csv->point);
+    return role == CSV_DATE ? parse_date(value, start, stop)
+                            : is_number(value, start, stop, csv->point);
 }
 
-INLINE enum csv_result store_field(struct csv *csv, int column, const struct field *field, const char *end)
+INLINE enum csv_result store_field(struct csv *csv, int column, const struct field *field,
+                                   const char *end)
 {
     const struct csv_column *how = &csv->roles[column];
     const int is_missing = how->role != CSV_RAW && is_gap(csv->gaps, field->start, field->stop);
@@ -28,7 +31,8 @@ INLINE enum csv_result store_field(struct csv *csv, int column, const struct fie
     return CSV_OK;
 }
 
-INLINE enum csv_result read_field(struct csv *csv, struct marks *marks, int column, const char **p, const char *end)
+INLINE enum csv_result read_field(struct csv *csv, struct marks *marks, int column, const char **p,
+                                  const char *end)
 {
     const struct csv_column *how = &csv->roles[column];
     if (how->role == CSV_NUMBER || how->role == CSV_EXACT) {
@@ -79,8 +83,8 @@ INLINE void keep_row(struct csv *csv)
     csv->rows++;
 }
 
-INLINE enum csv_result read_row(struct csv *csv, struct marks *marks, const char **line_end, const char *row,
-                                const char *end)
+INLINE enum csv_result read_row(struct csv *csv, struct marks *marks, const char **line_end,
+                                const char *row, const char *end)
 {
     const char *p = row;
     csv->breaks = 0;
@@ -101,14 +105,15 @@ static int is_name(const struct csv_header *header, int column, const char *star
     const int first = column * header->forms;
     for (int form = first; form < first + header->forms; form++) {
         const int from = form ? header->ends[form - 1] : 0;
-        if (header->ends[form] - from == stop - start && memcmp(header->text + from, start, (size_t)(stop - start)) == 0)
+        if (header->ends[form] - from == stop - start &&
+            memcmp(header->text + from, start, (size_t)(stop - start)) == 0)
             return 1;
     }
     return 0;
 }
 
-__attribute__((noinline)) static int repeats_names(struct csv *csv, const char **line_end, const char *row,
-                                                   const char *end)
+__attribute__((noinline)) static int repeats_names(struct csv *csv, const char **line_end,
+                                                   const char *row, const char *end)
 {
     struct marks marks = {NULL, 0};
     csv->breaks = 0;
@@ -175,7 +180,8 @@ enum csv_result csv_read(struct csv *csv, const char *text, int64_t size)
             continue;
         }
         const int has_room = csv->rows < csv->capacity;
-        const enum csv_result result = has_room ? read_row(csv, &marks, &line_end, row, end) : CSV_FULL;
+        const enum csv_result result =
+            has_room ? read_row(csv, &marks, &line_end, row, end) : CSV_FULL;
         csv->used = p - text;
         if (result != CSV_OK)
             return result;
@@ -185,8 +191,8 @@ enum csv_result csv_read(struct csv *csv, const char *text, int64_t size)
     return CSV_OK;
 }
 
-int64_t csv_split(struct csv *csv, struct csv_row *rows, int64_t most_rows, struct csv_place *place, int64_t most,
-                  const char *text, int64_t size)
+int64_t csv_split(struct csv *csv, struct csv_row *rows, int64_t most_rows, struct csv_place *place,
+                  int64_t most, const char *text, int64_t size)
 {
     const char *p = text, *end = text + size, *row, *line_end = text;
     struct marks marks = {NULL, 0};

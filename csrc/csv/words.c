@@ -1,4 +1,5 @@
-/* Words: those for a gap, and the different words of a column, in a hash table. uses: numbers.c, fields.c */
+/* Words: those for a gap, and the different words of a column, in a hash table. uses: numbers.c,
+ * fields.c */
 #include "internal.h"
 
 INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *stop)
@@ -47,11 +48,13 @@ INLINE uint64_t hash_of(const char *p, int64_t length, const char *limit)
         hash ^= hash >> 32;
     }
     const int64_t first = length < 8 ? length : 8;
-    hash = (hash ^ few_bytes(p, first, limit)) * factor + few_bytes(p + first, length - first, limit) * other_factor;
+    hash = (hash ^ few_bytes(p, first, limit)) * factor +
+           few_bytes(p + first, length - first, limit) * other_factor;
     return hash ^ hash >> 32;
 }
 
-INLINE int are_same(const char *a, const char *b, int64_t length, const char *limit_of_a, const char *limit_of_b)
+INLINE int are_same(const char *a, const char *b, int64_t length, const char *limit_of_a,
+                    const char *limit_of_b)
 {
     for (; length > 8; a += 8, b += 8, length -= 8)
         if (eight_bytes(a) != eight_bytes(b))
@@ -59,8 +62,8 @@ INLINE int are_same(const char *a, const char *b, int64_t length, const char *li
     return few_bytes(a, length, limit_of_a) == few_bytes(b, length, limit_of_b);
 }
 
-INLINE uint64_t find_place(const struct csv_words *words, uint64_t hash, const char *start, int64_t length,
-                           const char *limit)
+INLINE uint64_t find_place(const struct csv_words *words, uint64_t hash, const char *start,
+                           int64_t length, const char *limit)
 {
     /* The place in the table of a word, or the free one that it would take. */
     uint64_t at = hash & words->mask;
@@ -76,7 +79,8 @@ INLINE uint64_t find_place(const struct csv_words *words, uint64_t hash, const c
     return at;
 }
 
-static uint64_t entry_of(uint64_t hash, int index) { return (hash >> 32 << 32) | (uint64_t)(index + 1); }
+static uint64_t entry_of(uint64_t hash, int index)
+{ return (hash >> 32 << 32) | (uint64_t)(index + 1); }
 
 void csv_index(struct csv_words *words)
 {
@@ -112,7 +116,8 @@ INLINE int word_index(struct csv_words *words, const struct field *field, const 
         start = words->text + used;
         limit = words->text + words->size;
     }
-    const uint64_t hash = hash_of(start, length, limit), at = find_place(words, hash, start, length, limit);
+    const uint64_t hash = hash_of(start, length, limit),
+                   at = find_place(words, hash, start, length, limit);
     if (words->table[at])
         return (int)(words->table[at] & 0xFFFFFFFF) - 1;
     if (!has_bytes || words->count == words->most)
@@ -131,7 +136,8 @@ INLINE void count_row(struct csv_words *words, int index, int64_t row)
     words->last = row;
 }
 
-static int count_odd(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
+static int count_odd(struct csv_words *words, const struct field *field, int64_t row,
+                     const char *limit)
 {
     /* 0 if there may be no room for the word. */
     int index = word_index(words, field, limit);

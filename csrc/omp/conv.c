@@ -1,13 +1,15 @@
-/* conv.c - convolution, fast: the choice among the direct algorithm (conv_direct.c), Winograd's, which multiplies less
- * (conv_winograd.c), and planes, for too few channels to fill a vector (conv_planes.c). Threads share the images. The
- * weight's gradient is a sum of partial sums whose number depends on sizes alone, so that threads change no bit.
- * uses: conv_direct.c, conv_winograd.c, conv_planes.c, layer_common.c
+/* conv.c - convolution, fast: the choice among the direct algorithm (conv_direct.c), Winograd's,
+ * which multiplies less (conv_winograd.c), and planes, for too few channels to fill a vector
+ * (conv_planes.c). Threads share the images. The weight's gradient is a sum of partial sums
+ * whose number depends on sizes alone, so that threads change no bit. uses: conv_direct.c,
+ * conv_winograd.c, conv_planes.c, layer_common.c
  */
 #include "../core.h"
 #include "vector.h"
 
-/* PARTIAL_SUMS 16: of a weight's gradient, at most. More would serve more threads, and take more memory and additions.
- * PARTIAL_SUM_BYTES 4 MiB: of all of them together, so that they stay in the L3 cache. */
+/* PARTIAL_SUMS 16: of a weight's gradient, at most. More would serve more threads, and take more
+ * memory and additions. PARTIAL_SUM_BYTES 4 MiB: of all of them together, so that they stay in
+ * the L3 cache. */
 enum { PARTIAL_SUMS = 16, PARTIAL_SUM_BYTES = 1 << 22 };
 
 /* ---- passes: a kernel that slides over a padded image, by one of three algorithms ---- */
@@ -18,7 +20,8 @@ typedef struct {
     conv_geometry geometry;
     padded_image padded;
     algorithm algorithm;
-    int64_t packed, image;              /* values of the weights, and of a padded image, as the pass reads them */
+    /* values of the weights, and of a padded image, as the pass reads them */
+    int64_t packed, image;
 } pass;
 
 static pass pass_by(algorithm algorithm, conv_geometry s, padded_image f)
@@ -38,9 +41,9 @@ static pass pass_of(conv_geometry s, padded_image f)
     return pass_by(planes_pay(&s) ? PLANES : winograd_pays(&s) ? WINOGRAD : DIRECT, s, f);
 }
 
-/* In double a window of zeros must give exactly 0, where Winograd's algorithm leaves a rounding: a relu would decide by
- * its sign, and no gradient be within 1e-12. In float, twice as many values a vector and all of them less exact, the
- * promise allows for it, and the speed counts. */
+/* In double a window of zeros must give exactly 0, where Winograd's algorithm leaves a rounding:
+ * a relu would decide by its sign, and no gradient be within 1e-12. In float, twice as many
+ * values a vector and all of them less exact, the promise allows for it, and the speed counts. */
 static pass forward_pass(const nn_layer *l)
 {
     conv_geometry s = forward_geometry(l);
@@ -49,7 +52,8 @@ static pass forward_pass(const nn_layer *l)
     return pass_of(s, forward_padding(l));
 }
 
-/* At a stride the input's pixels fall into stride x stride phases, each read by other taps of the kernel. */
+/* At a stride the input's pixels fall into stride x stride phases, each read by other taps of
+ * the kernel. */
 static int64_t phases_of(const nn_layer *l) { return (int64_t)l->stride * l->stride; }
 
 static pass backward_pass(const nn_layer *l, int64_t phase)
@@ -78,10 +82,12 @@ static int64_t partial_sum_size(const pass *p)
     return aligned(packed_size(&p->geometry) + row_stride(p->geometry.out));
 }
 
-/* The number of partial sums over a batch's images: a power of 2, so that threads can share them evenly. */
+/* The number of partial sums over a batch's images: a power of 2, so that threads can share them
+ * evenly. */
 static int64_t partial_sums_of(const pass *p, int64_t n)
 {
-    int64_t most = min_i64(n, PARTIAL_SUM_BYTES / (partial_sum_size(p) * (int64_t)sizeof(real))), partials = 1;
+    int64_t most = min_i64(n, PARTIAL_SUM_BYTES / (partial_sum_size(p) * (int64_t)sizeof(real))),
+            partials = 1;
     while (partials < PARTIAL_SUMS && 2 * partials <= most)
         partials *= 2;
     return partials;
@@ -104,13 +110,15 @@ static int64_t conv_shared_scratch(const nn_layer *spec, int64_t n)
     pass forward = forward_pass(spec);
     int64_t backward = partial_sums_at(spec);
     backward += partial_sums_of(&forward, n) * partial_sum_size(&forward);
-    return max_i64(backward, biases_at(&forward) + forward.geometry.out + STRIP) * (int64_t)sizeof(real);
+    return max_i64(backward, biases_at(&forward) + forward.geometry.out + STRIP) *
+           (int64_t)sizeof(real);
 }
 
-/* Each thread has padded images of its own, whose borders stay 0: of the input, of the output's gradient, and of that
- * gradient as planes_gradient reads it. */
+/* Each thread has padded images of its own, whose borders stay 0: of the input, of the output's
+ * gradient, and of that gradient as planes_gradient reads it. */
 typedef struct {
-    int64_t backward, gradient, size;           /* where they begin, the first at 0; values of all of them */
+    /* where they begin, the first at 0; values of all of them */
+    int64_t backward, gradient, size;
 } padded_places;
 
 static padded_places padded_places_of(const nn_layer *l)
@@ -153,8 +161,8 @@ static int64_t rows_of(const pass *p)
     return p->algorithm == WINOGRAD ? tiles_along(p->geometry.height) : p->geometry.height;
 }
 
-static void pass_rows(const pass *p, const target *to, source *from, const real *packed, int64_t row, int64_t end,
-                      const batch *b)
+static void pass_rows(const pass *p, const target *to, source *from, const real *packed,
+                      int64_t row, int64_t end, const batch *b)
 {
     const conv_geometry *s = &p->geometry;
     switch (p->algorithm) {
@@ -215,28 +223,33 @@ static void conv_forward(layer *l, real *out, const real *x, const batch *b)
         activation_forward(out, activation, first / height, last / height, l->outputs);
 }
 
-static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                nn_activation below, const batch *b)
 {
     pass p = backward_pass(&l->spec, 0);
     source from = input_of_pass(l, &p, dz, b);
-    target to = {.out = dx, .mask = below == NN_RELU ? x : NULL, .image_stride = row_stride(l->inputs)};
+    target to = {
+        .out = dx, .mask = below == NN_RELU ? x : NULL, .image_stride = row_stride(l->inputs)};
     int64_t phases = phases_of(&l->spec), first, last;
     from.image_stride = row_stride(l->outputs), from.room += padded_places_of(&l->spec).backward;
     thread_share(b->team, b->n, 1, &first, &last);
-    int64_t together = phases == 1 ? last - first : 1;          /* images: each is padded once for all its phases */
+    /* images: each is padded once for all its phases */
+    int64_t together = phases == 1 ? last - first : 1;
     for (int64_t r = first; r < last; r += together) {
         const real *packed = l->shared_scratch;
         for (int64_t phase = 0; phase < phases; phase++, packed += p.packed) {
             p = backward_pass(&l->spec, phase);
             int64_t height = rows_of(&p);
-            pass_rows(&p, &to, &from, p.algorithm == PLANES ? l->w : packed, r * height, (r + together) * height, b);
+            pass_rows(&p, &to, &from, p.algorithm == PLANES ? l->w : packed, r * height,
+                      (r + together) * height, b);
         }
     }
     if (below != NN_RELU)
         activation_backward(dx, x, below, first, last, l->inputs);
 }
 
-static void reduce_bias(real *db, const real *partials, int64_t count, int64_t partial, const conv_geometry *s)
+static void reduce_bias(real *db, const real *partials, int64_t count, int64_t partial,
+                        const conv_geometry *s)
 {
     memset(db, 0, (size_t)s->out * sizeof(real));
     for (int64_t p = 0; p < count; p++)
@@ -244,30 +257,40 @@ static void reduce_bias(real *db, const real *partials, int64_t count, int64_t p
             db[i] += partials[p * partial + i];
 }
 
-static real *partial_sums_in(const layer *l) { return (real *)l->shared_scratch + partial_sums_at(&l->spec); }
+static real *partial_sums_in(const layer *l)
+{ return (real *)l->shared_scratch + partial_sums_at(&l->spec); }
 
 /* A share of partial sum `number`, which covers n images. */
-static void sum_share(layer *l, const real *dz, const real *x, int64_t number, int64_t n, share mine, const batch *b)
+static void sum_share(layer *l, const real *dz, const real *x, int64_t number, int64_t n,
+                      share mine, const batch *b)
 {
     pass p = forward_pass(&l->spec);
     const conv_geometry *s = &p.geometry;
     int64_t image_stride = row_stride(l->outputs);
-    real *partial = partial_sums_in(l) + number * partial_sum_size(&p), *db = partial + packed_size(s);
+    real *partial = partial_sums_in(l) + number * partial_sum_size(&p),
+         *db = partial + packed_size(s);
     source from = input_of_pass(l, &p, x, b);
     source dz_planes = {
-        gradient_padding(s, &p.padded), dz, image_stride, from.room + padded_places_of(&l->spec).gradient, -1,
+        gradient_padding(s, &p.padded),
+        dz,
+        image_stride,
+        from.room + padded_places_of(&l->spec).gradient,
+        -1,
     };
     if (mine.first > 0)
         db = NULL;                      /* the first share has the biases */
     switch (p.algorithm) {
     case DIRECT: direct_gradient(partial, db, dz, image_stride, &from, s, n, mine); return;
-    case WINOGRAD: winograd_gradient(partial, db, dz, image_stride, &from, s, n, mine, b->scratch); return;
+    case WINOGRAD:
+        winograd_gradient(partial, db, dz, image_stride, &from, s, n, mine, b->scratch);
+        return;
     case PLANES: planes_gradient(partial, &dz_planes, &from, s, n, mine); return;
     }
     NOT_REACHED;
 }
 
-static void conv_add_partial_sum(layer *l, const real *dz, const real *x, int64_t number, const batch *b)
+static void conv_add_partial_sum(layer *l, const real *dz, const real *x, int64_t number,
+                                 const batch *b)
 {
     sum_share(l, dz, x, number, b->n, (share){0, 1, 1}, b);
 }
@@ -297,11 +320,12 @@ static int conv_gradient(layer *l, const real *dz, const real *x, const batch *b
     int64_t count = conv_partial_sums(&l->spec, b->n), shares = PARTIAL_SUMS / count, first, last;
     thread_share(b->team, count * shares, 1, &first, &last);
     for (int64_t item = first, next; item < last; item = next) {
-        int64_t number = item / shares, begin = b->n * number / count, end = b->n * (number + 1) / count;
+        int64_t number = item / shares, begin = b->n * number / count,
+                end = b->n * (number + 1) / count;
         next = min_i64(last, (number + 1) * shares);
         share mine = {item - number * shares, next - number * shares, shares};
-        sum_share(l, dz + begin * row_stride(l->outputs), x + begin * row_stride(l->inputs), number, end - begin, mine,
-                  b);
+        sum_share(l, dz + begin * row_stride(l->outputs), x + begin * row_stride(l->inputs), number,
+                  end - begin, mine, b);
     }
     barrier_wait(b->team);
     conv_reduce(l, b->n, b);
@@ -323,9 +347,11 @@ static const char *conv_route(const nn_layer *spec, pass_kind kind, const batch 
 static const layer_kind conv_kind = {
     .forward = conv_forward, .backward_input = conv_backward_input, .flops = conv_flops,
     .parameters = {
-        .size = conv_weights, .import = weights_copy, .export = weights_copy, .gradient = conv_gradient,
+        .size = conv_weights, .import = weights_copy, .export = weights_copy,
+        .gradient = conv_gradient,
     },
-    .memory = {.workspace = conv_workspace, .scratch = conv_scratch, .shared_scratch = conv_shared_scratch},
+    .memory = {.workspace = conv_workspace, .scratch = conv_scratch,
+    .shared_scratch = conv_shared_scratch},
     .fast = {
         .prepare = conv_prepare, .by_rows = 1, .partial_sums = conv_partial_sums,
         .add_partial_sum = conv_add_partial_sum, .reduce = conv_reduce, .route = conv_route,

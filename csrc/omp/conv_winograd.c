@@ -1,20 +1,25 @@
-/* conv_winograd.c - convolution with 3 x 3 kernels at stride 1 in a quarter of the multiplications (Winograd 1980;
- * Lavin and Gray 2016, F(4x4, 3x3)). A tile of 4 x 4 outputs reads 6 x 6 pixels d of the image through a kernel g:
- *     out = A' [(G g G') * (B' d B)] A,   * element by element,   36 multiplications in place of 144.
- * This is a product of polynomials, done at points: both factors are evaluated there, multiplied, and the product is
- * interpolated. The points are 0, +-p, +-q and infinity with p = 1/sqrt(2), q = sqrt(2), which keep all numbers of one
- * size: the error in float32 is some two and a half times that of the direct sum (measured: 5e-7 of the result), where
- * the usual points 1 and 2 double it again. As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G.
- * For each of the 36 places the products, summed over channels (for dg: over tiles), are a matrix product.
+/* conv_winograd.c - convolution with 3 x 3 kernels at stride 1 in a quarter of the
+ * multiplications (Winograd 1980; Lavin and Gray 2016, F(4x4, 3x3)). A tile of 4 x 4 outputs
+ * reads 6 x 6 pixels d of the image through a kernel g:
+ *     out = A' [(G g G') * (B' d B)] A,   * element by element,   36 multiplications in place of
+ *                                         144.
+ * This is a product of polynomials, done at points: both factors are evaluated there,
+ * multiplied, and the product is interpolated. The points are 0, +-p, +-q and infinity with p =
+ * 1/sqrt(2), q = sqrt(2), which keep all numbers of one size: the error in float32 is some two
+ * and a half times that of the direct sum (measured: 5e-7 of the result), where the usual points
+ * 1 and 2 double it again. As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G.
+ * For each of the 36 places the products, summed over channels (for dg: over tiles), are a
+ * matrix product.
  */
 #include "../core.h"
 #include "vector.h"
 
 enum { TILE_SIDE = 4, SEEN = 6, PLACES = SEEN * SEEN };
-/* BLOCK_BYTES 512 KiB: of the tiles of a block, which stay in the L2 cache; at least half of the packed kernels, which
- * are read once a block. */
+/* BLOCK_BYTES 512 KiB: of the tiles of a block, which stay in the L2 cache; at least half of the
+ * packed kernels, which are read once a block. */
 enum { BLOCK_BYTES = 512 * 1024 };
-enum { MOST_KERNELS = 256 * 256 };              /* beyond, packed kernels and their gradients take too much memory */
+/* beyond, packed kernels and their gradients take too much memory */
+enum { MOST_KERNELS = 256 * 256 };
 
 static int64_t tiles_along(int64_t pixels) { return (pixels + TILE_SIDE - 1) / TILE_SIDE; }
 
@@ -26,16 +31,18 @@ static int winograd_pays(const conv_geometry *s)
         && s->in * s->out <= MOST_KERNELS && PLACES * tiles < 6 * s->height * s->width;
 }
 
-/* Transformed tiles: (places, tiles, width). A block holds rows of tiles of one image or of several, so that small
- * images too make tall matrices; places are a line more than a power of 2 apart, as the 36 values of a
- * tile are written together and must not meet in one set of the cache. */
+/* Transformed tiles: (places, tiles, width). A block holds rows of tiles of one image or of
+ * several, so that small images too make tall matrices; places are a line more than a power of 2
+ * apart, as the 36 values of a tile are written together and must not meet in one set of the
+ * cache. */
 typedef struct {
     int64_t rows, tiles;                        /* rows of tiles in a block, tiles in all of them */
     int64_t in, out;                            /* width on either side */
     int64_t in_place, out_place;                /* values from one place to the next */
 } tile_block;
 
-static int64_t winograd_packed_size(const conv_geometry *s) { return PLACES * s->in * row_stride(s->out); }
+static int64_t winograd_packed_size(const conv_geometry *s)
+{ return PLACES * s->in * row_stride(s->out); }
 
 static tile_block block_of(const conv_geometry *s, int64_t images)
 {
@@ -50,10 +57,12 @@ static tile_block block_of(const conv_geometry *s, int64_t images)
     return b;
 }
 
-/* Input channels whose gradients are summed at once: their sums take no more of the L2 cache than a block does. */
+/* Input channels whose gradients are summed at once: their sums take no more of the L2 cache
+ * than a block does. */
 static int64_t channels_together(const conv_geometry *s)
 {
-    return min_i64(s->in, max_i64(VECTOR, BLOCK_BYTES / (PLACES * row_stride(s->out) * (int64_t)sizeof(real))));
+    return min_i64(s->in, max_i64(VECTOR, BLOCK_BYTES / (PLACES * row_stride(s->out) *
+                                                         (int64_t)sizeof(real))));
 }
 
 static int64_t winograd_scratch(const conv_geometry *s, int64_t images)
@@ -94,7 +103,8 @@ INLINE void kernel_line(vec to[SEEN], const vec g[3])
 /* A' m: powers of the points */
 INLINE void output_line(vec to[TILE_SIDE], const vec m[SEEN])
 {
-    vec even_p = m[1] + m[2], odd_p = P * (m[1] - m[2]), even_q = m[3] + m[4], odd_q = Q * (m[3] - m[4]);
+    vec even_p = m[1] + m[2], odd_p = P * (m[1] - m[2]), even_q = m[3] + m[4],
+        odd_q = Q * (m[3] - m[4]);
     to[0] = m[0] + even_p + even_q;
     to[1] = odd_p + odd_q;
     to[2] = (real)0.5 * even_p + 2 * even_q;
@@ -123,8 +133,10 @@ INLINE void weight_line(vec to[3], const vec s[SEEN])
     to[2] = (real)0.5 * even_p + 2 * even_q + s[5];
 }
 
-/* A column of pixels that a tile sees, `lanes` channels of it: rows [first, last) lie in the image. */
-INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t first, int64_t last, int64_t lanes)
+/* A column of pixels that a tile sees, `lanes` channels of it: rows [first, last) lie in the
+ * image. */
+INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t first,
+                        int64_t last, int64_t lanes)
 {
     const int whole = first == 0 && last == SEEN;
     #pragma GCC unroll 6
@@ -132,15 +144,17 @@ INLINE void load_column(vec d[SEEN], const real *top, int64_t image_row, int64_t
         d[k] = whole || (k >= first && k < last) ? load_lanes(top + k * image_row, lanes) : (vec){};
 }
 
-/* Rows [first, first + rows) of tiles, the first in the padded image's corner: B' d B, of channels [begin, end).
- * What lies outside the image counts as 0. A column of pixels is transformed once for all tiles it is in. */
-static void transform_image(real *to, const real *image, const padded_image *f, int64_t first, int64_t rows,
-                            int64_t begin, int64_t end, const conv_geometry *s, const tile_block *b)
+/* Rows [first, first + rows) of tiles, the first in the padded image's corner: B' d B, of
+ * channels [begin, end). What lies outside the image counts as 0. A column of pixels is
+ * transformed once for all tiles it is in. */
+static void transform_image(real *to, const real *image, const padded_image *f, int64_t first,
+                            int64_t rows, int64_t begin, int64_t end, const conv_geometry *s,
+                            const tile_block *b)
 {
     int64_t across = tiles_along(s->width), image_row = f->width * f->channels;
     for (int64_t y = 0; y < rows; y++) {
-        int64_t top = TILE_SIDE * (first + y) - f->top, inside = max_i64(0,
-                                                                         -top), last = min_i64(SEEN, f->height - top);
+        int64_t top = TILE_SIDE * (first + y) - f->top, inside = max_i64(0, -top),
+                last = min_i64(SEEN, f->height - top);
         for (int64_t j = begin; j < end; j += VECTOR) {
             real *place = to + y * across * b->in + j - begin;
             vec column[SEEN][SEEN];
@@ -149,8 +163,8 @@ static void transform_image(real *to, const real *image, const padded_image *f, 
                     int64_t at = TILE_SIDE * x + i - f->left;
                     vec d[SEEN] = {{0}};
                     if (at >= 0 && at < f->width)
-                        load_column(d, image + top * image_row + at * f->channels + j, image_row, inside, last,
-                                    f->channels - j);
+                        load_column(d, image + top * image_row + at * f->channels + j, image_row,
+                                    inside, last, f->channels - j);
                     image_line(column[i], d);
                 }
                 for (int i = 0; i < SEEN; i++) {
@@ -169,7 +183,8 @@ static void transform_image(real *to, const real *image, const padded_image *f, 
     }
 }
 
-/* G g G', packed: (places, strips of channels, in, lanes of the strip). This thread's share of the input's channels. */
+/* G g G', packed: (places, strips of channels, in, lanes of the strip). This thread's share of
+ * the input's channels. */
 static void winograd_pack(real *to, const real *w, const conv_geometry *s, thread_team t)
 {
     int64_t out = row_stride(s->out), first, last;
@@ -182,7 +197,8 @@ static void winograd_pack(real *to, const real *w, const conv_geometry *s, threa
             for (int64_t lane = 0; lane < min_i64(VECTOR, s->out - j); lane++)
                 for (int y = 0; y < 3; y++)
                     for (int x = 0; x < 3; x++)
-                        ((real *)&g[x][y])[lane] = kernel[lane * s->w_out + y * s->w_down + x * s->w_right];
+                        ((real *)&g[x][y])[lane] =
+                            kernel[lane * s->w_out + y * s->w_down + x * s->w_right];
             for (int x = 0; x < 3; x++) {
                 kernel_line(line, g[x]);
                 for (int y = 0; y < SEEN; y++)
@@ -191,7 +207,8 @@ static void winograd_pack(real *to, const real *w, const conv_geometry *s, threa
             for (int y = 0; y < SEEN; y++) {
                 kernel_line(line, half[y]);
                 for (int x = 0; x < SEEN; x++)
-                    store(to + ((SEEN * y + x) * out + strip) * s->in + c * width + j - strip, line[x]);
+                    store(to + ((SEEN * y + x) * out + strip) * s->in + c * width + j - strip,
+                          line[x]);
             }
         }
 }
@@ -205,11 +222,13 @@ INLINE void next_tile(int64_t *oy, int64_t *ox, const conv_geometry *s)
 }
 
 /* A' m A of rows of tiles of the image at image_at, to its target. */
-static void transform_output(const target *to, int64_t image_at, const real *m, int64_t first_row, int64_t rows,
-                             const conv_geometry *s, const tile_block *b)
+static void transform_output(const target *to, int64_t image_at, const real *m, int64_t first_row,
+                             int64_t rows, const conv_geometry *s, const tile_block *b)
 {
-    for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width); tile++) {
-        int64_t down = min_i64(TILE_SIDE, s->height - oy), right = min_i64(TILE_SIDE, s->width - ox);
+    for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width);
+         tile++) {
+        int64_t down = min_i64(TILE_SIDE, s->height - oy),
+                right = min_i64(TILE_SIDE, s->width - ox);
         for (int64_t j = 0; j < s->out; j += VECTOR) {
             const real *place = m + tile * b->out + j;
             int64_t lanes = min_i64(VECTOR, s->out - j);
@@ -245,20 +264,21 @@ static void transform_output(const target *to, int64_t image_at, const real *m, 
     }
 }
 
-/* The images' tiles of rows [row, end), counted through the batch, transformed: channels [first, last). */
-static void transform_rows(real *seen, const source *from, int64_t row, int64_t end, int64_t first, int64_t last,
-                           const conv_geometry *s, const tile_block *b)
+/* The images' tiles of rows [row, end), counted through the batch, transformed: channels [first,
+ * last). */
+static void transform_rows(real *seen, const source *from, int64_t row, int64_t end, int64_t first,
+                           int64_t last, const conv_geometry *s, const tile_block *b)
 {
     for (image_rows p; row < end; row += p.rows, seen += p.rows * tiles_along(s->width) * b->in) {
         p = image_rows_at(row, end, tiles_along(s->height));
-        transform_image(seen, from->images + p.image * from->image_stride, &from->padded, p.row, p.rows, first, last, s,
-                        b);
+        transform_image(seen, from->images + p.image * from->image_stride, &from->padded, p.row,
+                        p.rows, first, last, s, b);
     }
 }
 
 /* For each place: products (tiles, out) = seen (tiles, in) packed (in, out) */
-static void multiply_tiles(real *products, const real *seen, const real *packed, int64_t tiles, const conv_geometry *s,
-                           const tile_block *b)
+static void multiply_tiles(real *products, const real *seen, const real *packed, int64_t tiles,
+                           const conv_geometry *s, const tile_block *b)
 {
     sums tile = {.steps = s->in, .segments = 1, .a_row = b->in, .a_step = 1, .c_row = b->out};
     for (int64_t place = 0; place < PLACES; place++)
@@ -269,14 +289,15 @@ static void multiply_tiles(real *products, const real *seen, const real *packed,
                 height = tile_height(tiles, i, tallest(columns));
                 window_tiles[height - 1][columns - 1](
                     &tile, products + place * b->out_place + i * b->out + strip, NULL,
-                    seen + place * b->in_place + i * b->in, packed + (place * b->out + strip) * s->in, NULL);
+                    seen + place * b->in_place + i * b->in,
+                    packed + (place * b->out + strip) * s->in, NULL);
             }
         }
 }
 
 /* Rows [row, end) of tiles, counted through the batch. */
-static void winograd_rows(const target *to, source *from, const real *packed, const conv_geometry *s, int64_t row,
-                          int64_t end, real *scratch)
+static void winograd_rows(const target *to, source *from, const real *packed,
+                          const conv_geometry *s, int64_t row, int64_t end, real *scratch)
 {
     int64_t across = tiles_along(s->width), down = tiles_along(s->height);
     tile_block b = block_of(s, (end - row + down - 1) / down);
@@ -295,12 +316,15 @@ static void winograd_rows(const target *to, source *from, const real *packed, co
 
 /* ---- the weight's gradient ---- */
 
-/* A dz A' of rows of tiles; outputs past the image's end count as 0. The sums of dz are added to db, unless NULL. */
+/* A dz A' of rows of tiles; outputs past the image's end count as 0. The sums of dz are added to
+ * db, unless NULL. */
 static void transform_gradient(real *to, real *db, const real *dz, int64_t first_row, int64_t rows,
                                const conv_geometry *s, const tile_block *b)
 {
-    for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width); tile++) {
-        int64_t down = min_i64(TILE_SIDE, s->height - oy), right = min_i64(TILE_SIDE, s->width - ox);
+    for (int64_t tile = 0, oy = TILE_SIDE * first_row, ox = 0; tile < rows * tiles_along(s->width);
+         tile++) {
+        int64_t down = min_i64(TILE_SIDE, s->height - oy),
+                right = min_i64(TILE_SIDE, s->width - ox);
         for (int64_t j = 0; j < s->out; j += VECTOR) {
             const real *z = dz + oy * s->c_down + ox * s->c_right + j;
             vec column[TILE_SIDE][SEEN], sum = {};
@@ -308,15 +332,17 @@ static void transform_gradient(real *to, real *db, const real *dz, int64_t first
                 vec four[TILE_SIDE];
                 #pragma GCC unroll 4
                 for (int64_t i = 0; i < TILE_SIDE; i++)
-                    four[i] = i < down && k < right ? load_lanes(z + i * s->c_down + k * s->c_right, s->out - j)
-                                                     : (vec){};
+                    four[i] = i < down && k < right
+                                  ? load_lanes(z + i * s->c_down + k * s->c_right, s->out - j)
+                                  : (vec){};
                 gradient_line(column[k], four);
                 sum += (four[0] + four[1]) + (four[2] + four[3]);
             }
             if (db)
                 store(db + j, load(db + j) + sum);
             for (int i = 0; i < SEEN; i++) {
-                vec four[TILE_SIDE] = {column[0][i], column[1][i], column[2][i], column[3][i]}, line[SEEN];
+                vec four[TILE_SIDE] = {column[0][i], column[1][i], column[2][i], column[3][i]},
+                    line[SEEN];
                 gradient_line(line, four);
                 #pragma GCC unroll 6
                 for (int k = 0; k < SEEN; k++)
@@ -328,8 +354,8 @@ static void transform_gradient(real *to, real *db, const real *dz, int64_t first
 }
 
 /* For each place: sums (channels, out) (+)= seen' (channels, tiles) gradients (tiles, out) */
-static void multiply_gradients(real *sums_at, const real *seen, const real *gradients, int64_t tiles, int64_t channels,
-                               const tile_block *b, int fresh)
+static void multiply_gradients(real *sums_at, const real *seen, const real *gradients,
+                               int64_t tiles, int64_t channels, const tile_block *b, int fresh)
 {
     sums tile = {.steps = tiles, .segments = 1, .a_row = 1, .a_step = b->in, .b_step = b->out};
     tile.c_row = tile.first_row = b->out;
@@ -339,14 +365,17 @@ static void multiply_gradients(real *sums_at, const real *seen, const real *grad
             for (int64_t i = 0, height; i < channels; i += height) {
                 real *c = sums_at + (place * channels + i) * b->out + strip;
                 height = tile_height(channels, i, tallest(columns));
-                window_tiles[height - 1][columns - 1](&tile, c, fresh ? NULL : c, seen + place * b->in_place + i,
-                                                      gradients + place * b->out_place + strip, NULL);
+                window_tiles[height - 1][columns - 1](
+                    &tile, c, fresh ? NULL : c, seen + place * b->in_place + i,
+                    gradients + place * b->out_place + strip, NULL);
             }
         }
 }
 
-/* G' s G of the sums of channels from `first` on, as a partial of a gradient holds them: see reduce_gradient. */
-static void transform_sums(real *partial, const real *sums_at, int64_t first, int64_t channels, const conv_geometry *s)
+/* G' s G of the sums of channels from `first` on, as a partial of a gradient holds them: see
+ * reduce_gradient. */
+static void transform_sums(real *partial, const real *sums_at, int64_t first, int64_t channels,
+                           const conv_geometry *s)
 {
     int64_t out = row_stride(s->out), run = run_length(s);
     for (int64_t c = 0; c < channels; c++)
@@ -370,13 +399,17 @@ static void transform_sums(real *partial, const real *sums_at, int64_t first, in
         }
 }
 
-/* partial = the share of n images in the weight's gradient: shares are of the input's channels; db = the sums of dz */
-static void winograd_gradient(real *partial, real *db, const real *dz, int64_t dz_stride, source *from,
-                              const conv_geometry *s, int64_t n, share d, real *scratch)
+/* partial = the share of n images in the weight's gradient: shares are of the input's channels;
+ * db = the sums of dz */
+static void winograd_gradient(real *partial, real *db, const real *dz, int64_t dz_stride,
+                              source *from, const conv_geometry *s, int64_t n, share d,
+                              real *scratch)
 {
-    int64_t across = tiles_along(s->width), down = tiles_along(s->height), end = s->in * d.last / d.shares;
+    int64_t across = tiles_along(s->width), down = tiles_along(s->height),
+            end = s->in * d.last / d.shares;
     tile_block b = block_of(s, n);
-    real *seen = scratch, *gradients = seen + PLACES * b.in_place, *sums_at = gradients + PLACES * b.out_place;
+    real *seen = scratch, *gradients = seen + PLACES * b.in_place,
+         *sums_at = gradients + PLACES * b.out_place;
     if (db)
         memset(db, 0, (size_t)row_stride(s->out) * sizeof(real));
     for (int64_t c = s->in * d.first / d.shares, channels; c < end; c += channels, db = NULL) {
@@ -389,7 +422,8 @@ static void winograd_gradient(real *partial, real *db, const real *dz, int64_t d
                 p = image_rows_at(row, next, down);
                 transform_gradient(to, db, dz + p.image * dz_stride, p.row, p.rows, s, &b);
             }
-            multiply_gradients(sums_at, seen, gradients, (to - gradients) / b.out, channels, &b, next <= b.rows);
+            multiply_gradients(sums_at, seen, gradients, (to - gradients) / b.out, channels, &b,
+                               next <= b.rows);
         }
         transform_sums(partial, sums_at, c, channels, s);
     }

@@ -1,7 +1,8 @@
-/* dense.c - the fully connected layer, fast. The weight is kept (i, row_stride(o)), inputs first, so that all three
- * products run along outputs: forward and update read it in place; only the input's gradient needs it transposed, which
- * the packing of the product does. Narrow layers, whose few outputs would leave most of a vector empty, keep it
- * (o, row_stride(i)) and run along inputs (dense_narrow.c).
+/* dense.c - the fully connected layer, fast. The weight is kept (i, row_stride(o)), inputs
+ * first, so that all three products run along outputs: forward and update read it in place; only
+ * the input's gradient needs it transposed, which the packing of the product does. Narrow
+ * layers, whose few outputs would leave most of a vector empty, keep it (o, row_stride(i)) and
+ * run along inputs (dense_narrow.c).
  * uses: matrix.c (multiply, product_route), dense_narrow.c
  */
 #include "../core.h"
@@ -37,7 +38,8 @@ static product forward_product(const nn_layer *spec, int64_t n)
 {
     int64_t i = values(spec->in), o = row_stride(values(spec->out));
     return (product){
-        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1, .c_row = o,
+        .m = n, .n = o, .k = i, .a_row = row_stride(i), .a_col = 1, .b_row = o, .b_col = 1,
+        .c_row = o,
         .end = {.kind = ACTIVATE, .activation = spec->activation},
     };
 }
@@ -52,8 +54,9 @@ static product input_product(const nn_layer *spec, int64_t n)
     };
 }
 
-/* The product for the vectors of inputs that the batch asks for; from: the first of these inputs. The whole product
- * where the blocks of a smaller one would need more memory than is reserved. */
+/* The product for the vectors of inputs that the batch asks for; from: the first of these
+ * inputs. The whole product where the blocks of a smaller one would need more memory than is
+ * reserved. */
 INLINE product asked_input_product(const nn_layer *spec, const batch *b, int64_t *from)
 {
     product all = input_product(spec, b->n);
@@ -69,12 +72,14 @@ INLINE product asked_input_product(const nn_layer *spec, const batch *b, int64_t
     return p;
 }
 
-/* dw (i,o) = x' (i,n) dz (n,o); with `steps`, the step that it makes, unless the sums are too long for that */
+/* dw (i,o) = x' (i,n) dz (n,o); with `steps`, the step that it makes, unless the sums are too
+ * long for that */
 static product weight_product(const nn_layer *spec, int64_t n, int steps)
 {
     int64_t i = values(spec->in), o = row_stride(values(spec->out));
     return (product){
-        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1, .c_row = o,
+        .m = i, .n = o, .k = n, .a_row = 1, .a_col = row_stride(i), .b_row = o, .b_col = 1,
+        .c_row = o,
         .end = {.kind = steps && n <= MOST_FUSED_ROWS ? STEP : KEEP},
     };
 }
@@ -113,7 +118,8 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
     }
 }
 
-static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                 nn_activation below, const batch *b)
 {
     if (is_narrow(&l->spec)) {
         narrow_backward_input(l, dx, dz, x, below, b);
@@ -123,13 +129,14 @@ static void dense_backward_input(layer *l, real *dx, const real *dz, const real 
     product p = asked_input_product(&l->spec, b, &from);
     p.a = dz, p.b = l->w + from * row_stride(l->outputs), p.c = dx + from;
     if (below != NN_LINEAR)
-        p.end = (epilogue){.kind = DERIVATIVE, .activation = below, .x = x + from, .x_row = row_stride(l->inputs)};
+        p.end = (epilogue){
+            .kind = DERIVATIVE, .activation = below, .x = x + from, .x_row = row_stride(l->inputs)};
     multiply(&p, b->team, b->scratch);
 }
 
 /* db of `wide` vectors of columns: sums of dz (n, stride), or the step they make. */
-INLINE void bias_columns(const int wide, layer *l, const real *dz, int64_t stride, int64_t k, int64_t n,
-                         const step_constants *step)
+INLINE void bias_columns(const int wide, layer *l, const real *dz, int64_t stride, int64_t k,
+                         int64_t n, const step_constants *step)
 {
     vec sum[BIAS_WIDE] = {{0}};
     for (int64_t r = 0; r < n; r++)
@@ -156,7 +163,8 @@ static void bias_gradient(layer *l, const real *dz, int steps, const batch *b)
         bias_columns(1, l, dz, stride, k, b->n, step);
 }
 
-/* Lets the product that gives the weight's gradient take the step at once, if it may. Returns whether it does. */
+/* Lets the product that gives the weight's gradient take the step at once, if it may. Returns
+ * whether it does. */
 static int take_step(product *p, layer *l, step_constants *step, const batch *b)
 {
     int steps = p->end.kind == STEP;
@@ -201,23 +209,27 @@ static const char *dense_route(const nn_layer *spec, pass_kind pass, const batch
 }
 
 static int dense_reads_any_row(const nn_layer *spec) { return !is_narrow(spec); }
-static int64_t dense_most_stepped_rows(const nn_layer *spec) { return is_narrow(spec) ? INT64_MAX : MOST_FUSED_ROWS; }
+static int64_t dense_most_stepped_rows(const nn_layer *spec)
+{ return is_narrow(spec) ? INT64_MAX : MOST_FUSED_ROWS; }
 
-/* In every batch threads read what another has made of a weight: each line goes from core to core and back, which takes
- * as long as the products of some dozen rows; more threads wait for fewer lines each. It is less where they step
- * columns of their own (multiply), and large weights come from a shared cache or from memory anyway. */
+/* In every batch threads read what another has made of a weight: each line goes from core to
+ * core and back, which takes as long as the products of some dozen rows; more threads wait for
+ * fewer lines each. It is less where they step columns of their own (multiply), and large
+ * weights come from a shared cache or from memory anyway. */
 static int dense_gains_by_sharing(const nn_layer *spec, int64_t n, int threads)
 {
     const int64_t many_rows = 128, near_bytes = 512 * 1024;
     int64_t bytes = dense_weights(spec) * (int64_t)sizeof(real);
     int64_t columns = row_stride(values(is_narrow(spec) ? spec->in : spec->out)) / threads;
-    return n * threads >= many_rows || columns * (int64_t)sizeof(real) >= WIDE_BYTES || bytes > near_bytes;
+    return n * threads >= many_rows || columns * (int64_t)sizeof(real) >= WIDE_BYTES ||
+           bytes > near_bytes;
 }
 
 static const layer_kind dense_kind = {
     .forward = dense_forward, .backward_input = dense_backward_input, .flops = dense_flops,
     .parameters = {
-        .size = dense_weights, .import = dense_import, .export = dense_export, .gradient = dense_gradient,
+        .size = dense_weights, .import = dense_import, .export = dense_export,
+        .gradient = dense_gradient,
         .most_stepped_rows = dense_most_stepped_rows,
     },
     .memory = {.scratch = dense_scratch},

@@ -1,5 +1,6 @@
-/* dense_narrow.c - dense layers of a few outputs, such as the last one of a regression: vectors run along the inputs,
- * the weight is (o, row_stride(i)), and each output is one dot product. Reading x once a pass is the bound.
+/* dense_narrow.c - dense layers of a few outputs, such as the last one of a regression: vectors
+ * run along the inputs, the weight is (o, row_stride(i)), and each output is one dot product.
+ * Reading x once a pass is the bound.
  */
 #include "../core.h"
 #include "nn_aux.h"
@@ -11,7 +12,8 @@ static int is_narrow(const nn_layer *spec)
     return o == 1 || (o * 4 <= VECTOR && i >= 4 * VECTOR);
 }
 
-/* The products of x and w (stride), summed but for a vector; four sums side by side hide the latency of additions */
+/* The products of x and w (stride), summed but for a vector; four sums side by side hide the
+ * latency of additions */
 INLINE vec dot_product(const real *x, const real *w, int64_t stride)
 {
     vec sum[4] = {{0}};
@@ -24,7 +26,8 @@ INLINE vec dot_product(const real *x, const real *w, int64_t stride)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* out (n,o) = f(x (n,i) w' + b). VECTOR rows together: their sums' vectors, transposed, are added up side by side. */
+/* out (n,o) = f(x (n,i) w' + b). VECTOR rows together: their sums' vectors, transposed, are
+ * added up side by side. */
 static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t stride = row_stride(l->inputs), to = row_stride(l->outputs), first, last;
@@ -36,7 +39,8 @@ static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
             real sums[VECTOR * VECTOR], transposed[VECTOR * VECTOR];
             vec z = splat(l->b[j]);
             for (int64_t i = 0; i < rows; i++)
-                store(sums + i * VECTOR, dot_product(x + (r + i) * stride, l->w + j * stride, stride));
+                store(sums + i * VECTOR,
+                      dot_product(x + (r + i) * stride, l->w + j * stride, stride));
             for (int64_t i = rows; i < VECTOR; i++)
                 store(sums + i * VECTOR, (vec){});
             transpose_block(transposed, VECTOR, sums, VECTOR);
@@ -53,8 +57,8 @@ static void narrow_forward(layer *l, real *out, const real *x, const batch *b)
 }
 
 /* dx (n,i) = dz (n,o) w f'(x) */
-static void narrow_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                  const batch *b)
+static void narrow_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                  nn_activation below, const batch *b)
 {
     int64_t stride = row_stride(l->inputs), first, last;
     thread_share(b->team, b->n, 1, &first, &last);
@@ -68,11 +72,13 @@ static void narrow_backward_input(layer *l, real *dx, const real *dz, const real
 }
 
 /* A thread's sums over the batch. */
-static int64_t narrow_scratch(const nn_layer *spec) { return row_stride(values(spec->in)) * (int64_t)sizeof(real); }
+static int64_t narrow_scratch(const nn_layer *spec)
+{ return row_stride(values(spec->in)) * (int64_t)sizeof(real); }
 
-/* sum (n) = the sum over rows of dz times x, row after row as they lie in memory; four at a time, as the sums are then
- * read and written a quarter as often. */
-static void sum_rows(real *sum, int64_t n, const real *dz, int64_t dz_row, const real *x, int64_t x_row, int64_t rows)
+/* sum (n) = the sum over rows of dz times x, row after row as they lie in memory; four at a
+ * time, as the sums are then read and written a quarter as often. */
+static void sum_rows(real *sum, int64_t n, const real *dz, int64_t dz_row, const real *x,
+                     int64_t x_row, int64_t rows)
 {
     int64_t r = 0;
     memset(sum, 0, (size_t)n * sizeof *sum);
@@ -105,7 +111,8 @@ static void narrow_backward_weight(layer *l, const real *dz, const real *x, cons
             sum[k - first] = 0;         /* past the row x may hold f(0); the weight stays 0 there */
         for (int64_t k = first, at = j * stride + first; k < last; k += VECTOR, at += VECTOR)
             if (b->update)
-                step_v(l->w + at, load(sum + k - first), l->m ? l->m + at : NULL, l->v ? l->v + at : NULL, &step);
+                step_v(l->w + at, load(sum + k - first), l->m ? l->m + at : NULL,
+                       l->v ? l->v + at : NULL, &step);
             else
                 store(l->dw + at, load(sum + k - first));
     }

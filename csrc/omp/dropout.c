@@ -1,11 +1,12 @@
-/* dropout.c - rows of ../plain.c: a row's factors, then their products. The mask has channels first; it is transposed
- * before it is applied.
+/* dropout.c - rows of ../plain.c: a row's factors, then their products. The mask has channels
+ * first; it is transposed before it is applied.
  * uses: layout.c (same_layout, image_in)
  */
 #include "../core.h"
 #include <math.h>
 
-/* Factors as drawn, which begin with those of the values that share the row's first block; and transposed. */
+/* Factors as drawn, which begin with those of the values that share the row's first block; and
+ * transposed. */
 static int64_t room_to_draw(int64_t n) { return row_stride(n + 6); }
 
 static int64_t dropout_scratch(const nn_layer *spec, int64_t n)
@@ -14,9 +15,10 @@ static int64_t dropout_scratch(const nn_layer *spec, int64_t n)
     return 2 * room_to_draw(values(spec->in)) * (int64_t)sizeof(real);
 }
 
-/* factor[k] of n values, the first of which is value 4 * block of the batch; of whole blocks. GCC makes vectors of blocks
- * where the processor has those of AVX-512. */
-static void draw_factors(real *restrict factor, int64_t n, uint64_t block, double rate, const batch *b, int layer)
+/* factor[k] of n values, the first of which is value 4 * block of the batch; of whole blocks.
+ * GCC makes vectors of blocks where the processor has those of AVX-512. */
+static void draw_factors(real *restrict factor, int64_t n, uint64_t block, double rate,
+                         const batch *b, int layer)
 {
     const uint64_t least = (uint64_t)ceil(rate * 0x1p32);
     const real scale = (real)(1 / (1 - rate));

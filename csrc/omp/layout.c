@@ -3,7 +3,8 @@
 #include "transpose.h"
 
 /* Images of one channel or of one pixel look the same either way. */
-static int same_layout(const int32_t shape[3]) { return shape[0] == 1 || (int64_t)shape[1] * shape[2] == 1; }
+static int same_layout(const int32_t shape[3])
+{ return shape[0] == 1 || (int64_t)shape[1] * shape[2] == 1; }
 
 /* Three channels, as pictures have: a constant lets the compiler make vectors of it. */
 static void three_in(real *restrict to, const real *restrict from, int64_t pixels)

@@ -1,38 +1,46 @@
-/* matrix.c - the matrix product, fast: brings operands to the micro-kernel (matrix_kernel.c). Each sum runs over k in
- * index order, in blocks of at most DEPTH that k alone decides on, so no number of threads changes a bit.
+/* matrix.c - the matrix product, fast: brings operands to the micro-kernel (matrix_kernel.c).
+ * Each sum runs over k in index order, in blocks of at most DEPTH that k alone decides on, so no
+ * number of threads changes a bit.
  *
- * Small operands are read in place. Large ones are packed block by block into the order in which the kernel reads them
- * (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the L3 cache, HEIGHT x DEPTH of a for the L2 cache.
- * uses: matrix_kernel.c (tiles)
+ * Small operands are read in place. Large ones are packed block by block into the order in which
+ * the kernel reads them (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the L3 cache,
+ * HEIGHT x DEPTH of a for the L2 cache. uses: matrix_kernel.c (tiles)
  */
 #include "../core.h"
 #include "transpose.h"
 
-/* Constants: name, value, what it trades, how it was found (the case of `nn --bench` that it was timed by; the commit
- * that brought it has the figures).
+/* Constants: name, value, what it trades, how it was found (the case of `nn --bench` that it was
+ * timed by; the commit that brought it has the figures).
  *
- * DEPTH 512 (384), HEIGHT, WIDTH: of a packed block; HEIGHT x DEPTH values of a take a part of the L2 cache,
- *     DEPTH x WIDTH of b a part of the L3 cache. Larger blocks are packed less often and evict more. product-2048.
- * NARROW 3 (4) panels: columns of b used at a time while a stays in the L2 cache. product-512, solar-deep. */
+ * DEPTH 512 (384), HEIGHT, WIDTH: of a packed block; HEIGHT x DEPTH values of a take a part of
+ * the L2 cache,
+ *     DEPTH x WIDTH of b a part of the L3 cache. Larger blocks are packed less often and evict
+ *     more. product-2048.
+ * NARROW 3 (4) panels: columns of b used at a time while a stays in the L2 cache. product-512,
+ * solar-deep. */
 #if VECTOR_BYTES == 64
 enum { DEPTH = 512, HEIGHT = 96 / (int)sizeof(real) * ROWS, WIDTH = 768, NARROW = 3 * PANEL };
 #else
 enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR, NARROW = 4 * PANEL };
 #endif
 /* FEW_ROWS 40: rows of a up to which packing b costs more than it saves. product-thin.
- * THIN 16 vectors: columns of c up to which packing a costs more than it saves. 132 x 128 x 512, a 16th of product-512.
- * SMALL_BYTES 96 KiB, CLOSE_BYTES 1 KiB: an operand of that size, or whose rows are that close, is read in place: it
+ * THIN 16 vectors: columns of c up to which packing a costs more than it saves. 132 x 128 x 512,
+ * a 16th of product-512. SMALL_BYTES 96 KiB, CLOSE_BYTES 1 KiB: an operand of that size, or
+ * whose rows are that close, is read in place: it
  *     needs few pages and overuses no set of the L1 cache.
  * ALIASES 4 KiB: rows that far apart fall into one set of the L1 cache, by its size and ways.
- * NEAR_BYTES 4 MiB: rows of an a of that size stay in the L2 or L3 cache and may be read repeatedly. product-512. */
+ * NEAR_BYTES 4 MiB: rows of an a of that size stay in the L2 or L3 cache and may be read
+ * repeatedly. product-512. */
 enum { FEW_ROWS = 40, THIN = 16 * VECTOR };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024, ALIASES = 4096, NEAR_BYTES = 4 * 1024 * 1024 };
-/* COPYING 64: multiplications in the time of packing one value; weighs the grids of threads_down. product-long.
- * FEW_PRODUCTS 64, WIDE_BYTES 512: threads_down says what they trade. cc-b32-adam, solar-50.
+/* COPYING 64: multiplications in the time of packing one value; weighs the grids of
+ * threads_down. product-long. FEW_PRODUCTS 64, WIDE_BYTES 512: threads_down says what they
+ * trade. cc-b32-adam, solar-50.
  */
 enum { COPYING = 64, FEW_PRODUCTS = 64, WIDE_BYTES = 512 };
 
-/* Rows are divided into the fewest tiles of at most `most` rows, of equal heights: the height of the tile at row i. */
+/* Rows are divided into the fewest tiles of at most `most` rows, of equal heights: the height of
+ * the tile at row i. */
 INLINE int64_t tile_height(int64_t m, int64_t i, int64_t most)
 {
     int64_t count = (m + most - 1) / most, base = m / count, higher = m % count;
@@ -45,11 +53,11 @@ INLINE int64_t panel_width(int64_t width, int64_t j)
     return tile_height((width + VECTOR - 1) / VECTOR, j / VECTOR, COLUMNS) * VECTOR;
 }
 
-/* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which only b's last panel has.
- * One of lane_step and step is 1; `end` is where the operand ends. Vectors are stored whole: the next row
- * overwrites the values past a row's end. */
-static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_step, int64_t step, int64_t there,
-                       int64_t depth, const real *end)
+/* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which
+ * only b's last panel has. One of lane_step and step is 1; `end` is where the operand ends.
+ * Vectors are stored whole: the next row overwrites the values past a row's end. */
+static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_step, int64_t step,
+                       int64_t there, int64_t depth, const real *end)
 {
     int64_t q = 0, copied = row_stride(lanes);
     if (lane_step == 1)
@@ -59,7 +67,8 @@ static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_s
     else
         for (; q < depth && depth >= VECTOR; q += VECTOR) {
             int64_t at = min_i64(q, depth - VECTOR);
-            for (int64_t s = copied - VECTOR; s >= 0; s -= VECTOR) {        /* backwards: see above */
+            /* backwards: see above */
+            for (int64_t s = copied - VECTOR; s >= 0; s -= VECTOR) {
                 vec row[VECTOR];
                 #pragma GCC unroll 16
                 for (int i = 0; i < VECTOR; i++)
@@ -75,14 +84,17 @@ static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_s
             to[q * lanes + r] = r < there ? from[r * lane_step + q * step] : 0;
 }
 
-/* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, its width), columns past the end of b as 0. */
+/* to: b[p0 .. p0+depth, j0 .. j0+width) panel by panel, each (depth, its width), columns past
+ * the end of b as 0. */
 static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_t j0, int64_t width)
 {
     int64_t j = 0, n = p->b_width ? p->b_width : p->n;
     const real *end = p->b + (p->k - 1) * p->b_row + (n - 1) * p->b_col + 1;
-    if (p->b_col == 1)                      /* row by row, as they lie; a panel after whole ones is whole or the first
-                                             * of those that are not */
-        for (; j + NARROW <= width && j0 + j + NARROW <= n && panel_width(width, j + NARROW - PANEL) == PANEL;
+    /* row by row, as they lie; a panel after whole ones is whole or the first of those that are
+     * not */
+    if (p->b_col == 1)
+        for (; j + NARROW <= width && j0 + j + NARROW <= n &&
+               panel_width(width, j + NARROW - PANEL) == PANEL;
              j += NARROW, to += depth * NARROW)
             for (int64_t q = 0; q < depth; q++)
                 for (int s = 0; s < NARROW; s += VECTOR)
@@ -95,8 +107,10 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
     }
 }
 
-/* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile); `most`: of a tile's rows. */
-static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t most, int64_t p0, int64_t depth)
+/* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile); `most`:
+ * of a tile's rows. */
+static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t most, int64_t p0,
+                   int64_t depth)
 {
     const real *from = p->a + i0 * p->a_row + p0 * p->a_col;
     const real *end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
@@ -107,8 +121,9 @@ static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64
 }
 
 /* A tile that reaches past c's last column goes through memory of its own. */
-static void edge_tile(int64_t rows, int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b,
-                      int64_t b_row, real *c, int64_t j, int more, const product *p)
+static void edge_tile(int64_t rows, int columns, int64_t k, const real *a, int64_t a_row,
+                      int64_t a_col, const real *b, int64_t b_row, real *c, int64_t j, int more,
+                      const product *p)
 {
     real part[TALL * PANEL] = {0};
     product alone = {.n = p->n, .c_row = PANEL};
@@ -120,31 +135,38 @@ static void edge_tile(int64_t rows, int columns, int64_t k, const real *a, int64
 }
 
 typedef struct {
-    int64_t depth, height, width;       /* of a block of a (height, depth), and of b (depth, width) */
+    /* of a block of a (height, depth), and of b (depth, width) */
+    int64_t depth, height, width;
     int64_t rows;                       /* of a tile, at most */
     int packs_a, packs_b;                 /* or read in place */
 } blocking;
 
-/* Whether an operand of `count` values, rows `stride` apart, is small or dense enough to be read without packing. */
+/* Whether an operand of `count` values, rows `stride` apart, is small or dense enough to be read
+ * without packing. */
 static int read_in_place(int64_t count, int64_t stride)
 {
-    return count * (int64_t)sizeof(real) <= SMALL_BYTES || stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
+    return count * (int64_t)sizeof(real) <= SMALL_BYTES ||
+           stride * (int64_t)sizeof(real) <= CLOSE_BYTES;
 }
 
-/* For a part of c with `columns` columns. Few rows of a use b too seldom for packing to pay off, and few columns use a
- * too seldom; rows of a that fall into one set of the L1 cache are packed all the same. */
+/* For a part of c with `columns` columns. Few rows of a use b too seldom for packing to pay off,
+ * and few columns use a too seldom; rows of a that fall into one set of the L1 cache are packed
+ * all the same. */
 static blocking blocks_of(const product *p, int64_t columns)
 {
     blocking is;
-    int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
+    int few = p->m <= FEW_ROWS,
+        spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
     int near = p->m * p->k * (int64_t)sizeof(real) <= NEAR_BYTES;
     is.packs_b = p->b_col > 1 || p->n % VECTOR
              || (!few && !read_in_place(p->k * p->n, p->b_row));
     is.packs_a = p->m > 1 && !read_in_place(p->m * p->k, p->a_row * p->a_col)
              && !(spread && (near || columns <= THIN));
-    is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_size(p->k, DEPTH));         /* a step needs whole sums */
+    /* a step needs whole sums */
+    is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_size(p->k, DEPTH));
     is.height = min_i64(max_i64(1, DEPTH * HEIGHT / is.depth / ROWS) * ROWS, p->m);
-    int a_once = !is.packs_a || (p->m <= is.height && p->k <= is.depth);     /* then b needs no wide blocks */
+    /* then b needs no wide blocks */
+    int a_once = !is.packs_a || (p->m <= is.height && p->k <= is.depth);
     is.width = a_once ? NARROW : max_i64(1, DEPTH * WIDTH / is.depth / PANEL) * PANEL;
     is.width = min_i64(is.width, (p->n + PANEL - 1) / PANEL * PANEL);
     is.rows = panel_width(min_i64(is.width, columns), 0) <= 2 * VECTOR ? TALL : ROWS;
@@ -152,11 +174,12 @@ static blocking blocks_of(const product *p, int64_t columns)
 }
 
 /* Values of scratch that a copy of a block of b takes. */
-static int64_t values_of_b(const blocking *is) { return is->packs_b ? is->depth * is->width + VECTOR : 0; }
+static int64_t values_of_b(const blocking *is)
+{ return is->packs_b ? is->depth * is->width + VECTOR : 0; }
 
-/* Bytes of scratch that each thread needs for a product, and no fewer than any with fewer rows or shorter sums does, as
- * of a last, shorter batch: blocks of shorter sums are higher and wider, and may take more. Where a is packed once, it
- * is packed once of fewer rows too. */
+/* Bytes of scratch that each thread needs for a product, and no fewer than any with fewer rows
+ * or shorter sums does, as of a last, shorter batch: blocks of shorter sums are higher and
+ * wider, and may take more. Where a is packed once, it is packed once of fewer rows too. */
 static int64_t multiply_scratch(const product *p)
 {
     blocking is = blocks_of(p, p->n);
@@ -169,10 +192,11 @@ static int64_t multiply_scratch(const product *p)
     return copies * (int64_t)sizeof(real);
 }
 
-/* c's rows [i0, i0+height) and columns [j0, j0+width) from depth products: a block of a, which fits into the second
- * cache, runs by for every panel of b. */
-static void multiply_block(const product *p, const blocking *is, const real *a, const real *b, int64_t i0,
-                           int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
+/* c's rows [i0, i0+height) and columns [j0, j0+width) from depth products: a block of a, which
+ * fits into the second cache, runs by for every panel of b. */
+static void multiply_block(const product *p, const blocking *is, const real *a, const real *b,
+                           int64_t i0, int64_t height, int64_t j0, int64_t width, int64_t depth,
+                           int more, int last)
 {
     for (int64_t j = 0, lanes; j < width; j += lanes) {
         lanes = panel_width(width, j);
@@ -185,16 +209,19 @@ static void multiply_block(const product *p, const blocking *is, const real *a, 
             int64_t a_row = is->packs_a ? 1 : p->a_row, a_col = is->packs_a ? rows : p->a_col;
             real *c = p->c + (i0 + i) * p->c_row + j0 + j;
             if (edge)
-                edge_tile(rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more, p);
+                edge_tile(rows, columns, depth, left, a_row, a_col, right, b_row, c, j0 + j, more,
+                          p);
             else
-                tiles[rows - 1][columns - 1](depth, left, a_row, a_col, right, b_row, c, i0 + i, j0 + j, more, last, p);
+                tiles[rows - 1][columns - 1](depth, left, a_row, a_col, right, b_row, c, i0 + i,
+                                             j0 + j, more, last, p);
             left += is->packs_a ? rows * depth : rows * p->a_row;
         }
     }
 }
 
 /* The part of c in rows [i0, i1) and columns [j0, j1). */
-static void multiply_range(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1, void *scratch)
+static void multiply_range(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+                           void *scratch)
 {
     blocking is = blocks_of(p, j1 - j0);
     real *b_block = scratch, *a_block = b_block + values_of_b(&is);
@@ -217,11 +244,12 @@ static void multiply_range(const product *p, int64_t i0, int64_t i1, int64_t j0,
         }
 }
 
-/* How many threads of a grid stand one below the other; the others stand side by side. The grid has equal parts of c and
- * packs as few values twice as possible. Weights that take a step after FEW_PRODUCTS are divided by columns, as in the
- * forward pass: a thread then finds its own columns in its cache, where lines from another core would take longer than
- * these products. (Parts of less than WIDE_BYTES of a row would move between cores all the same, as processors fetch
- * neighbouring lines too.) */
+/* How many threads of a grid stand one below the other; the others stand side by side. The grid
+ * has equal parts of c and packs as few values twice as possible. Weights that take a step after
+ * FEW_PRODUCTS are divided by columns, as in the forward pass: a thread then finds its own
+ * columns in its cache, where lines from another core would take longer than these products.
+ * (Parts of less than WIDE_BYTES of a row would move between cores all the same, as processors
+ * fetch neighbouring lines too.) */
 static int threads_down(const product *p, int threads)
 {
     int wide = p->n / threads * (int64_t)sizeof(real) >= WIDE_BYTES;
@@ -277,7 +305,8 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         {
             thread_team here = nn_this_team(&barrier);
             multiply(&p, here, scratch + here.id * stride);
-            barrier_wait(here);         /* spins: a thread that waits at the region's end sleeps, and wakes too late */
+            /* spins: a thread that waits at the region's end sleeps, and wakes too late */
+            barrier_wait(here);
         }
     }
     nn_end(threads);

@@ -1,18 +1,21 @@
-/* matrix_kernel.c - the matrix product's description, and the micro-kernel: a tile of rows x vectors of sums, MOST_SUMS
- * vectors in all, stays in registers while the loop runs over k; then its epilogue. matrix.c brings the operands.
+/* matrix_kernel.c - the matrix product's description, and the micro-kernel: a tile of rows x
+ * vectors of sums, MOST_SUMS vectors in all, stays in registers while the loop runs over k; then
+ * its epilogue. matrix.c brings the operands.
  */
 #include "../core.h"
 #include "nn_aux.h"
 
 #if VECTOR_BYTES == 64
-enum { ROWS = 8, COLUMNS = 3, TALL = 12 };      /* 24 sums of 32 registers, from as few loads as can be; TALL: rows
-                                         * where no panel is wider than two vectors */
+/* 24 sums of 32 registers, from as few loads as can be; TALL: rows where no panel is wider than
+ * two vectors */
+enum { ROWS = 8, COLUMNS = 3, TALL = 12 };
 #else
 enum { ROWS = 6, COLUMNS = 2, TALL = 6 };       /* 12 sums of 16 registers */
 #endif
 enum { MOST_SUMS = ROWS * COLUMNS, PANEL = COLUMNS * VECTOR };
-enum { AHEAD = 32 };                    /* steps of the sums that a is fetched ahead: where it lies in long columns, no
-                                         * processor foresees the next line */
+/* steps of the sums that a is fetched ahead: where it lies in long columns, no processor
+ * foresees the next line */
+enum { AHEAD = 32 };
 
 enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: blocks get as deep */
 
@@ -20,22 +23,26 @@ enum { MOST_FUSED_ROWS = 1024 };        /* longest sums that a STEP may have: bl
 typedef enum { KEEP, ACTIVATE, DERIVATIVE, STEP } end_kind;
 typedef struct {
     end_kind kind;
-    nn_activation activation;                     /* ACTIVATE: c = f(sums + bias); DERIVATIVE: c = sums * f'(x) */
+    /* ACTIVATE: c = f(sums + bias); DERIVATIVE: c = sums * f'(x) */
+    nn_activation activation;
     const real *bias;
     const real *x;                      /* (m, x_row) */
     int64_t x_row;
-    const step_constants *step;         /* STEP: c takes a step, the sums are its gradient; m, v lie as c does */
+    /* STEP: c takes a step, the sums are its gradient; m, v lie as c does */
+    const step_constants *step;
     real *m, *v;
 } epilogue;
 
-/* One product c (m,n) = a (m,k) b (k,n). a is read at a[i * a_row + p * a_col], b at b[p * b_row + j * b_col];
+/* One product c (m,n) = a (m,k) b (k,n). a is read at a[i * a_row + p * a_col], b at b[p * b_row
+ * + j * b_col];
  * one of b_row and b_col is 1. Rows of c are dense. */
 typedef struct {
     int64_t m, n, k;
     const real *a;
     int64_t a_row, a_col;
     const real *b;
-    int64_t b_row, b_col, b_width;      /* b_width: columns of b; the rest up to n count as 0; 0: all */
+    /* b_width: columns of b; the rest up to n count as 0; 0: all */
+    int64_t b_row, b_col, b_width;
     real *c;
     int64_t c_row;
     epilogue end;
@@ -43,23 +50,26 @@ typedef struct {
 
 /* ---- rarer ends, out of line ---- */
 
-INLINE void activate_sums(const nn_activation activation, const real *sums, int rows, int width, real *c, int64_t c_row,
-                          const real *bias)
+INLINE void activate_sums(const nn_activation activation, const real *sums, int rows, int width,
+                          real *c, int64_t c_row, const real *bias)
 {
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < width; s += VECTOR)
-            store(c + r * c_row + s, activation_v(activation, load(sums + r * width + s) + load(bias + s)));
+            store(c + r * c_row + s,
+                  activation_v(activation, load(sums + r * width + s) + load(bias + s)));
 }
 
-INLINE void derivative_of_sums(const nn_activation activation, const real *sums, int rows, int width, real *c,
-                               int64_t c_row, const real *x, int64_t x_row)
+INLINE void derivative_of_sums(const nn_activation activation, const real *sums, int rows,
+                               int width, real *c, int64_t c_row, const real *x, int64_t x_row)
 {
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < width; s += VECTOR)
-            store(c + r * c_row + s, derivative_v(activation, load(x + r * x_row + s), load(sums + r * width + s)));
+            store(c + r * c_row + s,
+                  derivative_v(activation, load(x + r * x_row + s), load(sums + r * width + s)));
 }
 
-INLINE void step_of_sums(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
+INLINE void step_of_sums(const real *sums, int rows, int width, real *c, int64_t i, int64_t j,
+                         const product *p)
 {
     const epilogue *end = &p->end;
     for (int r = 0; r < rows; r++)
@@ -71,16 +81,19 @@ INLINE void step_of_sums(const real *sums, int rows, int width, real *c, int64_t
 }
 
 /* The rarer ends of a tile, out of line: sums (rows, width) lie on the stack. */
-static void finish_out_of_line(const real *sums, int rows, int width, real *c, int64_t i, int64_t j, const product *p)
+static void finish_out_of_line(const real *sums, int rows, int width, real *c, int64_t i, int64_t j,
+                               const product *p)
 {
     const epilogue *end = &p->end;
     const real *x = end->x ? end->x + i * end->x_row + j : NULL;
     switch (end->kind) {
     case ACTIVATE:
-        FOR_ACTIVATION(end->activation, activate_sums, sums, rows, width, c, p->c_row, end->bias + j)
+        FOR_ACTIVATION(end->activation, activate_sums, sums, rows, width, c, p->c_row,
+                       end->bias + j)
         return;
     case DERIVATIVE:
-        FOR_ACTIVATION(end->activation, derivative_of_sums, sums, rows, width, c, p->c_row, x, end->x_row)
+        FOR_ACTIVATION(end->activation, derivative_of_sums, sums, rows, width, c, p->c_row, x,
+                       end->x_row)
         return;
     case STEP:
         step_of_sums(sums, rows, width, c, i, j, p);
@@ -90,7 +103,8 @@ static void finish_out_of_line(const real *sums, int rows, int width, real *c, i
     NOT_REACHED;
 }
 
-INLINE void fetch(const int rows, const int columns, const real *from, int64_t row, const int to_write)
+INLINE void fetch(const int rows, const int columns, const real *from, int64_t row,
+                  const int to_write)
 {
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
@@ -102,10 +116,11 @@ INLINE void fetch(const int rows, const int columns, const real *from, int64_t r
                 __builtin_prefetch(from + r * row + s * VECTOR);
 }
 
-/* Prefetches the values that a tile's sums meet at the end. Not a c that is only written: another thread may have read
- * it last, and the write takes the line from that core, prefetched or not. */
-INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t i, int64_t j, int more, int last,
-                      const product *p)
+/* Prefetches the values that a tile's sums meet at the end. Not a c that is only written:
+ * another thread may have read it last, and the write takes the line from that core, prefetched
+ * or not. */
+INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t i, int64_t j,
+                      int more, int last, const product *p)
 {
     const epilogue *end = &p->end;
     int64_t at = i * p->c_row + j;
@@ -119,9 +134,11 @@ INLINE void fetch_end(const int rows, const int columns, const real *c, int64_t 
         fetch(rows, columns, end->v + at, p->c_row, 1);
 }
 
-/* sum[r * columns + s] += a[r, :k] b[:k, s]. Unrolled: counting steps would take places of FMAs in the pipeline. */
-INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], int64_t k, const real *a,
-                         const int64_t a_row, const int64_t a_col, const real *b, int64_t b_row)
+/* sum[r * columns + s] += a[r, :k] b[:k, s]. Unrolled: counting steps would take places of FMAs
+ * in the pipeline. */
+INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], int64_t k,
+                         const real *a, const int64_t a_row, const int64_t a_col, const real *b,
+                         int64_t b_row)
 {
     const real *base[(TALL + 2) / 3];       /* one address for three rows: registers are few */
     #pragma GCC unroll 4
@@ -147,10 +164,12 @@ INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], 
 
 /* ---- the ends of a tile: what becomes of its sums while they are still in registers ---- */
 
-/* c = the ends of sums that need no others: the sums; ACTIVATE: with the bias, but at least 0 for relu; DERIVATIVE: of
- * relu, the sums where x > 0, else 0; STEP: of sgd without momentum, the one optimiser without moments. */
-INLINE void end_tile(const int rows, const int columns, const end_kind kind, const vec sum[MOST_SUMS], real *c,
-                     int64_t c_row, int64_t i, int64_t j, const epilogue *end)
+/* c = the ends of sums that need no others: the sums; ACTIVATE: with the bias, but at least 0
+ * for relu; DERIVATIVE: of relu, the sums where x > 0, else 0; STEP: of sgd without momentum,
+ * the one optimiser without moments. */
+INLINE void end_tile(const int rows, const int columns, const end_kind kind,
+                     const vec sum[MOST_SUMS], real *c, int64_t c_row, int64_t i, int64_t j,
+                     const epilogue *end)
 {
     const real *x = kind == DERIVATIVE ? end->x + i * end->x_row + j : NULL;
     const real floor = end->activation == NN_RELU ? 0 : -(real)INFINITY;
@@ -173,8 +192,8 @@ INLINE void end_tile(const int rows, const int columns, const end_kind kind, con
 }
 
 /* The end for the sums of a tile at row i and column j of c. */
-INLINE void finish_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t i, int64_t j,
-                        int last, const product *p)
+INLINE void finish_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c,
+                        int64_t i, int64_t j, int last, const product *p)
 {
     const epilogue *end = &p->end;
     const end_kind kind = last ? end->kind : KEEP;
@@ -195,10 +214,11 @@ INLINE void finish_tile(const int rows, const int columns, const vec sum[MOST_SU
 
 /* ---- the micro-kernel ---- */
 
-/* `rows` x `columns` vectors of c (m, n) at row i and column j. `more`: c holds the sums so far; `last`: these are the
- * last products of the sums. */
-INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row, int64_t a_col,
-                 const real *b, int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, const product *p)
+/* `rows` x `columns` vectors of c (m, n) at row i and column j. `more`: c holds the sums so far;
+ * `last`: these are the last products of the sums. */
+INLINE void tile(const int rows, const int columns, int64_t k, const real *a, int64_t a_row,
+                 int64_t a_col, const real *b, int64_t b_row, real *c, int64_t i, int64_t j,
+                 int more, int last, const product *p)
 {
     vec sum[MOST_SUMS];
     const int64_t c_row = p->c_row;
@@ -224,14 +244,15 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
 }
 
 #define TILE(rows, columns) \
-    static void tile_##rows##_##columns(int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b, \
-                                        int64_t b_row, real *c, int64_t i, int64_t j, int more, int last, \
+    static void tile_##rows##_##columns(int64_t k, const real *a, int64_t a_row, int64_t a_col, \
+                                        const real *b, int64_t b_row, real *c, int64_t i, \
+                                        int64_t j, int more, int last, \
                                         const product *p) \
     { \
         tile(rows, columns, k, a, a_row, a_col, b, b_row, c, i, j, more, last, p); \
     }
-typedef void tile_function(int64_t, const real *, int64_t, int64_t, const real *, int64_t, real *, int64_t, int64_t,
-                           int, int, const product *);
+typedef void tile_function(int64_t, const real *, int64_t, int64_t, const real *, int64_t, real *,
+                           int64_t, int64_t, int, int, const product *);
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
 #define ROW_OF(rows) {tile_##rows##_1, tile_##rows##_2}
 #if VECTOR_BYTES == 64

@@ -1,4 +1,5 @@
-/* nn_aux.c - activations, losses and optimisers, fast: VECTOR values at a time. Formulas as in ../seq/nn_aux.c. */
+/* nn_aux.c - activations, losses and optimisers, fast: VECTOR values at a time. Formulas as in
+ * ../seq/nn_aux.c. */
 #include "../core.h"
 #include "nn_aux.h"
 #include <stdlib.h>
@@ -44,7 +45,8 @@ INLINE void derivative_values(const nn_activation activation, real *dx, const re
         store(dx + i, derivative_v(activation, load(a + i), load(dx + i)));
 }
 
-static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last, int64_t width)
+static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last,
+                               int64_t width)
 {
     int64_t stride = row_stride(width);
     if (activation == NN_LINEAR)
@@ -56,16 +58,17 @@ static void activation_forward(real *a, nn_activation activation, int64_t first,
         FOR_ACTIVATION(activation, activate_values, a + first * stride, (last - first) * stride)
 }
 
-static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first, int64_t last,
-                                int64_t width)
+static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first,
+                                int64_t last, int64_t width)
 {
     int64_t stride = row_stride(width);
     if (activation != NN_LINEAR)
-        FOR_ACTIVATION(activation, derivative_values, dx + first * stride, a + first * stride, (last - first) * stride)
+        FOR_ACTIVATION(activation, derivative_values, dx + first * stride, a + first * stride,
+                       (last - first) * stride)
 }
 
-static void activation_backward_from_input(real *dx, const real *z, nn_activation activation, int64_t first, int64_t last,
-                                           int64_t width)
+static void activation_backward_from_input(real *dx, const real *z, nn_activation activation,
+                                           int64_t first, int64_t last, int64_t width)
 {
     int64_t stride = row_stride(width);
     for (int64_t i = first * stride; i < last * stride; i += VECTOR)
@@ -78,7 +81,8 @@ static void clear_past(real *row, int64_t width)
         row[k] = 0;
 }
 
-/* Sum over the outputs of (values of) the loss, and d loss / d a, before the division by their number. */
+/* Sum over the outputs of (values of) the loss, and d loss / d a, before the division by their
+ * number. */
 INLINE vec loss_value_v(nn_loss loss, vec difference)
 {
     vec size = size_of(difference);
@@ -86,7 +90,8 @@ INLINE vec loss_value_v(nn_loss loss, vec difference)
     case NN_MSE: return difference * difference;
     case NN_MAE: return size;
     case NN_HUBER: return pick(size <= 1, (real)0.5 * size * size, size - (real)0.5);
-    case NN_BCE: case NN_CE: case NN_REFERENCE: break;      /* not through the output: loss_v, ce_row, loss_backward */
+    /* not through the output: loss_v, ce_row, loss_backward */
+    case NN_BCE: case NN_CE: case NN_REFERENCE: break;
     }
     NOT_REACHED;
 }
@@ -116,7 +121,8 @@ static double ce_row(real *z, const real *y, int64_t width)
     return (largest + log((double)sum)) * total - hit;
 }
 
-/* One vector of outputs: z becomes dz times the number of outputs; returns the values of the loss. */
+/* One vector of outputs: z becomes dz times the number of outputs; returns the values of the
+ * loss. */
 INLINE vec loss_v(real *z_at, vec y, nn_loss loss, nn_activation activation)
 {
     vec z = load(z_at);
@@ -129,7 +135,8 @@ INLINE vec loss_v(real *z_at, vec y, nn_loss loss, nn_activation activation)
     return loss_value_v(loss, difference);
 }
 
-static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation, int64_t width)
+static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation,
+                         int64_t width)
 {
     vec sum = {};
     for (int64_t k = 0; k < width; k += VECTOR) {
@@ -161,9 +168,10 @@ static double softmax_row(real *z, const real *y, nn_loss loss, int64_t width)
     return (double)value / (double)width;
 }
 
-/* Networks of one output keep it in the first of each row's VECTOR places: collect VECTOR rows, then work on them. */
-static void single_outputs(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
-                           int64_t first, int64_t last)
+/* Networks of one output keep it in the first of each row's VECTOR places: collect VECTOR rows,
+ * then work on them. */
+static void single_outputs(real *z, double *row_loss, const real *y, nn_loss loss,
+                           nn_activation activation, int64_t first, int64_t last)
 {
     for (int64_t r = first; r < last; r += VECTOR) {
         int64_t rows = min_i64(VECTOR, last - r);
@@ -179,11 +187,12 @@ static void single_outputs(real *z, double *row_loss, const real *y, nn_loss los
     }
 }
 
-static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
-                          int64_t first, int64_t last, int64_t width)
+static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss,
+                          nn_activation activation, int64_t first, int64_t last, int64_t width)
 {
     if (loss == NN_REFERENCE)
-        abort();                        /* the original's loss is for the plain build, which has its order of sums */
+        /* the original's loss is for the plain build, which has its order of sums */
+        abort();
     if (width == 1) {
         single_outputs(z, row_loss, y, loss, activation, first, last);
         return;
@@ -200,7 +209,8 @@ static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss
     }
 }
 
-static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u)
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays,
+                           const update *u)
 {
     step_constants step = step_of(u, decays);
     for (int64_t i = 0; i < n; i += VECTOR)

@@ -1,5 +1,5 @@
-/* nn_aux.h - activations, their derivatives and the optimisers' steps, one vector at a time: for nn_aux.c and for
- * the ends of the matrix kernels. */
+/* nn_aux.h - activations, their derivatives and the optimisers' steps, one vector at a time: for
+ * nn_aux.c and for the ends of the matrix kernels. */
 #ifndef NN_FAST_AUX_H
 #define NN_FAST_AUX_H
 #include "../core.h"
@@ -26,7 +26,8 @@ INLINE vec activation_v(nn_activation activation, vec z)
     NOT_REACHED;
 }
 
-/* A call with the activation as a constant, so that a loop in it does not ask at every vector; not for softmax. */
+/* A call with the activation as a constant, so that a loop in it does not ask at every vector;
+ * not for softmax. */
 #define FOR_ACTIVATION(activation, call, ...) \
     switch (activation) { \
     case NN_LINEAR: call(NN_LINEAR, __VA_ARGS__); break; \
@@ -65,14 +66,20 @@ INLINE vec derivative_from_input_v(nn_activation activation, vec z, vec d)
     switch (activation) {
     case NN_SILU: s = sigmoid_v(z); return d * (s * (1 + z * (1 - s)));
     case NN_GELU: return d * (normal_cdf_v(z) + z * normal_density_v(z));
-    case NN_LINEAR: case NN_SIGMOID: case NN_TANH: case NN_RELU: case NN_LRELU: case NN_SOFTPLUS: case NN_SELU:
+    case NN_LINEAR:
+    case NN_SIGMOID:
+    case NN_TANH:
+    case NN_RELU:
+    case NN_LRELU:
+    case NN_SOFTPLUS:
+    case NN_SELU:
     case NN_SOFTMAX: break;                     /* from a: above */
     }
     NOT_REACHED;
 }
 
-/* The optimiser's constants in the number type at hand: small ones, since 1 - 0.00015 or 0.999 as a float would be
- * off by as much as a thousand steps can make visible. */
+/* The optimiser's constants in the number type at hand: small ones, since 1 - 0.00015 or 0.999
+ * as a float would be off by as much as a thousand steps can make visible. */
 typedef struct {
     nn_optimizer optimizer;
     real rate, inv_rows, root_scale, decay;
@@ -82,7 +89,11 @@ typedef struct {
 INLINE step_constants step_of(const update *u, int decays)
 {
     return (step_constants){
-        u->optimizer, (real)u->rate, (real)u->inv_rows, (real)u->root_scale, (real)(decays ? u->decay : 0),
+        u->optimizer,
+        (real)u->rate,
+        (real)u->inv_rows,
+        (real)u->root_scale,
+        (real)(decays ? u->decay : 0),
         {(real)u->constants[0], (real)u->constants[1], (real)u->constants[2]},
         {(real)(1 - u->constants[0]), (real)(1 - u->constants[1])},
     };

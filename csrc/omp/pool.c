@@ -1,12 +1,14 @@
-/* pool.c - max and average pooling, fast. Images are channels-last: a vector holds channels of one pixel, of few
- * channels those of the next pixels too, which do not count. For the backward pass, max pooling keeps the offset of each
- * maximum from its window's corner.
+/* pool.c - max and average pooling, fast. Images are channels-last: a vector holds channels of
+ * one pixel, of few channels those of the next pixels too, which do not count. For the backward
+ * pass, max pooling keeps the offset of each maximum from its window's corner.
  */
 #include "../core.h"
 #include "nn_aux.h"
 
-/* `lanes` windows whose corners lie at x: their largest values, the first of equal ones, and where these stand. */
-INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, int64_t lanes, ivec *where)
+/* `lanes` windows whose corners lie at x: their largest values, the first of equal ones, and
+ * where these stand. */
+INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, int64_t lanes,
+                          ivec *where)
 {
     vec most = load_lanes(x, lanes);
     ivec at = {};
@@ -39,7 +41,8 @@ INLINE void pool_row(const int64_t k, real *out, integer *where, const real *x, 
     real share = 1 / ((real)k * k);
     for (int64_t r = 0; r < windows; r++)
         for (int64_t j = 0; j < c; j += VECTOR) {
-            int64_t i = max_i64(0, min_i64(j, c - VECTOR));     /* the last vector overlaps the one before */
+            /* the last vector overlaps the one before */
+            int64_t i = max_i64(0, min_i64(j, c - VECTOR));
             const real *window = x + r * pitch + i;
             if (where) {
                 ivec at;
@@ -61,7 +64,8 @@ INLINE void pool_row(const int64_t k, real *out, integer *where, const real *x, 
     }
 
 /* Images [first, last) of the batch. */
-static void pool_images(const layer *l, real *out, integer *where, const real *x, int64_t first, int64_t last)
+static void pool_images(const layer *l, real *out, integer *where, const real *x, int64_t first,
+                        int64_t last)
 {
     const nn_layer *s = &l->spec;
     int64_t in_row = (int64_t)s->in[2] * s->in[0], out_row = (int64_t)s->out[2] * s->out[0];
@@ -80,8 +84,8 @@ static int64_t maxpool_workspace(const nn_layer *spec, int64_t n, int threads)
 }
 
 /* Windows that do not overlap: each value of dx belongs to one, or to none and is 0. c >= VECTOR */
-INLINE void maxpool_window_backward(const int64_t k, real *dx, const real *dz, const integer *where, const real *out,
-                                    int64_t c, int64_t row)
+INLINE void maxpool_window_backward(const int64_t k, real *dx, const real *dz, const integer *where,
+                                    const real *out, int64_t c, int64_t row)
 {
     for (int64_t j = 0; j < c; j += VECTOR) {
         int64_t i = min_i64(j, c - VECTOR);     /* the last vector overlaps the one before */
@@ -99,19 +103,21 @@ INLINE void maxpool_window_backward(const int64_t k, real *dx, const real *dz, c
 }
 
 /* out, where not NULL: the maxima are outputs of a relu, whose derivative is applied on the way. */
-INLINE void maxpool_image_backward(const int64_t k, real *dx, const real *dz, const integer *where, const real *out,
-                                   const nn_layer *s)
+INLINE void maxpool_image_backward(const int64_t k, real *dx, const real *dz, const integer *where,
+                                   const real *out, const nn_layer *s)
 {
     int64_t c = s->in[0], row = s->in[2] * c;
     int apart = s->stride >= s->kernel && c >= VECTOR;
-    int covered = s->stride == s->kernel && s->in[1] == s->out[1] * s->stride && s->in[2] == s->out[2] * s->stride;
+    int covered = s->stride == s->kernel && s->in[1] == s->out[1] * s->stride &&
+                  s->in[2] == s->out[2] * s->stride;
     if (!apart || !covered)
         memset(dx, 0, (size_t)values(s->in) * sizeof *dx);
     for (int64_t oy = 0, at = 0; oy < s->out[1]; oy++)
         for (int64_t ox = 0; ox < s->out[2]; ox++, at += c) {
             real *corner = dx + oy * s->stride * row + ox * s->stride * c;
             if (apart)
-                maxpool_window_backward(k, corner, dz + at, where + at, out ? out + at : NULL, c, row);
+                maxpool_window_backward(k, corner, dz + at, where + at, out ? out + at : NULL, c,
+                                        row);
             else
                 for (int64_t i = at; i < at + c; i++)
                     if (!out || out[i] > 0)
@@ -149,10 +155,12 @@ static void avgpool_image_backward(real *dx, const real *dz, const nn_layer *s)
                 }
 }
 
-static void pool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void pool_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                nn_activation below, const batch *b)
 {
     const nn_layer *s = &l->spec;
-    int is_max = s->kind == NN_MAXPOOL, fused = is_max && maxpool_reads_output(s, below) && l->dz != l->out;
+    int is_max = s->kind == NN_MAXPOOL,
+        fused = is_max && maxpool_reads_output(s, below) && l->dz != l->out;
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++) {

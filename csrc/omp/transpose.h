@@ -3,7 +3,8 @@
 #define NN_TRANSPOSE_H
 #include "vector.h"
 
-/* the values of two vectors in turn, within each 16 bytes, QUAD values, of them; and every other 16 bytes of both */
+/* the values of two vectors in turn, within each 16 bytes, QUAD values, of them; and every other
+ * 16 bytes of both */
 #ifdef REAL_IS_FLOAT
 #define QUAD 4
 #define PAIRS(at) at, VECTOR + at, at + 1, VECTOR + at + 1
@@ -42,8 +43,8 @@
             row[i] = INTERLEAVE(a, b, first), row[i + (apart)] = INTERLEAVE(a, b, second); \
         }
 
-/* row[j][i] = row[i][j]: within every 16 bytes, then these as a whole. Processors do that as fast as they can move
- * values at all, and some while they multiply. */
+/* row[j][i] = row[i][j]: within every 16 bytes, then these as a whole. Processors do that as
+ * fast as they can move values at all, and some while they multiply. */
 INLINE void transpose_in_registers(vec row[VECTOR])
 {
 #ifdef REAL_IS_FLOAT
@@ -72,7 +73,8 @@ INLINE void transpose_block(real *to, int64_t to_row, const real *from, int64_t 
 }
 
 /* to (n, m) = from (m, n) transposed; few rows, or columns, one by one */
-static void transpose(real *to, int64_t to_row, const real *from, int64_t from_row, int64_t m, int64_t n)
+static void transpose(real *to, int64_t to_row, const real *from, int64_t from_row, int64_t m,
+                      int64_t n)
 {
     if (m < VECTOR) {
         for (int64_t i = 0; i < m; i++)
@@ -86,7 +88,8 @@ static void transpose(real *to, int64_t to_row, const real *from, int64_t from_r
         for (int64_t i = 0; i < m; i += VECTOR)         /* the last blocks overlap those before */
             for (int64_t j = 0; j < n; j += VECTOR) {
                 int64_t row = min_i64(i, m - VECTOR), column = min_i64(j, n - VECTOR);
-                transpose_block(to + column * to_row + row, to_row, from + row * from_row + column, from_row);
+                transpose_block(to + column * to_row + row, to_row, from + row * from_row + column,
+                                from_row);
             }
     }
 }

@@ -1,4 +1,5 @@
-/* vector.h - vectors of VECTOR reals, as GCC and clang offer them on any processor, load, store and masks. */
+/* vector.h - vectors of VECTOR reals, as GCC and clang offer them on any processor, load, store
+ * and masks. */
 #ifndef NN_VECTOR_H
 #define NN_VECTOR_H
 #include "../common.h"
@@ -12,15 +13,16 @@ typedef int64_t integer;
 #endif
 typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef integer ivec __attribute__((vector_size(VECTOR_BYTES)));
-typedef real vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+typedef real vec_anywhere
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline))
 
 INLINE vec load(const real *from) { return *(const vec_anywhere *)from; }
 
-/* A vector of which the first n lanes count: those after them, past the end of an image or of a share, may be another
- * thread's. The thread sanitizer sees what counts, and no more. */
+/* A vector of which the first n lanes count: those after them, past the end of an image or of a
+ * share, may be another thread's. The thread sanitizer sees what counts, and no more. */
 INLINE vec load_lanes(const real *from, int64_t n)
 {
 #ifdef __SANITIZE_THREAD__
@@ -36,7 +38,8 @@ INLINE vec load_lanes(const real *from, int64_t n)
 
 INLINE void store(real *to, vec v) { *(vec_anywhere *)to = v; }
 INLINE vec splat(real x) { return x - (vec){}; }
-INLINE vec pick(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
+INLINE vec pick(ivec mask, vec yes, vec no)
+{ return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
 INLINE vec positive_part(vec a) { return (vec)((a > (vec){}) & (ivec)a); }
 INLINE vec size_of(vec a) { return (vec)((ivec)a & ~(ivec)splat((real)-0.0)); }
 INLINE vec minus_size_of(vec a) { return (vec)((ivec)a | (ivec)splat((real)-0.0)); }

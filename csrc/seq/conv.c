@@ -1,13 +1,15 @@
-/* conv.c - convolution, plain build. Images are NCHW, kernels (out,in,k,k) and not flipped (a correlation); sums run in
- * index order, in double.
+/* conv.c - convolution, plain build. Images are NCHW, kernels (out,in,k,k) and not flipped (a
+ * correlation); sums run in index order, in double.
  *
- * All three passes walk the taps of the kernel one after the other and, for each, the outputs whose window
- * finds a pixel there: zeros around the image are never stored, and never multiplied.
+ * All three passes walk the taps of the kernel one after the other and, for each, the outputs
+ * whose window finds a pixel there: zeros around the image are never stored, and never
+ * multiplied.
  */
 #include "../core.h"
 #include <string.h>
 
-/* For one tap of the kernel, along one side: outputs [first, last) read input o * stride + shift. */
+/* For one tap of the kernel, along one side: outputs [first, last) read input o * stride +
+ * shift. */
 typedef struct {
     int64_t first, last, stride, shift;
 } taps;
@@ -30,9 +32,10 @@ static taps taps_right(const nn_layer *s, int64_t tap)
     return taps_of(tap, s->in[2], s->out[2], s->stride, s->pad_left);
 }
 
-/* Forward: sum (oh,ow) += w[ky][kx] plane (ih,iw) seen through the window, w (k,k). Backward: sum (ih,iw) += w[ky][kx]
- * plane (oh,ow), each where the forward pass read. */
-static void plane_pass(double *sum, const real *plane, const real *w, int backward, const nn_layer *s)
+/* Forward: sum (oh,ow) += w[ky][kx] plane (ih,iw) seen through the window, w (k,k). Backward:
+ * sum (ih,iw) += w[ky][kx] plane (oh,ow), each where the forward pass read. */
+static void plane_pass(double *sum, const real *plane, const real *w, int backward,
+                       const nn_layer *s)
 {
     for (int64_t ky = 0; ky < s->kernel; ky++)
         for (int64_t kx = 0; kx < s->kernel; kx++) {
@@ -50,7 +53,8 @@ static void plane_pass(double *sum, const real *plane, const real *w, int backwa
 }
 
 /* the weight gradient of one tap: dz (oh,ow) times the image it saw */
-static double plane_backward_tap(const real *dz, const real *image, taps y, taps x, const nn_layer *s)
+static double plane_backward_tap(const real *dz, const real *image, taps y, taps x,
+                                 const nn_layer *s)
 {
     double sum = 0;
     for (int64_t oy = y.first; oy < y.last; oy++) {
@@ -62,7 +66,8 @@ static double plane_backward_tap(const real *dz, const real *image, taps y, taps
 }
 
 /* dw (c,k,k) of one filter: the sum over n images */
-static void conv_filter_backward(real *dw, const real *dz, const real *x, int64_t n, const nn_layer *s)
+static void conv_filter_backward(real *dw, const real *dz, const real *x, int64_t n,
+                                 const nn_layer *s)
 {
     int64_t in = (int64_t)s->in[1] * s->in[2], inputs = values(s->in), outputs = values(s->out);
     for (int64_t c = 0; c < s->in[0]; c++)
@@ -70,8 +75,8 @@ static void conv_filter_backward(real *dw, const real *dz, const real *x, int64_
             for (int64_t kx = 0; kx < s->kernel; kx++) {
                 double sum = 0;
                 for (int64_t r = 0; r < n; r++)
-                    sum += plane_backward_tap(dz + r * outputs, x + r * inputs + c * in, taps_down(s, ky),
-                                              taps_right(s, kx), s);
+                    sum += plane_backward_tap(dz + r * outputs, x + r * inputs + c * in,
+                                              taps_down(s, ky), taps_right(s, kx), s);
                 *dw++ = (real)sum;
             }
 }
@@ -89,14 +94,16 @@ static double conv_filter_bias(const real *dz, int64_t n, int64_t pixels, int64_
 static int64_t conv_workspace(const nn_layer *spec, int64_t n, int threads)
 {
     (void)n, (void)threads;
-    return max_i64((int64_t)spec->in[1] * spec->in[2], (int64_t)spec->out[1] * spec->out[2]) * (int64_t)sizeof(double);
+    return max_i64((int64_t)spec->in[1] * spec->in[2], (int64_t)spec->out[1] * spec->out[2]) *
+           (int64_t)sizeof(double);
 }
 
 /* out (f,oh,ow) of each image = f(x (c,ih,iw) through w (f,c,k,k), + b) */
 static void conv_forward(layer *l, real *out, const real *x, const batch *b)
 {
     const nn_layer *s = &l->spec;
-    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
+    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2],
+            pixels = (int64_t)s->out[1] * s->out[2];
     double *sum = l->work;
     for (int64_t r = 0; r < b->n; r++)
         for (int64_t f = 0; f < s->out[0]; f++) {
@@ -109,16 +116,19 @@ static void conv_forward(layer *l, real *out, const real *x, const batch *b)
     activation_forward(out, s->activation, 0, b->n, l->outputs);
 }
 
-static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                nn_activation below, const batch *b)
 {
     const nn_layer *s = &l->spec;
-    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
+    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2],
+            pixels = (int64_t)s->out[1] * s->out[2];
     double *sum = l->work;
     for (int64_t r = 0; r < b->n; r++)
         for (int64_t c = 0; c < s->in[0]; c++) {
             memset(sum, 0, (size_t)in * sizeof *sum);
             for (int64_t f = 0; f < s->out[0]; f++)
-                plane_pass(sum, dz + r * l->outputs + f * pixels, l->w + (f * s->in[0] + c) * area, 1, s);
+                plane_pass(sum, dz + r * l->outputs + f * pixels, l->w + (f * s->in[0] + c) * area,
+                           1, s);
             for (int64_t p = 0; p < in; p++)
                 dx[r * l->inputs + c * in + p] = (real)sum[p];
         }
@@ -130,7 +140,8 @@ static int conv_gradient(layer *l, const real *dz, const real *x, const batch *b
     const nn_layer *s = &l->spec;
     int64_t pixels = (int64_t)s->out[1] * s->out[2];
     for (int64_t f = 0; f < s->out[0]; f++) {
-        conv_filter_backward(l->dw + f * s->in[0] * s->kernel * s->kernel, dz + f * pixels, x, b->n, s);
+        conv_filter_backward(l->dw + f * s->in[0] * s->kernel * s->kernel, dz + f * pixels, x, b->n,
+                             s);
         l->db[f] = (real)conv_filter_bias(dz + f * pixels, b->n, pixels, l->outputs);
     }
     return 0;
@@ -139,7 +150,8 @@ static int conv_gradient(layer *l, const real *dz, const real *x, const batch *b
 static const layer_kind conv_kind = {
     .forward = conv_forward, .backward_input = conv_backward_input, .flops = conv_flops,
     .parameters = {
-        .size = conv_weights, .import = weights_copy, .export = weights_copy, .gradient = conv_gradient,
+        .size = conv_weights, .import = weights_copy, .export = weights_copy,
+        .gradient = conv_gradient,
     },
     .memory = {.workspace = conv_workspace},
 };

@@ -1,4 +1,5 @@
-/* dense.c - the fully connected layer, plain build. Weight w is (o,i), sums run in index order, in double. */
+/* dense.c - the fully connected layer, plain build. Weight w is (o,i), sums run in index order,
+ * in double. */
 #include "../core.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
 }
 
 /* dx (n,i) = dz (n,o) w f'(x) */
-static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void dense_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                 nn_activation below, const batch *b)
 {
     const int64_t i = l->inputs, o = l->outputs;
     double *sum = l->work;
@@ -65,7 +67,8 @@ static int dense_gradient(layer *l, const real *dz, const real *x, const batch *
 static const layer_kind dense_kind = {
     .forward = dense_forward, .backward_input = dense_backward_input, .flops = dense_flops,
     .parameters = {
-        .size = dense_weights, .import = weights_copy, .export = weights_copy, .gradient = dense_gradient,
+        .size = dense_weights, .import = weights_copy, .export = weights_copy,
+        .gradient = dense_gradient,
     },
     .memory = {.workspace = dense_workspace},
 };

@@ -15,7 +15,8 @@ static void dropout_row(const layer *l, real *to, const real *from, int64_t r, c
     uint32_t word[4];
     for (int64_t k = 0; k < l->inputs; k++, e++) {
         if (k == 0 || e % 4 == 0)
-            philox(word, b->seed, (uint32_t)(e / 4), (uint32_t)(e / 4 >> 32), (uint32_t)b->step, (uint32_t)l->index);
+            philox(word, b->seed, (uint32_t)(e / 4), (uint32_t)(e / 4 >> 32), (uint32_t)b->step,
+                   (uint32_t)l->index);
         to[k] = word[e % 4] >= threshold ? from[k] * scale : 0;
     }
 }

@@ -1,4 +1,5 @@
-/* matrix.c - the matrix product of the plain build: one sum after another, in index order, in double. */
+/* matrix.c - the matrix product of the plain build: one sum after another, in index order, in
+ * double. */
 #include "../core.h"
 
 int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,

@@ -1,12 +1,13 @@
-/* nn_aux.c - activations, losses and optimisers of the plain build: one value at a time, in double. */
+/* nn_aux.c - activations, losses and optimisers of the plain build: one value at a time, in
+ * double. */
 #include "../core.h"
 #include <math.h>
 
 static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
 static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
 
-/* The share of the standard normal distribution below z, its density, and selu's two constants (Klambauer et al. 2017):
- * outputs of mean 0 and variance 1 keep both from layer to layer. */
+/* The share of the standard normal distribution below z, its density, and selu's two constants
+ * (Klambauer et al. 2017): outputs of mean 0 and variance 1 keep both from layer to layer. */
 static double normal_cdf(double z) { return 0.5 * erfc(-z * M_SQRT1_2); }
 static double normal_density(double z) { return exp(-0.5 * z * z) * 0.39894228040143267794; }
 static const double SELU_SCALE = 1.0507009873554804934, SELU_ALPHA = 1.6732632423543772848;
@@ -40,7 +41,8 @@ static double activation_derivative(nn_activation activation, double a)
     case NN_SOFTPLUS: return -expm1(-a);
     case NN_SELU: return a > 0 ? SELU_SCALE : a + SELU_SCALE * SELU_ALPHA;
     case NN_SILU: case NN_GELU: break;          /* from z: below */
-    case NN_SOFTMAX: break;                     /* only the last layer has it, and the losses apply it */
+    /* only the last layer has it, and the losses apply it */
+    case NN_SOFTMAX: break;
     }
     NOT_REACHED;
 }
@@ -52,7 +54,13 @@ static double derivative_from_input(nn_activation activation, double z)
     switch (activation) {
     case NN_SILU: s = sigmoid(z); return s * (1 + z * (1 - s));
     case NN_GELU: return normal_cdf(z) + z * normal_density(z);
-    case NN_LINEAR: case NN_SIGMOID: case NN_TANH: case NN_RELU: case NN_LRELU: case NN_SOFTPLUS: case NN_SELU:
+    case NN_LINEAR:
+    case NN_SIGMOID:
+    case NN_TANH:
+    case NN_RELU:
+    case NN_LRELU:
+    case NN_SOFTPLUS:
+    case NN_SELU:
     case NN_SOFTMAX: break;                     /* from a: above */
     }
     NOT_REACHED;
@@ -69,7 +77,8 @@ static void softmax(real *a, int64_t width)
         a[k] = (real)(exp(a[k] - largest) / sum);
 }
 
-static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last, int64_t width)
+static void activation_forward(real *a, nn_activation activation, int64_t first, int64_t last,
+                               int64_t width)
 {
     if (activation == NN_LINEAR)
         return;
@@ -83,8 +92,8 @@ static void activation_forward(real *a, nn_activation activation, int64_t first,
     }
 }
 
-static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first, int64_t last,
-                                int64_t width)
+static void activation_backward(real *dx, const real *a, nn_activation activation, int64_t first,
+                                int64_t last, int64_t width)
 {
     if (activation == NN_LINEAR)
         return;
@@ -92,8 +101,8 @@ static void activation_backward(real *dx, const real *a, nn_activation activatio
         dx[i] = (real)(dx[i] * activation_derivative(activation, a[i]));
 }
 
-static void activation_backward_from_input(real *dx, const real *z, nn_activation activation, int64_t first, int64_t last,
-                                           int64_t width)
+static void activation_backward_from_input(real *dx, const real *z, nn_activation activation,
+                                           int64_t first, int64_t last, int64_t width)
 {
     for (int64_t i = first * row_stride(width); i < last * row_stride(width); i++)
         dx[i] = (real)(dx[i] * derivative_from_input(activation, z[i]));
@@ -134,7 +143,8 @@ static double bce_row(real *z, const real *y, int64_t width)
     return sum / (double)width;
 }
 
-/* Cross entropy from logits: log(sum exp z) sum y - sum z y; y is a distribution over the outputs. */
+/* Cross entropy from logits: log(sum exp z) sum y - sum z y; y is a distribution over the
+ * outputs. */
 static double ce_row(real *z, const real *y, int64_t width)
 {
     double largest = z[0], exponentials = 0, total = 0, hit = 0;
@@ -151,31 +161,36 @@ static double ce_row(real *z, const real *y, int64_t width)
 }
 
 /* Any other loss, any activation: through the output itself. */
-static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation, int64_t width)
+static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation,
+                         int64_t width)
 {
     double sum = 0, projection = 0;
     if (activation == NN_SOFTMAX)
         softmax(z, width);
     for (int64_t k = 0; k < width; k++) {
-        double a = activation == NN_SOFTMAX ? z[k] : (double)(real)activation_value(activation, z[k]);
+        double a =
+            activation == NN_SOFTMAX ? z[k] : (double)(real)activation_value(activation, z[k]);
         double difference = a - y[k];
         sum += loss_value(loss, difference);
-        if (loss == NN_REFERENCE) {     /* the original leaves out the 2 and the division by the outputs */
+        /* the original leaves out the 2 and the division by the outputs */
+        if (loss == NN_REFERENCE) {
             z[k] = (real)(difference * activation_derivative(activation, a));
         } else if (activation == NN_SOFTMAX) {
             projection += loss_derivative(loss, difference) / (double)width * a;
         } else {
-            z[k] = (real)(loss_derivative(loss, difference) / (double)width * activation_derivative(activation, a));
+            z[k] = (real)(loss_derivative(loss, difference) / (double)width *
+                          activation_derivative(activation, a));
         }
     }
     if (activation == NN_SOFTMAX && loss != NN_REFERENCE)
         for (int64_t k = 0; k < width; k++)
-            z[k] = (real)(z[k] * (loss_derivative(loss, (double)z[k] - y[k]) / (double)width - projection));
+            z[k] = (real)(z[k] * (loss_derivative(loss, (double)z[k] - y[k]) / (double)width -
+                                  projection));
     return sum / (double)width;
 }
 
-static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss, nn_activation activation,
-                          int64_t first, int64_t last, int64_t width)
+static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss,
+                          nn_activation activation, int64_t first, int64_t last, int64_t width)
 {
     for (int64_t r = first; r < last; r++) {
         real *row = z + r * row_stride(width);
@@ -203,7 +218,8 @@ static void sgd_step(real *w, const real *g, real *m, int64_t n, double keep, co
     }
 }
 
-static void adam_step(real *w, const real *g, real *m, real *v, int64_t n, double keep, const update *u)
+static void adam_step(real *w, const real *g, real *m, real *v, int64_t n, double keep,
+                      const update *u)
 {
     double beta1 = u->constants[0], beta2 = u->constants[1], epsilon = u->constants[2];
     for (int64_t i = 0; i < n; i++) {
@@ -214,7 +230,8 @@ static void adam_step(real *w, const real *g, real *m, real *v, int64_t n, doubl
     }
 }
 
-static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays, const update *u)
+static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays,
+                           const update *u)
 {
     double keep = decays ? 1 - u->decay : 1;
     switch (u->optimizer) {

@@ -1,10 +1,11 @@
-/* pool.c - max and average pooling over k x k windows, plain build. Windows may overlap or leave gaps; all are inside
- * the image.
+/* pool.c - max and average pooling over k x k windows, plain build. Windows may overlap or leave
+ * gaps; all are inside the image.
  */
 #include "../core.h"
 #include <string.h>
 
-/* The place of the first maximum, in row-major order, of the window at `at` in an image of that width. */
+/* The place of the first maximum, in row-major order, of the window at `at` in an image of that
+ * width. */
 static int64_t first_maximum(const real *image, int64_t at, int64_t width, int64_t k)
 {
     int64_t best = at;
@@ -29,15 +30,18 @@ static void maxpool_plane_forward(real *out, const real *image, const nn_layer *
 {
     for (int64_t oy = 0; oy < s->out[1]; oy++)
         for (int64_t ox = 0; ox < s->out[2]; ox++)
-            *out++ = image[first_maximum(image, (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel)];
+            *out++ =
+                image[first_maximum(image, (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel)];
 }
 
 /* sum (ih,iw) += dz (oh,ow), each at its window's first maximum */
-static void maxpool_plane_backward(double *sum, const real *dz, const real *image, const nn_layer *s)
+static void maxpool_plane_backward(double *sum, const real *dz, const real *image,
+                                   const nn_layer *s)
 {
     for (int64_t oy = 0; oy < s->out[1]; oy++)
         for (int64_t ox = 0; ox < s->out[2]; ox++)
-            sum[first_maximum(image, (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel)] += *dz++;
+            sum[first_maximum(image, (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel)] +=
+                *dz++;
 }
 
 static void avgpool_plane_forward(real *out, const real *image, const nn_layer *s)
@@ -45,7 +49,9 @@ static void avgpool_plane_forward(real *out, const real *image, const nn_layer *
     double area = (double)s->kernel * s->kernel;
     for (int64_t oy = 0; oy < s->out[1]; oy++)
         for (int64_t ox = 0; ox < s->out[2]; ox++)
-            *out++ = (real)(window_sum(image + (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel) / area);
+            *out++ =
+                (real)(window_sum(image + (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel) /
+                       area);
 }
 
 static void avgpool_plane_backward(double *sum, const real *dz, const nn_layer *s)
@@ -69,11 +75,13 @@ static void pool_forward(layer *l, real *out, const real *x, const batch *b)
     const nn_layer *s = &l->spec;
     int64_t in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
     for (int64_t p = 0; p < b->n * s->in[0]; p++)
-        (s->kind == NN_MAXPOOL ? maxpool_plane_forward : avgpool_plane_forward)(out + p * pixels, x + p * in, s);
+        (s->kind == NN_MAXPOOL ? maxpool_plane_forward : avgpool_plane_forward)(out + p * pixels,
+                                                                                x + p * in, s);
     activation_forward(out, s->activation, 0, b->n, l->outputs);
 }
 
-static void pool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
+static void pool_backward_input(layer *l, real *dx, const real *dz, const real *x,
+                                nn_activation below, const batch *b)
 {
     const nn_layer *s = &l->spec;
     int64_t in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];

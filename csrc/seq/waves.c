@@ -1,4 +1,5 @@
-/* waves.c - a number's waves and the gradients of their frequencies, one wave at a time, in double. */
+/* waves.c - a number's waves and the gradients of their frequencies, one wave at a time, in
+ * double. */
 #include "../core.h"
 #include <math.h>
 
@@ -12,7 +13,8 @@ static void encode_waves(real *sines, real *cosines, real v, const real *frequen
     }
 }
 
-static void add_turns(double *sums, real v, const real *dz, const real *out, int32_t from, int32_t to, int32_t waves)
+static void add_turns(double *sums, real v, const real *dz, const real *out, int32_t from,
+                      int32_t to, int32_t waves)
 {
     double angle = 2 * M_PI * v;
     for (int32_t i = from; i < to; i++)

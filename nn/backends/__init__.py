@@ -1,15 +1,18 @@
-"""The engines, which compute networks. No module above this folder knows a backend's name, except to list it.
+"""The engines, which compute networks. No module above this folder knows a backend's
+name, except to list it.
 
     engine.py   Engine and Pack: the interfaces; EpochSettings, PackJob, TimedStep
     cpu.py      seq and omp: the C core
-    member.py   the pack of an engine that gains nothing from several networks at once; an Engine for one member of a
-                pack, here or on another rank; data that several devices compute with
+    member.py   the pack of an engine that gains nothing from several networks at once;
+                an Engine for one member of a pack, here or on another rank; data that
+                several devices compute with
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several
     auto.py     which backend `auto` stands for
     TRAITS      facts of each backend that are known before it computes
 
-Imports: utils, nn_aux, core, cluster, layers, settings. Imported by: nn, watch, test, train, study, cli.
+Imports: utils, nn_aux, core, cluster, layers, settings. Imported by: nn, watch, test,
+train, study, cli.
 """
 
 from __future__ import annotations
@@ -27,8 +30,12 @@ from . import auto
 class BackendTraits:
     """Facts of a backend that callers may ask for without making an engine."""
 
-    on_host: bool  # networks live in the machine's own memory, and the processor is busy while they compute
-    base_bytes: int  # of the program's own memory beside rows and parameters: a measured peak, the same everywhere
+    # networks live in the machine's own memory, and the processor is busy while they
+    # compute
+    on_host: bool
+    # of the program's own memory beside rows and parameters: a measured peak, the same
+    # everywhere
+    base_bytes: int
     rate: float  # operations a second to expect at least, rough
     threaded: bool = False  # uses more than one thread of the processor
     times_single_batches: bool = False  # `record` makes training no slower
@@ -43,11 +50,18 @@ TRAITS = {
 
 
 def resolve(
-    backend: str, layers=None, rows: int = DEFAULTS["batch_number"], *, gpus: tuple[int, ...] = (), tf32: bool = False
+    backend: str,
+    layers=None,
+    rows: int = DEFAULTS["batch_number"],
+    *,
+    gpus: tuple[int, ...] = (),
+    tf32: bool = False,
 ) -> str:
-    """Return the backend that `auto` stands for, by a network's layers and the rows of a batch; check any other name.
+    """Return the backend that `auto` stands for, by a network's layers and the rows of
+    a batch; check any other name.
 
-    gpus, tf32: need a backend on a GPU. Without layers `auto` is on the processor. Raises UsageError.
+    gpus, tf32: need a backend on a GPU. Without layers `auto` is on the processor.
+    Raises UsageError.
     """
     BY_NAME["backend"].check(backend)
     flag = "--gpus" if gpus else "--dtype tf32"
@@ -63,23 +77,31 @@ def resolve(
             raise UsageError(f"{flag}: {reason}")
         chosen, reason = "cuda", f"{flag} asks for a GPU"
     else:
-        chosen, reason = auto.choose(layers, rows) if layers else ("omp", "no network was given")
+        chosen, reason = (
+            auto.choose(layers, rows) if layers else ("omp", "no network was given")
+        )
     log.info("--backend auto chose %s: %s", chosen, reason)
     return chosen
 
 
 class Device(NamedTuple):
-    """The device of an engine that computes alone: arguments of `create`. threads: of the processor; gpus: 0 or 1."""
+    """The device of an engine that computes alone: arguments of `create`. threads: of
+    the processor; gpus: 0 or 1."""
 
     threads: int | None = None
     gpus: tuple[int, ...] = ()
 
 
 def ranks_and_devices(
-    backend: str, threads: int | None = None, *, gpus: tuple[int, ...] = (), distribute: str | None = None
+    backend: str,
+    threads: int | None = None,
+    *,
+    gpus: tuple[int, ...] = (),
+    distribute: str | None = None,
 ) -> tuple[RankGroup, list[Device]]:
-    """Return what computes networks that have nothing to do with each other: the ranks that share them out, and this
-    rank's devices, among which its own are shared out. Arguments as those of `create`; all ranks call this alike.
+    """Return what computes networks that have nothing to do with each other: the ranks
+    that share them out, and this rank's devices, among which its own are shared out.
+    Arguments as those of `create`; all ranks call this alike.
 
     Raises what `create` raises for GPUs or ranks that are not there.
     """
@@ -89,7 +111,9 @@ def ranks_and_devices(
             return ALONE, [Device(threads)]
         from .cpu import share_cores
 
-        return rank_group, [Device(share_cores(rank_group, threads if TRAITS[backend].threaded else 1))]
+        return rank_group, [
+            Device(share_cores(rank_group, threads if TRAITS[backend].threaded else 1))
+        ]
     from .cuda import group
 
     _check_gpu(backend)
@@ -118,8 +142,9 @@ def create(
 ):
     """Return the Engine (engine.py) of a resolved backend's name for a network.
 
-    gpus: none, GPU 0, or one for each rank of this host; tf32: float32 products may be taken with 10 bits of
-    mantissa; distribute: where the parameters are, of several GPUs, or of the ranks that share batches.
+    gpus: none, GPU 0, or one for each rank of this host; tf32: float32 products may be
+    taken with 10 bits of mantissa; distribute: where the parameters are, of several
+    GPUs, or of the ranks that share batches.
     """
     if TRAITS[backend].on_host:
         from .cpu import CpuEngine
@@ -132,4 +157,13 @@ def create(
         from .cuda.engine import CudaEngine as GpuEngine
     from .cuda import group
 
-    return group.create(GpuEngine, backend, layers, loss, dtype, gpus=gpus, distribute=distribute, tf32=tf32)
+    return group.create(
+        GpuEngine,
+        backend,
+        layers,
+        loss,
+        dtype,
+        gpus=gpus,
+        distribute=distribute,
+        tf32=tf32,
+    )

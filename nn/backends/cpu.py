@@ -17,24 +17,35 @@ from ..cluster import RankGroup
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
-from ..utils import NnError, asked_threads, available_cores, check_threads, processor_name
+from ..utils import (
+    NnError,
+    asked_threads,
+    available_cores,
+    check_threads,
+    processor_name,
+)
 from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
 from .member import Turns, check_members
 
-LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
-BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
+# of vectors that each thread predicts at a time: copying large weights must pay
+LEAST_ROWS = 256
+# of activations, in a block of rows that is predicted at a time: they stay in the cache
+BLOCK_BYTES = 1 << 20
 MOST_SPARE = 8  # networks of the core that wait for predictions beside others
 
 
 def share_cores(rank_group: RankGroup, threads: int | None) -> int:
-    """Return how many threads to use, by default as many as OMP_NUM_THREADS says, else one a core.
+    """Return how many threads to use, by default as many as OMP_NUM_THREADS says, else
+    one a core.
 
-    Ranks that may use the same cores of a host divide them, and each stays on its own cores, whose caches hold its
-    data.
+    Ranks that may use the same cores of a host divide them, and each stays on its own
+    cores, whose caches hold its data.
     """
     mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     places = rank_group.gather([platform.node(), mask])
-    sharing = [rank for rank, place in enumerate(places) if place == places[rank_group.rank]]
+    sharing = [
+        rank for rank, place in enumerate(places) if place == places[rank_group.rank]
+    ]
     threads = threads or asked_threads() or max(1, available_cores() // len(sharing))
     cores = len(mask) // len(sharing)
     if len(sharing) > 1 and threads <= cores:
@@ -45,7 +56,8 @@ def share_cores(rank_group: RankGroup, threads: int | None) -> int:
 
 @dataclass
 class CpuData:
-    """A data set as the core sees it; holds the arrays alive that `struct` points to."""
+    """A data set as the core sees it; holds the arrays alive that `struct` points
+    to."""
 
     x: np.ndarray
     y: np.ndarray | None
@@ -56,7 +68,8 @@ class CpuData:
 
 @dataclass(slots=True)
 class CoreNet:
-    """A network of the core: buffers for one computation at a time, and the parameters that it computes with."""
+    """A network of the core: buffers for one computation at a time, and the parameters
+    that it computes with."""
 
     net: Any
     rows: int = 1  # that the buffers have room for
@@ -65,10 +78,12 @@ class CoreNet:
 
 
 class CpuEngine:
-    """A network in the C core; the interface is engine.py. loss: a name of LOSSES, or `reference`.
+    """A network in the C core; the interface is engine.py. loss: a name of LOSSES, or
+    `reference`.
 
-    What trains, or predicts while nobody else computes, has the engine's own network of the core; predictions beside it
-    have others, of one thread each. Parameters are replaced, never changed, so that all of them see whole ones.
+    What trains, or predicts while nobody else computes, has the engine's own network of
+    the core; predictions beside it have others, of one thread each. Parameters are
+    replaced, never changed, so that all of them see whole ones.
     """
 
     rank_group = cluster.ALONE
@@ -87,38 +102,58 @@ class CpuEngine:
         self.ffi, self.lib = extension(backend)
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
-        self._functions: dict = {}  # of the core, as they are needed: a row alone is predicted in microseconds
+        # of the core, as they are needed: a row alone is predicted in microseconds
+        self._functions: dict = {}
         threaded = backend != "seq" and self.lib.nn_has_openmp()
         if distribute:
             self.rank_group = cluster.expect_ranks()
         self.threads = share_cores(self.rank_group, threads if threaded else 1)
         if self.threads > 1:
-            check_threads(self.threads + 1)  # a team beside the main thread, and a checkpoint's
-        self._edges = np.array([edge for column in layers[0].columns for edge in column.edges], self.dtype)
+            # a team beside the main thread, and a checkpoint's
+            check_threads(self.threads + 1)
+        self._edges = np.array(
+            [edge for column in layers[0].columns for edge in column.edges], self.dtype
+        )
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
         self._shape = layers[0].in_shape
         self._plan = self._specs(layers), len(layers), self._constant(loss)
-        self._own, self._spare, self._turn, self._process = self._new_net(self.threads), [], Lock(), os.getpid()
+        self._own, self._spare, self._turn, self._process = (
+            self._new_net(self.threads),
+            [],
+            Lock(),
+            os.getpid(),
+        )
         self._parameters = self._new_vector(self._own.net)
         self._layers, self._profile = len(layers), None
         self._layer_names = [layer.item or layer.kind for layer in layers]
         self._block_rows = self._rows_of_a_block(layers)
         self._ranks, self._has_moments = None, True
-        if self.rank_group.size > 1:  # the core shares batches with the other ranks over MPI
+        # the core shares batches with the other ranks over MPI
+        if self.rank_group.size > 1:
             from . import mpi
 
-            self._ranks = mpi.ranks(self.ffi, self.dtype.name, distribute, self.rank_group)
+            self._ranks = mpi.ranks(
+                self.ffi, self.dtype.name, distribute, self.rank_group
+            )
             self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
             self._call("net_ranks", self._own.net, self._ranks)
 
     def _rows_of_a_block(self, layers) -> int:
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
         images = any(layer.kind == "conv" for layer in layers)
-        return min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
+        return min(
+            max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads),
+            4096,
+        )
 
     def _new_net(self, threads: int) -> CoreNet:
-        return CoreNet(self._owned(self._call("net_new", *self._plan, 1, threads), self._function("net_free")))
+        return CoreNet(
+            self._owned(
+                self._call("net_new", *self._plan, 1, threads),
+                self._function("net_free"),
+            )
+        )
 
     def _new_vector(self, net):
         """Return a copy of a network's parameters as the core keeps them."""
@@ -126,7 +161,9 @@ class CpuEngine:
 
     def _owned(self, made, free):
         if made == self.ffi.NULL:
-            raise NnError(f"out of memory for a network of {self.size} parameters; use fewer or smaller layers")
+            raise NnError(
+                f"out of memory for a network of {self.size} parameters; use fewer or smaller layers"
+            )
         return self.ffi.gc(made, free)
 
     def _use(self, own: CoreNet, parameters) -> None:
@@ -136,13 +173,16 @@ class CpuEngine:
 
     @contextmanager
     def _alone(self, changes: bool = False) -> Iterator[Any]:
-        """Yield the engine's own network of the core, when nobody else computes with it.
+        """Yield the engine's own network of the core, when nobody else computes with
+        it.
 
-        changes: it has a copy of the parameters then, which are the engine's after the block.
+        changes: it has a copy of the parameters then, which are the engine's after the
+        block.
         """
         if self._process != os.getpid():
             self._process = os.getpid()
-            if self._turn.locked():  # by a thread that is not there in a process that was forked
+            # by a thread that is not there in a process that was forked
+            if self._turn.locked():
                 self._own, self._turn = self._new_net(self.threads), Lock()
         with self._turn:
             own = self._own
@@ -155,8 +195,8 @@ class CpuEngine:
                 self._parameters = own.parameters
 
     def _forward(self, name: str, rows: int, vector: np.ndarray | None, *arguments):
-        """Return what a function of the core gives, in batches of up to `rows` rows, with the engine's parameters or
-        those of a vector. It waits for nobody."""
+        """Return what a function of the core gives, in batches of up to `rows` rows,
+        with the engine's parameters or those of a vector. It waits for nobody."""
         is_own = self._turn.acquire(False)
         try:
             own = self._own if is_own else self._spare.pop()
@@ -167,10 +207,17 @@ class CpuEngine:
             if vector is not None:
                 own.lent = own.lent or self._new_vector(own.net)
                 self._use(own, own.lent)
-                self._copy("net_set", own.net, "parameters", self._pointer(vector, (self.size,)))
+                self._copy(
+                    "net_set",
+                    own.net,
+                    "parameters",
+                    self._pointer(vector, (self.size,)),
+                )
             if rows > own.rows:
                 if self._call("net_reserve", own.net, rows):
-                    raise NnError(f"out of memory for a batch of {rows} rows; use a smaller --batch_number")
+                    raise NnError(
+                        f"out of memory for a batch of {rows} rows; use a smaller --batch_number"
+                    )
                 own.rows = rows
             return self._call(name, own.net, *arguments)
         finally:
@@ -195,12 +242,19 @@ class CpuEngine:
         return pointer(self.ffi, array, dtype or self.dtype, shape, writable)
 
     def _column_specs(self, columns):
-        """Return the columns of an embedding layer as the core reads them; the core keeps pointers to them and to their
-        edges."""
-        specs, edges = self.ffi.new("nn_column[]", len(columns)), self._pointer(self._edges)
+        """Return the columns of an embedding layer as the core reads them; the core
+        keeps pointers to them and to their edges."""
+        specs, edges = (
+            self.ffi.new("nn_column[]", len(columns)),
+            self._pointer(self._edges),
+        )
         for spec, column in zip(specs, columns, strict=True):
             spec.kind = self._constant(f"column_{column.kind}")
-            spec.values, spec.width, spec.fill = column.values, column.width, column.fill
+            spec.values, spec.width, spec.fill = (
+                column.values,
+                column.width,
+                column.fill,
+            )
             spec.pieces, spec.edges, spec.waves = column.pieces, edges, column.waves
             edges += len(column.edges)
         return specs
@@ -209,7 +263,10 @@ class CpuEngine:
         specs = self.ffi.new("nn_layer[]", len(layers))
         at = 0
         for spec, layer in zip(specs, layers, strict=True):
-            spec.kind, spec.activation = self._constant(layer.kind), self._constant(layer.activation)
+            spec.kind, spec.activation = (
+                self._constant(layer.kind),
+                self._constant(layer.activation),
+            )
             spec.function = self._constant(layer.function or "linear")
             setattr(spec, "in", layer.in_shape)
             spec.out = layer.out_shape
@@ -225,7 +282,11 @@ class CpuEngine:
     def describe(self) -> str:
         isa = self.ffi.string(self.lib.nn_isa()).decode()
         name = self.name if self.name == "seq" else f"{self.name} ({isa})"
-        return f"{name}, {self.rank_group.size} ranks" if self.rank_group.size > 1 else name
+        return (
+            f"{name}, {self.rank_group.size} ranks"
+            if self.rank_group.size > 1
+            else name
+        )
 
     def device_name(self) -> str:
         return processor_name()
@@ -246,7 +307,8 @@ class CpuEngine:
         return self._call("net_bytes", self._own.net)
 
     def pack(self, count: int, rows: int) -> Pack:
-        """Return networks side by side, each on one thread; where one alone gains more threads, they take turns."""
+        """Return networks side by side, each on one thread; where one alone gains more
+        threads, they take turns."""
         if self.rank_group.size > 1 or count < self.threads_for(rows):
             return Turns(self, count)
         return CpuPack(self, count)
@@ -264,15 +326,27 @@ class CpuEngine:
 
     def _copy(self, name: str, net, what: str, values) -> None:
         if self._call(name, net, self._constant(what), values):
-            raise NnError(f"out of memory for {what} of {self.size} parameters; use fewer or smaller layers")
+            raise NnError(
+                f"out of memory for {what} of {self.size} parameters; use fewer or smaller layers"
+            )
 
     def keep(self) -> None:
         with self._alone() as net:
             if self._call("net_keep", net):
-                raise NnError(f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers")
+                raise NnError(
+                    f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers"
+                )
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CpuData:
-        x, y, weights = (None if array is None else np.ascontiguousarray(array) for array in (x, y, weights))
+    def load(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> CpuData:
+        x, y, weights = (
+            None if array is None else np.ascontiguousarray(array)
+            for array in (x, y, weights)
+        )
         struct = self.ffi.new("nn_data *")
         if x.dtype.names:
             self._load_records(struct, x)
@@ -289,16 +363,21 @@ class CpuEngine:
     def _load_numbers(self, struct, x: np.ndarray) -> None:
         """Point the core to numbers or bytes (rows, inputs); bytes are no codes."""
         raw = x.dtype == np.uint8 and not self._input_columns
-        struct.x = self._pointer(x, (len(x), self.inputs), dtype=x.dtype if raw else None)
+        struct.x = self._pointer(
+            x, (len(x), self.inputs), dtype=x.dtype if raw else None
+        )
         struct.x_type = self.lib.NN_BYTES if raw else self.lib.NN_SAME_TYPE
         if self._input_columns:
             check_rows(x, self._input_columns)
 
     def _load_records(self, struct, x: np.ndarray) -> None:
-        """Point the core to records. ValueError for those that record_type does not make, or another network."""
+        """Point the core to records. ValueError for those that record_type does not
+        make, or another network."""
         counts = counts_of(x.dtype, self.dtype)
         if not self._input_columns:
-            raise ValueError(f"expected rows of {self.dtype} numbers for a network without an embedding layer")
+            raise ValueError(
+                f"expected rows of {self.dtype} numbers for a network without an embedding layer"
+            )
         check_rows(x, self._input_columns)
         struct.x = self._pointer(x.view(np.uint8), dtype=np.uint8)
         struct.x_type, struct.record_bytes = self.lib.NN_RECORDS, x.dtype.itemsize
@@ -307,36 +386,65 @@ class CpuEngine:
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
         return self.ffi.new("nn_progress *", {"row": row, "step": step, "loss": loss})
 
-    def epoch(self, data: CpuData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
-        rows, training = self._rows(data, order), self.ffi.new("nn_training *", self._training(settings))
+    def epoch(
+        self,
+        data: CpuData,
+        order: np.ndarray,
+        settings: EpochSettings,
+        progress: Progress,
+    ) -> None:
+        rows, training = (
+            self._rows(data, order),
+            self.ffi.new("nn_training *", self._training(settings)),
+        )
         with self._alone(changes=True) as net:
-            failed = self._call("net_epoch", net, data.struct, *rows, training, progress)
+            failed = self._call(
+                "net_epoch", net, data.struct, *rows, training, progress
+            )
         if failed == -1:
-            raise NnError(f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number")
+            raise NnError(
+                f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number"
+            )
         if failed:
-            raise NnError("an MPI operation between ranks failed; see the other ranks' output")
+            raise NnError(
+                "an MPI operation between ranks failed; see the other ranks' output"
+            )
 
     def _training(self, settings: EpochSettings) -> dict:
         """Return the settings as the core reads them (nn_training in nn.h)."""
-        own = {name: getattr(settings, name) for name in ("batch", "rates", "constants", "weight_decay", "seed")}
+        own = {
+            name: getattr(settings, name)
+            for name in ("batch", "rates", "constants", "weight_decay", "seed")
+        }
         *shift, mirror = settings.moves(self._shape)
         moves = {"shift": shift, "mirror": mirror}
-        return {**own, **moves, "optimizer": self._constant(settings.optimizer), "moments": len(settings.moments)}
+        return {
+            **own,
+            **moves,
+            "optimizer": self._constant(settings.optimizer),
+            "moments": len(settings.moments),
+        }
 
     def record(self, batches: int) -> None:
         self._stamps = np.zeros((batches, 7 + 3 * self._layers))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
-        self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "seconds": stamps})
+        self._profile = self.ffi.new(
+            "nn_profile *", {"capacity": batches, "seconds": stamps}
+        )
         self._call("net_profile", self._own.net, self._profile)
 
     def recorded(self) -> list[list[TimedStep]]:
-        """Return the steps of each batch since `record`, in the order of time; they fill the batch."""
+        """Return the steps of each batch since `record`, in the order of time; they
+        fill the batch."""
         if self._profile is None:
             return []
         layers = range(self._layers)
-        between = [("communication", None), ("update", None)]  # what ranks do, and one alone does not
+        # what ranks do, and one alone does not
+        between = [("communication", None), ("update", None)]
         steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None)]
-        steps += [(name, i) for i in reversed(layers) for name in ("backward", "update")]
+        steps += [
+            (name, i) for i in reversed(layers) for name in ("backward", "update")
+        ]
         steps += [*between, between[0], ("end", None)]
         times = np.cumsum(self._stamps[: self._profile.batches], axis=1).tolist()
         return [
@@ -352,14 +460,22 @@ class CpuEngine:
         self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
     ) -> tuple[float, np.ndarray, np.ndarray]:
         rows = len(x)
-        grads, dx = np.empty(self.size, self.dtype), np.empty((rows, self.inputs), self.dtype)
+        grads, dx = (
+            np.empty(self.size, self.dtype),
+            np.empty((rows, self.inputs), self.dtype),
+        )
         loss = self.ffi.new("double *")
-        given = self._pointer(x, (rows, self.inputs)), self._pointer(y, (rows, self.outputs))
+        given = (
+            self._pointer(x, (rows, self.inputs)),
+            self._pointer(y, (rows, self.outputs)),
+        )
         with self._alone() as net:
             into = loss, self._pointer(grads), self._pointer(dx)
             failed = self._call("net_gradients", net, *into, *given, rows, seed, step)
         if failed:
-            raise NnError(f"out of memory for the gradients of {rows} rows; use fewer rows")
+            raise NnError(
+                f"out of memory for the gradients of {rows} rows; use fewer rows"
+            )
         return loss[0], grads, dx
 
     def _rows(self, data: CpuData, rows: np.ndarray | None):
@@ -369,10 +485,20 @@ class CpuEngine:
             raise ValueError("row out of range")
         return self._pointer(rows, dtype=np.int64), len(rows)
 
-    def predict(self, data: CpuData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+    def predict(
+        self,
+        data: CpuData,
+        rows: np.ndarray | None = None,
+        vector: np.ndarray | None = None,
+    ) -> np.ndarray:
         indices, count = self._rows(data, rows)
-        out, most = np.empty((count, self.outputs), self.dtype), min(count, self._block_rows)
-        self._forward("net_predict", most, vector, self._pointer(out), data.struct, indices, count)
+        out, most = (
+            np.empty((count, self.outputs), self.dtype),
+            min(count, self._block_rows),
+        )
+        self._forward(
+            "net_predict", most, vector, self._pointer(out), data.struct, indices, count
+        )
         return out
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
@@ -381,7 +507,8 @@ class CpuEngine:
 
 
 class CpuPack:
-    """Networks in the C core side by side, each on one thread; the interface is Pack in engine.py."""
+    """Networks in the C core side by side, each on one thread; the interface is Pack in
+    engine.py."""
 
     def __init__(self, engine: CpuEngine, count: int):
         self.count, self._engine = count, engine
@@ -410,12 +537,22 @@ class CpuPack:
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
-        self._member("pack_set", member, engine._constant(what), engine._pointer(vector, (engine.size,)))
+        self._member(
+            "pack_set",
+            member,
+            engine._constant(what),
+            engine._pointer(vector, (engine.size,)),
+        )
 
     def get(self, member: int, what: str) -> np.ndarray:
         engine = self._engine
         vector = np.empty(engine.size, engine.dtype)
-        self._member("pack_get", member, engine._constant(what), engine._pointer(vector, writable=True))
+        self._member(
+            "pack_get",
+            member,
+            engine._constant(what),
+            engine._pointer(vector, writable=True),
+        )
         return vector
 
     def keep(self, member: int) -> None:
@@ -424,13 +561,27 @@ class CpuPack:
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         structs = self._structs(jobs)
         for struct, job in zip(structs, jobs, strict=True):
-            struct.training, struct.progress = self._engine._training(job.settings), job.progress
+            struct.training, struct.progress = (
+                self._engine._training(job.settings),
+                job.progress,
+            )
             if job.shuffle is not None:
-                struct.shuffled, struct.stream, struct.lane = 1, STREAM_SHUFFLE, job.shuffle
+                struct.shuffled, struct.stream, struct.lane = (
+                    1,
+                    STREAM_SHUFFLE,
+                    job.shuffle,
+                )
         batch = max((min(job.settings.batch, len(job.rows)) for job in jobs), default=1)
-        self._run("pack_epoch", structs, batch, max((len(job.rows) for job in jobs), default=0))
+        self._run(
+            "pack_epoch",
+            structs,
+            batch,
+            max((len(job.rows) for job in jobs), default=0),
+        )
         if any(struct.failed for struct in structs):
-            raise NnError(f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks")
+            raise NnError(
+                f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks"
+            )
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         engine, structs = self._engine, self._structs(jobs)
@@ -446,10 +597,13 @@ class CpuPack:
         return [struct.loss for struct in structs]
 
     def _block(self, jobs: Sequence[PackJob]) -> int:
-        return min(max((len(job.rows) for job in jobs), default=1), self._engine._block_rows)
+        return min(
+            max((len(job.rows) for job in jobs), default=1), self._engine._block_rows
+        )
 
     def _structs(self, jobs: Sequence[PackJob]):
-        """Return the jobs as the core reads them (nn_job in nn.h); the arrays stay the caller's."""
+        """Return the jobs as the core reads them (nn_job in nn.h); the arrays stay the
+        caller's."""
         check_members([job.member for job in jobs], self.count)
         structs = self._engine.ffi.new("nn_job[]", len(jobs))
         for struct, job in zip(structs, jobs, strict=True):
@@ -459,5 +613,7 @@ class CpuPack:
 
     def _run(self, name: str, structs, batch: int, rows: int = 0) -> None:
         if self._engine._call("pack_reserve", self._pack, max(batch, 1), rows):
-            raise NnError(f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks")
+            raise NnError(
+                f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks"
+            )
         self._engine._call(name, self._pack, structs, len(structs))

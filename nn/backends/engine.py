@@ -1,7 +1,9 @@
-"""The interface between a network and the engine that computes it. Code above this folder calls these members only.
+"""The interface between a network and the engine that computes it. Code above this
+folder calls these members only.
 
-Shapes: `rows` of data, `inputs` and `outputs` of the network, `size` its number of parameters. A parameter vector has
-the layers' weights and biases one after the other (nn.h). Times are seconds of time.perf_counter.
+Shapes: `rows` of data, `inputs` and `outputs` of the network, `size` its number of
+parameters. A parameter vector has the layers' weights and biases one after the other
+(nn.h). Times are seconds of time.perf_counter.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from ..nn_aux import OPTIMIZERS
 class TimedStep(NamedTuple):
     """A step of a batch and when it began and ended."""
 
-    name: str  # gather, forward, loss, backward, update, communication, end (the rest of the batch)
+    # gather, forward, loss, backward, update, communication, end (the rest of the
+    # batch)
+    name: str
     layer: int | None
     begin: float
     end: float
@@ -34,7 +38,8 @@ class EpochSettings:
 
     optimizer: str  # a name of OPTIMIZERS
     batch: int  # rows
-    rates: Sequence[float]  # at 0, 1/8 .. 8/8 of the epoch's rows, straight lines between
+    # at 0, 1/8 .. 8/8 of the epoch's rows, straight lines between
+    rates: Sequence[float]
     momentum: float = 0.0  # of sgd
     weight_decay: float = 0.0
     seed: int = 0  # of dropout masks, and of how images are moved
@@ -45,20 +50,28 @@ class EpochSettings:
         return OPTIMIZERS[self.optimizer].constants_with(self.momentum)
 
     def moves(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return how images of a shape are moved: rows and columns at most, and whether half of them are mirrored."""
-        shifts, mirrors = self.augment in ("shift", "both"), self.augment in ("mirror", "both")
-        down, right = (math.ceil(side / 10) if shifts and side > 1 else 0 for side in shape[1:])
+        """Return how images of a shape are moved: rows and columns at most, and whether
+        half of them are mirrored."""
+        shifts, mirrors = (
+            self.augment in ("shift", "both"),
+            self.augment in ("mirror", "both"),
+        )
+        down, right = (
+            math.ceil(side / 10) if shifts and side > 1 else 0 for side in shape[1:]
+        )
         return down, right, int(mirrors and shape[2] > 1)
 
     @property
     def moments(self) -> list[str]:
-        """The vectors that the optimiser keeps beside the parameters: moment1, moment2."""
+        """The vectors that the optimiser keeps beside the parameters: moment1,
+        moment2."""
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
 
 
 @dataclass
 class Progress:
-    """Where an epoch stands (nn_progress in nn.h); may be read, and `stop` set, while it runs in another thread."""
+    """Where an epoch stands (nn_progress in nn.h); may be read, and `stop` set, while
+    it runs in another thread."""
 
     row: int = 0  # rows of the order done so far
     step: int = 0  # batches done since training began
@@ -68,28 +81,34 @@ class Progress:
 
 @dataclass
 class PackJob:
-    """The job of one network of a pack in a call. A member has one job a call at most."""
+    """The job of one network of a pack in a call. A member has one job a call at
+    most."""
 
     member: int  # number of the network
     data: Any  # of Engine.load
     rows: np.ndarray  # int64 indices of data
     settings: EpochSettings | None = None  # of an epoch, as are the following
     progress: Progress | None = None
-    shuffle: int | None = None  # the order of rows is that of PhiloxOrder(len(rows), settings.seed).epoch(shuffle);
+    # the order of rows is that of PhiloxOrder(len(rows), settings.seed).epoch(shuffle);
+    shuffle: int | None = None
     # None: as they stand
 
     def order(self) -> np.ndarray:
         """Return the rows in the epoch's order."""
         if self.shuffle is None:
             return self.rows
-        return self.rows[PhiloxOrder(len(self.rows), self.settings.seed).epoch(self.shuffle)]
+        return self.rows[
+            PhiloxOrder(len(self.rows), self.settings.seed).epoch(self.shuffle)
+        ]
 
 
 class Pack(Protocol):
-    """Networks of one architecture that are trained together, each with its own parameters and settings.
+    """Networks of one architecture that are trained together, each with its own
+    parameters and settings.
 
-    Every result has the same bits as that of the engine alone with the member's parameters. The data sets are those of
-    the engine that made the pack (Engine.pack); its own network stays as it is, unless the members take turns there.
+    Every result has the same bits as that of the engine alone with the member's
+    parameters. The data sets are those of the engine that made the pack (Engine.pack);
+    its own network stays as it is, unless the members take turns there.
     """
 
     count: int  # members
@@ -110,7 +129,8 @@ class Pack(Protocol):
         """Do for one member what Engine.keep does."""
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
-        """Do for each job what Engine.epoch does. A job whose progress.stop is set ends after a batch."""
+        """Do for each job what Engine.epoch does. A job whose progress.stop is set ends
+        after a batch."""
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         """Return the outputs (rows, outputs) of each job."""
@@ -120,12 +140,15 @@ class Pack(Protocol):
 
 
 class Engine(Protocol):
-    """A network on a device. An engine is made for a list of layers, a loss and a dtype (backends.create).
+    """A network on a device. An engine is made for a list of layers, a loss and a dtype
+    (backends.create).
 
-    Methods that compute raise NnError where memory runs out, and ValueError for arrays of another shape or type.
-    Threads may predict beside each other, and beside one that sets the parameters or trains an epoch: they see all
-    parameters of before, or all of after.
-    All ranks of `rank_group` call epoch and gradients alike, with the rows of whole batches.
+    Methods that compute raise NnError where memory runs out, and ValueError for arrays
+    of another shape or type. Threads may predict beside each other, and beside one that
+    sets the parameters or trains an epoch: they see all parameters of before, or all of
+    after.
+    All ranks of `rank_group` call epoch and gradients alike, with the rows of whole
+    batches.
     """
 
     name: str  # of the backend
@@ -139,7 +162,8 @@ class Engine(Protocol):
     # ---- facts of the engine
 
     def describe(self) -> str:
-        """Return the backend with its instruction set or GPU, and ranks: for the first line of a run."""
+        """Return the backend with its instruction set or GPU, and ranks: for the first
+        line of a run."""
 
     def device_name(self) -> str:
         """Return the maker's name of the processor or GPU."""
@@ -148,7 +172,8 @@ class Engine(Protocol):
         """Return how many threads of the processor a batch of `rows` rows uses."""
 
     def routes(self, rows: int) -> list[str]:
-        """Return lines that say which kernels compute a training step of `rows` rows: `layer 0 60: ...` for each layer.
+        """Return lines that say which kernels compute a training step of `rows` rows:
+        `layer 0 60: ...` for each layer.
 
         A line before them may name what runs the whole step.
         """
@@ -157,30 +182,40 @@ class Engine(Protocol):
         """Return the memory that the network takes on the device, without data sets."""
 
     def pack(self, count: int, rows: int) -> Pack:
-        """Return `count` networks like this one, parameters 0, for batches of about `rows` rows."""
+        """Return `count` networks like this one, parameters 0, for batches of about
+        `rows` rows."""
 
     # ---- parameters and data
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a vector (size,) of the engine's dtype in. what: parameters, kept, moment1, moment2.
+        """Copy a vector (size,) of the engine's dtype in. what: parameters, kept,
+        moment1, moment2.
 
         A moment goes to the rank that has the moments.
         """
 
     def get(self, what: str) -> np.ndarray:
-        """Return a copy of the vector (size,). what: parameters, kept, moment1, moment2."""
+        """Return a copy of the vector (size,). what: parameters, kept, moment1,
+        moment2."""
 
     def keep(self) -> None:
         """Copy the parameters to `kept`, on the device."""
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> Any:
+    def load(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> Any:
         """Return the data set as epoch, predict and loss take it.
 
-        x: (rows, ...) of the engine's dtype, or uint8, which counts as x / 255. For an embedding layer numbers (rows,
-        inputs) of the engine's dtype, codes too, or records (rows,) of core.records.record_type; ValueError for a code
-        that its column's table does not have. y: (rows, outputs) of the engine's dtype, int32 class indices (rows,), or
-        None to predict only. weights: (rows,) of the engine's dtype, how often each row counts in a batch's mean loss
-        and gradient; None: once.
+        x: (rows, ...) of the engine's dtype, or uint8, which counts as x / 255. For an
+        embedding layer numbers (rows, inputs) of the engine's dtype, codes too, or
+        records (rows,) of core.records.record_type; ValueError for a code that its
+        column's table does not have. y: (rows, outputs) of the engine's dtype, int32
+        class indices (rows,), or None to predict only. weights: (rows,) of the engine's
+        dtype, how often each row counts in a batch's mean loss and gradient; None:
+        once.
         """
 
     # ---- training
@@ -188,10 +223,13 @@ class Engine(Protocol):
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
         """Return a counter for `epoch`, which begins at row `row` of the order."""
 
-    def epoch(self, data: Any, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
+    def epoch(
+        self, data: Any, order: np.ndarray, settings: EpochSettings, progress: Progress
+    ) -> None:
         """Train on the rows order[progress.row:] of `data`, int64 indices.
 
-        Returns at the end, or after the batch in which progress.stop is set. Runs without the interpreter's lock.
+        Returns at the end, or after the batch in which progress.stop is set. Runs
+        without the interpreter's lock.
         """
 
     def gradients(
@@ -199,8 +237,8 @@ class Engine(Protocol):
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Return (mean loss, gradient vector (size,), dx (rows, inputs)) of one batch.
 
-        x: (rows, inputs), codes as numbers; y: (rows, outputs). dx is 0 for codes and gaps. seed, step: of the dropout
-        masks; seed -1: no dropout.
+        x: (rows, inputs), codes as numbers; y: (rows, outputs). dx is 0 for codes and
+        gaps. seed, step: of the dropout masks; seed -1: no dropout.
         """
 
     def record(self, batches: int) -> None:
@@ -211,11 +249,18 @@ class Engine(Protocol):
 
     # ---- forward passes
 
-    def predict(self, data: Any, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of the rows with these indices, by default all of `data`.
+    def predict(
+        self,
+        data: Any,
+        rows: np.ndarray | None = None,
+        vector: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return outputs (rows, outputs) of the rows with these indices, by default all
+        of `data`.
 
         vector: parameters (size,) in the place of the engine's, which stay as they are.
         """
 
     def loss(self, data: Any, rows: np.ndarray) -> float:
-        """Return the mean loss of the rows with these indices, weighted; 0 where all weights are 0."""
+        """Return the mean loss of the rows with these indices, weighted; 0 where all
+        weights are 0."""

@@ -1,5 +1,6 @@
-"""Networks that are computed together: the pack whose members take turns on one engine, the engine of one member of a
-pack, here or on another rank, and what the engines of several devices share."""
+"""Networks that are computed together: the pack whose members take turns on one engine,
+the engine of one member of a pack, here or on another rank, and what the engines of
+several devices share."""
 
 from __future__ import annotations
 
@@ -12,19 +13,28 @@ from .engine import Engine, Pack, PackJob
 
 
 def check_vector(engine: Engine, vector: np.ndarray) -> None:
-    """Raise ValueError for another shape or type than that of the engine's parameter vectors."""
+    """Raise ValueError for another shape or type than that of the engine's parameter
+    vectors."""
     if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
-        raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
+        raise ValueError(
+            f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}"
+        )
 
 
 def check_members(members: Sequence[int], count: int) -> None:
-    """Raise ValueError for jobs of members that a pack of `count` has not, or of one member twice."""
-    if len(set(members)) < len(members) or not all(0 <= member < count for member in members):
-        raise ValueError(f"jobs of members {members}: expected each of {count} at most once")
+    """Raise ValueError for jobs of members that a pack of `count` has not, or of one
+    member twice."""
+    if len(set(members)) < len(members) or not all(
+        0 <= member < count for member in members
+    ):
+        raise ValueError(
+            f"jobs of members {members}: expected each of {count} at most once"
+        )
 
 
 class Turns:
-    """Networks that take turns on one engine; the interface is Pack in engine.py. Their vectors wait on the host."""
+    """Networks that take turns on one engine; the interface is Pack in engine.py. Their
+    vectors wait on the host."""
 
     def __init__(self, engine: Engine, count: int):
         self.count, self._engine = count, engine
@@ -34,7 +44,9 @@ class Turns:
         return f"{self.count} networks, which take turns"
 
     def bytes(self) -> int:
-        waiting = sum(vector.nbytes for vectors in self._vectors for vector in vectors.values())
+        waiting = sum(
+            vector.nbytes for vectors in self._vectors for vector in vectors.values()
+        )
         return self._engine.bytes() + waiting
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
@@ -77,9 +89,15 @@ class Turns:
 
 
 class DataOfDevices:
-    """A data set in the computer's memory, which goes to a device when one of its engines first computes with it."""
+    """A data set in the computer's memory, which goes to a device when one of its
+    engines first computes with it."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None):
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ):
         """x, y, weights: as Engine.load takes them."""
         self._arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
         self._loaded: dict[tuple[int, tuple[int, ...]], Any] = {}
@@ -89,16 +107,22 @@ class DataOfDevices:
         return (device, ()) in self._loaded
 
     def at(self, device: int, engine: Engine, part: slice | None = None) -> Any:
-        """Return it, or a part of its rows, as the engines of a device take it; engine: one of them."""
+        """Return it, or a part of its rows, as the engines of a device take it; engine:
+        one of them."""
         key = device, () if part is None else (part.start, part.stop)
         if key not in self._loaded:
-            own = self._arrays if part is None else [None if a is None else a[part] for a in self._arrays]
+            own = (
+                self._arrays
+                if part is None
+                else [None if a is None else a[part] for a in self._arrays]
+            )
             self._loaded[key] = engine.load(*own)
         return self._loaded[key]
 
 
 class EngineOfDevices:
-    """The first device's engine, but that what it loads is for the engines of all devices."""
+    """The first device's engine, but that what it loads is for the engines of all
+    devices."""
 
     load = DataOfDevices  # which is not yet on a device
 
@@ -110,16 +134,28 @@ class EngineOfDevices:
 
 
 class MemberEngine:
-    """An Engine for one member of a pack; what it does not compute itself is that of the pack's engine."""
+    """An Engine for one member of a pack; what it does not compute itself is that of
+    the pack's engine."""
 
     def __init__(self, engine: Engine, pack: Pack, member: int, device: int = 0):
         """device: the number of the pack's device, where there are several."""
-        self._engine, self.pack_of_member, self._member, self.on_device = engine, pack, member, device
+        self._engine, self.pack_of_member, self._member, self.on_device = (
+            engine,
+            pack,
+            member,
+            device,
+        )
 
     def job(self, job: PackJob) -> PackJob:
         """Return a job as one of this member, with the data where it is computed."""
-        data = job.data.at(self.on_device, self._engine) if isinstance(job.data, DataOfDevices) else job.data
-        return PackJob(self._member, data, job.rows, job.settings, job.progress, job.shuffle)
+        data = (
+            job.data.at(self.on_device, self._engine)
+            if isinstance(job.data, DataOfDevices)
+            else job.data
+        )
+        return PackJob(
+            self._member, data, job.rows, job.settings, job.progress, job.shuffle
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -139,14 +175,22 @@ class MemberEngine:
 
 
 class RankMember:
-    """The engine of a network that one of several ranks computes, its owner, as all of them see it.
+    """The engine of a network that one of several ranks computes, its owner, as all of
+    them see it.
 
-    What is set or kept is so on the owner alone. All ranks call predict alike, and get where `tells` is set.
+    What is set or kept is so on the owner alone. All ranks call predict alike, and get
+    where `tells` is set.
     """
 
-    def __init__(self, engine: Engine, own: Engine | None, from_owner: Callable[[np.ndarray | None], np.ndarray]):
-        """engine: any of this rank, for what is not of the network alone. own: that of the network, on its owner.
-        from_owner: takes the owner's array, of other ranks None, and returns it on all of them."""
+    def __init__(
+        self,
+        engine: Engine,
+        own: Engine | None,
+        from_owner: Callable[[np.ndarray | None], np.ndarray],
+    ):
+        """engine: any of this rank, for what is not of the network alone. own: that of
+        the network, on its owner. from_owner: takes the owner's array, of other ranks
+        None, and returns it on all of them."""
         self._engine, self._own, self._from_owner = engine, own, from_owner
         self._last = np.zeros(0, engine.dtype)  # parameters that were set
         self.tells = False  # whether vectors go to all ranks
@@ -161,8 +205,8 @@ class RankMember:
             self._last = vector
 
     def get(self, what: str) -> np.ndarray:
-        """Return a copy of the network's vector; on other ranks than the owner's, unless it tells, the parameters that
-        were last set there."""
+        """Return a copy of the network's vector; on other ranks than the owner's,
+        unless it tells, the parameters that were last set there."""
         own = None if self._own is None else self._own.get(what)
         if self.tells:
             return self._from_owner(own)
@@ -172,9 +216,17 @@ class RankMember:
         if self._own is not None:
             self._own.keep()
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> Any:
-        """Return the data set as the network's engine takes it; None where it is that of another rank."""
+    def load(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> Any:
+        """Return the data set as the network's engine takes it; None where it is that
+        of another rank."""
         return None if self._own is None else self._own.load(x, y, weights)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        return self._from_owner(None if self._own is None else self._own.predict(data, rows))
+        return self._from_owner(
+            None if self._own is None else self._own.predict(data, rows)
+        )

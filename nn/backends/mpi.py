@@ -1,6 +1,8 @@
-"""CPU ranks: MPI for the C core, which calls it once a batch without Python (nn_ranks in nn.h).
+"""CPU ranks: MPI for the C core, which calls it once a batch without Python (nn_ranks
+in nn.h).
 
-mpi4py finds the MPI library and knows its handles; the functions are taken from the very library that it is linked to.
+mpi4py finds the MPI library and knows its handles; the functions are taken from the
+very library that it is linked to.
 """
 
 from __future__ import annotations
@@ -19,16 +21,24 @@ int MPI_Test(void *, int *, void *);
 
 
 def ranks(ffi, dtype: str, distribute: str, rank_group: MpiGroup):
-    """Return the `nn_ranks` that net_ranks takes, for numbers of that type; ffi: of the C core."""
+    """Return the `nn_ranks` that net_ranks takes, for numbers of that type; ffi: of the
+    C core."""
     mpi = rank_group.mpi
     mpi_ffi, library = functions(mpi, FUNCTIONS)
     place = {"rank": rank_group.rank, "size": rank_group.size}
     made = ffi.new("nn_ranks *", {**place, "central": distribute == "central"})
     for name in ("iallreduce", "ireduce", "ibcast", "iallgather", "test"):
-        address = int(mpi_ffi.cast("intptr_t", getattr(library, f"MPI_{name.capitalize()}")))
+        address = int(
+            mpi_ffi.cast("intptr_t", getattr(library, f"MPI_{name.capitalize()}"))
+        )
         setattr(made, name, ffi.cast(ffi.typeof(getattr(made, name)), address))
     real = {"float32": mpi.FLOAT, "float64": mpi.DOUBLE}[dtype]
-    handles = {"comm": _communicator(rank_group), "sum": mpi.SUM, "type": real, "double_type": mpi.DOUBLE}
+    handles = {
+        "comm": _communicator(rank_group),
+        "sum": mpi.SUM,
+        "type": real,
+        "double_type": mpi.DOUBLE,
+    }
     for name, thing in handles.items():
         setattr(made, name, ffi.cast("intptr_t", thing.handle))
     made.in_place = ffi.cast("void *", int(mpi.IN_PLACE))
@@ -37,5 +47,6 @@ def ranks(ffi, dtype: str, distribute: str, rank_group: MpiGroup):
 
 @functools.cache
 def _communicator(rank_group: MpiGroup):
-    """Return the communicator of gradients: what ranks tell each other in Python must not come between them."""
+    """Return the communicator of gradients: what ranks tell each other in Python must
+    not come between them."""
     return rank_group.communicator()

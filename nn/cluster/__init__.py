@@ -1,12 +1,15 @@
 """Ranks: the processes that train one network together.
 
-    launch.py      Launch: this process's rank and size, from the launcher's environment; limit_seconds
+    launch.py      Launch: this process's rank and size, from the launcher's
+                   environment; limit_seconds
     rank_group.py  RankGroup: values exchanged among ranks; ALONE
     mpi.py         MpiGroup: the RankGroup of several processes
-    join()         the group of this process; current(), expect_ranks(), expect_one(), end()
+    join()         the group of this process; current(), expect_ranks(), expect_one(),
+                   end()
 
-A launcher of MPI (mpiexec, srun) starts the same command `size` times, and ends the others when a rank dies. A
-RankGroup exchanges some numbers an epoch; gradients go by MPI or NCCL (backends).
+A launcher of MPI (mpiexec, srun) starts the same command `size` times, and ends the
+others when a rank dies. A RankGroup exchanges some numbers an epoch; gradients go by
+MPI or NCCL (backends).
 
 Imports: utils. Imported by: backends, nn, train, commands, cli.
 """
@@ -23,17 +26,27 @@ from .launch import START, Launch, check_is_mpi, launch, limit_seconds
 from .rank_group import ALONE, RankGroup, after_rank_0
 
 __all__ = [
-    "ALONE", "Launch", "RankGroup", "current", "end", "expect_one", "expect_ranks", "join", "launch",
+    "ALONE",
+    "Launch",
+    "RankGroup",
+    "current",
+    "end",
+    "expect_one",
+    "expect_ranks",
+    "join",
+    "launch",
     "limit_seconds",
-]  # fmt: skip
+]
 
 _world: RankGroup | None = None
 
 
 def join() -> RankGroup:
-    """Return the group of the ranks this process was launched with, ALONE without others; met once, then kept.
+    """Return the group of the ranks this process was launched with, ALONE without
+    others; met once, then kept.
 
-    Raises UsageError where ranks have other versions of nn, and what launch and mpi.start raise.
+    Raises UsageError where ranks have other versions of nn, and what launch and
+    mpi.start raise.
     """
     global _world
     if _world is None:
@@ -42,11 +55,14 @@ def join() -> RankGroup:
             _world = ALONE
         else:
             check_is_mpi(found)
-            from . import mpi  # for several ranks only: a process alone starts without mpi4py and NumPy
+            # for several ranks only: a process alone starts without mpi4py and NumPy
+            from . import mpi
 
             _world = mpi.start(found)
             atexit.register(_end_of_program)
-            _world.agree({"version of nn": __version__}, "install one version everywhere")
+            _world.agree(
+                {"version of nn": __version__}, "install one version everywhere"
+            )
     return _world
 
 
@@ -56,7 +72,8 @@ def current() -> RankGroup:
 
 
 def expect_ranks() -> RankGroup:
-    """Return the group as `join` does. Raises UsageError, which names a launcher, if none started this process."""
+    """Return the group as `join` does. Raises UsageError, which names a launcher, if
+    none started this process."""
     if _world is None and launch() is None:
         raise UsageError(
             "--distribute shares the batches among ranks, but only one process was started; start several by "
@@ -66,7 +83,8 @@ def expect_ranks() -> RankGroup:
 
 
 def expect_one() -> None:
-    """Raise UsageError if a launcher started several processes, which do not know of each other."""
+    """Raise UsageError if a launcher started several processes, which do not know of
+    each other."""
     found = launch()
     if found is None or found.size == 1:
         return
@@ -84,14 +102,16 @@ def expect_one() -> None:
 
 
 def end(code: int, text: str | None = None) -> int:
-    """End this rank with an exit code and a last line, which is printed; return the exit code of all ranks."""
+    """End this rank with an exit code and a last line, which is printed; return the
+    exit code of all ranks."""
     global _world
     world, _world = _world, None
     return (world or ALONE).end(code, text)
 
 
 def _end_of_program() -> None:
-    """End the group of a Python program that does not call `end`; Python has printed an uncaught exception."""
+    """End the group of a Python program that does not call `end`; Python has printed an
+    uncaught exception."""
     error = getattr(sys, "last_value", None)
     rank, text = current().rank, f"{type(error).__name__}: {error}"
     code = end(1, text if rank else None) if error else end(0)

@@ -1,4 +1,5 @@
-"""How this process was launched: read from the environment that mpiexec, srun or another launcher has set."""
+"""How this process was launched: read from the environment that mpiexec, srun or
+another launcher has set."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ LIMIT = "NN_RENDEZVOUS_SECONDS"  # the environment variable, and its default
 USUAL_LIMIT = 60.0
 BY_HAND = "RANK and WORLD_SIZE"  # what launchers set that know nothing of MPI
 START = "mpiexec -n {0} nn --train --distribute mirrored ... or srun --mpi=pmi2 -n {0} nn --train ..."
-# SLURM's own numbers of what is no step of srun: the shell of salloc, a batch script, what came from elsewhere, ...
+# SLURM's own numbers of what is no step of srun: the shell of salloc, a batch script,
+# what came from elsewhere, ...
 NO_STEPS = {str(2**32 - number) for number in range(1, 7)}
 
 
@@ -32,7 +34,8 @@ _MPI_VARIABLES = [  # of Open MPI; of MPICH and its relatives
 
 
 def launch(environ: Mapping[str, str] = os.environ) -> Launch | None:
-    """Return how this process was launched, by the environment; None for a process that no launcher started.
+    """Return how this process was launched, by the environment; None for a process that
+    no launcher started.
 
     Raises UsageError for variables that contradict each other.
     """
@@ -40,12 +43,15 @@ def launch(environ: Mapping[str, str] = os.environ) -> Launch | None:
     for rank, size in _MPI_VARIABLES:
         if rank in environ and size in environ:
             place = _number(environ, rank), _number(environ, size)
-            # srun sets MPICH's variables too; an mpiexec inside a job starts its ranks by another srun
+            # srun sets MPICH's variables too; an mpiexec inside a job starts its ranks
+            # by another srun
             return _checked(Launch("srun" if place == step else "mpiexec", *place))
     if step:
         return _checked(Launch("srun", *step))
     if "RANK" in environ and "WORLD_SIZE" in environ:
-        return _checked(Launch(BY_HAND, _number(environ, "RANK"), _number(environ, "WORLD_SIZE")))
+        return _checked(
+            Launch(BY_HAND, _number(environ, "RANK"), _number(environ, "WORLD_SIZE"))
+        )
     return None
 
 
@@ -59,7 +65,8 @@ def check_is_mpi(found: Launch) -> None:
 
 
 def limit_seconds() -> float:
-    """Return how long ranks wait for each other at the start. Raises UsageError if the variable is not a time."""
+    """Return how long ranks wait for each other at the start. Raises UsageError if the
+    variable is not a time."""
     text = os.environ.get(LIMIT, str(USUAL_LIMIT))
     try:
         seconds = float(text)
@@ -71,8 +78,12 @@ def limit_seconds() -> float:
 
 
 def _step(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return (rank, size) in a step of srun; None outside of one, as in a batch script or in the shell of salloc."""
-    size = next((name for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS") if name in environ), None)
+    """Return (rank, size) in a step of srun; None outside of one, as in a batch script
+    or in the shell of salloc."""
+    size = next(
+        (name for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS") if name in environ),
+        None,
+    )
     if "SLURM_STEP_ID" not in environ or "SLURM_PROCID" not in environ or size is None:
         return None
     if environ["SLURM_STEP_ID"] in NO_STEPS:
@@ -83,12 +94,16 @@ def _step(environ: Mapping[str, str]) -> tuple[int, int] | None:
 def _number(environ: Mapping[str, str], name: str) -> int:
     text = environ[name]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise UsageError(f"{name}={text[:40]} in the environment: expected a whole number; unset it, or start nn again")
+        raise UsageError(
+            f"{name}={text[:40]} in the environment: expected a whole number; unset it, or start nn again"
+        )
     return int(text)
 
 
 def _checked(found: Launch) -> Launch:
     if found.rank >= found.size:
         told = f"{found.by}: rank {found.rank} of {found.size} in the environment is impossible"
-        raise UsageError(f"{told}; unset its variables, or add --force if this is a training of its own")
+        raise UsageError(
+            f"{told}; unset its variables, or add --force if this is a training of its own"
+        )
     return found

@@ -1,6 +1,8 @@
-"""The RankGroup of several processes, by MPI: how they start, exchange values and end together.
+"""The RankGroup of several processes, by MPI: how they start, exchange values and end
+together.
 
-Who starts the ranks, finds them and ends those that are left when one dies is the launcher's business (mpiexec, srun).
+Who starts the ranks, finds them and ends those that are left when one dies is the
+launcher's business (mpiexec, srun).
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ from ..utils import Interrupted, NnError, UsageError, needs_package
 from .launch import Launch, limit_seconds
 from .rank_group import RANK_0_SECONDS, RankGroup, after_rank_0, say
 
-GRACE_SECONDS = 2.0  # that a failed rank waits for the others: most failures are those of all
-READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1  # a launcher has these for a rank's last line
+# that a failed rank waits for the others: most failures are those of all
+GRACE_SECONDS = 2.0
+# a launcher has these for a rank's last line
+READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1
 MOST_BYTES = 1 << 30  # of a message: MPI counts in 32 bits
-SPINS, PAUSE_SECONDS = 500, 0.0005  # a rank that waits gives its core away, first for a moment, then for longer
+# a rank that waits gives its core away, first for a moment, then for longer
+SPINS, PAUSE_SECONDS = 500, 0.0005
 FUNCTIONS = "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
 NO_MPI = "an MPI, and mpi4py finds none: pip install mpich, or load the site's MPI (module load)"
 FIXES = {
@@ -42,15 +47,18 @@ FIXES = {
 def start(found: Launch) -> MpiGroup:
     """Start MPI, unless the program has, and return the group of all ranks.
 
-    Raises UsageError without mpi4py or an MPI, and where MPI knows of other ranks than the launcher; NnError where MPI
-    fails. Ends the process where MPI does not start within limit_seconds.
+    Raises UsageError without mpi4py or an MPI, and where MPI knows of other ranks than
+    the launcher; NnError where MPI fails. Ends the process where MPI does not start
+    within limit_seconds.
     """
     mpi = load()
     ours = not mpi.Is_initialized()
     if ours:
         _initialise(mpi, found)
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
-        raise NnError("this MPI does not support calls from a thread; use one built with MPI_THREAD_SERIALIZED")
+        raise NnError(
+            "this MPI does not support calls from a thread; use one built with MPI_THREAD_SERIALIZED"
+        )
     _check_world(mpi, found)
     group = MpiGroup(mpi, ours)
     _forget_shared_memory()
@@ -58,7 +66,8 @@ def start(found: Launch) -> MpiGroup:
 
 
 def load():
-    """Return the module mpi4py.MPI, with MPI not yet initialised. Raises UsageError, which says what to install."""
+    """Return the module mpi4py.MPI, with MPI not yet initialised. Raises UsageError,
+    which says what to install."""
     try:
         import mpi4py
 
@@ -66,32 +75,37 @@ def load():
         from mpi4py import MPI
     except ModuleNotFoundError:
         raise UsageError(needs_package("mpi", "--distribute needs")) from None
-    except (ImportError, RuntimeError):  # of several lines, a place each where it looked
+    except (ImportError, RuntimeError):
+        # of several lines, a place each where it looked
         raise UsageError(f"--distribute needs {NO_MPI}") from None
     return MPI
 
 
 @functools.cache
 def functions(mpi, declarations: str):
-    """Return (ffi, library) of the MPI that mpi4py is linked to, for these functions."""
+    """Return (ffi, library) of the MPI that mpi4py is linked to, for these
+    functions."""
     ffi = FFI()
     ffi.cdef(declarations)
     return ffi, ffi.dlopen(mpi.__file__)
 
 
 def _initialise(mpi, found: Launch) -> None:
-    """Call MPI_Init_thread, which waits for all ranks; mpi4py's would hold the interpreter's lock meanwhile, and nobody
-    could give up waiting."""
+    """Call MPI_Init_thread, which waits for all ranks; mpi4py's would hold the
+    interpreter's lock meanwhile, and nobody could give up waiting."""
     ffi, library = functions(mpi, FUNCTIONS)
     with _limited(found):
-        failed = library.MPI_Init_thread(ffi.NULL, ffi.NULL, mpi.THREAD_SERIALIZED, ffi.new("int *"))
+        failed = library.MPI_Init_thread(
+            ffi.NULL, ffi.NULL, mpi.THREAD_SERIALIZED, ffi.new("int *")
+        )
     if failed:
         raise NnError(f"MPI did not start: error {failed} of MPI_Init_thread")
 
 
 @contextlib.contextmanager
 def _limited(found: Launch) -> Iterator[None]:
-    """End the process with a line if the block, in which MPI waits for other ranks, takes too long."""
+    """End the process with a line if the block, in which MPI waits for other ranks,
+    takes too long."""
     seconds = limit_seconds()
 
     def give_up() -> None:
@@ -102,7 +116,8 @@ def _limited(found: Launch) -> Iterator[None]:
         _forget_shared_memory()
         os._exit(1)
 
-    timer = threading.Timer(seconds + min(found.rank, 1), give_up)  # rank 0 speaks, and the launcher ends the others
+    # rank 0 speaks, and the launcher ends the others
+    timer = threading.Timer(seconds + min(found.rank, 1), give_up)
     timer.daemon = True
     timer.start()
     try:
@@ -112,7 +127,8 @@ def _limited(found: Launch) -> Iterator[None]:
 
 
 def _check_world(mpi, found: Launch) -> None:
-    """Raise an error if MPI knows of other ranks than the launcher; rank 0 tells of it."""
+    """Raise an error if MPI knows of other ranks than the launcher; rank 0 tells of
+    it."""
     place = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
     if place == (found.rank, found.size):
         return
@@ -126,12 +142,18 @@ def _check_world(mpi, found: Launch) -> None:
 
 
 def _forget_shared_memory() -> None:
-    """Remove the names of the memory that MPICH's ranks of a host share, which all of them have opened.
+    """Remove the names of the memory that MPICH's ranks of a host share, which all of
+    them have opened.
 
-    A rank that is killed would leave it behind, and the same job, queued again, would find it.
+    A rank that is killed would leave it behind, and the same job, queued again, would
+    find it.
     """
     with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
-        files = {line.split(maxsplit=5)[5].strip() for line in maps if "/dev/shm/mpich_shm_" in line}
+        files = {
+            line.split(maxsplit=5)[5].strip()
+            for line in maps
+            if "/dev/shm/mpich_shm_" in line
+        }
         for file in files:
             with contextlib.suppress(OSError):  # another rank was first
                 os.remove(file)
@@ -144,8 +166,8 @@ class RankEnded(NnError):
 class MpiGroup(RankGroup):
     """All ranks of MPI.
 
-    Each exchange is one of values, or the end of those ranks that send `end` instead: so a rank that waits for another
-    hears why that one has ended.
+    Each exchange is one of values, or the end of those ranks that send `end` instead:
+    so a rank that waits for another hears why that one has ended.
     """
 
     def __init__(self, mpi, finalizes: bool):
@@ -159,13 +181,15 @@ class MpiGroup(RankGroup):
         self.local_rank = hosts[: self.rank].count(hosts[self.rank])
 
     def communicator(self):
-        """Return a new communicator of all ranks, whose errors are returned; all ranks call this together."""
+        """Return a new communicator of all ranks, whose errors are returned; all ranks
+        call this together."""
         comm = self.mpi.COMM_WORLD.Dup()
         comm.Set_errhandler(self.mpi.ERRORS_RETURN)
         return comm
 
     def gather(self, value) -> list:
-        """See RankGroup. Raises RankEnded where another rank has ended, NnError where MPI fails."""
+        """See RankGroup. Raises RankEnded where another rank has ended, NnError where
+        MPI fails."""
         if self._outcome is None:
             said = self._exchange(["value", value])
             if all(word == "value" for word, *_ in said):
@@ -181,37 +205,60 @@ class MpiGroup(RankGroup):
             for rank, own in enumerate(found):
                 values = own.view(np.uint8)
                 for at in range(0, len(values), MOST_BYTES):
-                    _finished(self._comm.Ibcast([values[at : at + MOST_BYTES], self.mpi.BYTE], root=rank))
+                    _finished(
+                        self._comm.Ibcast(
+                            [values[at : at + MOST_BYTES], self.mpi.BYTE], root=rank
+                        )
+                    )
         return found
 
     def _exchange(self, message: list, seconds: float | None = None) -> list | None:
-        """Return every rank's message, in rank order; None if not all ranks came within that time."""
+        """Return every rank's message, in rank order; None if not all ranks came within
+        that time."""
         own, lengths = json.dumps(message).encode(), np.zeros(self.size, np.int64)
         with self._unbroken():
-            if not _finished(self._comm.Iallgather(np.array([len(own)]), lengths), seconds):
+            if not _finished(
+                self._comm.Iallgather(np.array([len(own)]), lengths), seconds
+            ):
                 return None
             text = bytearray(int(lengths.sum()))
-            _finished(self._comm.Iallgatherv([own, self.mpi.BYTE], [text, lengths.tolist(), self.mpi.BYTE]))
+            _finished(
+                self._comm.Iallgatherv(
+                    [own, self.mpi.BYTE], [text, lengths.tolist(), self.mpi.BYTE]
+                )
+            )
         ends = np.cumsum(lengths).tolist()
-        return [json.loads(text[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
+        return [
+            json.loads(text[end - length : end])
+            for end, length in zip(ends, lengths.tolist(), strict=True)
+        ]
 
     @contextlib.contextmanager
     def _unbroken(self) -> Iterator[None]:
-        """Keep in mind where a block of messages is left before its end, by an error or a signal: no other can follow.
-        Raises NnError where MPI fails."""
+        """Keep in mind where a block of messages is left before its end, by an error or
+        a signal: no other can follow. Raises NnError where MPI fails."""
         self._is_broken = True
         try:
             yield
         except self.mpi.Exception as error:
-            raise NnError(f"a message between ranks failed ({error}); see the other ranks' output") from None
+            raise NnError(
+                f"a message between ranks failed ({error}); see the other ranks' output"
+            ) from None
         self._is_broken = False
 
     def _outcome_of(self, said: list) -> RankEnded:
-        """Return how all ranks end by the messages of an exchange, of which some say `end`."""
+        """Return how all ranks end by the messages of an exchange, of which some say
+        `end`."""
         ended = {rank: rest for rank, (word, *rest) in enumerate(said) if word == "end"}
-        rank, (code, text) = next(((rank, end) for rank, end in ended.items() if end[0]), next(iter(ended.items())))
+        rank, (code, text) = next(
+            ((rank, end) for rank, end in ended.items() if end[0]),
+            next(iter(ended.items())),
+        )
         if not code and len(ended) < self.size:
-            return RankEnded(f"rank {rank} of {self.size} ended while the others were still running", 1)
+            return RankEnded(
+                f"rank {rank} of {self.size} ended while the others were still running",
+                1,
+            )
         return RankEnded(self._of(rank, text), code)
 
     def _of(self, rank: int, text: str | None) -> str:
@@ -220,38 +267,47 @@ class MpiGroup(RankGroup):
     # ---- the end
 
     def end(self, code: int, text: str | None) -> int:
-        """See RankGroup. Wait for the others; MPI_Abort ends them if this rank has failed and they do not come."""
+        """See RankGroup. Wait for the others; MPI_Abort ends them if this rank has
+        failed and they do not come."""
         if self._outcome is None:
             self._outcome = self._last_exchange(code, text)
         with contextlib.suppress(ValueError):  # not the main thread
-            # all end by themselves now: a launcher that sees the first one fail is not to end the others
+            # all end by themselves now: a launcher that sees the first one fail is not
+            # to end the others
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self.rank == 0:
             say(str(self._outcome))
             if self._outcome.exit_code:
                 _wait_until_read(2)
-        self._comm.Barrier()  # the launcher has rank 0's line before it sees the first rank end, and drops what is left
+        # the launcher has rank 0's line before it sees the first rank end, and drops
+        # what is left
+        self._comm.Barrier()
         if self._finalizes:
             self.mpi.Finalize()
         return self._outcome.exit_code
 
     def _last_exchange(self, code: int, text: str | None) -> RankEnded:
-        """Tell the others how this rank ends; return how all end. Where they do not come, all are ended at once."""
+        """Tell the others how this rank ends; return how all end. Where they do not
+        come, all are ended at once."""
         try:
             if not self._is_broken:
-                said = self._exchange(["end", code, text], GRACE_SECONDS if code else None)
+                said = self._exchange(
+                    ["end", code, text], GRACE_SECONDS if code else None
+                )
                 if said:
                     return self._outcome_of(said)
         except (NnError, Interrupted) as error:
             code, text = code or error.exit_code, text or str(error)
         except KeyboardInterrupt:
             code, text = 128 + signal.SIGINT, "stopped by SIGINT"
-        if self._is_broken and self.rank:  # most often by a signal to all ranks, of which rank 0 tells
+        # most often by a signal to all ranks, of which rank 0 tells
+        if self._is_broken and self.rank:
             time.sleep(RANK_0_SECONDS)
         self._abort(code or 1, text)
 
     def _abort(self, code: int, text: str | None) -> NoReturn:
-        """End all ranks at once: the others are in the midst of something that waits for this one."""
+        """End all ranks at once: the others are in the midst of something that waits
+        for this one."""
         say(self._of(self.rank, text))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
@@ -263,12 +319,16 @@ class MpiGroup(RankGroup):
 
 
 def _wait_until_read(descriptor: int) -> None:
-    """Wait, a moment at most, until the launcher has read a rank's last line from its pipe: where a rank fails it ends
-    the others, and what it has not read is lost."""
+    """Wait, a moment at most, until the launcher has read a rank's last line from its
+    pipe: where a rank fails it ends the others, and what it has not read is lost."""
     end = time.monotonic() + READING_SECONDS
     waiting = array.array("i", [0])
     with contextlib.suppress(OSError):  # no pipe, or a system that does not tell
-        while not fcntl.ioctl(descriptor, termios.FIONREAD, waiting) and waiting[0] and time.monotonic() < end:
+        while (
+            not fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
+            and waiting[0]
+            and time.monotonic() < end
+        ):
             time.sleep(PAUSE_SECONDS)
     time.sleep(PASSING_ON_SECONDS)
 

@@ -12,7 +12,8 @@ RANK_0_SECONDS = 1.0  # for rank 0 to speak: a launcher that sees another end ma
 
 
 class RankGroup:
-    """The ranks that train together; this class itself is the group of a process that trains alone.
+    """The ranks that train together; this class itself is the group of a process that
+    trains alone.
 
     All ranks call the same methods in the same order, and get the same values.
     """
@@ -33,21 +34,24 @@ class RankGroup:
         return first
 
     def gather_arrays(self, array) -> list:
-        """Return every rank's array (values,), in rank order: of one type, but of any length."""
+        """Return every rank's array (values,), in rank order: of one type, but of any
+        length."""
         return self.gather(array)
 
     def share(self, rows: int, rank: int | None = None) -> slice:
-        """Return a rank's slice of `rows` rows, by default this one's; slices differ by one row at most, and may be
-        empty."""
+        """Return a rank's slice of `rows` rows, by default this one's; slices differ by
+        one row at most, and may be empty."""
         rank = self.rank if rank is None else rank
         return slice(rows * rank // self.size, rows * (rank + 1) // self.size)
 
     def agree(self, facts: dict, fix: str, name: str = "{}") -> None:
-        """Raise UsageError if a rank has other facts than rank 0; the message has the first difference.
+        """Raise UsageError if a rank has other facts than rank 0; the message has the
+        first difference.
 
         facts: what JSON can hold; name: a fact's name in the message; fix: what to do.
         """
-        first, *others = self.gather(json.loads(json.dumps(facts)))  # as others get them: lists for tuples
+        # as others get them: lists for tuples
+        first, *others = self.gather(json.loads(json.dumps(facts)))
         for rank, theirs in enumerate(others, 1):
             for key in dict.fromkeys([*first, *theirs]):
                 here, there = first.get(key), theirs.get(key)
@@ -57,7 +61,8 @@ class RankGroup:
                     )
 
     def end(self, code: int, text: str | None) -> int:
-        """End this rank with an exit code and a last line; print the lines due, return the exit code of all."""
+        """End this rank with an exit code and a last line; print the lines due, return
+        the exit code of all."""
         say(text)
         return code
 
@@ -69,15 +74,22 @@ def say(text: str | None) -> None:
 
 
 def _shown(value) -> str:
-    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return (
+        "none"
+        if value is None
+        else value
+        if isinstance(value, str)
+        else json.dumps(value)
+    )
 
 
 ALONE = RankGroup()
 
 
 def after_rank_0(error: NnError, rank: int) -> NnError:
-    """Return the error that this rank raises where all meet the same one, but cannot tell each other: once rank 0 has
-    told of it, if there is a rank 0. A launcher that ends the others then leaves it at one line."""
+    """Return the error that this rank raises where all meet the same one, but cannot
+    tell each other: once rank 0 has told of it, if there is a rank 0. A launcher that
+    ends the others then leaves it at one line."""
     if rank:
         time.sleep(RANK_0_SECONDS)
     return error

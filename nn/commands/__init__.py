@@ -1,13 +1,16 @@
 """The commands of `nn`: one function for each mode.
 
-    train.py        --train: load, choose or train, write the model; what a signal leaves behind
-    use.py          --test, --predict, --compare, --explain, --info, --export: uses of a model
+    train.py        --train: load, choose or train, write the model; what a signal
+                    leaves behind
+    use.py          --test, --predict, --compare, --explain, --info, --export: uses of a
+                    model
     study.py        --bench, --sweep, --plot
     predictions.py  the tables of predictions and contributions
     table_file.py   tables as CSV, Parquet, JSON lines, JSON
     common.py       shared by several commands
 
-Modules that take time to import (numpy among them) are imported where a command begins to need them.
+Modules that take time to import (numpy among them) are imported where a command begins
+to need them.
 Imports: everything below, from utils to study. Imported by: cli.
 """
 

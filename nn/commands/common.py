@@ -1,4 +1,5 @@
-"""Shared by several commands: opening a network, refusing files that would replace each other."""
+"""Shared by several commands: opening a network, refusing files that would replace each
+other."""
 
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ from ..utils import UsageError, check_writable, cut_name
 
 
 def load_network(flags):
-    """Return the network in --model on the backend that the flags ask for. UsageError for a --scaling it cannot use."""
+    """Return the network in --model on the backend that the flags ask for. UsageError
+    for a --scaling it cannot use."""
     from ..files.text_model import is_text
     from ..nn import Network
 
     if flags.scaling and not is_text(flags.model):
-        raise UsageError("--scaling: the model already stores its scaling (only .m files do not); leave it out")
+        raise UsageError(
+            "--scaling: the model already stores its scaling (only .m files do not); leave it out"
+        )
     given = keywords(flags, "engine")
     if flags.reference:
         given |= {name: REFERENCE[name] for name in ("backend", "dtype")}
@@ -27,24 +31,34 @@ def load_network(flags):
 
 
 OUT_OF_FOLD = "rows, out of fold"
-LAYOUT = ("target", "separator", "header", "strict")  # flags that say how the file at hand is read
+# flags that say how the file at hand is read
+LAYOUT = ("target", "separator", "header", "strict")
 
 
 def unseen_rows(flags, net, model: str, labelled: bool = True):
-    """Return (rows to judge a model by, what train.folds.out_of_fold found of them or None, the word for them, how many
-    of them the model was trained on): those of --dataset, else those that its training did not see."""
+    """Return (rows to judge a model by, what train.folds.out_of_fold found of them or
+    None, the word for them, how many of them the model was trained on): those of
+    --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
     from ..data.row_hashes import knows_earlier_rows
     from ..nn.trained_rows import Trained, trained_on
-    from ..train.folds import check_crossed, out_of_fold, remark_on_rows_apart, unseen_of
+    from ..train.folds import (
+        check_crossed,
+        out_of_fold,
+        remark_on_rows_apart,
+        unseen_of,
+    )
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
-        ds = load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory)
+        ds = load_for(
+            net, flags.dataset, **given, labelled=labelled, memory=flags.memory
+        )
         found = unseen_of(net, ds)
         if found is None:
             return ds, None, "rows", trained_on(net, ds)
-        if not (flags.explain and net.crossed.is_retrained):  # whose columns are judged by networks that know the rows
+        # whose columns are judged by networks that know the rows
+        if not (flags.explain and net.crossed.is_retrained):
             remark_on_rows_apart(net, len(found[0]), model)
         return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
     if "folds" in net.config and not net.holdout:
@@ -52,7 +66,9 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
         found = out_of_fold(net, ds)
         return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
-    ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
+    ds = held_out(
+        net, model, whole=flags.reference, force=flags.force, memory=flags.memory
+    )
     if net.holdout and knows_earlier_rows(net.row_hashes):
         return ds, None, "held-out rows", trained_on(net, ds)
     if net.holdout:
@@ -62,13 +78,17 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
 
 
 def say_run(flags, net, about: str) -> None:
-    """Print the first lines of a run of a model, unless --quiet. about: the data in a line."""
+    """Print the first lines of a run of a model, unless --quiet. about: the data in a
+    line."""
     if not flags.quiet:
-        console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+        console.say_run(
+            about, net.engine.describe(), net.engine.threads, net.dtype, net.seed
+        )
 
 
 def write_page(flags, net, *rows, **more) -> None:
-    """Write the page of --model to --report, if that is given. rows, more: as model_page.of_model takes them."""
+    """Write the page of --model to --report, if that is given. rows, more: as
+    model_page.of_model takes them."""
     if flags.report:
         from ..pages import model_page, page
 
@@ -77,7 +97,8 @@ def write_page(flags, net, *rows, **more) -> None:
 
 
 def progress_of(flags, what: str) -> Steps | None:
-    """Return what tells a person how far a long computation is; None with --quiet and --json."""
+    """Return what tells a person how far a long computation is; None with --quiet and
+    --json."""
     return None if flags.quiet or flags.json else make_steps(what)
 
 
@@ -91,15 +112,37 @@ _WRITTEN = {  # by mode and flag: the formats of a file, and a name that it may 
 
 
 def check_files(mode: str, flags) -> None:
-    """Raise before any work if a file that is written would replace one that is read, or be written twice, also by the
-    unfinished network of a training that is stopped; or if the page of --report cannot be written."""
+    """Raise before any work if a file that is written would replace one that is read,
+    or be written twice, also by the unfinished network of a training that is stopped;
+    or if the page of --report cannot be written."""
     trains, known, taken = mode == "train", read_by(mode), {}
-    names = [*["model"] * trains, "checkpoint", "trace", "history", "output", "logdir", "report"]
+    names = [
+        *["model"] * trains,
+        "checkpoint",
+        "trace",
+        "history",
+        "output",
+        "logdir",
+        "report",
+    ]
     written = given_values(flags, [name for name in names if name in known])
     read = given_values(
-        flags, ["dataset", *["model"] * (not trains), "background", "validation", "resume", "config", mode]
+        flags,
+        [
+            "dataset",
+            *["model"] * (not trains),
+            "background",
+            "validation",
+            "resume",
+            "config",
+            mode,
+        ],
     )
-    read = {name: path for name, path in read.items() if isinstance(path, str) and path not in ("auto", OF_FOLD)}
+    read = {
+        name: path
+        for name, path in read.items()
+        if isinstance(path, str) and path not in ("auto", OF_FOLD)
+    }
     if trains and flags.model is not None:
         part = part_of(flags.model)
         taken[os.path.realpath(part)] = "that of a network that a signal stops"
@@ -111,7 +154,9 @@ def check_files(mode: str, flags) -> None:
                 check_apart(file, path)
         other = taken.setdefault(os.path.realpath(path), f"--{name}")
         if other != f"--{name}":
-            raise UsageError(f"--{name} {path}: the same file as {other}; choose another file")
+            raise UsageError(
+                f"--{name} {path}: the same file as {other}; choose another file"
+            )
     for (writer, name), (formats, example) in _WRITTEN.items():
         if mode == writer and getattr(flags, name) is not None:
             check_named_format(getattr(flags, name), formats, example, f"--{name}")
@@ -126,20 +171,29 @@ def check_apart(read: str, written: str) -> None:
     """Raise UsageError if writing would replace a file that is read."""
     from ..data.source import data_files, database_of
 
-    for name in data_files(read) if os.path.exists(written) and not os.path.isdir(written) else ():
+    for name in (
+        data_files(read)
+        if os.path.exists(written) and not os.path.isdir(written)
+        else ()
+    ):
         file, _ = database_of(name)
-        class_folder = os.path.dirname(os.path.realpath(written))  # if it is that of an image
+        # if it is that of an image
+        class_folder = os.path.dirname(os.path.realpath(written))
         for path in (written, os.path.dirname(class_folder)):
             if os.path.exists(file) and os.path.samefile(file, path):
-                raise UsageError(f"{written} is both input and output; choose another output file")
+                raise UsageError(
+                    f"{written} is both input and output; choose another output file"
+                )
 
 
 def part_of(model: str) -> str:
-    """Return the name of an unfinished network's file, cut where the system would not take one so long."""
+    """Return the name of an unfinished network's file, cut where the system would not
+    take one so long."""
     folder, name = os.path.split(model)
     return os.path.join(folder, cut_name(name) + ".part")
 
 
 def print_json(result: dict) -> None:
-    """Print the one object of --json. ValueError for nan and infinity, which JSON does not have."""
+    """Print the one object of --json. ValueError for nan and infinity, which JSON does
+    not have."""
     print(json.dumps(result, allow_nan=False))

@@ -1,4 +1,5 @@
-"""The tables of predictions and of contributions: their columns, and their rows a block at a time."""
+"""The tables of predictions and of contributions: their columns, and their rows a block
+at a time."""
 
 from __future__ import annotations
 
@@ -22,12 +23,16 @@ def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Table:
     """Return a table with a line for each row, counted from 0.
 
     regression: row, each target in its own units, each truth;
-    classes: row, predicted class, score of each class (its probability, if the output layer is a sigmoid or
-    softmax; for two classes that of class 1 only), true class. The truth is left out where ds.y is None.
+    classes: row, predicted class, score of each class (its probability, if the output
+    layer is a sigmoid or softmax; for two classes that of class 1 only), true class.
+    The truth is left out where ds.y is None.
     Behind the values or scores of several networks stand their standard deviations.
     threshold: score from which a row is of class 1, the network's own by default.
     """
-    return Table(_names(net, ds), _predicted(net, ds, net.threshold if threshold is None else threshold))
+    return Table(
+        _names(net, ds),
+        _predicted(net, ds, net.threshold if threshold is None else threshold),
+    )
 
 
 def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
@@ -35,24 +40,42 @@ def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
         some = ds.of_rows(slice(first, first + BLOCK_ROWS))
         scores = scores_of(net, some, first)
         deviations = list(net.deviation(some.x).T) if len(net.members) > 1 else []
-        yield _columns(net, some, [np.arange(first, first + some.rows)], scores, deviations, threshold)
+        yield _columns(
+            net,
+            some,
+            [np.arange(first, first + some.rows)],
+            scores,
+            deviations,
+            threshold,
+        )
 
 
 def fold_table(net, ds: Dataset) -> Table:
-    """Return the lines of prediction_table for the rows that a cross-validation tested, each by its fold's network.
+    """Return the lines of prediction_table for the rows that a cross-validation tested,
+    each by its fold's network.
 
-    Behind the row is the number of the fold; there are no deviations. Classes are by the threshold that the other folds
-    choose.
+    Behind the row is the number of the fold; there are no deviations. Classes are by
+    the threshold that the other folds choose.
     """
     check_scores(net)
     rows, folds, scores = out_of_fold(net, ds)
     some = ds.of_rows(rows)
-    block = _columns(net, some, [np.asarray(rows), np.asarray(folds)], scores, [], net.crossed.threshold_of_row)
+    block = _columns(
+        net,
+        some,
+        [np.asarray(rows), np.asarray(folds)],
+        scores,
+        [],
+        net.crossed.threshold_of_row,
+    )
     return Table(_names(net, some, ["fold"], deviations=False), [block])
 
 
-def _columns(net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list, threshold) -> Block:
-    """Return the columns of some rows: facts of each row, ids, predictions, the truth."""
+def _columns(
+    net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list, threshold
+) -> Block:
+    """Return the columns of some rows: facts of each row, ids, predictions, the
+    truth."""
     beside = [*facts, *ds.ids.values()]
     if net.task == "regression":
         truth = [] if ds.y is None else list(ds.y.reshape(len(scores), -1).T)
@@ -60,29 +83,48 @@ def _columns(net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list
     names = np.array(class_names(net))
     predicted = names[decide(scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
-    return [*beside, predicted, *scores.reshape(len(predicted), -1).T, *deviations, *truth]
+    return [
+        *beside,
+        predicted,
+        *scores.reshape(len(predicted), -1).T,
+        *deviations,
+        *truth,
+    ]
 
 
-def _names(net, ds: Dataset, facts: Sequence[str] = (), deviations: bool = True) -> list[str]:
+def _names(
+    net, ds: Dataset, facts: Sequence[str] = (), deviations: bool = True
+) -> list[str]:
     """Return the names of the columns of _columns."""
     outputs = output_names(net)
     predicted, spread, truth = prediction_names(net), [], []
     if deviations and len(net.members) > 1:
         spread = [f"deviation {output}".strip() for output in outputs]
     if ds.y is not None:
-        truth = [f"true {target}".strip() for target in outputs] if net.task == "regression" else ["true"]
-    own = told_apart(["row", *facts, *predicted, *spread, *truth])  # targets may have one name
+        truth = (
+            [f"true {target}".strip() for target in outputs]
+            if net.task == "regression"
+            else ["true"]
+        )
+    # targets may have one name
+    own = told_apart(["row", *facts, *predicted, *spread, *truth])
     before = 1 + len(facts)
     return [*own[:before], *names_apart(list(ds.ids), own), *own[before:]]
 
 
-def contribution_table(net, explainer, x, progress: Callable[[int, int], None] | None = None) -> Table:
-    """Return row, base, what each column contributes, and value, of each row; of several outputs a line for each, with
-    the output's name behind the row. progress: is told how many rows are done, and of all."""
+def contribution_table(
+    net, explainer, x, progress: Callable[[int, int], None] | None = None
+) -> Table:
+    """Return row, base, what each column contributes, and value, of each row; of
+    several outputs a line for each, with the output's name behind the row. progress: is
+    told how many rows are done, and of all."""
     outputs = output_names(net) if net.outputs > 1 else []
     kind = ["class" if net.classes else "target"] if outputs else []
     names = names_apart(explainer.names, ["row", *kind, "base", "value"])
-    return Table(["row", *kind, "base", *names, "value"], _contributions(explainer, x, outputs, progress))
+    return Table(
+        ["row", *kind, "base", *names, "value"],
+        _contributions(explainer, x, outputs, progress),
+    )
 
 
 def _contributions(explainer, x, outputs: list[str], progress) -> Iterator[Block]:
@@ -93,8 +135,20 @@ def _contributions(explainer, x, outputs: list[str], progress) -> Iterator[Block
             progress(first + len(found.values), len(x))
         rows = np.arange(first, first + len(found.values))
         if not outputs:
-            yield [rows, found.base_values, *found.values.T, found.base_values + found.values.sum(axis=1)]
+            yield [
+                rows,
+                found.base_values,
+                *found.values.T,
+                found.base_values + found.values.sum(axis=1),
+            ]
             continue
-        lines = found.values.transpose(0, 2, 1).reshape(len(rows) * len(outputs), -1)  # a row's outputs together
+        # a row's outputs together
+        lines = found.values.transpose(0, 2, 1).reshape(len(rows) * len(outputs), -1)
         base = found.base_values.reshape(-1)
-        yield [rows.repeat(len(outputs)), outputs * len(rows), base, *lines.T, base + lines.sum(axis=1)]
+        yield [
+            rows.repeat(len(outputs)),
+            outputs * len(rows),
+            base,
+            *lines.T,
+            base + lines.sum(axis=1),
+        ]

@@ -11,7 +11,12 @@ def bench_command(flags) -> None:
     from ..study.bench import bench, report
 
     names = [] if flags.bench == MODES["bench"].alone else flags.bench.split(",")
-    result = bench(names, backend=flags.backend, threads=flags.threads, say=None if flags.quiet else say)
+    result = bench(
+        names,
+        backend=flags.backend,
+        threads=flags.threads,
+        say=None if flags.quiet else say,
+    )
     if flags.json:
         print_json(result)
     else:
@@ -37,13 +42,17 @@ def sweep_command(flags) -> None:
 
 
 def plot_command(flags) -> None:
-    """Draw the results of --sweep, or what is known of a model, into the folder --output."""
+    """Draw the results of --sweep, or what is known of a model, into the folder
+    --output."""
     from ..files import model_file
     from ..pages import chart, page
     from ..study import results, sweep_page
 
     if model_file.is_model(flags.plot):
-        drawn, reason = _page_of_model(flags), "the model holds no history; give a data set with --dataset"
+        drawn, reason = (
+            _page_of_model(flags),
+            "the model holds no history; give a data set with --dataset",
+        )
     else:
         rows = results.collect(flags.plot)
         failed = sum(row["status"] != results.OK for row in rows)
@@ -63,12 +72,15 @@ def plot_command(flags) -> None:
 
 
 def _page_of_model(flags):
-    """Return the page of a model on --dataset, else on the rows that its training did not see where they are known."""
+    """Return the page of a model on --dataset, else on the rows that its training did
+    not see where they are known."""
     from ..pages import model_page
 
     flags.model = flags.plot
     net = load_network(flags)
-    if not flags.dataset and not (net.dataset and (net.holdout or "folds" in net.config)):
+    if not flags.dataset and not (
+        net.dataset and (net.holdout or "folds" in net.config)
+    ):
         return model_page.of_model(net, flags.plot)
     ds, found, about, trained = unseen_rows(flags, net, flags.plot)
     return model_page.of_model(net, flags.plot, ds, about, found=found, trained=trained)

@@ -1,7 +1,8 @@
-"""Tables that commands write, a block of rows at a time: CSV, Parquet and JSON lines, files replaced whole; JSON.
+"""Tables that commands write, a block of rows at a time: CSV, Parquet and JSON lines,
+files replaced whole; JSON.
 
-A table is the names of its columns and blocks of rows. A block is a list of columns: of each an array of numbers, or a
-list of texts. An empty text is a missing value.
+A table is the names of its columns and blocks of rows. A block is a list of columns: of
+each an array of numbers, or a list of texts. An empty text is a missing value.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Table:
 
 
 def check_table(output: str | None) -> None:
-    """Raise before any work where no table can be written to this file: OutputError, and UsageError for a suffix of
-    another format or a missing package."""
+    """Raise before any work where no table can be written to this file: OutputError,
+    and UsageError for a suffix of another format or a missing package."""
     if output in (None, "-"):
         return
     kind, _ = table_format(output)
@@ -50,26 +51,31 @@ def check_table(output: str | None) -> None:
 
 
 def write_table(output: str | None, table: Table) -> None:
-    """Write a table in the format of its file's suffix to a file, which is replaced whole, or to a device or pipe; as
-    CSV to stdout for - or None."""
+    """Write a table in the format of its file's suffix to a file, which is replaced
+    whole, or to a device or pipe; as CSV to stdout for - or None."""
     if output in (None, "-"):
-        if isinstance(sys.stdout, io.TextIOWrapper):  # a file of predictions is the same wherever it is written
+        # a file of predictions is the same wherever it is written
+        if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         _write_lines(sys.stdout, csv_lines(table, sys.stdout.isatty()))
         return
     kind, is_packed = table_format(output)
     with stream_or_file(output) as file:
         if is_packed:
-            with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as packed:  # the same bytes whenever it is written
+            # the same bytes whenever it is written
+            with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as packed:
                 _WRITERS[kind](packed, table)
         else:
             _WRITERS[kind](file, table)
 
 
 def print_rows(facts: dict, table: Table) -> None:
-    """Print the one object of --json with some facts and a table's rows, an object each, as they are computed."""
+    """Print the one object of --json with some facts and a table's rows, an object
+    each, as they are computed."""
     start = [json.dumps(facts)[:-1] + ', "rows": [']
-    sys.stdout.writelines(chain(start, _with_commas(json_lines(table, is_ascii=True)), ["]}\n"]))
+    sys.stdout.writelines(
+        chain(start, _with_commas(json_lines(table, is_ascii=True)), ["]}\n"])
+    )
 
 
 def _with_commas(texts: Iterable[str]) -> Iterator[str]:
@@ -84,35 +90,53 @@ def _with_commas(texts: Iterable[str]) -> Iterator[str]:
 
 
 def csv_lines(table: Table, to_terminal: bool = False) -> Iterator[str]:
-    """Yield the header and the rows as lines of CSV. to_terminal: without control characters of a name, and none
-    without end."""
+    """Yield the header and the rows as lines of CSV. to_terminal: without control
+    characters of a name, and none without end."""
     yield ",".join(_fields(table.names, to_terminal))
     for block in table.blocks:
-        columns = [_number_texts(one) if isinstance(one, np.ndarray) else _fields(one, to_terminal) for one in block]
+        columns = [
+            _number_texts(one)
+            if isinstance(one, np.ndarray)
+            else _fields(one, to_terminal)
+            for one in block
+        ]
         yield from map(",".join, zip(*columns, strict=True))
 
 
 def _fields(texts: Iterable[str], to_terminal: bool) -> list[str]:
-    """Return texts as fields of CSV: quoted where a reader would take them for more, or less, than one field."""
+    """Return texts as fields of CSV: quoted where a reader would take them for more, or
+    less, than one field."""
     if to_terminal:
         texts = map(cut_line, texts)
-    return ['"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text for text in texts]
+    return [
+        '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+        for text in texts
+    ]
 
 
 def json_lines(table: Table, is_ascii: bool = False) -> Iterator[str]:
-    """Yield a row after the other as an object of JSON, numbers with the digits that CSV has, null for a missing
-    value. is_ascii: other characters are escaped."""
+    """Yield a row after the other as an object of JSON, numbers with the digits that
+    CSV has, null for a missing value. is_ascii: other characters are escaped."""
     write = partial(json.dumps, ensure_ascii=is_ascii)
     keys = [write(name) + ": " for name in table.names]
     for block in table.blocks:
-        texts = [_json_numbers(one) if isinstance(one, np.ndarray) else _json_words(one, write) for one in block]
-        columns = [map(str.__add__, repeat(key), values) for key, values in zip(keys, texts, strict=True)]
+        texts = [
+            _json_numbers(one)
+            if isinstance(one, np.ndarray)
+            else _json_words(one, write)
+            for one in block
+        ]
+        columns = [
+            map(str.__add__, repeat(key), values)
+            for key, values in zip(keys, texts, strict=True)
+        ]
         for members in zip(*columns, strict=True):
             yield "{" + ", ".join(members) + "}"
 
 
 def _json_numbers(column: np.ndarray) -> list[str]:
-    return [text if text[-1].isdecimal() else "null" for text in _number_texts(column)]  # not nan, not inf
+    # not nan, not inf
+    return [text if text[-1].isdecimal() else "null" for text in _number_texts(column)]
 
 
 def _json_words(column: list[str], write: Callable[[str], str]) -> list[str]:
@@ -133,7 +157,9 @@ def _write_json_lines(file: BinaryIO, table: Table) -> None:
 
 
 def _write_text(file: BinaryIO, lines: Iterable[str]) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+    text = io.TextIOWrapper(
+        file, encoding="utf-8", errors="backslashreplace", newline=""
+    )
     _write_lines(text, lines)
     text.flush()
     text.detach()
@@ -154,7 +180,11 @@ def _write_parquet(file: BinaryIO, table: Table) -> None:
     writer, waiting, rows = None, [], 0
     try:
         for block in table.blocks:
-            waiting.append(arrow.RecordBatch.from_arrays([_arrow_column(arrow, one) for one in block], table.names))
+            waiting.append(
+                arrow.RecordBatch.from_arrays(
+                    [_arrow_column(arrow, one) for one in block], table.names
+                )
+            )
             rows += waiting[-1].num_rows
             writer = writer or parquet.ParquetWriter(file, waiting[0].schema)
             if rows >= GROUP_ROWS:
@@ -170,7 +200,9 @@ def _write_parquet(file: BinaryIO, table: Table) -> None:
 def _arrow_column(arrow, column: np.ndarray | list[str]):
     if isinstance(column, np.ndarray):
         return arrow.array(column)
-    texts = [text.encode(errors="backslashreplace") if text else None for text in column]
+    texts = [
+        text.encode(errors="backslashreplace") if text else None for text in column
+    ]
     return arrow.array(texts, arrow.binary()).cast(arrow.string())
 
 

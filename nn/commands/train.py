@@ -31,7 +31,8 @@ from ..utils import (
 )
 from .common import part_of, print_json
 
-RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
+# EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
+RUN_AGAIN = 75
 
 
 def train_command(flags) -> None:
@@ -39,7 +40,8 @@ def train_command(flags) -> None:
     from ..train.fit import parsed
 
     effort = _checked_effort(flags)
-    layers = parsed(flags.layers, keywords(flags, "network"))  # a mistake in --layers shows before the data is read
+    # a mistake in --layers shows before the data is read
+    layers = parsed(flags.layers, keywords(flags, "network"))
     stop = StopRequest()
     try:
         with _signals_to(stop), _sole_writer_of(flags):
@@ -53,7 +55,9 @@ def train_command(flags) -> None:
         raise _stopped(flags, Stopped(stop.signum), "training had not begun") from None
     with _kept_in(lost):
         if flags.output and "validated" in result:
-            raise OutputError(f"--output {flags.output}: validation rows, not folds, judged so large a table")
+            raise OutputError(
+                f"--output {flags.output}: validation rows, not folds, judged so large a table"
+            )
         if flags.output:
             from .predictions import fold_table
             from .table_file import write_table
@@ -68,8 +72,9 @@ def train_command(flags) -> None:
 
 
 def _checked_effort(flags) -> str | None:
-    """Return the effort to choose with; None where the flags describe one training, whose layers are the usual ones
-    unless --layers tells others. Raises UsageError and OutputError for all that shows before the data is read."""
+    """Return the effort to choose with; None where the flags describe one training,
+    whose layers are the usual ones unless --layers tells others. Raises UsageError and
+    OutputError for all that shows before the data is read."""
     from ..files.text_model import is_text
     from ..train.effort import effort_for
     from .table_file import check_table
@@ -79,11 +84,15 @@ def _checked_effort(flags) -> str | None:
     into_text = flags.model is not None and is_text(flags.model)
     _check_networks(flags, into_text)
     if flags.effort and into_text:
-        raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
+        raise UsageError(
+            f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin"
+        )
     effort = effort_for(flags.effort, given_values(flags, vars(flags)))
     effort = None if into_text else effort
     if flags.output and flags.folds is None and effort is None:
-        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
+        raise UsageError(
+            f"--output {flags.output}: --train writes the predictions of --folds F there; add it"
+        )
     if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
     check_table(flags.output)
@@ -91,8 +100,8 @@ def _checked_effort(flags) -> str | None:
 
 
 def _print(flags, result: dict) -> None:
-    """Print the figures of a training on stdout, and without --json its trials and its profile too; where stdout is
-    closed and a model is written, that is enough."""
+    """Print the figures of a training on stdout, and without --json its trials and its
+    profile too; where stdout is closed and a model is written, that is enough."""
     if flags.json:
         print_json(result)
     elif isinstance(sys.stdout, console.ClosedStream) and flags.model is not None:
@@ -109,7 +118,8 @@ def _print(flags, result: dict) -> None:
 
 @contextlib.contextmanager
 def _sole_writer_of(flags) -> Iterator[None]:
-    """Let no other training write the model, the checkpoint or the history meanwhile."""
+    """Let no other training write the model, the checkpoint or the history
+    meanwhile."""
     with contextlib.ExitStack() as locks:
         if cluster.current().rank == 0:
             for path in filter(None, (flags.model, flags.checkpoint, flags.history)):
@@ -128,19 +138,26 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
 
 
 def _check_networks(flags, into_text: bool) -> None:
-    """Raise UsageError for --networks or --folds beside a flag, or a file of text, that is about one network."""
+    """Raise UsageError for --networks or --folds beside a flag, or a file of text, that
+    is about one network."""
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
-    flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
+    flag = (
+        f"--networks {flags.networks}"
+        if flags.folds is None
+        else f"--folds {flags.folds}"
+    )
     if into_text:
-        raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
+        raise UsageError(
+            f"{flag}: a .m file holds one network; give --model another suffix, .bin"
+        )
     for name in given_values(flags, ("reference", "profile", "trace")):
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 
 def _trained(flags, layers, effort: str | None, stop: StopRequest):
-    """Read the data and train; returns (network, data, figures, what ends the observers, files that could not be
-    written)."""
+    """Read the data and train; returns (network, data, figures, what ends the
+    observers, files that could not be written)."""
     from ..files.checkpoint import Checkpoint
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
@@ -149,21 +166,28 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     from ..train.fit import training_data
     from ..watch.observe import Observers
 
-    checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)  # checked before data is read
+    # checked before data is read
+    checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
     began = time.perf_counter()
     of_network = keywords(flags, "network", "engine")
     ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
     reading = (began, time.perf_counter())
     reason = why_not(ds, effort) if effort else None
     if reason and flags.effort:
-        raise UsageError(f"--effort {flags.effort}: {reason}; leave it out or give --layers")
+        raise UsageError(
+            f"--effort {flags.effort}: {reason}; leave it out or give --layers"
+        )
     if reason and not flags.quiet:
         say(f"one network of the usual layers: {reason}")
     is_chosen = bool(effort) and not reason
     if flags.output and is_chosen and ds.are_images:
-        raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
+        raise UsageError(
+            f"--output {flags.output}: has predictions of folds, and images are judged by validation rows"
+        )
     if flags.output and not is_chosen and flags.folds is None:
-        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
+        raise UsageError(
+            f"--output {flags.output}: --train writes the predictions of --folds F there; add it"
+        )
     replaced = ""
     if not is_chosen:
         net = Network.for_data(ds, flags.layers, **of_network)
@@ -171,9 +195,17 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             check_layers(net.layers)
             check_plain(flags.model, ds, flags.number_embedding)
         name = replacing(given_values(flags, vars(flags)))
-        replaced = "" if effort else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
-    observers = Observers(flags, lambda: chosen.net if is_chosen else net, reading, records=not is_chosen)
-    callback = observers.beside(make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose))
+        replaced = (
+            ""
+            if effort
+            else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
+        )
+    observers = Observers(
+        flags, lambda: chosen.net if is_chosen else net, reading, records=not is_chosen
+    )
+    callback = observers.beside(
+        make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
+    )
     lost: list[NnError] = []
 
     def trained(net, ds, **options) -> dict:
@@ -184,29 +216,53 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             return error.result
 
     if is_chosen:
-        chosen = Effort(ds, effort, keywords(flags, "train"), of_network, callback, checkpoint)
-    options = {**keywords(flags, "train", "several"), "checkpoint": checkpoint, "callback": callback}
+        chosen = Effort(
+            ds, effort, keywords(flags, "train"), of_network, callback, checkpoint
+        )
+    options = {
+        **keywords(flags, "train", "several"),
+        "checkpoint": checkpoint,
+        "callback": callback,
+    }
     try:
-        net, result = chosen.run(trained) if is_chosen else (net, trained(net, ds, **options))
+        net, result = (
+            chosen.run(trained) if is_chosen else (net, trained(net, ds, **options))
+        )
     except Stopped as stopped:
-        raise _unfinished(flags, chosen.net if is_chosen else net, checkpoint, stopped) from stopped
+        raise _unfinished(
+            flags, chosen.net if is_chosen else net, checkpoint, stopped
+        ) from stopped
     if not is_chosen:
         return net, ds, result, partial(observers.finish, result, lambda: net), lost
     repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
     for one in result["chosen"]:
-        one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
+        one["flags"] += "".join(
+            f" --{name} {value}" for name, value in repeated.items()
+        )
     if chosen.stopped is not None:
         tried = result["tried"]
         told = f"{chosen.stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended"
         lost.append(NnError(told, _signal_code(chosen.stopped.signum)))
-    return net, ds, result, partial(observers.finish, result, partial(chosen.timed, observers.batches)), lost
+    return (
+        net,
+        ds,
+        result,
+        partial(observers.finish, result, partial(chosen.timed, observers.batches)),
+        lost,
+    )
 
 
 def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
-    """Keep the network beside the model, where the state is not in the checkpoint; returns the error to end with."""
-    kept, lost = f"the state is saved in {flags.checkpoint}, continue with --resume auto", checkpoint.failure
+    """Keep the network beside the model, where the state is not in the checkpoint;
+    returns the error to end with."""
+    kept, lost = (
+        f"the state is saved in {flags.checkpoint}, continue with --resume auto",
+        checkpoint.failure,
+    )
     if (flags.checkpoint is None or lost) and cluster.current().rank == 0:
-        kept = "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
+        kept = (
+            "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
+        )
     cluster.current().gather(None)  # nobody leaves while rank 0 writes
     if lost:
         return OutputError(f"{stopped}: {lost}; {kept}")
@@ -215,7 +271,8 @@ def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
 
 @contextlib.contextmanager
 def _signals_to(stop) -> Iterator[None]:
-    """Let the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 ask `stop`, and a second one end the process at once."""
+    """Let the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 ask `stop`, and a second one end
+    the process at once."""
 
     def handle(signum, _frame):
         if stop.signum is not None:
@@ -223,11 +280,14 @@ def _signals_to(stop) -> Iterator[None]:
             release_locks()
             os._exit(_signal_code(signum))
         stop.request(signum)
-        if not stop.answered:  # nobody looks at it while the data is read, and nothing is lost by leaving
-            raise Interrupted(signum)  # KeyboardInterrupt may end `python -m nn` by SIGINT, although it is caught
+        # nobody looks at it while the data is read, and nothing is lost by leaving
+        if not stop.answered:
+            # KeyboardInterrupt may end `python -m nn` by SIGINT, although it is caught
+            raise Interrupted(signum)
 
     signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
-    heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]  # the caller may not want them
+    # the caller may not want them
+    heard = [s for s in signals if signal.getsignal(s) is not signal.SIG_IGN]
     previous = {s: signal.signal(s, handle) for s in heard}
     try:
         yield
@@ -237,12 +297,14 @@ def _signals_to(stop) -> Iterator[None]:
 
 
 def _signal_code(signum: int) -> int:
-    """Return 130 for Ctrl-C, 143 for the signals of a scheduler or of a terminal that is closed."""
+    """Return 130 for Ctrl-C, 143 for the signals of a scheduler or of a terminal that
+    is closed."""
     return 128 + (signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM)
 
 
 def _keep_part(net, model: str) -> str:
-    """Write the unfinished network beside the model; returns a remark on where it is."""
+    """Write the unfinished network beside the model; returns a remark on where it
+    is."""
     part = part_of(model)
     try:
         net.export(part)
@@ -252,9 +314,13 @@ def _keep_part(net, model: str) -> str:
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
-    """Return the error to end with after a signal. kept: where the state or the network was saved."""
+    """Return the error to end with after a signal. kept: where the state or the network
+    was saved."""
     model = ""
     if flags.model is not None:
         model = f", {flags.model} {'is unchanged' if os.path.exists(flags.model) else 'was not written'}"
     runs_again = flags.checkpoint is not None and stopped.signum != signal.SIGINT
-    return NnError(f"{stopped}: {kept}{model}", RUN_AGAIN if runs_again else _signal_code(stopped.signum))
+    return NnError(
+        f"{stopped}: {kept}{model}",
+        RUN_AGAIN if runs_again else _signal_code(stopped.signum),
+    )

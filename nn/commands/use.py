@@ -1,4 +1,5 @@
-"""--test, --predict, --compare, --explain, --info and --export: the uses of a model file."""
+"""--test, --predict, --compare, --explain, --info and --export: the uses of a model
+file."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
 from ..terminal.figures import layers_of, target_text
 from ..utils import UsageError, counted, is_stream, log, printable, say, show
-from .common import LAYOUT, load_network, print_json, progress_of, say_run, unseen_rows, write_page
+from .common import (
+    LAYOUT,
+    load_network,
+    print_json,
+    progress_of,
+    say_run,
+    unseen_rows,
+    write_page,
+)
 
 
 def test_command(flags) -> None:
@@ -38,11 +47,17 @@ def test_command(flags) -> None:
         result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
     if flags.verbose and len(net.members) > 1 and found is None:
         result["members"] = [
-            {"seed": member.seed, "weight": weight, **tested(member, ds, threshold=flags.threshold)}
+            {
+                "seed": member.seed,
+                "weight": weight,
+                **tested(member, ds, threshold=flags.threshold),
+            }
             for member, weight in zip(net.members, net.member_weights, strict=True)
         ]
     warn_of_trained(trained, flags.model)
-    write_page(flags, net, ds, about, found=found, threshold=flags.threshold, trained=trained)
+    write_page(
+        flags, net, ds, about, found=found, threshold=flags.threshold, trained=trained
+    )
     if flags.json:
         print_json({**result, "trained_rows": trained.count})
     else:
@@ -50,13 +65,16 @@ def test_command(flags) -> None:
 
 
 def predict_command(flags) -> None:
-    """Write row, prediction and, if known, truth of every row of --dataset as a table, with --json as one object."""
+    """Write row, prediction and, if known, truth of every row of --dataset as a table,
+    with --json as one object."""
     from .table_file import check_table, print_rows, write_table
 
     check_is_number(flags.threshold)
     check_table(flags.output)
     if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
-        raise UsageError(f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first")
+        raise UsageError(
+            f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first"
+        )
     net = load_network(flags)
 
     from ..test import check_threshold
@@ -67,12 +85,22 @@ def predict_command(flags) -> None:
     from ..data.source import short_name
     from .predictions import prediction_table
 
-    ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False, memory=flags.memory)
+    ds = load_for(
+        net,
+        flags.dataset,
+        **given_values(flags, LAYOUT),
+        labelled=False,
+        memory=flags.memory,
+    )
     if flags.id:
         ds.ids = kept_columns(flags.dataset, net.schema, flags.id)
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
-    say_run(flags, net, printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"))
+    say_run(
+        flags,
+        net,
+        printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"),
+    )
     table = prediction_table(net, ds, flags.threshold)
     is_printed = flags.output in (None, "-")
     if flags.json and is_printed:
@@ -84,7 +112,8 @@ def predict_command(flags) -> None:
 
 
 def compare_command(flags) -> None:
-    """Print the metrics of two models side by side, the interval of their difference, and which is better."""
+    """Print the metrics of two models side by side, the interval of their difference,
+    and which is better."""
     from ..nn import Network
     from ..test.compare import RESERVED, Side, compared_sides
     from ..train.folds import check_scores
@@ -98,10 +127,13 @@ def compare_command(flags) -> None:
         ds, found, about, trained = unseen_rows(flags, net, path)
         if found is not None:
             check_scores(net)
-        sides.append(Side(net, ds, None, trained) if found is None else Side.of(net, ds, found))
+        sides.append(
+            Side(net, ds, None, trained) if found is None else Side.of(net, ds, found)
+        )
         abouts.append(about)
     say_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))
-    names = [f"./{path}" if path in RESERVED else path for path in paths]  # a key of the result is another thing
+    # a key of the result is another thing
+    names = [f"./{path}" if path in RESERVED else path for path in paths]
     result = compared_sides(sides, names, seed=flags.seed or 0)
     if flags.report:
         from ..pages import model_page, page
@@ -114,7 +146,8 @@ def compare_command(flags) -> None:
 
 
 def explain_command(flags) -> None:
-    """Print the importance of the raw columns of --model; write the contributions to each prediction to --output."""
+    """Print the importance of the raw columns of --model; write the contributions to
+    each prediction to --output."""
     from .table_file import check_table
 
     check_table(flags.output)
@@ -126,8 +159,14 @@ def explain_command(flags) -> None:
     from ..test.shapley import background_rows
     from ..train.folds import judging_parts
 
-    background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
-    ds, found, about, trained = unseen_rows(flags, net, flags.model, labelled=not flags.output)
+    background = (
+        background_rows(net, flags.background, flags.seed or 0, flags.model)
+        if flags.output
+        else None
+    )
+    ds, found, about, trained = unseen_rows(
+        flags, net, flags.model, labelled=not flags.output
+    )
     parts = judging_parts(net, ds, found)
     known_rows = trained
     if found is not None and net.crossed.is_retrained:
@@ -136,20 +175,32 @@ def explain_command(flags) -> None:
     result: dict = {}
     important = None
     if ds.y is not None:
-        asked = {"metric_name": flags.monitor, "group_columns": flags.group_columns, "seed": flags.seed or 0}
+        asked = {
+            "metric_name": flags.monitor,
+            "group_columns": flags.group_columns,
+            "seed": flags.seed or 0,
+        }
         try:
             progress = progress_of(flags, "importance of columns")
             known = importance(net, ds, **asked, parts=parts, progress=progress)
             important = known, curves(net, ds, known.names)
-            result = {"importance": vars(known), "curves": important[1], "trained_rows": known_rows.count}
+            result = {
+                "importance": vars(known),
+                "curves": important[1],
+                "trained_rows": known_rows.count,
+            }
             warn_of_trained(known_rows, flags.model)
         except UndefinedMetric as error:
             if not flags.output:
                 raise
-            log.warning("no importance of columns: %s", error)  # contributions need no metric
+            # contributions need no metric
+            log.warning("no importance of columns: %s", error)
     write_page(flags, net, ds, about, found=found, important=important, trained=trained)
     if flags.output:
-        result |= {"contributions": flags.output, **_write_contributions(flags, net, ds.x, background)}
+        result |= {
+            "contributions": flags.output,
+            **_write_contributions(flags, net, ds.x, background),
+        }
     if flags.json:
         print_json(result)
         return
@@ -157,11 +208,14 @@ def explain_command(flags) -> None:
         tables.importance_report(result["importance"], result["curves"], net)
     if flags.output and not flags.quiet:
         told = _errors_of_contributions(result["error"], result["background_error"])
-        say(f"{flags.output}: contributions of {len(background)} background rows' difference, {told}")
+        say(
+            f"{flags.output}: contributions of {len(background)} background rows' difference, {told}"
+        )
 
 
 def _errors_of_contributions(error: float, background_error: float | None) -> str:
-    """Return how exact contributions are: beside all coalitions, and beside other background rows."""
+    """Return how exact contributions are: beside all coalitions, and beside other
+    background rows."""
     coalitions = "exact" if error == 0 else f"within {error:.2g} (a standard deviation)"
     if background_error is None:
         return coalitions
@@ -169,12 +223,15 @@ def _errors_of_contributions(error: float, background_error: float | None) -> st
 
 
 def _write_contributions(flags, net, x, background) -> dict[str, float | None]:
-    """Write what each column contributes to each prediction; return the errors, by their keys in JSON."""
+    """Write what each column contributes to each prediction; return the errors, by
+    their keys in JSON."""
     from ..test.shapley import Explainer
     from .predictions import contribution_table
     from .table_file import write_table
 
-    explainer = Explainer(net, background, len(x), exact=flags.exact, seed=flags.seed or 0)
+    explainer = Explainer(
+        net, background, len(x), exact=flags.exact, seed=flags.seed or 0
+    )
     progress = progress_of(flags, "contributions to predictions")
     write_table(flags.output, contribution_table(net, explainer, x, progress))
     return {"error": explainer.error, "background_error": explainer.background_error}
@@ -191,7 +248,13 @@ def export_command(flags) -> None:
     net = load_network(flags)
     export(net, flags.output)
     if flags.json:
-        print_json({"model": flags.model, "output": flags.output, "bytes": os.path.getsize(flags.output)})
+        print_json(
+            {
+                "model": flags.model,
+                "output": flags.output,
+                "bytes": os.path.getsize(flags.output),
+            }
+        )
     elif not flags.quiet:
         layers = "; ".join(counted(member.spec for member in net.members))
         say(f"{flags.output}: {layers}, {os.path.getsize(flags.output)} bytes")
@@ -207,14 +270,21 @@ def info_command(flags) -> None:
                 own["config"] = settings_of_model(own["config"])
     elif flags.layers is not None:
         output, _ = TASKS.get(flags.task, TASKS["regression"])
-        net, layers = None, parse_layers(flags.layers, flags.activation or "relu", output)
+        net, layers = (
+            None,
+            parse_layers(flags.layers, flags.activation or "relu", output),
+        )
         facts = {"layers": to_spec(layers)}
     else:
         raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
     if net is not None:
         write_page(flags, net)
     if not flags.json:
-        told = "" if net is None else target_text(net.targets, net.config.get("target"), is_table=False)
+        told = (
+            ""
+            if net is None
+            else target_text(net.targets, net.config.get("target"), is_table=False)
+        )
         if told:
             show(told)
         for title, own in [("", layers)] if net is None else layers_of(net):
@@ -229,11 +299,22 @@ def info_command(flags) -> None:
         from ..test import target_of
 
         of_model["target"] = target_of(net)
-    print_json({"model": flags.model, **of_model, "parameters": parameters, "network": describe(layers), **facts})
+    print_json(
+        {
+            "model": flags.model,
+            **of_model,
+            "parameters": parameters,
+            "network": describe(layers),
+            **facts,
+        }
+    )
 
 
 def _fit_scaling(flags, net, ds) -> None:
-    """Scale by the file's own constants, as the original did with every file; its `.m` files hold none."""
+    """Scale by the file's own constants, as the original did with every file; its `.m`
+    files hold none."""
     from ..data.scaling import Scaling
 
-    net.scaling = Scaling.fit(flags.scaling, ds.x, columns=ds.columns, strict=flags.reference)
+    net.scaling = Scaling.fit(
+        flags.scaling, ds.x, columns=ds.columns, strict=flags.reference
+    )

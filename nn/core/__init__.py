@@ -1,4 +1,5 @@
-"""The C core as Python sees it: its two extensions, pointers into arrays, random numbers.
+"""The C core as Python sees it: its two extensions, pointers into arrays, random
+numbers.
 
     _seq, _omp     built from csrc/ by csrc/build.py: the plain build and the fast one
     extension()    loads one of them; pointer() hands an array to it, checked
@@ -6,12 +7,14 @@
     metrics.py     the figures of truth and scores, by name; weights of rows
     weighted.py    medians, quantiles and counts of weighted values
     bootstrap.py   intervals of the figures, from resampled rows
-    thresholds.py  the score from which a row is of class 1, by a rule; probabilities by temperature
+    thresholds.py  the score from which a row is of class 1, by a rule; probabilities by
+                   temperature
     records.py     packed rows of a mixed table: numbers and codes
 
 It knows nothing of layers, networks, data sets and files.
 
-Imports: utils, nn_aux, settings. Imported by: data, backends, nn, matrix, test, train, pages, study, commands.
+Imports: utils, nn_aux, settings. Imported by: data, backends, nn, matrix, test, train,
+pages, study, commands.
 """
 
 from __future__ import annotations
@@ -28,17 +31,23 @@ SUFFIXES = {"float32": "f32", "float64": "f64"}
 C_TYPES = {  # NumPy's character for a type -> the C array of it
     np.dtype(name).char: f"{c}[]"
     for name, c in {
-        "float32": "float", "float64": "double", "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t",
+        "float32": "float",
+        "float64": "double",
+        "uint8": "uint8_t",
+        "int32": "int32_t",
+        "int64": "int64_t",
     }.items()
-}  # fmt: skip
+}
 
 
 @cache
 def extension(backend: str):
-    """Return (ffi, lib) of a CPU backend. Raises UsageError if it cannot use the instruction set that NN_ISA names,
-    ImportError where memory does not suffice to load it."""
+    """Return (ffi, lib) of a CPU backend. Raises UsageError if it cannot use the
+    instruction set that NN_ISA names, ImportError where memory does not suffice to load
+    it."""
     if backend == "omp":
-        # libgomp reads these when it is loaded: its idle threads should sleep, not spin against the others, but for
+        # libgomp reads these when it is loaded: its idle threads should sleep, not spin
+        # against the others, but for
         # some microseconds, in which the next call of a row of short ones may come
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -54,14 +63,26 @@ def extension(backend: str):
     asked = os.environ.get("NN_ISA")
     found = module.ffi.string(module.lib.nn_isa()).decode()
     if backend == "omp" and asked and asked != found:
-        raise UsageError(f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {found}")
+        raise UsageError(
+            f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {found}"
+        )
     return module.ffi, module.lib
 
 
-def pointer(ffi, array: np.ndarray, dtype, shape: tuple[int, ...] | None = None, writable: bool = False):
-    """Return a C pointer to an array's numbers, after checking type, shape and layout, which C cannot."""
+def pointer(
+    ffi,
+    array: np.ndarray,
+    dtype,
+    shape: tuple[int, ...] | None = None,
+    writable: bool = False,
+):
+    """Return a C pointer to an array's numbers, after checking type, shape and layout,
+    which C cannot."""
     if array.dtype != dtype or (shape is not None and array.shape != shape):
-        raise ValueError(f"expected {np.dtype(dtype)} {shape}, got {array.dtype} {array.shape}")
+        raise ValueError(
+            f"expected {np.dtype(dtype)} {shape}, got {array.dtype} {array.shape}"
+        )
     if not array.flags.c_contiguous:
         raise ValueError("expected a C-contiguous array")
-    return ffi.from_buffer(C_TYPES[array.dtype.char], array, writable)  # by name takes twice as long
+    # by name takes twice as long
+    return ffi.from_buffer(C_TYPES[array.dtype.char], array, writable)

@@ -1,15 +1,19 @@
-"""95 % intervals of metrics: the bootstrap of Efron (1979), percentiles over resamples, and Wilson's interval of rates.
+"""95 % intervals of metrics: the bootstrap of Efron (1979), percentiles over resamples,
+and Wilson's interval of rates.
 
-A resample has as many rows as there are, drawn with replacement: truth, score and weight together. Rows of groups are
-drawn by whole groups, rows of a series in blocks that follow each other in time (Künsch 1989): rows that resemble each
-other would else count as if each told something new. Each metric is formed anew; its interval runs from the 2.5th to
-the 97.5th percentile of the values. A resample in which a metric is undefined, such as the ROC-AUC without a positive
-row, does not count for it. Each resample has a stream of random numbers of its own, so that the intervals are the same
+A resample has as many rows as there are, drawn with replacement: truth, score and
+weight together. Rows of groups are drawn by whole groups, rows of a series in blocks
+that follow each other in time (Künsch 1989): rows that resemble each other would else
+count as if each told something new. Each metric is formed anew; its interval runs from
+the 2.5th to the 97.5th percentile of the values. A resample in which a metric is
+undefined, such as the ROC-AUC without a positive row, does not count for it. Each
+resample has a stream of random numbers of its own, so that the intervals are the same
 for any number of threads.
 
-Of independent rows without weights a rate of two classes has the interval of Wilson (1927), which holds for few rows
-too. Where an area is 1 every resample's is too, and tells nothing of what other rows would give: its lower end is
-1 - 3 / n, n the rows of the smaller class (the rule of three, Hanley and Lippman-Hand 1983).
+Of independent rows without weights a rate of two classes has the interval of Wilson
+(1927), which holds for few rows too. Where an area is 1 every resample's is too, and
+tells nothing of what other rows would give: its lower end is 1 - 3 / n, n the rows of
+the smaller class (the rule of three, Hanley and Lippman-Hand 1983).
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from .random import STREAM_BOOTSTRAP, uniform
 RESAMPLES = 1000
 PERCENTILES = (2.5, 97.5)
 RULE_OF_THREE = 3.0  # -ln(1 - 95 %), rounded up
-_OF_NO_SPREAD = ("roc_auc", "pr_auc", "mcc")  # metrics that are 1 in every resample of rows which are all told apart
+# metrics that are 1 in every resample of rows which are all told apart
+_OF_NO_SPREAD = ("roc_auc", "pr_auc", "mcc")
 
 Interval = list[float] | None
 
@@ -39,14 +44,17 @@ Interval = list[float] | None
 
 
 def normal_quantile(share: float) -> float:
-    """Return the number below which this share of a standard normal distribution lies."""
+    """Return the number below which this share of a standard normal distribution
+    lies."""
     return NormalDist().inv_cdf(share)
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """Return the number below which this share of Student's t distribution lies; freedom: its degrees, 1 or more.
+    """Return the number below which this share of Student's t distribution lies;
+    freedom: its degrees, 1 or more.
 
-    By the expansion around the normal quantile (Abramowitz and Stegun 1964, 26.7.5), and exactly for one and two.
+    By the expansion around the normal quantile (Abramowitz and Stegun 1964, 26.7.5),
+    and exactly for one and two.
     """
     if freedom == 1:
         return math.tan(math.pi * (share - 0.5))
@@ -63,14 +71,16 @@ def student_quantile(share: float, freedom: int) -> float:
     return sum(term / freedom**power for power, term in enumerate(terms))
 
 
-# ---------------------------------------------------------------- which rows a resample has
+# ------------------------------------------------------------ which rows a resample has
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How rows are drawn: each for itself, by whole groups, or in blocks of rows that follow each other in time.
+    """How rows are drawn: each for itself, by whole groups, or in blocks of rows that
+    follow each other in time.
 
-    groups: the group of each row (rows,), as codes from 0 on; times (rows,), which count where there are no groups.
+    groups: the group of each row (rows,), as codes from 0 on; times (rows,), which
+    count where there are no groups.
     """
 
     rows: int
@@ -92,7 +102,8 @@ class Sampling:
 
     @property
     def units(self) -> int:
-        """Return how many things are drawn: rows or groups; of a series the blocks that make as many rows."""
+        """Return how many things are drawn: rows or groups; of a series the blocks that
+        make as many rows."""
         if self.groups is not None:
             return int(self._group_of_row.max()) + 1
         if self.times is not None:
@@ -101,7 +112,8 @@ class Sampling:
 
     @property
     def block_rows(self) -> int:
-        """Return the rows of a block of a series: the cube root of all (Künsch 1989, Hall et al. 1995)."""
+        """Return the rows of a block of a series: the cube root of all (Künsch 1989,
+        Hall et al. 1995)."""
         return max(1, round(self.rows ** (1 / 3)))
 
     def drawn(self, number: int, seed: int = 0) -> np.ndarray:
@@ -113,9 +125,15 @@ class Sampling:
         return _drawn_with_replacement(self.rows, number, seed)
 
     def _drawn_blocks(self, number: int, seed: int) -> np.ndarray:
-        """Blocks may begin at any row from which a whole one follows; the last one is cut to the number of rows."""
+        """Blocks may begin at any row from which a whole one follows; the last one is
+        cut to the number of rows."""
         starts = self.rows - self.block_rows + 1
-        first = np.minimum((uniform(self.units, seed, STREAM_BOOTSTRAP + number) * starts).astype(np.int64), starts - 1)
+        first = np.minimum(
+            (uniform(self.units, seed, STREAM_BOOTSTRAP + number) * starts).astype(
+                np.int64
+            ),
+            starts - 1,
+        )
         places = (first[:, None] + np.arange(self.block_rows)).reshape(-1)[: self.rows]
         counts = np.bincount(places, minlength=self.rows)
         by_row = np.empty_like(counts)
@@ -129,12 +147,20 @@ def _drawn_with_replacement(count: int, number: int, seed: int) -> np.ndarray:
 
 
 def drawn(rows: int, number: int, seed: int = 0) -> np.ndarray:
-    """Return how often resample `number` of independent rows has each of them, int64 (rows,)."""
+    """Return how often resample `number` of independent rows has each of them, int64
+    (rows,)."""
     return Sampling(rows).drawn(number, seed)
 
 
-def in_each_resample(value_of: Callable, sampling: Sampling, weights, seed: int, resamples: int | None = None) -> list:
-    """Return value_of(weights of the rows) for each resample; the weights are those of its rows, 0 of the others."""
+def in_each_resample(
+    value_of: Callable,
+    sampling: Sampling,
+    weights,
+    seed: int,
+    resamples: int | None = None,
+) -> list:
+    """Return value_of(weights of the rows) for each resample; the weights are those of
+    its rows, 0 of the others."""
 
     def value(number: int):
         times = sampling.drawn(number, seed)
@@ -153,17 +179,21 @@ def resampled(
     names: Sequence[str] | None = None,
     resamples: int | None = None,
 ) -> list[list[dict[str, float | None]]]:
-    """Return the metrics of each side in each resample; all sides have the same rows there. names: of the metrics that
-    are asked for, None: all."""
+    """Return the metrics of each side in each resample; all sides have the same rows
+    there. names: of the metrics that are asked for, None: all."""
     for side in sides:
         side.values(weights, names)  # what all resamples share is made by one thread
 
     def values(row_weights: np.ndarray) -> list[dict[str, float | None]]:
         if not row_weights.any():
-            return [dict.fromkeys(side.names if names is None else names) for side in sides]
+            return [
+                dict.fromkeys(side.names if names is None else names) for side in sides
+            ]
         return [side.values(row_weights, names, exact=False) for side in sides]
 
-    return in_each_resample(values, sampling or Sampling(len(sides[0].truth)), weights, seed, resamples)
+    return in_each_resample(
+        values, sampling or Sampling(len(sides[0].truth)), weights, seed, resamples
+    )
 
 
 # ---------------------------------------------------------------- intervals
@@ -178,10 +208,12 @@ def intervals(
     names: Sequence[str] | None = None,
     resamples: int | None = None,
 ) -> dict[str, Interval]:
-    """Return the interval of each metric, in which the metric itself lies; None where there is none.
+    """Return the interval of each metric, in which the metric itself lies; None where
+    there is none.
 
-    weights (rows,): as checked_weights returns them. sampling: None for independent rows. names: of the metrics that
-    are asked for, None: all. resamples: None for RESAMPLES.
+    weights (rows,): as checked_weights returns them. sampling: None for independent
+    rows. names: of the metrics that are asked for, None: all. resamples: None for
+    RESAMPLES.
     """
     sampling = sampling or Sampling(len(judged.truth))
     names = judged.names if names is None else names
@@ -191,11 +223,15 @@ def intervals(
     ends = {name: interval([each[name] for (each,) in values]) for name in names}
     if sampling.are_independent and _count_alike(weights):
         ends |= _wilson_intervals(judged)
-    return {name: _around(value, ends[name], name, judged) for name, value in judged.values(weights, names).items()}
+    return {
+        name: _around(value, ends[name], name, judged)
+        for name, value in judged.values(weights, names).items()
+    }
 
 
 def interval(values: Sequence[float | None]) -> Interval:
-    """Return [low, high], the percentiles of the values that are finite; None if none is."""
+    """Return [low, high], the percentiles of the values that are finite; None if none
+    is."""
     numbers = np.asarray(values, np.float64)
     numbers = numbers[np.isfinite(numbers)]
     return np.percentile(numbers, PERCENTILES).tolist() if numbers.size else None
@@ -216,10 +252,11 @@ def _count_alike(weights: np.ndarray | None) -> bool:
 
 
 def _wilson_intervals(judged: Judged) -> dict[str, Interval]:
-    """Return the intervals of the metrics that are rates of rows; of other metrics none.
+    """Return the intervals of the metrics that are rates of rows; of other metrics
+    none.
 
-    F1 is 2 r / (1 + r), r = tp / (tp + fp + fn) the rate among the rows that are, or are called, positive (Hand,
-    Christen and Kirielle 2021): its ends are those of r.
+    F1 is 2 r / (1 + r), r = tp / (tp + fp + fn) the rate among the rows that are, or
+    are called, positive (Hand, Christen and Kirielle 2021): its ends are those of r.
     """
     if judged.task == "regression":
         return {}
@@ -238,7 +275,8 @@ def _wilson_intervals(judged: Judged) -> dict[str, Interval]:
 
 
 def _around(value: float | None, ends: Interval, name: str, judged: Judged) -> Interval:
-    """Return the ends moved so far apart that the metric lies between them, by the rule of three where it is 1."""
+    """Return the ends moved so far apart that the metric lies between them, by the rule
+    of three where it is 1."""
     if value is None or ends is None or not math.isfinite(value):
         return ends
     low, high = ends

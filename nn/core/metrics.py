@@ -1,13 +1,16 @@
-"""The figures that predictions are judged by, each a function of truth, scores and optional weights of the rows.
+"""The figures that predictions are judged by, each a function of truth, scores and
+optional weights of the rows.
 
-Everything is computed in float64 from whole arrays; sorting for the two areas makes it O(n log n). The formulas are
-those of scikit-learn's `metrics` (its user guide, section «Metrics and scoring»), and the tests compare with it.
+Everything is computed in float64 from whole arrays; sorting for the two areas makes it
+O(n log n). The formulas are those of scikit-learn's `metrics` (its user guide, section
+«Metrics and scoring»), and the tests compare with it.
 
-A row of weight 2 counts as the row twice, and one of weight 0 as none. Whole weights are counted in integers, so that
-counts and the ROC-AUC are those of the repeated rows to the last bit. weights=None: 1 for each row.
+A row of weight 2 counts as the row twice, and one of weight 0 as none. Whole weights
+are counted in integers, so that counts and the ROC-AUC are those of the repeated rows
+to the last bit. weights=None: 1 for each row.
 
-A rate whose denominator is 0 is 0 (the original program's rule); a figure that means nothing for these rows, such as
-the area under the curve of one class, is None.
+A rate whose denominator is 0 is 0 (the original program's rule); a figure that means
+nothing for these rows, such as the area under the curve of one class, is None.
 """
 
 from __future__ import annotations
@@ -25,11 +28,13 @@ from ..settings.flags import DEFAULTS
 from ..utils import DataError, UsageError
 
 SUMMED = 1 << 16  # values at a time
-_FORMULAS: dict[tuple[str, str], Callable] = {}  # (what a metric is formed from, its name) -> its formula
+# (what a metric is formed from, its name) -> its formula
+_FORMULAS: dict[tuple[str, str], Callable] = {}
 
 
 def formula_of(formed_from: str, name: str) -> Callable:
-    """Return a decorator: the function is the formula of a metric of METRICS, from one of the properties of Judged."""
+    """Return a decorator: the function is the formula of a metric of METRICS, from one
+    of the properties of Judged."""
     return lambda function: _FORMULAS.setdefault((formed_from, name), function)
 
 
@@ -37,20 +42,25 @@ def formula_of(formed_from: str, name: str) -> Callable:
 
 
 def checked_weights(weights, rows: int, where: str = "weights") -> np.ndarray | None:
-    """Return weights (rows,): int64 if all are whole, so that sums are exact, else float64; None for None.
+    """Return weights (rows,): int64 if all are whole, so that sums are exact, else
+    float64; None for None.
 
-    where: what the message names. Raises DataError for a weight that is negative or not finite, for a sum of 0, and
-    for another number of weights than rows.
+    where: what the message names. Raises DataError for a weight that is negative or not
+    finite, for a sum of 0, and for another number of weights than rows.
     """
     if weights is None:
         return None
     weights = np.asarray(weights)
     if weights.shape != (rows,):
-        raise DataError(f"{where}: found {weights.size} weights, expected one for each of the {rows} rows")
+        raise DataError(
+            f"{where}: found {weights.size} weights, expected one for each of the {rows} rows"
+        )
     weights = weights.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
-        raise DataError(f"{where}: row {bad[0]}: found {weights[bad[0]]:g}, expected a finite number, 0 or above")
+        raise DataError(
+            f"{where}: row {bad[0]}: found {weights[bad[0]]:g}, expected a finite number, 0 or above"
+        )
     if not weights.any():
         raise DataError(f"{where}: all weights are 0, expected at least one above 0")
     whole = weights.sum() < 2.0**53 and (weights == np.floor(weights)).all()
@@ -67,21 +77,28 @@ def without_zeros(weights: np.ndarray | None, *arrays: np.ndarray) -> tuple:
 
 def mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return the mean of values (rows,)."""
-    return total(values, weights) / (len(values) if weights is None else weights.sum().item())
+    return total(values, weights) / (
+        len(values) if weights is None else weights.sum().item()
+    )
 
 
 def total(values: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return the sum of values (rows,), rounded once: the order of the rows does not matter."""
+    """Return the sum of values (rows,), rounded once: the order of the rows does not
+    matter."""
     values = values if weights is None else weights * values
-    blocks = range(0, len(values), SUMMED)  # Python's numbers take four times the memory
-    return math.fsum(chain.from_iterable(values[first : first + SUMMED].tolist() for first in blocks))
+    # Python's numbers take four times the memory
+    blocks = range(0, len(values), SUMMED)
+    return math.fsum(
+        chain.from_iterable(values[first : first + SUMMED].tolist() for first in blocks)
+    )
 
 
 # ---------------------------------------------------------------- decisions
 
 
 class Counts(NamedTuple):
-    """Rows, or their weights, by prediction (positive, negative) and by whether it is right (true, false)."""
+    """Rows, or their weights, by prediction (positive, negative) and by whether it is
+    right (true, false)."""
 
     tp: float
     fp: float
@@ -89,11 +106,13 @@ class Counts(NamedTuple):
     tn: float
 
 
-def decide(scores: np.ndarray, threshold: float | np.ndarray | None = None) -> np.ndarray:
+def decide(
+    scores: np.ndarray, threshold: float | np.ndarray | None = None
+) -> np.ndarray:
     """Return the class index of each row, int64 (rows,).
 
-    scores (rows,) or (rows, 1), of class 1: 1 where the score is at least `threshold`, of all rows or of each (rows,),
-    compared in float64.
+    scores (rows,) or (rows, 1), of class 1: 1 where the score is at least `threshold`,
+    of all rows or of each (rows,), compared in float64.
     scores (rows, classes): the first of the highest scores; `threshold` is not used.
     """
     if scores.ndim == 1 or scores.shape[1] == 1:
@@ -101,13 +120,18 @@ def decide(scores: np.ndarray, threshold: float | np.ndarray | None = None) -> n
     return scores.argmax(axis=1)
 
 
-def confusion_matrix(truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None) -> np.ndarray:
-    """Count rows of true class i (first axis) predicted as class j (second axis): (classes, classes).
+def confusion_matrix(
+    truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None
+) -> np.ndarray:
+    """Count rows of true class i (first axis) predicted as class j (second axis):
+    (classes, classes).
 
     int64, and float64 where weights are no whole numbers.
     """
     cell = truth.astype(np.int64) * classes + predicted
-    counts = np.bincount(cell, weights, minlength=classes * classes).reshape(classes, classes)
+    counts = np.bincount(cell, weights, minlength=classes * classes).reshape(
+        classes, classes
+    )
     return counts if weights is None else counts.astype(weights.dtype)
 
 
@@ -146,8 +170,8 @@ def accuracy(counts: Counts) -> float:
 def mcc(counts: Counts) -> float:
     """Return the Matthews correlation coefficient, -1..1 (Matthews 1975).
 
-    (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)). The product passes 2^63 at about 110,000 rows, so
-    it is formed from Python integers.
+    (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)). The product passes 2^63 at
+    about 110,000 rows, so it is formed from Python integers.
     """
     tp, fp, fn, tn = counts
     return ratio(tp * tn - fp * fn, math.sqrt(mcc_square(counts)))
@@ -162,32 +186,47 @@ def mcc_square(counts: Counts) -> float:
 
 
 class ClassCounts(NamedTuple):
-    """Rows of each class, or their weights: those rightly predicted, all that are predicted, all that are."""
+    """Rows of each class, or their weights: those rightly predicted, all that are
+    predicted, all that are."""
 
     right: list[float]
     predicted: list[float]
     support: list[float]
 
     @classmethod
-    def of(cls, truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None) -> ClassCounts:
+    def of(
+        cls, truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None
+    ) -> ClassCounts:
         """Count rows; truth and predicted (rows,) class indices."""
         each = np.ones(len(truth), np.int64) if weights is None else weights
         right = truth == predicted
         rows = ((truth[right], each[right]), (predicted, each), (truth, each))
-        return cls(*(np.bincount(own, w, minlength=classes).astype(each.dtype).tolist() for own, w in rows))
+        return cls(
+            *(
+                np.bincount(own, w, minlength=classes).astype(each.dtype).tolist()
+                for own, w in rows
+            )
+        )
 
     def against_the_rest(self) -> list[Counts]:
         rows = sum(self.support)
-        return [Counts(tp, p - tp, s - tp, rows - p - s + tp) for tp, p, s in zip(*self, strict=True)]
+        return [
+            Counts(tp, p - tp, s - tp, rows - p - s + tp)
+            for tp, p, s in zip(*self, strict=True)
+        ]
 
     def macro(self, rate: Callable[[Counts], float]) -> float:
-        """Return the plain mean of a rate over the classes that are in the data or are predicted."""
+        """Return the plain mean of a rate over the classes that are in the data or are
+        predicted."""
         each = zip(self.against_the_rest(), self.predicted, self.support, strict=True)
-        rates = [rate(counts) for counts, predicted, support in each if predicted or support]
+        rates = [
+            rate(counts) for counts, predicted, support in each if predicted or support
+        ]
         return ratio(sum(rates), len(rates))
 
 
-RATES = {"precision": precision, "recall": recall, "f1": f1}  # of one class, and as plain means over classes
+# of one class, and as plain means over classes
+RATES = {"precision": precision, "recall": recall, "f1": f1}
 for _name, _rate in RATES.items():
     formula_of("classes", _name)(lambda classes, rate=_rate: classes.macro(rate))
 
@@ -201,8 +240,13 @@ def accuracy_of_classes(classes: ClassCounts) -> float:
 def mcc_of_classes(classes: ClassCounts) -> float:
     """Return the same coefficient for several classes, R_K (Gorodkin 2004)."""
     right, rows = sum(classes.right), sum(classes.support)
-    top = right * rows - sum(p * t for p, t in zip(classes.predicted, classes.support, strict=True))
-    spread = [rows * rows - sum(n * n for n in counts) for counts in (classes.support, classes.predicted)]
+    top = right * rows - sum(
+        p * t for p, t in zip(classes.predicted, classes.support, strict=True)
+    )
+    spread = [
+        rows * rows - sum(n * n for n in counts)
+        for counts in (classes.support, classes.predicted)
+    ]
     return ratio(top, math.sqrt(max(spread[0], 0)) * math.sqrt(max(spread[1], 0)))
 
 
@@ -210,45 +254,63 @@ def mcc_of_classes(classes: ClassCounts) -> float:
 
 
 class Ranks:
-    """Rows of two classes by their scores, the highest first: truth (rows,) of 0 and 1, scores (rows,)."""
+    """Rows of two classes by their scores, the highest first: truth (rows,) of 0 and 1,
+    scores (rows,)."""
 
     def __init__(self, truth: np.ndarray, scores: np.ndarray):
         self._order = np.argsort(-scores.astype(np.float64))
-        ranked, self._positive = scores[self._order], (truth[self._order] == 1).astype(np.int64)
-        self._first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # of each run of equal scores
+        ranked, self._positive = (
+            scores[self._order],
+            (truth[self._order] == 1).astype(np.int64),
+        )
+        # of each run of equal scores
+        self._first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
-    def counts(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return (positives, negatives) at each distinct score, those aside whose rows all have weight 0.
+    def counts(
+        self, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (positives, negatives) at each distinct score, those aside whose rows
+        all have weight 0.
 
         int64, and float64 where weights are no whole numbers.
         """
         if not len(self._order):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        each = np.ones(len(self._order), np.int64) if weights is None else weights[self._order]
-        positives, rows = (np.add.reduceat(counted, self._first) for counted in (each * self._positive, each))
+        each = (
+            np.ones(len(self._order), np.int64)
+            if weights is None
+            else weights[self._order]
+        )
+        positives, rows = (
+            np.add.reduceat(counted, self._first)
+            for counted in (each * self._positive, each)
+        )
         return positives[rows > 0], (rows - positives)[rows > 0]
 
 
 @formula_of("ranks", "roc_auc")
 def roc_auc(positives: np.ndarray, negatives: np.ndarray) -> float | None:
-    """Return the area under the ROC curve: how often a positive row scores above a negative one, a tie counting half.
+    """Return the area under the ROC curve: how often a positive row scores above a
+    negative one, a tie counting half.
 
-    This is the Mann-Whitney statistic with midranks (Hanley and McNeil 1982), summed in integers. None if a class is
-    missing.
+    This is the Mann-Whitney statistic with midranks (Hanley and McNeil 1982), summed in
+    integers. None if a class is missing.
     """
     pairs = positives.sum().item() * negatives.sum().item()
     if not pairs:
         return None
     below = negatives.sum() - np.cumsum(negatives)
-    return (positives * (2 * below + negatives)).sum().item() / (2 * pairs)  # doubled: a tie adds 1, not a half
+    # doubled: a tie adds 1, not a half
+    return (positives * (2 * below + negatives)).sum().item() / (2 * pairs)
 
 
 @formula_of("ranks", "pr_auc")
 def pr_auc(positives: np.ndarray, negatives: np.ndarray) -> float | None:
-    """Return the area under the precision-recall curve as average precision, sum of (R_k - R_(k-1)) P_k.
+    """Return the area under the precision-recall curve as average precision, sum of
+    (R_k - R_(k-1)) P_k.
 
-    k runs over the distinct scores from the highest, each taken as threshold. No interpolation: scikit-learn's
-    `average_precision_score`. None if a class is missing.
+    k runs over the distinct scores from the highest, each taken as threshold. No
+    interpolation: scikit-learn's `average_precision_score`. None if a class is missing.
     """
     if not positives.any() or not negatives.any():
         return None
@@ -260,19 +322,23 @@ def pr_auc(positives: np.ndarray, negatives: np.ndarray) -> float | None:
 
 
 def are_probabilities(scores: np.ndarray) -> bool:
-    """Return whether scores (rows,) of class 1 or (rows, classes), whose rows sum to 1, can be probabilities."""
+    """Return whether scores (rows,) of class 1 or (rows, classes), whose rows sum to 1,
+    can be probabilities."""
     if not ((scores >= 0) & (scores <= 1)).all():
         return False
     slack = math.sqrt(np.finfo(_type_of(scores)).eps)
-    return scores.ndim == 1 or bool((abs(scores.sum(axis=1, dtype=np.float64) - 1) <= slack).all())
+    return scores.ndim == 1 or bool(
+        (abs(scores.sum(axis=1, dtype=np.float64) - 1) <= slack).all()
+    )
 
 
 @formula_of("probabilities", "log_loss")
 def row_log_losses(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return -ln of the probability of each row's true class, float64 (rows,).
 
-    truth (rows,) class indices; scores (rows,) of class 1, or (rows, classes). As in scikit-learn, probabilities are
-    clipped to [e, 1 - e], where e is the machine epsilon of the scores' type.
+    truth (rows,) class indices; scores (rows,) of class 1, or (rows, classes). As in
+    scikit-learn, probabilities are clipped to [e, 1 - e], where e is the machine
+    epsilon of the scores' type.
     """
     eps = np.finfo(_type_of(scores)).eps
     if scores.ndim == 1:
@@ -285,8 +351,8 @@ def row_log_losses(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def row_brier_scores(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return each row's Brier score, float64 (rows,) (Brier 1950).
 
-    Two classes, scores (rows,): (p - y)^2. Several, scores (rows, classes): the sum of (p - y)^2 over all classes,
-    from 0 to 2. These are the scales of scikit-learn.
+    Two classes, scores (rows,): (p - y)^2. Several, scores (rows, classes): the sum of
+    (p - y)^2 over all classes, from 0 to 2. These are the scales of scikit-learn.
     """
     if scores.ndim == 1:
         return (scores.astype(np.float64) - truth) ** 2
@@ -299,7 +365,9 @@ def _type_of(scores: np.ndarray) -> np.dtype:
 
 
 def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(scores, np.asarray(truth, np.int64)[:, None], axis=1)[:, 0].astype(np.float64)
+    return np.take_along_axis(scores, np.asarray(truth, np.int64)[:, None], axis=1)[
+        :, 0
+    ].astype(np.float64)
 
 
 # ---------------------------------------------------------------- regression
@@ -307,7 +375,8 @@ def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 @formula_of("errors", "mse")
 def mse(errors: np.ndarray, mean: Callable) -> float:
-    """Return the mean of (p - y)^2 over all entries. errors (rows, outputs): p - y. mean: of all entries, weighted."""
+    """Return the mean of (p - y)^2 over all entries. errors (rows, outputs): p - y.
+    mean: of all entries, weighted."""
     return mean(errors**2)
 
 
@@ -322,24 +391,31 @@ def rmse(errors: np.ndarray, mean: Callable) -> float:
 
 
 @formula_of("series", "persistence_rmse")
-def persistence_rmse(_errors: np.ndarray, of_persistence: np.ndarray, mean: Callable) -> float:
-    """Return the rmse of the forecast that nothing changes. of_persistence: its errors."""
+def persistence_rmse(
+    _errors: np.ndarray, of_persistence: np.ndarray, mean: Callable
+) -> float:
+    """Return the rmse of the forecast that nothing changes. of_persistence: its
+    errors."""
     return rmse(of_persistence, mean)
 
 
 @formula_of("series", "skill")
-def skill(errors: np.ndarray, of_persistence: np.ndarray, mean: Callable) -> float | None:
-    """Return 1 - rmse / persistence_rmse (Marquez and Coimbra 2013), None where persistence makes no error."""
+def skill(
+    errors: np.ndarray, of_persistence: np.ndarray, mean: Callable
+) -> float | None:
+    """Return 1 - rmse / persistence_rmse (Marquez and Coimbra 2013), None where
+    persistence makes no error."""
     reference = rmse(of_persistence, mean)
     return 1 - rmse(errors, mean) / reference if reference else None
 
 
 @formula_of("numbers", "r2")
 def r2(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float | None:
-    """Return the coefficient of determination, 1 - sum (y-p)^2 / sum (y - mean y)^2, averaged over the outputs.
+    """Return the coefficient of determination, 1 - sum (y-p)^2 / sum (y - mean y)^2,
+    averaged over the outputs.
 
-    truth and predicted (rows, outputs) float64. None if an output's truth is constant: there is nothing to
-    explain.
+    truth and predicted (rows, outputs) float64. None if an output's truth is constant:
+    there is nothing to explain.
     """
     weights, truth, predicted = without_zeros(weights, truth, predicted)
     if are_constant(truth).any():
@@ -356,9 +432,11 @@ def r2(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float | None:
 
 
 def are_constant(values: np.ndarray) -> np.ndarray:
-    """Return which outputs have only one value: bool (outputs,), of values (rows, outputs).
+    """Return which outputs have only one value: bool (outputs,), of values (rows,
+    outputs).
 
-    Not asked of the variance: the mean of equal numbers is rounded, and their variance then tiny but not 0.
+    Not asked of the variance: the mean of equal numbers is rounded, and their variance
+    then tiny but not 0.
     """
     return values.min(axis=0) == values.max(axis=0)
 
@@ -367,27 +445,43 @@ def are_constant(values: np.ndarray) -> np.ndarray:
 
 
 class Judged:
-    """Predictions, and what their metrics are formed from, for one set of weights after another.
+    """Predictions, and what their metrics are formed from, for one set of weights after
+    another.
 
-    truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass (rows,) class indices, and (rows,
-    classes); regression (rows, outputs) both. threshold: of two classes (0.5), of all rows or of each (rows,).
-    persistence: of a series, the forecast that nothing changes, (rows, outputs). ranking: of two classes, what orders
-    the rows for the areas (rows,); None: the scores.
+    truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass
+    (rows,) class indices, and (rows, classes); regression (rows, outputs) both.
+    threshold: of two classes (0.5), of all rows or of each (rows,). persistence: of a
+    series, the forecast that nothing changes, (rows, outputs). ranking: of two classes,
+    what orders the rows for the areas (rows,); None: the scores.
     """
 
-    def __init__(self, task: str, truth, scores, threshold=None, persistence=None, ranking=None):
+    def __init__(
+        self, task: str, truth, scores, threshold=None, persistence=None, ranking=None
+    ):
         self.task, truth, scores = task, np.asarray(truth), np.asarray(scores)
         if task == "regression":
-            truth, scores = (array.astype(np.float64).reshape(len(truth), -1) for array in (truth, scores))
+            truth, scores = (
+                array.astype(np.float64).reshape(len(truth), -1)
+                for array in (truth, scores)
+            )
             self._errors = scores - truth
-            self._of_persistence = None if persistence is None else np.asarray(persistence, np.float64) - truth
+            self._of_persistence = (
+                None
+                if persistence is None
+                else np.asarray(persistence, np.float64) - truth
+            )
         else:
             scores = scores.reshape(len(truth)) if task == "binary" else scores
-            self.predicted = decide(scores, DEFAULTS["threshold"] if threshold is None else threshold)
+            self.predicted = decide(
+                scores, DEFAULTS["threshold"] if threshold is None else threshold
+            )
             self.are_probabilities = are_probabilities(scores)
         self.truth, self.scores = truth, scores
-        self._ranking = scores if ranking is None else np.asarray(ranking).reshape(len(truth))
-        self._row_values: dict[str, np.ndarray] = {}  # of metrics that are means of the rows' values
+        self._ranking = (
+            scores if ranking is None else np.asarray(ranking).reshape(len(truth))
+        )
+        # of metrics that are means of the rows' values
+        self._row_values: dict[str, np.ndarray] = {}
 
     @cached_property
     def _ranks(self) -> Ranks:
@@ -397,7 +491,11 @@ class Judged:
     def names(self) -> list[str]:
         of_task = [name for name in METRICS if self.task in METRICS[name].of]
         is_series = self.task == "regression" and self._of_persistence is not None
-        return [name for name in of_task if is_series or METRICS[name].of[self.task] != "series"]
+        return [
+            name
+            for name in of_task
+            if is_series or METRICS[name].of[self.task] != "series"
+        ]
 
     def counts(self, weights=None) -> Counts:
         return confusion_counts(self.truth, self.predicted, weights)
@@ -405,20 +503,35 @@ class Judged:
     def classes(self, weights=None) -> ClassCounts:
         return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
 
-    def values(self, weights=None, names: Iterable[str] | None = None, exact: bool = True) -> dict[str, float | None]:
-        """Return metrics, None where they are undefined, or beyond what float64 holds. weights: as checked_weights
-        returns them. exact: sums are rounded once."""
+    def values(
+        self, weights=None, names: Iterable[str] | None = None, exact: bool = True
+    ) -> dict[str, float | None]:
+        """Return metrics, None where they are undefined, or beyond what float64 holds.
+        weights: as checked_weights returns them. exact: sums are rounded once."""
         with np.errstate(all="ignore"):
-            metrics = self._values(weights, self.names if names is None else names, exact)
-        is_number = {name: value is not None and math.isfinite(value) for name, value in metrics.items()}
-        return {name: value if is_number[name] else None for name, value in metrics.items()}
+            metrics = self._values(
+                weights, self.names if names is None else names, exact
+            )
+        is_number = {
+            name: value is not None and math.isfinite(value)
+            for name, value in metrics.items()
+        }
+        return {
+            name: value if is_number[name] else None for name, value in metrics.items()
+        }
 
-    def _values(self, weights, names: Iterable[str], exact: bool) -> dict[str, float | None]:
+    def _values(
+        self, weights, names: Iterable[str], exact: bool
+    ) -> dict[str, float | None]:
         def mean_of(values: np.ndarray) -> float:
             if weights is None and values.ndim > 1:
                 return float(np.mean(values))
             values = values if values.ndim == 1 else values.mean(axis=1)
-            return mean(values, weights) if exact else float((values * weights).sum() / weights.sum())
+            return (
+                mean(values, weights)
+                if exact
+                else float((values * weights).sum() / weights.sum())
+            )
 
         formed_from = {
             "counts": cache(lambda: (self.counts(weights),)),
@@ -435,7 +548,9 @@ class Judged:
                 found[name] = _FORMULAS[of, name](*formed_from[of]())
             elif self.are_probabilities:
                 if name not in self._row_values:
-                    self._row_values[name] = _FORMULAS[of, name](self.truth, self.scores)
+                    self._row_values[name] = _FORMULAS[of, name](
+                        self.truth, self.scores
+                    )
                 found[name] = mean_of(self._row_values[name])
             else:
                 found[name] = None
@@ -448,24 +563,32 @@ def metrics_of(task: str) -> list[str]:
 
 
 def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
-    """Raise UsageError for a metric that is unknown or does not fit the task; the message lists the fitting ones."""
+    """Raise UsageError for a metric that is unknown or does not fit the task; the
+    message lists the fitting ones."""
     if name not in metrics_of(task):
         found = f"does not fit a {task} task" if name in METRICS else "unknown"
-        raise UsageError(f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}")
+        raise UsageError(
+            f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}"
+        )
 
 
 def formula_name(name: str, task: str) -> str:
-    """Return the metric that a name of MONITORS stands for: the loss is the log loss of classes, the mse of numbers."""
+    """Return the metric that a name of MONITORS stands for: the loss is the log loss of
+    classes, the mse of numbers."""
     if name != "loss":
         return name
     return "mse" if task == "regression" else "log_loss"
 
 
-def metric(name: str, task: str, truth, scores, weights=None, *, threshold: float | None = None) -> float | None:
-    """Return a metric of MONITORS, None where it is undefined. Arguments as those of Judged; weights (rows,), None for
-    1 each. loss: the log loss of classes, the mse of numbers.
+def metric(
+    name: str, task: str, truth, scores, weights=None, *, threshold: float | None = None
+) -> float | None:
+    """Return a metric of MONITORS, None where it is undefined. Arguments as those of
+    Judged; weights (rows,), None for 1 each. loss: the log loss of classes, the mse of
+    numbers.
 
-    Raises UsageError for a metric that does not fit the task, DataError for bad weights.
+    Raises UsageError for a metric that does not fit the task, DataError for bad
+    weights.
     """
     check_metric(name, task)
     name = formula_name(name, task)

@@ -1,6 +1,8 @@
-"""Random numbers: one counter-based generator (Philox) for everything that --seed decides, and the original's.
+"""Random numbers: one counter-based generator (Philox) for everything that --seed
+decides, and the original's.
 
-A stream is a range of the generator's counters; every use draws from a stream of its own.
+A stream is a range of the generator's counters; every use draws from a stream of its
+own.
 """
 
 from __future__ import annotations
@@ -13,23 +15,29 @@ import numpy as np
 
 from . import extension
 
-# Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
-# which stays below these, and the layer in word 3 (csrc/plain.c); moved images have 2^32 - 1 there (csrc/pass.c).
+# Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout
+# masks have the step there,
+# which stays below these, and the layer in word 3 (csrc/plain.c); moved images have
+# 2^32 - 1 there (csrc/pass.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
-STREAM_SHUFFLE = 0x53000000  # of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows
+# of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows
+STREAM_SHUFFLE = 0x53000000
 STREAM_BOOTSTRAP = 0x42000000  # + number of the resample
 STREAM_FOLDS = 0x46000000  # of the rows that are divided into folds
 STREAM_HOLDOUT = 0x48000000  # of all rows
 STREAM_VARY = 0x54000000  # + place of the setting
 STREAM_VALIDATION = 0x56000000  # the same of the rows that are not held out
 
-SHUFFLED_BYTES = 1 << 30  # of encoded rows that are shuffled all together, by their size alone
-BLOCK_ROWS, BLOCKS = 1024, 64  # of more: rows of a block, and blocks, from anywhere, that are shuffled together
+# of encoded rows that are shuffled all together, by their size alone
+SHUFFLED_BYTES = 1 << 30
+# of more: rows of a block, and blocks, from anywhere, that are shuffled together
+BLOCK_ROWS, BLOCKS = 1024, 64
 
 
 def shuffled(n: int, seed: int, stream: int, lane: int = 0):
-    """Return a permutation of 0..n-1 (int64), the same on every machine for a seed, stream and lane."""
+    """Return a permutation of 0..n-1 (int64), the same on every machine for a seed,
+    stream and lane."""
     ffi, lib = extension("seq")
     order = np.arange(n, dtype=np.int64)
     lib.nn_shuffle(ffi.cast("int64_t *", order.ctypes.data), n, seed, stream, lane)
@@ -37,20 +45,25 @@ def shuffled(n: int, seed: int, stream: int, lane: int = 0):
 
 
 def shuffled_by_blocks(n: int, seed: int, lane: int):
-    """Return a permutation of 0..n-1 (int64) for rows that no memory may hold: it takes the rows of a few blocks at a
-    time, which are drawn from all."""
+    """Return a permutation of 0..n-1 (int64) for rows that no memory may hold: it takes
+    the rows of a few blocks at a time, which are drawn from all."""
     blocks = shuffled(-(-n // BLOCK_ROWS), seed, STREAM_SHUFFLE, lane)
     order, at = np.empty(n, np.int64), 0
     for place, first in enumerate(range(0, len(blocks), BLOCKS)):
-        rows = (BLOCK_ROWS * blocks[first : first + BLOCKS, None] + np.arange(BLOCK_ROWS)).reshape(-1)
+        rows = (
+            BLOCK_ROWS * blocks[first : first + BLOCKS, None] + np.arange(BLOCK_ROWS)
+        ).reshape(-1)
         rows = rows[rows < n]
-        order[at : at + len(rows)] = rows[shuffled(len(rows), seed, STREAM_SHUFFLE + 1 + place, lane)]
+        order[at : at + len(rows)] = rows[
+            shuffled(len(rows), seed, STREAM_SHUFFLE + 1 + place, lane)
+        ]
         at += len(rows)
     return order
 
 
 def uniform(n: int, seed: int, stream: int):
-    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed and stream."""
+    """Return float64 (n,) from 0 to below 1, the same on every machine for a seed and
+    stream."""
     return _drawn("nn_uniform", n, seed, stream)
 
 
@@ -67,17 +80,22 @@ def _drawn(function: str, n: int, seed: int, stream: int):
 
 
 class PhiloxOrder:
-    """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so that any can be repeated.
+    """Row order of epoch after epoch. Each epoch's is drawn from its number alone, so
+    that any can be repeated.
 
-    by_blocks: see shuffled_by_blocks. ahead: the next epoch's is drawn by a thread while this one is computed, which
-    costs nothing where that happens elsewhere than on the processor."""
+    by_blocks: see shuffled_by_blocks. ahead: the next epoch's is drawn by a thread
+    while this one is computed, which costs nothing where that happens elsewhere than on
+    the processor."""
 
-    def __init__(self, rows: int, seed: int, ahead: bool = False, by_blocks: bool = False):
+    def __init__(
+        self, rows: int, seed: int, ahead: bool = False, by_blocks: bool = False
+    ):
         self.rows, self.seed, self._by_blocks = rows, seed, by_blocks
         self._worker, self._coming = ThreadPoolExecutor(1) if ahead else None, {}
 
     def epoch(self, number: int):
-        """Return the order of epoch `number` (from 0): an int64 permutation of 0..rows-1."""
+        """Return the order of epoch `number` (from 0): an int64 permutation of
+        0..rows-1."""
         coming = self._coming.pop(number, None)
         order = coming.result() if coming else self._draw(number)
         if self._worker:
@@ -90,7 +108,8 @@ class PhiloxOrder:
         return shuffled(self.rows, self.seed, STREAM_SHUFFLE, number)
 
     def state(self) -> dict:
-        """Return what the next order is drawn from, as arrays: nothing but the epoch's number."""
+        """Return what the next order is drawn from, as arrays: nothing but the epoch's
+        number."""
         return {}
 
     def restore(self, state: dict) -> None:
@@ -98,7 +117,8 @@ class PhiloxOrder:
 
 
 class GlibcRandom:
-    """The original program's one stream of random numbers: glibc's rand() after srand(seed)."""
+    """The original program's one stream of random numbers: glibc's rand() after
+    srand(seed)."""
 
     def __init__(self, seed: int):
         self._ffi, self._lib = extension("seq")
@@ -108,7 +128,9 @@ class GlibcRandom:
     def uniform(self, n: int):
         """Return float64 (n,), each rand() / RAND_MAX."""
         out = np.empty(n)
-        self._lib.nn_glibc_uniform(self._ffi.cast("double *", out.ctypes.data), n, self._state)
+        self._lib.nn_glibc_uniform(
+            self._ffi.cast("double *", out.ctypes.data), n, self._state
+        )
         return out
 
     def shuffle(self, order) -> None:
@@ -117,11 +139,13 @@ class GlibcRandom:
         self._lib.nn_glibc_shuffle(pointer, len(order), self._state)
 
     def state(self):
-        """Return the generator's words, uint32 (34,), the last one its place in the ring of 31."""
+        """Return the generator's words, uint32 (34,), the last one its place in the
+        ring of 31."""
         return np.array(list(self._state), np.uint32)
 
     def restore(self, state) -> None:
-        """Go on from what `state` gave. Raises ValueError for words that no generator has."""
+        """Go on from what `state` gave. Raises ValueError for words that no generator
+        has."""
         if state.shape != (len(self._state),) or state[-1] >= 31:
             raise ValueError("no state of the generator")
         for index, word in enumerate(state.tolist()):
@@ -134,18 +158,21 @@ class GlibcRandom:
 
 
 class GlibcOrder:
-    """Row order as in the original: one array, shuffled again for each epoch from the stream of the weights."""
+    """Row order as in the original: one array, shuffled again for each epoch from the
+    stream of the weights."""
 
     def __init__(self, rows: int, random: GlibcRandom):
         self._order, self._random = np.arange(rows, dtype=np.int64), random
 
     def epoch(self, number: int):
-        """Return the next epoch's order, int64 (rows,); epochs must be asked for one after the other."""
+        """Return the next epoch's order, int64 (rows,); epochs must be asked for one
+        after the other."""
         self._random.shuffle(self._order)
         return self._order
 
     def state(self) -> dict:
-        """Return what the next order is drawn from, as arrays: the last order and the generator."""
+        """Return what the next order is drawn from, as arrays: the last order and the
+        generator."""
         return {"rows": self._order.copy(), "random": self._random.state()}
 
     def restore(self, state: dict) -> None:
@@ -156,8 +183,11 @@ class GlibcOrder:
         self._order = state["rows"].copy()
 
 
-def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, layer: int):
-    """Return float64 values drawn from the layer's own stream by the rule INITIALIZERS[init].
+def initial_weight(
+    init: str, parts: Sequence[tuple[int, int, int]], seed: int, layer: int
+):
+    """Return float64 values drawn from the layer's own stream by the rule
+    INITIALIZERS[init].
 
     parts: (values, fan_in, fan_out) of one part of them after the other."""
     draw, scale = _RULES[init]
@@ -170,9 +200,12 @@ def initial_weight(init: str, parts: Sequence[tuple[int, int, int]], seed: int, 
 
 
 def initial_frequencies(waves: Sequence[tuple[int, float]], seed: int):
-    """Return float64 frequencies, normal. waves: (count, deviation) of each column that has some."""
+    """Return float64 frequencies, normal. waves: (count, deviation) of each column that
+    has some."""
     out = normal(sum(count for count, _ in waves), seed, STREAM_FREQUENCIES)
-    return out * np.repeat([deviation for _, deviation in waves], [count for count, _ in waves])
+    return out * np.repeat(
+        [deviation for _, deviation in waves], [count for count, _ in waves]
+    )
 
 
 def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
@@ -182,8 +215,14 @@ def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
 
 
 _RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
-    "he": (normal, lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(2.0 / fan_in), out)),
-    "lecun": (normal, lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(1.0 / fan_in), out)),
+    "he": (
+        normal,
+        lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(2.0 / fan_in), out),
+    ),
+    "lecun": (
+        normal,
+        lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(1.0 / fan_in), out),
+    ),
     "glorot": (uniform, _scale_glorot),
     "uniform": (uniform, lambda out, fan_in, fan_out: None),
 }

@@ -1,7 +1,8 @@
-"""Packed rows of a mixed table: numbers as they are computed with, codes of categories in 4, 2 or 1 bytes.
+"""Packed rows of a mixed table: numbers as they are computed with, codes of categories
+in 4, 2 or 1 bytes.
 
-A record is the numbers, then the codes of 4, of 2 and of 1 bytes. This is the order of the network's input values; a
-code goes in as a number.
+A record is the numbers, then the codes of 4, of 2 and of 1 bytes. This is the order of
+the network's input values; a code goes in as a number.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-CODES = {"codes4": np.uint32, "codes2": np.uint16, "codes1": np.uint8}  # field of a record -> type of its codes
+# field of a record -> type of its codes
+CODES = {"codes4": np.uint32, "codes2": np.uint16, "codes1": np.uint8}
 
 
 def record_type(dtype, numbers: int, codes4: int, codes2: int, codes1: int) -> np.dtype:
-    """Return the type of records with that many numbers of `dtype` and codes of 4, 2 and 1 bytes.
+    """Return the type of records with that many numbers of `dtype` and codes of 4, 2
+    and 1 bytes.
 
-    Its fields are numbers, codes4, codes2, codes1, those of no values left out, without a gap between them. Records
-    begin at multiples of dtype's size.
+    Its fields are numbers, codes4, codes2, codes1, those of no values left out, without
+    a gap between them. Records begin at multiples of dtype's size.
     """
     dtype = np.dtype(dtype)
     counts = {"numbers": numbers, "codes4": codes4, "codes2": codes2, "codes1": codes1}
@@ -30,36 +33,54 @@ def record_type(dtype, numbers: int, codes4: int, codes2: int, codes1: int) -> n
             offsets.append(end)
             end += np.dtype(formats[-1]).itemsize
     size = -(-end // dtype.itemsize) * dtype.itemsize
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    return np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+    )
 
 
 def counts_of(records: np.dtype, dtype) -> tuple[int, int, int, int]:
-    """Return how many numbers and codes of 4, 2 and 1 bytes a record has. ValueError if it has other fields."""
+    """Return how many numbers and codes of 4, 2 and 1 bytes a record has. ValueError if
+    it has other fields."""
     shapes = {name: field[0].shape for name, field in (records.fields or {}).items()}
-    counts = tuple(shape[0] if len(shape := shapes.get(name, (0,))) == 1 else 0 for name in ("numbers", *CODES))
+    counts = tuple(
+        shape[0] if len(shape := shapes.get(name, (0,))) == 1 else 0
+        for name in ("numbers", *CODES)
+    )
     if not any(counts) or records != record_type(dtype, *counts):
-        raise ValueError(f"expected records of {np.dtype(dtype)} numbers and codes, got {records}")
+        raise ValueError(
+            f"expected records of {np.dtype(dtype)} numbers and codes, got {records}"
+        )
     return counts
 
 
 def values_of(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the input values of all rows, one array (rows,) for each; x: records, or numbers (rows, inputs)."""
+    """Yield the input values of all rows, one array (rows,) for each; x: records, or
+    numbers (rows, inputs)."""
     for part in [x[name] for name in x.dtype.names] if x.dtype.names else [x]:
         for k in range(part.shape[1]):
             yield part[:, k]
 
 
 def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
-    """Raise ValueError unless the rows, records or numbers, fit `columns` (layers.InputColumn): codes of tables too."""
+    """Raise ValueError unless the rows, records or numbers, fit `columns`
+    (layers.InputColumn): codes of tables too."""
     arrays = list(values_of(x))
     if len(arrays) != len(columns):
         raise ValueError(f"expected {len(columns)} values a row, got {len(arrays)}")
-    for number, (array, column) in enumerate(zip(arrays, columns, strict=True), start=1):
+    for number, (array, column) in enumerate(
+        zip(arrays, columns, strict=True), start=1
+    ):
         is_code = column.kind in ("onehot", "embedding")
         if x.dtype.names and is_code != (array.dtype.kind == "u"):
             wanted = "code" if is_code else "number"
-            raise ValueError(f"value {number} of a record: expected a {wanted}, got {array.dtype}")
-        if column.kind == "embedding" and len(array) and not 0 <= array.min() <= array.max() < column.values:
+            raise ValueError(
+                f"value {number} of a record: expected a {wanted}, got {array.dtype}"
+            )
+        if (
+            column.kind == "embedding"
+            and len(array)
+            and not 0 <= array.min() <= array.max() < column.values
+        ):
             raise ValueError(
                 f"value {number}: codes from {array.min()} to {array.max()}, expected 0 to {column.values - 1}"
             )

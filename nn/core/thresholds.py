@@ -1,13 +1,16 @@
-"""Decisions once a network is trained: the threshold from which a score counts as class 1, by the rules of
+"""Decisions once a network is trained: the threshold from which a score counts as class
+1, by the rules of
 --threshold, exact over all cut-offs; and the temperature of class probabilities.
 
-A cut-off takes the rows from some distinct score on for class 1, or none. The best one is found by counting over the
-sorted scores. The threshold then lies half-way to the next lower score, so that a new score close to either falls on
-its side. Of equally good cut-offs the highest is taken: the one with the fewest alarms.
+A cut-off takes the rows from some distinct score on for class 1, or none. The best one
+is found by counting over the sorted scores. The threshold then lies half-way to the
+next lower score, so that a new score close to either falls on its side. Of equally good
+cut-offs the highest is taken: the one with the fewest alarms.
 
-Calibration by temperature gives class probabilities of logits that are divided by one number (Guo et al. 2017). A
-temperature above 1 makes probabilities less sure, one below 1 surer. Which class is the likeliest, and the order of
-the scores of two classes, stay as they are.
+Calibration by temperature gives class probabilities of logits that are divided by one
+number (Guo et al. 2017). A temperature above 1 makes probabilities less sure, one below
+1 surer. Which class is the likeliest, and the order of the scores of two classes, stay
+as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from .metrics import Ranks, checked_weights, total, without_zeros
 
 @dataclass(frozen=True)
 class CutOffs:
-    """All cut-offs of some rows, the highest first: class 1 from scores[k] on; the first one, inf, takes no row.
+    """All cut-offs of some rows, the highest first: class 1 from scores[k] on; the
+    first one, inf, takes no row.
 
     tp, fp, fn (cut-offs,): rows or their weights, float64.
     """
@@ -47,13 +51,16 @@ class CutOffs:
     def fbeta(self, beta: float) -> np.ndarray:
         """Return (1+b^2)tp / ((1+b^2)tp + b^2 fn + fp), the F1 score for beta 1."""
         square = beta * beta
-        return _ratio((1 + square) * self.tp, (1 + square) * self.tp + square * self.fn + self.fp)
+        return _ratio(
+            (1 + square) * self.tp, (1 + square) * self.tp + square * self.fn + self.fp
+        )
 
     def cost(self, of_fp: float, of_fn: float) -> np.ndarray:
         return of_fp * self.fp + of_fn * self.fn
 
     def threshold(self, k: int) -> float:
-        """Return the threshold of cut-off k: half-way to the next lower score; above all scores for the first."""
+        """Return the threshold of cut-off k: half-way to the next lower score; above
+        all scores for the first."""
         if k == 0:
             return float(np.nextafter(self.scores[1], math.inf))
         here, lower = self.scores[k], self.scores[min(k + 1, len(self.scores) - 1)]
@@ -66,36 +73,48 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def cut_offs(truth: np.ndarray, scores: np.ndarray, weights=None) -> CutOffs:
-    """Return all cut-offs of truth (rows,) of 0 and 1, scores (rows,) and weights (rows,)."""
-    weights, truth, scores = without_zeros(checked_weights(weights, len(truth)), truth, scores)
+    """Return all cut-offs of truth (rows,) of 0 and 1, scores (rows,) and weights
+    (rows,)."""
+    weights, truth, scores = without_zeros(
+        checked_weights(weights, len(truth)), truth, scores
+    )
     positives, negatives = Ranks(truth, scores).counts(weights)
     distinct = np.unique(scores.astype(np.float64))[::-1]
-    tp, fp = (np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives))
+    tp, fp = (
+        np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives)
+    )
     return CutOffs(np.concatenate([[math.inf], distinct]), tp, fp, tp[-1] - tp)
 
 
 # ---------------------------------------------------------------- rules
 
 
-def best_threshold(spec: str, truth: np.ndarray, scores: np.ndarray, weights=None) -> float:
+def best_threshold(
+    spec: str, truth: np.ndarray, scores: np.ndarray, weights=None
+) -> float:
     """Return the threshold that a rule of --threshold finds on these rows.
 
-    spec: f1 or fbeta=B, the largest F score; precision=P, the largest recall of the cut-offs whose precision is at
-    least P; recall=R, the largest precision of those whose recall is at least R; cost=FP:FN, the least cost of the
-    wrong rows, where a false alarm costs FP and a missed row of class 1 costs FN.
+    spec: f1 or fbeta=B, the largest F score; precision=P, the largest recall of the
+    cut-offs whose precision is at least P; recall=R, the largest precision of those
+    whose recall is at least R; cost=FP:FN, the least cost of the wrong rows, where a
+    false alarm costs FP and a missed row of class 1 costs FN.
     truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,) or None.
-    Raises UsageError for no such rule and for a precision that no cut-off reaches, DataError if no row is of class 1
-    or a score is nan.
+    Raises UsageError for no such rule and for a precision that no cut-off reaches,
+    DataError if no row is of class 1 or a score is nan.
     """
     try:
         name, numbers = parse_rule(spec)
     except ValueError:
         raise UsageError(f"--threshold {spec}: expected {threshold_rules()}") from None
     if np.isnan(scores).any():
-        raise DataError(f"--threshold {spec}: found nan among the scores to choose it by, expected numbers")
+        raise DataError(
+            f"--threshold {spec}: found nan among the scores to choose it by, expected numbers"
+        )
     cuts = cut_offs(np.asarray(truth), np.asarray(scores), weights)
     if not cuts.tp[-1]:
-        raise DataError(f"--threshold {spec}: no row to choose it by is of class 1; give a number, or other rows")
+        raise DataError(
+            f"--threshold {spec}: no row to choose it by is of class 1; give a number, or other rows"
+        )
     return cuts.threshold(int(_BEST[name](cuts, *numbers)))
 
 
@@ -115,19 +134,24 @@ _BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
     "f1": lambda cuts: np.argmax(cuts.fbeta(1.0)),  # the first of equal ones
     "fbeta": lambda cuts, beta: np.argmax(cuts.fbeta(beta)),
     "precision": _precise_enough,
-    "recall": lambda cuts, least: np.argmax(np.where(cuts.recall >= least, cuts.precision, -1.0)),
+    "recall": lambda cuts, least: np.argmax(
+        np.where(cuts.recall >= least, cuts.precision, -1.0)
+    ),
     "cost": lambda cuts, of_fp, of_fn: np.argmin(cuts.cost(of_fp, of_fn)),
 }
 
 
 # ---------------------------------------------------------------- temperature
 
-LEAST, MOST = 1 / 64, 64.0  # temperatures; only rows that are all right, or no better than chance, ask for others
-STEPS = 60  # halvings of the range of the temperature's logarithm: more digits than float64 has
+# temperatures; only rows that are all right, or no better than chance, ask for others
+LEAST, MOST = 1 / 64, 64.0
+# halvings of the range of the temperature's logarithm: more digits than float64 has
+STEPS = 60
 
 
 def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """Return probabilities of logits divided by the temperature, of the same shape and type.
+    """Return probabilities of logits divided by the temperature, of the same shape and
+    type.
 
     scores (rows, 1) of class 1 of two, by a sigmoid, or (rows, classes), by a softmax.
     """
@@ -135,9 +159,11 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def logits_of(scores: np.ndarray) -> np.ndarray:
-    """Return logits that have these probabilities, float64: (rows, 1) of class 1, or (rows, classes).
+    """Return logits that have these probabilities, float64: (rows, 1) of class 1, or
+    (rows, classes).
 
-    Probabilities of 0 and 1 are taken for the nearest numbers of their type inside (0, 1).
+    Probabilities of 0 and 1 are taken for the nearest numbers of their type inside (0,
+    1).
     """
     info = np.finfo(scores.dtype)
     p = np.clip(scores.astype(np.float64), float(info.tiny), 1 - float(info.epsneg))
@@ -155,8 +181,9 @@ def _probabilities(logits: np.ndarray) -> np.ndarray:
 def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> float:
     """Return the temperature with the least log loss on these rows, from 1/64 to 64.
 
-    truth (rows,) class indices; scores as in `tempered`. The log loss is convex in 1/temperature, so the sign of its
-    slope says on which side the least lies: halving finds it, in float64, the same each time.
+    truth (rows,) class indices; scores as in `tempered`. The log loss is convex in
+    1/temperature, so the sign of its slope says on which side the least lies: halving
+    finds it, in float64, the same each time.
     """
     logits = logits_of(scores)
     low, high = np.log(1 / MOST), np.log(1 / LEAST)  # of 1/temperature
@@ -170,9 +197,12 @@ def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> flo
 
 
 def _slope(truth: np.ndarray, logits: np.ndarray, inverse: float, weights) -> float:
-    """Return the derivative of the log loss by 1/temperature: expected less true logit, summed over the rows."""
+    """Return the derivative of the log loss by 1/temperature: expected less true logit,
+    summed over the rows."""
     p = _probabilities(logits * inverse)
     if logits.shape[1] == 1:
         return total((p[:, 0] - truth) * logits[:, 0], weights)
-    true = np.take_along_axis(logits, np.asarray(truth, np.int64)[:, None], axis=1)[:, 0]
+    true = np.take_along_axis(logits, np.asarray(truth, np.int64)[:, None], axis=1)[
+        :, 0
+    ]
     return total((p * logits).sum(axis=1) - true, weights)

@@ -6,15 +6,19 @@ import numpy as np
 
 
 def row_counts(weights: np.ndarray) -> np.ndarray:
-    """Return as how many rows each row counts: its weight, where all are whole numbers; else divided by their mean,
-    since weights that are no numbers of rows say how much a row counts beside the others."""
+    """Return as how many rows each row counts: its weight, where all are whole numbers;
+    else divided by their mean, since weights that are no numbers of rows say how much a
+    row counts beside the others."""
     if (weights == np.floor(weights)).all():
         return weights
     return weights / weights.mean()
 
 
-def distinct_counts(values: np.ndarray, counts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return (values, ascending and each once; the count of each). counts: of each value; None: 1 of each."""
+def distinct_counts(
+    values: np.ndarray, counts: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (values, ascending and each once; the count of each). counts: of each
+    value; None: 1 of each."""
     if counts is None:
         return np.unique(values, return_counts=True)
     distinct, place = np.unique(values, return_inverse=True)
@@ -22,7 +26,8 @@ def distinct_counts(values: np.ndarray, counts: np.ndarray | None) -> tuple[np.n
 
 
 def _running_sums(counts: np.ndarray) -> np.ndarray:
-    """Return the sums of the counts up to each, as parts of the largest where all together leave float64."""
+    """Return the sums of the counts up to each, as parts of the largest where all
+    together leave float64."""
     with np.errstate(over="ignore"):
         sums = np.cumsum(counts, dtype=np.float64)
     if np.isfinite(sums[-1]):
@@ -31,7 +36,8 @@ def _running_sums(counts: np.ndarray) -> np.ndarray:
 
 
 def median(values: np.ndarray, counts: np.ndarray | None) -> float:
-    """Return the median of values, one at least; the mean of two where half of all lie below and above."""
+    """Return the median of values, one at least; the mean of two where half of all lie
+    below and above."""
     if counts is None:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")
@@ -42,8 +48,11 @@ def median(values: np.ndarray, counts: np.ndarray | None) -> float:
     return float(np.mean(values[order][[first, second]]))
 
 
-def quantiles(values: np.ndarray, shares: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
-    """Return for each share the least value at or below which that share of all values lies."""
+def quantiles(
+    values: np.ndarray, shares: np.ndarray, counts: np.ndarray | None
+) -> np.ndarray:
+    """Return for each share the least value at or below which that share of all values
+    lies."""
     if counts is None:
         return np.quantile(values, shares, method="inverted_cdf")
     order = np.argsort(values, kind="stable")

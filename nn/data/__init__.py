@@ -5,26 +5,37 @@
                      TableSource    targets         dataset          encoders, records
 
     column.py        the one form of a table, Column and Table; Wanted: what is read
-    loading.py       goes the whole way, behind the door ds.py; the same with the columns of a model
-    formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
-    source.py        the bytes of files, wherever they lie; what a format offers, TableSource
+    loading.py       goes the whole way, behind the door ds.py; the same with the
+                     columns of a model
+    formats.py       FORMATS: how a file is recognised, and what reads it, or what to do
+                     instead
+    source.py        the bytes of files, wherever they lie; what a format offers,
+                     TableSource
     csv_table.py     CSV: csv_head.py the first lines; the rows, in C
-    typed.py         formats of typed columns: arrow.py, sqlite.py; frames.py: data frames and JSON lines
+    typed.py         formats of typed columns: arrow.py, sqlite.py; frames.py: data
+                     frames and JSON lines
     arrays.py        Arrays, what readers of images and arrays give; NPY, a table
-    pictures.py      files of pictures and folders of them; what a model keeps of how they were read
+    pictures.py      files of pictures and folders of them; what a model keeps of how
+                     they were read
     lookup.py        which columns of a file are meant, and what for
-    kinds.py         what each column is, or why it is left out; written.py: numbers and dates as people write them
-    fields.py        odd words and gaps, weights, groups and times of the rows; remarks on columns
+    kinds.py         what each column is, or why it is left out; written.py: numbers and
+                     dates as people write them
+    fields.py        odd words and gaps, weights, groups and times of the rows; remarks
+                     on columns
     targets.py       the task, the classes and the values of the targets
-    dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the digest of columns
+    dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the
+                     digest of columns
     encoding.py      columns -> inputs of a network: an encoder for each kind of column
-    scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among them becomes
-    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget
-    splits.py        which rows are trained on; row_hashes.py: hashes by which a model knows them later
+    scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among
+                     them becomes
+    records.py       arrays of rows in memory or, where it has no room for them, in
+                     mapped files; the --memory budget
+    splits.py        which rows are trained on; row_hashes.py: hashes by which a model
+                     knows them later
     twins.py         rows of equal inputs and target, which lie in one fold
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, test, train, terminal, pages, study,
-commands.
+Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, test, train,
+terminal, pages, study, commands.
 """

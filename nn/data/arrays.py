@@ -1,7 +1,9 @@
-"""Arrays and images. A reader of images takes (path, dtype, labelled) and gives Arrays: NPZ, IDX and CIFAR-10 binary;
-bytes stay bytes (uint8). NPY holds a table. Files of pictures: pictures.py.
+"""Arrays and images. A reader of images takes (path, dtype, labelled) and gives Arrays:
+NPZ, IDX and CIFAR-10 binary; bytes stay bytes (uint8). NPY holds a table. Files of
+pictures: pictures.py.
 
-What a header declares is compared with the file's size before any memory is taken for it.
+What a header declares is compared with the file's size before any memory is taken for
+it.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ CIFAR_CLASSES = 10
 
 @dataclass
 class Arrays:
-    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files, if any; of
-    pictures their names, and the number that stands for white."""
+    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the
+    SHA-256 of all files, if any; of pictures their names, and the number that stands
+    for white."""
 
     x: np.ndarray
     targets: Targets | None
@@ -42,9 +45,12 @@ class Arrays:
 
 
 def kept_numbers(path: str, x: np.ndarray, dtype: str) -> np.ndarray:
-    """Return x as it is kept: uint8 as it is, other numbers in dtype (float64 where float32 would blur a table)."""
+    """Return x as it is kept: uint8 as it is, other numbers in dtype (float64 where
+    float32 would blur a table)."""
     if not x.size:
-        raise DataError(f"{path}: no rows (shape {x.shape}), expected at least one; add the data")
+        raise DataError(
+            f"{path}: no rows (shape {x.shape}), expected at least one; add the data"
+        )
     if x.dtype == np.uint8 or x.dtype == bool:
         return in_rows(x, np.uint8)
     if x.ndim == 2 and dtype == "float32" and is_coarse(x.min(axis=0), x.max(axis=0)):
@@ -62,7 +68,9 @@ def check_finite(place: str, values: np.ndarray) -> None:
         if not is_finite.all():
             row = start + int(np.argwhere(~is_finite)[0, 0])
             cure = "correct or remove the row"
-            raise DataError(f"{place}, index {row}: nan or infinite, expected finite numbers; {cure}")
+            raise DataError(
+                f"{place}, index {row}: nan or infinite, expected finite numbers; {cure}"
+            )
 
 
 def _of_files(x: np.ndarray, targets: Targets | None, *paths: str) -> Arrays:
@@ -70,19 +78,24 @@ def _of_files(x: np.ndarray, targets: Targets | None, *paths: str) -> Arrays:
         return Arrays(x, targets, sha256_file(*paths))
 
 
-def _filled(file, shape: tuple[int, ...], kind: np.dtype, most: int, order: str = "C") -> np.ndarray:
-    """Read the array that is the rest of a file, of at most `most` bytes. Raises ValueError for fewer or more."""
+def _filled(
+    file, shape: tuple[int, ...], kind: np.dtype, most: int, order: str = "C"
+) -> np.ndarray:
+    """Read the array that is the rest of a file, of at most `most` bytes. Raises
+    ValueError for fewer or more."""
     size = math.prod(shape) * kind.itemsize
     array = new_rows(shape if size <= most else (0,), kind, order)
     found = fill(file, array)
     if found < size or file.read(1):  # of an archive this also compares the checksum
-        count = "too few" if size > most else "more" if found == size else f"only {found}"
+        count = (
+            "too few" if size > most else "more" if found == size else f"only {found}"
+        )
         declared = f"the {'x'.join(map(str, shape))} values its header declares"
         raise ValueError(f"{count} bytes, expected {size} for {declared}")
     return array
 
 
-# -- NPY and NPZ ---------------------------------------------------------------------------------------------
+# -- NPY and NPZ -----------------------------------------------------------------------
 
 
 def npy(path: str) -> Opened:
@@ -91,21 +104,30 @@ def npy(path: str) -> Opened:
         try:
             array = _numpy_array(source, source.most, path, "biuf", 2)
         except ValueError as error:
-            raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
+            raise DataError(
+                f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again"
+            ) from error
     return columns_of(array)
 
 
-def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = None) -> np.ndarray:
-    """Read an array in the NPY format from a file of at most `most` bytes. kinds: of its type; axes: None for any.
+def _numpy_array(
+    file, most: int, place: str, kinds: str, axes: int | None = None
+) -> np.ndarray:
+    """Read an array in the NPY format from a file of at most `most` bytes. kinds: of
+    its type; axes: None for any.
 
-    Raises ValueError for damage, DataError for another array, and what reading the file raises.
+    Raises ValueError for damage, DataError for another array, and what reading the file
+    raises.
     """
     start = file.read(10)
     text = file.read(int.from_bytes(start[8:], "little"))
     try:
-        if start[:8] != b"\x93NUMPY\1\0":  # later versions are for records of many fields
+        # later versions are for records of many fields
+        if start[:8] != b"\x93NUMPY\1\0":
             raise ValueError("unknown version")
-        shape, in_columns, kind = np.lib.format.read_array_header_1_0(io.BytesIO(start[8:] + text))
+        shape, in_columns, kind = np.lib.format.read_array_header_1_0(
+            io.BytesIO(start[8:] + text)
+        )
         if not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):
             raise ValueError("sizes that are none")
     except Exception as error:  # NumPy raises whatever Python does that reads its text
@@ -113,42 +135,70 @@ def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = Non
     found = f"{place}: {kind} of shape {shape}"
     if kind.kind not in kinds or (axes and len(shape) != axes):
         wanted = "a table of numbers (rows, columns), the targets among the columns; for images save x and y with"
-        wanted = f"{wanted} numpy.savez" if axes else "numbers (or text for y); Python objects are never loaded"
+        wanted = (
+            f"{wanted} numpy.savez"
+            if axes
+            else "numbers (or text for y); Python objects are never loaded"
+        )
         raise DataError(f"{found}, expected {wanted}")
-    is_part = axes == 2 and shape[0] == 0 < shape[1]  # other files of the table may have rows
+    # other files of the table may have rows
+    is_part = axes == 2 and shape[0] == 0 < shape[1]
     if not is_part and not math.prod(shape) * kind.itemsize:
-        raise DataError(f"{found}: no rows or columns, expected at least one; add the data")
-    array = _filled(file, shape, kind, most - len(start) - len(text), "F" if in_columns else "C")
+        raise DataError(
+            f"{found}: no rows or columns, expected at least one; add the data"
+        )
+    array = _filled(
+        file, shape, kind, most - len(start) - len(text), "F" if in_columns else "C"
+    )
     return array.view(np.uint8) if axes and kind.kind == "b" else array
 
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
-    """Read the arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows, C, H, W) or, with 1, 3 or 4
-    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). Nothing is unpickled.
+    """Read the arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows,
+    C, H, W) or, with 1, 3 or 4 channels, (rows, H, W, C). y: class indices or names
+    (rows,), or numbers (rows, outputs). Nothing is unpickled.
     """
     try:
         with readable(path), zipfile.ZipFile(path) as archive:
             names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             if "x" not in names or (labelled and "y" not in names):
                 cure = "save it with numpy.savez(path, x=..., y=...)"
-                raise DataError(f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; {cure}")
+                raise DataError(
+                    f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; {cure}"
+                )
             found = {}
             for name in sorted({"x", "y"} & {*names}):
                 info = archive.getinfo(f"{name}.npy")
                 if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"{name} is compressed in an unknown way")
-                most = min(DEFLATE_RATIO * min(info.compress_size + 1, os.path.getsize(path)), info.file_size)
+                most = min(
+                    DEFLATE_RATIO * min(info.compress_size + 1, os.path.getsize(path)),
+                    info.file_size,
+                )
                 with archive.open(info) as file:
-                    found[name] = _numpy_array(file, most, f"{path}, array {name}", "biufUS")
+                    found[name] = _numpy_array(
+                        file, most, f"{path}, array {name}", "biufUS"
+                    )
         images = images_of(found["x"], found.get("y"), dtype, path)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, SystemError, ValueError) as error:
-        reason = " ".join(str(error).split())  # a SystemError: of text that holds no characters
-        raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        RuntimeError,
+        SystemError,
+        ValueError,
+    ) as error:
+        # a SystemError: of text that holds no characters
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: damaged or not an NPZ file ({reason}); write it again"
+        ) from error
     return _of_files(images.x, images.targets, path)
 
 
 def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
-    """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
+    """Return images and the targets beside them, None if there are none, as those of an
+    NPZ file."""
     if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
         told = "expected numbers of shape (rows, inputs), (rows, H, W) or (rows, C, H, W); reshape it"
         raise DataError(f"{place}, array x: {x.dtype} of shape {x.shape}, {told}")
@@ -171,26 +221,35 @@ def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
     row = "index {}".format
     if y.dtype.kind in "US":
         if y.ndim == 2:
-            raise DataError(f"{place}: text of shape {y.shape}, expected ({rows},) class names; correct it")
+            raise DataError(
+                f"{place}: text of shape {y.shape}, expected ({rows},) class names; correct it"
+            )
         text = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
         names, codes = np.unique(text, return_inverse=True)
-        return Targets(codes.reshape(rows, 1).astype(np.float64), place, row, names.tolist())
+        return Targets(
+            codes.reshape(rows, 1).astype(np.float64), place, row, names.tolist()
+        )
     values = y.reshape(rows, -1).astype(np.float64)
     check_finite(place, values)
     return Targets(values, place, row)
 
 
-# -- IDX -----------------------------------------------------------------------------------------------------
+# -- IDX -------------------------------------------------------------------------------
 
 
 def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
-    """Read images (rows, 1, H, W), or vectors (rows, inputs), and the labels file beside them."""
+    """Read images (rows, 1, H, W), or vectors (rows, inputs), and the labels file
+    beside them."""
     x = _idx_array(path)
     if not x.size:
-        raise DataError(f"{path}: no images, expected at least one; copy or download it again")
+        raise DataError(
+            f"{path}: no images, expected at least one; copy or download it again"
+        )
     if x.ndim == 1:
         cure = "give the file of images; its labels are found beside it"
-        raise DataError(f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); {cure}")
+        raise DataError(
+            f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); {cure}"
+        )
     if x.ndim == 3:
         x = x[:, None]
     folder, own = os.path.split(path)
@@ -202,26 +261,41 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
     if labels_path is not None:
         labels = _idx_array(labels_path)
         if labels.ndim != 1 or labels.dtype.kind == "f":
-            raise DataError(f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)")
+            raise DataError(
+                f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)"
+            )
         if len(labels) != len(x):
             told = f"one for each row of {path}; use files that belong together"
-            raise DataError(f"{labels_path}: {len(labels)} labels, expected {len(x)}, {told}")
+            raise DataError(
+                f"{labels_path}: {len(labels)} labels, expected {len(x)}, {told}"
+            )
         targets = _label_targets(labels_path, labels)
     elif labelled:
         more = "put it there or rename it"
-        raise InputNotFound(f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; {more}")
-    return _of_files(kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path)))
+        raise InputNotFound(
+            f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; {more}"
+        )
+    return _of_files(
+        kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path))
+    )
 
 
 def _idx_array(path: str) -> np.ndarray:
     with Source(path) as source:
         magic = source.read(4)
-        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in IDX_TYPES or not 1 <= magic[3] <= 4:
+        if (
+            len(magic) < 4
+            or magic[:2] != b"\0\0"
+            or magic[2] not in IDX_TYPES
+            or not 1 <= magic[3] <= 4
+        ):
             told = "expected 0x00000803 (images) or 0x00000801 (labels); the file is damaged or not an IDX file"
             raise DataError(f"{path}: magic number 0x{magic.hex()}, {told}")
         sizes = source.read(4 * magic[3])
         if len(sizes) < 4 * magic[3]:
-            raise DataError(f"{path}: ends within its header, expected images; copy or download it again")
+            raise DataError(
+                f"{path}: ends within its header, expected images; copy or download it again"
+            )
         shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
         try:
             return _filled(source, shape, np.dtype(IDX_TYPES[magic[2]]), source.most)
@@ -234,7 +308,7 @@ def _label_targets(place: str, labels: np.ndarray) -> Targets:
     return Targets(values, place, lambda row: f"label {row + 1}", are_indices=True)
 
 
-# -- CIFAR-10 ------------------------------------------------------------------------------------------------
+# -- CIFAR-10 --------------------------------------------------------------------------
 
 
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
@@ -245,10 +319,16 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     size = len(data) if is_read else source.most
     if size % CIFAR_RECORD:
         cure = "the file is cut or in another format"
-        raise DataError(f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; {cure}")
-    labels, pixels = np.split(np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1)
+        raise DataError(
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; {cure}"
+        )
+    labels, pixels = np.split(
+        np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1
+    )
     if labels.max() >= CIFAR_CLASSES:
         first = int(np.argmax(labels >= CIFAR_CLASSES))
         told = f"expected 0 to {CIFAR_CLASSES - 1}; the file is damaged or not a CIFAR-10 binary"
         raise DataError(f"{path}, record {first + 1}: label {labels[first, 0]}, {told}")
-    return _of_files(in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path)
+    return _of_files(
+        in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path
+    )

@@ -1,7 +1,8 @@
-"""Tables that pyarrow reads: Parquet, Arrow (Feather) and ORC, and columns of Arrow as blocks.
+"""Tables that pyarrow reads: Parquet, Arrow (Feather) and ORC, and columns of Arrow as
+blocks.
 
-Values are taken where Arrow has them: its to_numpy imports pandas, its is_null and fill_null their own module, and both
-take longer than reading a table.
+Values are taken where Arrow has them: its to_numpy imports pandas, its is_null and
+fill_null their own module, and both take longer than reading a table.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from .typed import Opened, Unreadable, numbers, recoded, texts, times, truths
 _NEED = "Parquet, Arrow and ORC"
 _TEXTS = ("string", "large_string", "string_view")
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
-_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # as Arrow calls NumPy's types
+# as Arrow calls NumPy's types
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def _told(open_file: Callable) -> Callable[[str], Opened]:
-    """Return what opens a file by open_file: (path) -> (names, rows, pieces, piece), and tells the failures of pyarrow.
+    """Return what opens a file by open_file: (path) -> (names, rows, pieces, piece),
+    and tells the failures of pyarrow.
 
     piece(number), below `pieces`, returns some rows, a table or a batch.
     """
@@ -67,13 +70,17 @@ def _reading(path: str) -> Iterator[None]:
         raise _damaged(path, "a decimal that is none") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:
-            raise InputNotFound(f"{path}: cannot read: {os.strerror(error.errno)}") from error
+            raise InputNotFound(
+                f"{path}: cannot read: {os.strerror(error.errno)}"
+            ) from error
         raise _damaged(path, str(error)) from error
 
 
 def _damaged(path: str, reason: str) -> DataError:
     reason = " ".join(reason.split()).rstrip(".")[:200]
-    return DataError(f"{path}: cannot be read ({reason}); copy it again or write it anew")
+    return DataError(
+        f"{path}: cannot be read ({reason}); copy it again or write it anew"
+    )
 
 
 # ---------------------------------------------------------------- the formats
@@ -81,7 +88,8 @@ def _damaged(path: str, reason: str) -> DataError:
 
 @_told
 def parquet(path: str) -> tuple:
-    """Open a Parquet file: row groups one after another, texts as indices into a dictionary."""
+    """Open a Parquet file: row groups one after another, texts as indices into a
+    dictionary."""
     from pyarrow import parquet
 
     opened = parquet.ParquetFile(path)
@@ -93,7 +101,9 @@ def parquet(path: str) -> tuple:
     def piece(group: int):
         table = opened.read_row_group(group, use_threads=default_threads() > 1)
         if table.num_rows != metadata.row_group(group).num_rows:
-            raise pyarrow(_NEED).ArrowInvalid("a row group with other rows than it says")
+            raise pyarrow(_NEED).ArrowInvalid(
+                "a row group with other rows than it says"
+            )
         return table
 
     return schema.names, metadata.num_rows, metadata.num_row_groups, piece
@@ -105,17 +115,25 @@ def feather(path: str) -> tuple:
     from pyarrow import ipc
 
     def opened(columns: list[int]):
-        return ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=columns, use_threads=False))
+        return ipc.open_file(
+            path, options=ipc.IpcReadOptions(included_fields=columns, use_threads=False)
+        )
 
     def piece(number: int):
         batch = whole.get_batch(number)
-        batch.validate(full=True)  # pyarrow believes the places of texts that a file names
+        # pyarrow believes the places of texts that a file names
+        batch.validate(full=True)
         return batch
 
     whole = opened([])
     names, pieces = whole.schema.names, whole.num_record_batches
     first = opened(names and [0])  # of the columns
-    return names, sum(first.get_batch(number).num_rows for number in range(pieces)), pieces, piece
+    return (
+        names,
+        sum(first.get_batch(number).num_rows for number in range(pieces)),
+        pieces,
+        piece,
+    )
 
 
 @_told
@@ -131,7 +149,8 @@ def orc(path: str) -> tuple:
 
 
 def arrow_block(column) -> Column:
-    """Return the block of a column (pyarrow.Array or ChunkedArray). Raises Unreadable."""
+    """Return the block of a column (pyarrow.Array or ChunkedArray). Raises
+    Unreadable."""
     pa = pyarrow("columns of Arrow")
     column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
     kind, types = column.type, pa.types
@@ -142,8 +161,14 @@ def arrow_block(column) -> Column:
         return texts(np.full(len(column), -1, np.int32), [])
     if types.is_duration(kind):
         raise Unreadable("durations")
-    is_time = types.is_timestamp(kind) or types.is_date(kind)  # a timestamp with a zone holds universal time
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or is_time):
+    # a timestamp with a zone holds universal time
+    is_time = types.is_timestamp(kind) or types.is_date(kind)
+    if not (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or is_time
+    ):
         return _texts(pa, column)
     array = _whole(pa, column)
     is_null = ~_bits(array.buffers()[0], array) if array.null_count else None
@@ -161,36 +186,54 @@ def arrow_block(column) -> Column:
 
 def _whole(pa, column):
     """Return a column as one array, without a copy where it is one."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return (
+        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    )
 
 
 def _bits(buffer, array) -> np.ndarray:
     """Return a buffer's bit for each field of an array."""
-    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little", count=array.offset + len(array))
+    bits = np.unpackbits(
+        np.frombuffer(buffer, np.uint8),
+        bitorder="little",
+        count=array.offset + len(array),
+    )
     return bits[array.offset :].view(bool)
 
 
 def _values(array, dtype: str) -> np.ndarray:
-    """Return the values of an array as what they are stored as, a type of numbers; anything for a null."""
-    return np.frombuffer(array.buffers()[1], dtype, len(array), np.dtype(dtype).itemsize * array.offset)
+    """Return the values of an array as what they are stored as, a type of numbers;
+    anything for a null."""
+    return np.frombuffer(
+        array.buffers()[1], dtype, len(array), np.dtype(dtype).itemsize * array.offset
+    )
 
 
 def _texts(pa, column) -> Column:
-    """Return the block of a column whose fields have a text; each different field is converted once."""
+    """Return the block of a column whose fields have a text; each different field is
+    converted once."""
     kind = column.type
     try:
         column = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
     except pa.ArrowNotImplementedError:  # lists, structures, ...
-        raise Unreadable(f"fields of type {str(kind).replace('element', 'item')}") from None
+        raise Unreadable(
+            f"fields of type {str(kind).replace('element', 'item')}"
+        ) from None
     array = _whole(pa, column.unify_dictionaries() if column.num_chunks > 1 else column)
     indices, values = array.indices, array.dictionary.to_pylist()
     if any(isinstance(value, bytes) for value in values):
         raise Unreadable(f"fields of type {kind}")
     codes = _values(indices, str(indices.type))
-    is_known = slice(None) if not indices.null_count else _bits(indices.buffers()[0], indices)
+    is_known = (
+        slice(None) if not indices.null_count else _bits(indices.buffers()[0], indices)
+    )
     known = codes[is_known]
     if len(known) and not 0 <= known.min() <= known.max() < len(values):
         raise pa.ArrowInvalid("an index beyond its dictionary")
     places = np.full(len(codes), -1, np.int32)
     places[is_known] = known
-    return texts(places, values) if all(isinstance(value, str) for value in values) else recoded(places, values)
+    return (
+        texts(places, values)
+        if all(isinstance(value, str) for value in values)
+        else recoded(places, values)
+    )

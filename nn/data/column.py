@@ -1,7 +1,8 @@
-"""The one form of a table: columns, each of numbers with gaps, codes with words, or dates; and what a format offers.
+"""The one form of a table: columns, each of numbers with gaps, codes with words, or
+dates; and what a format offers.
 
-A field is the text that it is in a CSV file: a number its shortest decimal, a truth True or False, a date ISO 8601, a
-null nothing. So any format gives the same columns.
+A field is the text that it is in a CSV file: a number its shortest decimal, a truth
+True or False, a date ISO 8601, a null nothing. So any format gives the same columns.
 """
 
 from __future__ import annotations
@@ -18,31 +19,75 @@ from ..core import extension
 from ..utils import cut_line
 
 TRUTHS = {  # yes/no words, in any case, and what they mean
-    "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
-}  # fmt: skip
-FORMER_GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # of models that name none
+    "true": True,
+    "yes": True,
+    "y": True,
+    "t": True,
+    "false": False,
+    "no": False,
+    "n": False,
+    "f": False,
+}
+# of models that name none
+FORMER_GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
 _SPREADSHEET_ERRORS = (
-    "#N/A", "#N/A N/A", "#NA", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!",
-    "#FIELD!", "#BLOCKED!", "#CONNECT!", "#BUSY!", "#UNKNOWN!", "#ERROR!", "#GETTING_DATA",
-)  # fmt: skip
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "#DIV/0!",
+    "#VALUE!",
+    "#REF!",
+    "#NAME?",
+    "#NUM!",
+    "#NULL!",
+    "#SPILL!",
+    "#CALC!",
+    "#FIELD!",
+    "#BLOCKED!",
+    "#CONNECT!",
+    "#BUSY!",
+    "#UNKNOWN!",
+    "#ERROR!",
+    "#GETTING_DATA",
+)
 _NO_NUMBERS = (  # as pandas, and the printf of C, write them
-    "NAN", "-nan", "-NaN", "-NAN", "+nan", "+NaN", "nan(ind)", "-nan(ind)", "nan(snan)", "1.#IND", "-1.#IND", "1.#QNAN",
-    "-1.#QNAN", "1.#SNAN",
-)  # fmt: skip
+    "NAN",
+    "-nan",
+    "-NaN",
+    "-NAN",
+    "+nan",
+    "+NaN",
+    "nan(ind)",
+    "-nan(ind)",
+    "nan(snan)",
+    "1.#IND",
+    "-1.#IND",
+    "1.#QNAN",
+    "-1.#QNAN",
+    "1.#SNAN",
+)
 _NULLS = "n/a", "N/a", "<NA>", "<na>", "Null", "NaT"
-GAPS = FORMER_GAPS.union(_SPREADSHEET_ERRORS, map(str.lower, _SPREADSHEET_ERRORS), _NO_NUMBERS, _NULLS)  # for a gap
-MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, for the column to be one of them
+# for a gap
+GAPS = FORMER_GAPS.union(
+    _SPREADSHEET_ERRORS, map(str.lower, _SPREADSHEET_ERRORS), _NO_NUMBERS, _NULLS
+)
+# share of a column's known fields that are numbers, or dates, for the column to be one
+# of them
+MOSTLY = 0.95
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
 OTHERS = "..."  # odd words of a column beyond those that are kept apart
 _LONGEST_SHOWN = 40  # characters of a field in a message
 CLASS_NAME = "None"  # a word for a gap that is the name of a class in a target of words
-_CODE = re.compile(r"[-+]?0\d+", re.ASCII)  # a whole number with zeros before it, as codes have them
-_COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
+# a whole number with zeros before it, as codes have them
+_CODE = re.compile(r"[-+]?0\d+", re.ASCII)
+# the largest share of a column's range that may be lost to rounding to float32
+_COARSE = 1e-4
 
 
 @dataclass
 class Odd:
-    """The rows in which one odd word stands among numbers or dates. first: the index of the first one."""
+    """The rows in which one odd word stands among numbers or dates. first: the index of
+    the first one."""
 
     rows: int
     first: int
@@ -52,11 +97,13 @@ class Odd:
 class Column:
     """The fields of one column.
 
-    reads: number, text or date. values (rows,): numbers, float32 or float64, a gap nan; int32 indices into `words`, a
-    gap -1; or float64 seconds since 1970-01-01, a gap nan. odd: the words among numbers or dates that are neither, nor
-    words for a gap (infinite numbers are among them); their fields are gaps. low, high: of numbers, before any rounding
-    to float32. gaps: of a target, the rows of each word that is a gap, as far as they are known. given: the type in
-    which Python or a typed format has the fields, a name of LABEL_TYPES; None: texts, or several types.
+    reads: number, text or date. values (rows,): numbers, float32 or float64, a gap nan;
+    int32 indices into `words`, a gap -1; or float64 seconds since 1970-01-01, a gap
+    nan. odd: the words among numbers or dates that are neither, nor words for a gap
+    (infinite numbers are among them); their fields are gaps. low, high: of numbers,
+    before any rounding to float32. gaps: of a target, the rows of each word that is a
+    gap, as far as they are known. given: the type in which Python or a typed format has
+    the fields, a name of LABEL_TYPES; None: texts, or several types.
     """
 
     reads: str
@@ -82,8 +129,12 @@ class Column:
         return [words[code] for code in self.values.tolist()]
 
     def is_mostly_right(self) -> bool:
-        """Return whether MOSTLY of the known fields are what the column was read as, and no odd words."""
-        odd, right = sum(one.rows for one in self.odd.values()), len(self) - int(self.is_gap.sum())
+        """Return whether MOSTLY of the known fields are what the column was read as,
+        and no odd words."""
+        odd, right = (
+            sum(one.rows for one in self.odd.values()),
+            len(self) - int(self.is_gap.sum()),
+        )
         return right / (odd + right) >= MOSTLY
 
     @cached_property
@@ -93,12 +144,20 @@ class Column:
 
     def counts(self) -> dict[str, int]:
         """Return the rows of each text that occurs."""
-        return {word: rows for word, rows in zip(self.words, self.word_rows.tolist(), strict=True) if rows}
+        return {
+            word: rows
+            for word, rows in zip(self.words, self.word_rows.tolist(), strict=True)
+            if rows
+        }
 
     def with_words(self, words: list[str]) -> Column:
         """Return the same texts in other words, of which several may be one."""
         places = {word: place for place, word in enumerate(dict.fromkeys(words))}
-        return Column("text", np.array([*map(places.get, words), -1], np.int32)[self.values], list(places))
+        return Column(
+            "text",
+            np.array([*map(places.get, words), -1], np.int32)[self.values],
+            list(places),
+        )
 
     @staticmethod
     def each(facts: Iterable[dict]) -> list[Column]:
@@ -110,12 +169,14 @@ class Column:
 class Wanted:
     """The columns of a table that are read, and how.
 
-    reads: by the place of a column in the file, from 0: number, text, date, or None, as its fields are (`settled`);
-    other columns are not read and may hold anything. exact: columns of numbers that are kept apart in float64 (targets,
-    weights, times). raw: columns of text in which the words for a gap are words (ids). pure: targets, columns that are
-    numbers, or dates, only where all of their fields are; `target_column` says which of their words are gaps. missing:
-    words for a gap; without the empty word an empty field is an odd word. names: those of them that a target of words
-    may have as classes. dtype: of the numbers; all are float64 where float32 would blur one column,
+    reads: by the place of a column in the file, from 0: number, text, date, or None, as
+    its fields are (`settled`); other columns are not read and may hold anything. exact:
+    columns of numbers that are kept apart in float64 (targets, weights, times). raw:
+    columns of text in which the words for a gap are words (ids). pure: targets, columns
+    that are numbers, or dates, only where all of their fields are; `target_column` says
+    which of their words are gaps. missing: words for a gap; without the empty word an
+    empty field is an odd word. names: those of them that a target of words may have as
+    classes. dtype: of the numbers; all are float64 where float32 would blur one column,
     unless it is_fixed.
     """
 
@@ -149,9 +210,10 @@ class Span:
 class Table:
     """The rows of a table in the columns that were asked for.
 
-    columns: by their places in the file. numbers (rows, number_places): C-contiguous; the values of the columns of
-    numbers at these places, all but the exact ones, are views of it; number_places ascend. spans: how messages call the
-    rows. sha256: of the files' bytes, or what takes it later; None where there are no files.
+    columns: by their places in the file. numbers (rows, number_places): C-contiguous;
+    the values of the columns of numbers at these places, all but the exact ones, are
+    views of it; number_places ascend. spans: how messages call the rows. sha256: of the
+    files' bytes, or what takes it later; None where there are no files.
     """
 
     columns: dict[int, Column]
@@ -166,48 +228,59 @@ class Table:
         return len(self.numbers)
 
     def row(self, index: int) -> str:
-        """Return how messages call a row: by its line in the file, counted from 1 (unknown behind a blank line)."""
+        """Return how messages call a row: by its line in the file, counted from 1
+        (unknown behind a blank line)."""
         index = index if self.kept is None else int(self.kept[index])
         span = [span for span in self.spans if span.at <= index][-1]
         after = index - span.at
-        place = f"row {span.line + after}" if span.has_lines else f"data row {1 + after}"
+        place = (
+            f"row {span.line + after}" if span.has_lines else f"data row {1 + after}"
+        )
         return place if span.path is None else f"{place} of {span.path}"
 
 
 @np.errstate(over="ignore")
 def is_coarse(low, high) -> bool:
-    """Return whether float32, off by up to 2^-24, would blur a column between these bounds, or one of several."""
+    """Return whether float32, off by up to 2^-24, would blur a column between these
+    bounds, or one of several."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     size = np.maximum(np.abs(low), np.abs(high))
     return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
 
 
 def decimals(values: np.ndarray, dtype: str = "float64") -> np.ndarray:
-    """Return numbers in a type from which `dtype` rounds to what it rounds their shortest decimals to."""
+    """Return numbers in a type from which `dtype` rounds to what it rounds their
+    shortest decimals to."""
     if values.dtype.kind != "f" or values.dtype.newbyteorder("=") in (dtype, "float64"):
         return values
     different, which = np.unique(values, return_inverse=True)
-    return np.array([float(str(value)) for value in different])[which.reshape(values.shape)]
+    return np.array([float(str(value)) for value in different])[
+        which.reshape(values.shape)
+    ]
 
 
 @np.errstate(over="ignore")  # what float32 cannot hold is infinite, and refused
 def in_type(values: np.ndarray, dtype) -> np.ndarray:
-    """Return numbers, (rows,) or (rows, columns), in a type, float32 or float64: what their shortest decimals are."""
+    """Return numbers, (rows,) or (rows, columns), in a type, float32 or float64: what
+    their shortest decimals are."""
     if values.dtype.kind == "f" and values.dtype.itemsize < np.dtype(dtype).itemsize:
         values = decimals(values, np.dtype(dtype).name)
     return values.astype(dtype, copy=False)
 
 
 def are_names(names: list[str] | None) -> bool:
-    """Return whether a row of these texts names columns, and cannot be one of numbers."""
+    """Return whether a row of these texts names columns, and cannot be one of
+    numbers."""
     return any(name and number_in(name) is None for name in names or ())
 
 
-_REACH = 3.0  # standard deviations from the mean in which the values of a column are taken to lie
+# standard deviations from the mean in which the values of a column are taken to lie
+_REACH = 3.0
 
 
 def blurs(shift: np.ndarray, scale: np.ndarray) -> bool:
-    """Return whether float32 would blur a column with one of these means and deviations."""
+    """Return whether float32 would blur a column with one of these means and
+    deviations."""
     known = np.isfinite(scale) & (scale > 0)
     low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
     return is_coarse(low, high)
@@ -216,16 +289,21 @@ def blurs(shift: np.ndarray, scale: np.ndarray) -> bool:
 # ---------------------------------------------------------------- what a text is
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-WINDOWS, LATIN = "windows-1252", "latin-1"  # what text of a file is where it is no UTF-8; LATIN for earlier models
+# what text of a file is where it is no UTF-8; LATIN for earlier models
+WINDOWS, LATIN = "windows-1252", "latin-1"
 CODE_PAGES = WINDOWS, LATIN
-_WINDOWS_AT = {byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(0x80, 0xA0)}
+_WINDOWS_AT = {
+    byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte)
+    for byte in range(0x80, 0xA0)
+}
 _BYTE_OF_WINDOWS = {ord(character): byte for byte, character in _WINDOWS_AT.items()}
 
 
 def decoded(text: bytes, code_page: str = WINDOWS) -> str:
     """Return the text of bytes: UTF-8 or, where they are no UTF-8, of the code page.
 
-    The five bytes that Windows-1252 leaves open are the control characters of Latin-1, as browsers have it.
+    The five bytes that Windows-1252 leaves open are the control characters of Latin-1,
+    as browsers have it.
     """
     try:
         return text.decode()
@@ -245,7 +323,8 @@ def encodings_of(text: str, code_page: str = WINDOWS) -> list[bytes]:
 
 
 def unicode_text(text: str) -> str:
-    """Return a text as any file can hold it: half of a surrogate pair is written out, as \\udcff."""
+    """Return a text as any file can hold it: half of a surrogate pair is written out,
+    as \\udcff."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -255,8 +334,13 @@ def shortened(text: str) -> str:
 
 
 def number_in(text: str, point: str = ".") -> float | None:
-    """Return the number that a text is, None if it is none or too large for one. point: before its decimals."""
-    if not (text[-1:].isdecimal() or text[-1:] == point) or "_" in text or not text.isascii():
+    """Return the number that a text is, None if it is none or too large for one. point:
+    before its decimals."""
+    if (
+        not (text[-1:].isdecimal() or text[-1:] == point)
+        or "_" in text
+        or not text.isascii()
+    ):
         return None
     if text[0].isalpha() or (point != "." and "." in text):
         return None
@@ -276,7 +360,8 @@ def is_not_finite(text: str) -> bool:
 
 
 def date_in(text: str) -> float | None:
-    """Return the seconds since 1970-01-01 of the date in ISO 8601 that a text is, None if it is none."""
+    """Return the seconds since 1970-01-01 of the date in ISO 8601 that a text is, None
+    if it is none."""
     if not (text[:4].isdecimal() and text[4:5] in ("-", "/")):
         return None
     ffi, lib = extension("seq")  # here: who makes a network of no table does without it
@@ -293,11 +378,15 @@ def number_text(value) -> str:
 
 
 def decimal_text(text: str) -> str:
-    """Return a number as formats with typed columns have it, 1 for 1.0, 1e0 and 01; else the text itself."""
+    """Return a number as formats with typed columns have it, 1 for 1.0, 1e0 and 01;
+    else the text itself."""
     number = number_in(text)
     if number is None:
         return text
-    return str(int(text)) if text.lstrip("+-").isdecimal() else number_text(number + 0.0)  # one zero
+    # one zero
+    return (
+        str(int(text)) if text.lstrip("+-").isdecimal() else number_text(number + 0.0)
+    )
 
 
 # ---------------------------------------------------------------- targets
@@ -307,13 +396,15 @@ def _truth_in(name: str) -> bool:
     return {"True": True, "False": False}[name]
 
 
-TYPES_OF_NUMPY = {"i": "int", "u": "int", "f": "float", "b": "bool"}  # kind of a dtype -> name of LABEL_TYPES
-LABEL_TYPES: dict[str, Callable] = {"int": int, "float": float, "bool": _truth_in}  # of classes -> a name's value
+# kind of a dtype -> name of LABEL_TYPES
+TYPES_OF_NUMPY = {"i": "int", "u": "int", "f": "float", "b": "bool"}
+# of classes -> a name's value
+LABEL_TYPES: dict[str, Callable] = {"int": int, "float": float, "bool": _truth_in}
 
 
 def labels_of(names: list[str], label_type: str | None) -> np.ndarray:
-    """Return the classes of these names in their type; as texts where there is none. ValueError: a name has no such
-    value."""
+    """Return the classes of these names in their type; as texts where there is none.
+    ValueError: a name has no such value."""
     if label_type is None:
         return np.array(names)
     try:
@@ -323,8 +414,8 @@ def labels_of(names: list[str], label_type: str | None) -> np.ndarray:
 
 
 def is_target_gap(word: str, missing: frozenset[str]) -> bool:
-    """Return whether a word is a gap in a target: one of those that are missing, and the usual ones among them but
-    CLASS_NAME in any case of letters."""
+    """Return whether a word is a gap in a target: one of those that are missing, and
+    the usual ones among them but CLASS_NAME in any case of letters."""
     return word in missing or word.casefold() in _in_small_letters(missing)
 
 
@@ -334,21 +425,33 @@ def _in_small_letters(missing: frozenset[str]) -> frozenset[str]:
 
 
 def is_code(word: str) -> bool:
-    """Return whether a word is a whole number with zeros before it: 01 is another label than 1."""
+    """Return whether a word is a whole number with zeros before it: 01 is another label
+    than 1."""
     return _CODE.fullmatch(word) is not None
 
 
-def target_column(column: Column, wanted: Wanted, kind: str | None, point: str = ".") -> Column:
-    """Return a column of pure fields without its words for a gap: as the numbers, or dates, that all others are, unless
-    there are codes among them; else as texts. kind: text, or None for what the words are.
+def target_column(
+    column: Column, wanted: Wanted, kind: str | None, point: str = "."
+) -> Column:
+    """Return a column of pure fields without its words for a gap: as the numbers, or
+    dates, that all others are, unless there are codes among them; else as texts. kind:
+    text, or None for what the words are.
 
     A word that may be the name of a class is a gap where no other word is a text.
     """
     if column.reads != "text":
-        odd = {word: one for word, one in column.odd.items() if not is_target_gap(word, wanted.missing)}
+        odd = {
+            word: one
+            for word, one in column.odd.items()
+            if not is_target_gap(word, wanted.missing)
+        }
         return replace(column, odd=odd)
     counts = column.counts()
-    gaps = {word for word in counts if word not in wanted.names and is_target_gap(word, wanted.missing)}
+    gaps = {
+        word
+        for word in counts
+        if word not in wanted.names and is_target_gap(word, wanted.missing)
+    }
     others = [word for word in counts if word not in gaps | wanted.names]
     are_numbers = all(number_in(word, point) is not None for word in others)
     if kind is None and are_numbers:
@@ -361,7 +464,8 @@ def target_column(column: Column, wanted: Wanted, kind: str | None, point: str =
 
 
 def without_words(column: Column, words: Collection[str]) -> Column:
-    """Return a column of texts in which these words are gaps, which its `gaps` counts, with the fields that were."""
+    """Return a column of texts in which these words are gaps, which its `gaps` counts,
+    with the fields that were."""
     counts = column.counts()
     of_gaps = {word: rows for word, rows in counts.items() if word in words}
     empty = int(np.count_nonzero(column.values < 0)) - sum(column.gaps.values())
@@ -373,56 +477,92 @@ def without_words(column: Column, words: Collection[str]) -> Column:
     return Column("text", codes[column.values], known, gaps={**column.gaps, **of_gaps})
 
 
-# ---------------------------------------------------------------- what a column of texts is
+# ------------------------------------------------------------ what a column of texts is
 
 _GLANCE = 1 << 10  # words that rule out most columns
-VALUE_IN: dict[str, Callable] = {"number": number_in, "date": lambda text, point=".": date_in(text)}
+VALUE_IN: dict[str, Callable] = {
+    "number": number_in,
+    "date": lambda text, point=".": date_in(text),
+}
 
 
-def settled(column: Column, kind: str | None, point: str = ".", is_pure: bool = False) -> Column:
+def settled(
+    column: Column, kind: str | None, point: str = ".", is_pure: bool = False
+) -> Column:
     """Return a column of texts as what its words are, where it is no column of texts.
 
-    kind: number or date, which it is whatever its words are, text, or None: a number, or a date, if MOSTLY of the
-    fields that are no gaps are, all of them with is_pure; infinite numbers, which are odd ones, count.
+    kind: number or date, which it is whatever its words are, text, or None: a number,
+    or a date, if MOSTLY of the fields that are no gaps are, all of them with is_pure;
+    infinite numbers, which are odd ones, count.
     """
     if column.reads != "text" or kind == "text":
         return column
     words, counts, least = column.words, column.word_rows, 1.0 if is_pure else MOSTLY
     for reads, value_in in VALUE_IN.items():
 
-        def share(words: list[str], reads: str = reads, value_in: Callable = value_in) -> float:
+        def share(
+            words: list[str], reads: str = reads, value_in: Callable = value_in
+        ) -> float:
             own = counts[: len(words)]
-            right = [value_in(one, point) is not None or (reads == "number" and is_not_finite(one)) for one in words]
+            right = [
+                value_in(one, point) is not None
+                or (reads == "number" and is_not_finite(one))
+                for one in words
+            ]
             return own[right].sum() / own.sum() if own.any() else 0.0
 
-        if kind == reads or (kind is None and share(words[:_GLANCE]) >= least / 2 and share(words) >= least):
-            return valued(column, reads, np.array([*(value_in(word, point) for word in words), None], np.float64))
+        if kind == reads or (
+            kind is None
+            and share(words[:_GLANCE]) >= least / 2
+            and share(words) >= least
+        ):
+            return valued(
+                column,
+                reads,
+                np.array(
+                    [*(value_in(word, point) for word in words), None], np.float64
+                ),
+            )
     return column
 
 
 def valued(column: Column, reads: str, of_words: np.ndarray) -> Column:
-    """Return a column of texts as the values of its words, nan for an odd one and, at the end, for a gap."""
+    """Return a column of texts as the values of its words, nan for an odd one and, at
+    the end, for a gap."""
     values = of_words[column.values]
-    bounds = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (math.inf, -math.inf)
+    bounds = (
+        (np.nanmin(values), np.nanmax(values))
+        if np.isfinite(values).any()
+        else (math.inf, -math.inf)
+    )
     return Column(reads, values, [], odd_words(column, of_words), *map(float, bounds))
 
 
 def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:
-    """Return the words that have no value, nan, as odd ones, in the order of their first rows."""
+    """Return the words that have no value, nan, as odd ones, in the order of their
+    first rows."""
     rows = np.flatnonzero(np.isnan(of_words)[column.values] & (column.values >= 0))
-    codes, first, counts = np.unique(column.values[rows], return_index=True, return_counts=True)
-    return {column.words[codes[i]]: Odd(int(counts[i]), int(rows[first[i]])) for i in np.argsort(first)}
+    codes, first, counts = np.unique(
+        column.values[rows], return_index=True, return_counts=True
+    )
+    return {
+        column.words[codes[i]]: Odd(int(counts[i]), int(rows[first[i]]))
+        for i in np.argsort(first)
+    }
 
 
 def as_text(column: Column) -> Column:
-    """Return a column of numbers or dates as the texts that they are, numbers as their shortest decimals."""
+    """Return a column of numbers or dates as the texts that they are, numbers as their
+    shortest decimals."""
     if column.reads == "text":
         return column
     different, codes = np.unique(column.values, return_inverse=True)
     codes = codes.reshape(-1).astype(np.int32)
     codes[np.isnan(column.values)] = -1
     write = number_text if column.reads == "number" else _date_text
-    return Column("text", codes, [write(value) for value in different[~np.isnan(different)]])
+    return Column(
+        "text", codes, [write(value) for value in different[~np.isnan(different)]]
+    )
 
 
 def _date_text(seconds: float) -> str:

@@ -1,4 +1,5 @@
-"""The first lines of a CSV file: they tell its separator, its columns and whether the first row names them."""
+"""The first lines of a CSV file: they tell its separator, its columns and whether the
+first row names them."""
 
 from __future__ import annotations
 
@@ -15,20 +16,36 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, UsageError
-from .column import BYTE_ORDER_MARK, GAPS, TRUTHS, WINDOWS, are_names, date_in, decoded, is_code
+from .column import (
+    BYTE_ORDER_MARK,
+    GAPS,
+    TRUTHS,
+    WINDOWS,
+    are_names,
+    date_in,
+    decoded,
+    is_code,
+)
 from .dataset import UNSAID, Schema
 from .source import Source
 
 ffi, lib = extension("seq")
 
 LONGEST_LINE = 1 << 24  # bytes
-_SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
+# which spreadsheets write above a table, and read
+_SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
-_FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
+_FRACTION = re.compile(
+    rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)'
+)
 MOST_COLUMNS = 1 << 17
 SEPARATORS = (",", ";", "\t", "|")
-_BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
-_PLACE = np.dtype([("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")])  # struct csv_place
+# or several, or tabs; tried where none of the others but tab separates fields
+_BLANK = " "
+# struct csv_place
+_PLACE = np.dtype(
+    [("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")]
+)
 _NO_PLACES = np.empty(0, _PLACE)
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 _WHOLE_LABEL = re.compile(r"[-+]?\d{1,18}(?:[.,]0*)?", re.ASCII)
@@ -39,11 +56,13 @@ _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-_WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
+# numbers and dates as people write them: $1,234.50, 5 Jan 2019
+_WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")
 
 
 class NoRows(DataError):
-    """A CSV file has no row. names: those of its columns, None where it has no header either."""
+    """A CSV file has no row. names: those of its columns, None where it has no header
+    either."""
 
     def __init__(self, message: str, names: list[str] | None = None):
         super().__init__(message)
@@ -60,53 +79,80 @@ class Head:
     width: int
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
-    point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
+    # within the first numbers, between semicolons: perhaps a comma; None: there is none
+    point: str | None = None
     row_bytes: float = 1.0  # of a row, as the first ones are
-    last_filled: int = -1  # the last column that has a name or a value in the first rows
+    # the last column that has a name or a value in the first rows
+    last_filled: int = -1
     is_gzip: bool = False
     code_page: str = WINDOWS  # of text that is no UTF-8
 
     def rows_in(self, size: int) -> int:
-        """Return about how many rows these bytes of the file are, rather more; memory without rows is never touched."""
+        """Return about how many rows these bytes of the file are, rather more; memory
+        without rows is never touched."""
         return int(1.1 * size / self.row_bytes) + 16
 
     def column(self, index: int) -> str:
-        """Return how messages call a column: by its name, or by its place counted from 1."""
+        """Return how messages call a column: by its name, or by its place counted from
+        1."""
         name = self.names[index] if self.names else ""
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
 
     def has_labels(self, place: int) -> bool:
-        """Return whether the first fields of a target may be labels: codes with zeros before them, or whole numbers of
-        which few differ."""
-        words = [row[place].text for row in self.rows if place < len(row) and row[place].kind == "number"]
+        """Return whether the first fields of a target may be labels: codes with zeros
+        before them, or whole numbers of which few differ."""
+        words = [
+            row[place].text
+            for row in self.rows
+            if place < len(row) and row[place].kind == "number"
+        ]
         if any(map(is_code, words)):
             return True
         are_whole = all(_WHOLE_LABEL.fullmatch(word) for word in words)
         return are_whole and 2 * len({*words}) <= len(words)
 
     def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
-        """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""
+        """Return of each column (kind, least and greatest number) in the first rows.
+        missing: words for a gap."""
         kinds = {}
         for place in places:
             column = ColumnBelow(self.rows, place, missing)
-            values = [float(cell.text.replace(",", ".")) for cell in column.cells if cell.kind == "number"]
-            kinds[place] = column.kind, min(values, default=math.inf), max(values, default=-math.inf)
+            values = [
+                float(cell.text.replace(",", "."))
+                for cell in column.cells
+                if cell.kind == "number"
+            ]
+            kinds[place] = (
+                column.kind,
+                min(values, default=math.inf),
+                max(values, default=-math.inf),
+            )
         return kinds
 
 
 def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) -> Head:
-    """Look at the first rows of a file; `first` is what is known of the first of several files. schema: what a person
-    says of its layout, and the names of a model's columns, which tell a header.
+    """Look at the first rows of a file; `first` is what is known of the first of
+    several files. schema: what a person says of its layout, and the names of a model's
+    columns, which tell a header.
 
-    Raises NoRows if there is no row of data, DataError for other text, UsageError for a separator that cannot be one.
+    Raises NoRows if there is no row of data, DataError for other text, UsageError for a
+    separator that cannot be one.
     """
     (text, is_gzip), separator = _start(path), schema.choices.separator
     if said := _SEPARATOR_LINE.match(text):
         text, separator = b"\n" + text[said.end() :], separator or decoded(said[1])
     if not text.strip():
-        found = f"its first {len(text)} bytes are blank lines" if len(text) > LONGEST_LINE else "the file is empty"
+        found = (
+            f"its first {len(text)} bytes are blank lines"
+            if len(text) > LONGEST_LINE
+            else "the file is empty"
+        )
         raise NoRows(f"{path}: {found}, expected rows of numbers separated by commas")
-    separator = separator_of(text) if separator is None else _given_separator(path, text, separator)
+    separator = (
+        separator_of(text)
+        if separator is None
+        else _given_separator(path, text, separator)
+    )
     rows = FirstRows(text, separator, code_page=schema.code_page)
     if rows.counts[0] > MOST_COLUMNS:
         raise DataError(
@@ -115,20 +161,36 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
         )
     if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
-    if text.startswith(b"#") and rows.counts[0] != max(rows.counts, key=rows.counts.count):
+    if text.startswith(b"#") and rows.counts[0] != max(
+        rows.counts, key=rows.counts.count
+    ):
         raise DataError(
             f"{path}, row 1: begins with #, as a comment does, expected names of columns or a row; remove the lines "
             "above the table"
         )
-    names = [cell.text for cell in rows.rows[0]] if _has_header(rows, schema, first) else None
+    names = (
+        [cell.text for cell in rows.rows[0]]
+        if _has_header(rows, schema, first)
+        else None
+    )
     row = int(names is not None)
     below, width = rows.rows[row:], rows.counts[0 if names else row]
     if are_names(names):
         below = [cells for cells in below if [cell.text for cell in cells] != names]
     if not below:
-        raise NoRows(f"{path}: only a header, expected at least one row of numbers; add the data", names)
-    values = ([cells[place].text for cells in below if place < len(cells)] for place in range(width))
-    filled = [place for place, own in enumerate(values) if (names and names[place]) or not GAPS.issuperset(own)]
+        raise NoRows(
+            f"{path}: only a header, expected at least one row of numbers; add the data",
+            names,
+        )
+    values = (
+        [cells[place].text for cells in below if place < len(cells)]
+        for place in range(width)
+    )
+    filled = [
+        place
+        for place, own in enumerate(values)
+        if (names and names[place]) or not GAPS.issuperset(own)
+    ]
     fraction = rows.separator == ";" and _FRACTION.search(text)
     return Head(
         path,
@@ -153,17 +215,21 @@ def open_quote(path: str, line: int) -> DataError:
 
 
 def _start(path: str) -> tuple[bytes, bool]:
-    """Return the first lines of a file, at least two that are not blank, and whether it is gzip."""
+    """Return the first lines of a file, at least two that are not blank, and whether it
+    is gzip."""
     text, is_all = b"", False
     with Source(path) as source:
         for size in (_HEAD_BYTES, LONGEST_LINE):
             block = source.read(size)
             is_all, text = len(block) < size, text + block
-            lines = text.split(b"\n", 64)[:-1]  # without the last line, which may be cut
+            # without the last line, which may be cut
+            lines = text.split(b"\n", 64)[:-1]
             if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
                 break
     if b"\n" not in text and b"\r" in text.rstrip(b"\r"):
-        raise DataError(f"{path}: its lines end in CR alone, expected LF or CR LF; save it again with such ends")
+        raise DataError(
+            f"{path}: its lines end in CR alone, expected LF or CR LF; save it again with such ends"
+        )
     if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
         raise too_long(path)
     text = text if is_all else text[: text.rfind(b"\n") + 1]
@@ -173,7 +239,9 @@ def _start(path: str) -> tuple[bytes, bool]:
 def _given_separator(path: str, text: bytes, separator: str) -> str:
     separator = "\t" if separator in ("tab", "\\t") else separator
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
-        raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
+        raise UsageError(
+            f'--separator "{separator}": expected one character such as , ; | or tab'
+        )
     if {*field_counts(text, separator)} == {1}:
         raise DataError(
             f'{path}: "{separator}" never occurs between fields, expected it as --separator says; leave it out'
@@ -190,33 +258,43 @@ def too_long(path: str) -> DataError:
 
 
 class First(NamedTuple):
-    """Facts of the first of several files. names: of its columns, None without a header."""
+    """Facts of the first of several files. names: of its columns, None without a
+    header."""
 
     names: list[str] | None
 
 
 class Cell(NamedTuple):
-    """A field of the first rows, without quotes and blanks; kind: number, truth, date, written (as people write numbers
-    and dates) or text."""
+    """A field of the first rows, without quotes and blanks; kind: number, truth, date,
+    written (as people write numbers and dates) or text."""
 
     text: str
     kind: str
 
 
-# -- rows ----------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------
 
 
 class FirstRows:
-    """The first rows that are not blank: the first two whole, further ones up to _HEAD_FIELDS.
+    """The first rows that are not blank: the first two whole, further ones up to
+    _HEAD_FIELDS.
 
-    lines, counts: of each row its line in the file and the number of its fields; 0 where the text ends within quotes of
-    the last one. rows: the fields of each.
+    lines, counts: of each row its line in the file and the number of its fields; 0
+    where the text ends within quotes of the last one. rows: the fields of each.
     """
 
-    def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS, code_page: str = WINDOWS):
+    def __init__(
+        self,
+        text: bytes,
+        separator: str,
+        most: int = _HEAD_ROWS,
+        code_page: str = WINDOWS,
+    ):
         places = np.empty(2 * MOST_COLUMNS + _HEAD_FIELDS, _PLACE)
         rows, self.separator = split(text, separator, most, places), separator
-        rows = rows[(np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
+        rows = rows[
+            (np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)
+        ]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
         cells = []
         for start, stop, doubled, is_number in places[: sum(self.counts)].tolist():
@@ -230,22 +308,43 @@ class FirstRows:
 class ColumnBelow:
     """The fields of a column in some rows, which may have too few, gaps left out.
 
-    kind: of nearly all fields, text if there is no such kind; None: there are no fields.
+    kind: of nearly all fields, text if there is no such kind; None: there are no
+    fields.
     """
 
-    def __init__(self, rows: list[list[Cell]], place: int, missing: frozenset[str] = GAPS):
-        self.cells = [row[place] for row in rows if place < len(row) and row[place].text not in missing]
+    def __init__(
+        self, rows: list[list[Cell]], place: int, missing: frozenset[str] = GAPS
+    ):
+        self.cells = [
+            row[place]
+            for row in rows
+            if place < len(row) and row[place].text not in missing
+        ]
         self.words = {cell.text for cell in self.cells}
         kinds = Counter(cell.kind for cell in self.cells).most_common(1)
-        self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
+        self.kind = next(
+            (
+                kind if count >= 0.95 * len(self.cells) else "text"
+                for kind, count in kinds
+            ),
+            None,
+        )
 
 
-def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES) -> np.ndarray:
-    """Return at most `most` rows (_ROW) that are not blank; the first of their fields go to places (_PLACE)."""
+def split(
+    text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES
+) -> np.ndarray:
+    """Return at most `most` rows (_ROW) that are not blank; the first of their fields
+    go to places (_PLACE)."""
     csv, rows = ffi.new("struct csv *"), np.empty(most, _ROW)
     csv.separator, csv.point = separator.encode(), b"."
-    c_rows, c_places = ffi.from_buffer("struct csv_row[]", rows), ffi.from_buffer("struct csv_place[]", places)
-    count = lib.csv_split(csv, c_rows, most, c_places, len(places), ffi.from_buffer(text), len(text))
+    c_rows, c_places = (
+        ffi.from_buffer("struct csv_row[]", rows),
+        ffi.from_buffer("struct csv_place[]", places),
+    )
+    count = lib.csv_split(
+        csv, c_rows, most, c_places, len(places), ffi.from_buffer(text), len(text)
+    )
     return rows[:count]
 
 
@@ -254,90 +353,155 @@ def field_counts(text: bytes, separator: str) -> list[int]:
     return split(text, separator, _SPLIT_ROWS)["fields"].tolist()
 
 
-# -- separator -----------------------------------------------------------------------------------------------
+# -- separator -------------------------------------------------------------------------
 
 
 def separator_of(text: bytes) -> str:
-    """Return the separator that cuts the first rows into equally many fields; of several, those that are no text."""
+    """Return the separator that cuts the first rows into equally many fields; of
+    several, those that are no text."""
     counts = {separator: field_counts(text, separator) for separator in SEPARATORS}
-    if all({*counts[separator]} == {1} for separator in SEPARATORS if separator != "\t"):
+    if all(
+        {*counts[separator]} == {1} for separator in SEPARATORS if separator != "\t"
+    ):
         counts[_BLANK] = field_counts(text, _BLANK)
-    even = [one for one, found in counts.items() if MOST_COLUMNS >= found[0] > 1 == len({*found})]
+    even = [
+        one
+        for one, found in counts.items()
+        if MOST_COLUMNS >= found[0] > 1 == len({*found})
+    ]
     if not even:
-        return max(SEPARATORS, key=lambda one: max((counts[one].count(n) for n in {*counts[one]} - {1}), default=0))
+        return max(
+            SEPARATORS,
+            key=lambda one: max(
+                (counts[one].count(n) for n in {*counts[one]} - {1}), default=0
+            ),
+        )
     if len(even) == 1:
         return even[0]
-    fields = {one: [cell for row in FirstRows(text, one, _SPLIT_ROWS).rows for cell in row] for one in even}
-    no_texts = {one: sum(c.text in GAPS or c.kind != "text" for c in own) / len(own) for one, own in fields.items()}
+    fields = {
+        one: [cell for row in FirstRows(text, one, _SPLIT_ROWS).rows for cell in row]
+        for one in even
+    }
+    no_texts = {
+        one: sum(c.text in GAPS or c.kind != "text" for c in own) / len(own)
+        for one, own in fields.items()
+    }
     return max(even, key=lambda one: (no_texts[one], one != _BLANK))
 
 
-# -- header --------------------------------------------------------------------------------------------------
+# -- header ----------------------------------------------------------------------------
 
 
 def _has_header(rows: FirstRows, schema: Schema, first: First | None) -> bool:
-    """Return whether the first row names the columns: a person says so, or its words, or those below, or that it comes
-    again among rows that are unlike it."""
+    """Return whether the first row names the columns: a person says so, or its words,
+    or those below, or that it comes again among rows that are unlike it."""
     texts, asked = [cell.text for cell in rows.rows[0]], schema.choices.header
     if asked == "no" or (first and first.names == texts):
         return asked != "no"
     if asked == "yes":
         return first is None
-    is_model_s = first is None and schema.of_model and schema.columns and {*schema.columns} <= {*texts}
+    is_model_s = (
+        first is None
+        and schema.of_model
+        and schema.columns
+        and {*schema.columns} <= {*texts}
+    )
     if is_model_s or _are_names(rows.rows):
         return True
     others = [row for row in rows.rows if [cell.text for cell in row] != texts]
     comes_again = len(rows.rows) - len(others) > 1
-    return comes_again and bool(others) and _are_no_words_of(texts, others) and _are_names([rows.rows[0], *others])
+    return (
+        comes_again
+        and bool(others)
+        and _are_no_words_of(texts, others)
+        and _are_names([rows.rows[0], *others])
+    )
 
 
 def _are_no_words_of(texts: list[str], rows: list[list[Cell]]) -> bool:
     """Return whether no column of some rows holds the text at its place."""
-    return not any(cell.text == text for row in rows for cell, text in zip(row, texts, strict=False))
+    return not any(
+        cell.text == text
+        for row in rows
+        for cell, text in zip(row, texts, strict=False)
+    )
 
 
 def _are_names(rows: list[list[Cell]]) -> bool:
     """Return whether the first row is unlike the rows below it, as names are.
 
-    Names are texts above numbers, dates or yes/no words, and half as much tells a word that does not come again below
-    where others do. A number above numbers tells against it, several that ascend as one.
+    Names are texts above numbers, dates or yes/no words, and half as much tells a word
+    that does not come again below where others do. A number above numbers tells against
+    it, several that ascend as one.
     """
-    columns = [(cell, ColumnBelow(rows[1:], place)) for place, cell in enumerate(rows[0])]
+    columns = [
+        (cell, ColumnBelow(rows[1:], place)) for place, cell in enumerate(rows[0])
+    ]
     if _are_numbered(columns):
         return True
-    known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
+    known = [
+        (cell, below)
+        for cell, below in columns
+        if cell.text not in GAPS and re.search(r"\w", cell.text)
+    ]
     evidence = 0.0 if any(cell.kind == "number" for cell, _ in known) else 0.25
     for cell, below in known:
         if below.kind == "text":
             repeat = 2 * len(below.words) <= len(below.cells)
-            evidence += -1.0 if cell.text in below.words else 0.5 * (repeat and cell.kind != "number")
+            evidence += (
+                -1.0
+                if cell.text in below.words
+                else 0.5 * (repeat and cell.kind != "number")
+            )
         elif below.kind and cell.kind != "number":
             evidence += -1.0 if cell.kind == below.kind else 1.0
-    above = [cell.text for cell, below in columns if cell.kind == "number" and below.kind == "number"]
-    return evidence > (0.9 * bool(above) if _count(above) else min(1, len(above)) if _ascend(above) else len(above))
+    above = [
+        cell.text
+        for cell, below in columns
+        if cell.kind == "number" and below.kind == "number"
+    ]
+    return evidence > (
+        0.9 * bool(above)
+        if _count(above)
+        else min(1, len(above))
+        if _ascend(above)
+        else len(above)
+    )
 
 
 def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
-    """Return whether numbers name the columns: they count them, above texts or fractions, as pandas names columns
-    without names; or they are many and ascend, as years do, and the row below does not."""
+    """Return whether numbers name the columns: they count them, above texts or
+    fractions, as pandas names columns without names; or they are many and ascend, as
+    years do, and the row below does not."""
     texts = [cell.text for cell, _ in columns]
     filled = [below for _, below in columns if below.kind]
-    are_no_counts = (below.kind != "number" or all("." in word for word in below.words) for below in filled)
+    are_no_counts = (
+        below.kind != "number" or all("." in word for word in below.words)
+        for below in filled
+    )
     if len(texts) >= _LEAST_NAMES and _count(texts) and any(are_no_counts):
         return True
-    numbers = [(cell.text, below.cells[0].text) for cell, below in columns if "number" == cell.kind == below.kind]
+    numbers = [
+        (cell.text, below.cells[0].text)
+        for cell, below in columns
+        if "number" == cell.kind == below.kind
+    ]
     own, others = ([pair[side] for pair in numbers] for side in (0, 1))
     return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
 
 
 def _count(texts: list[str]) -> bool:
     """Return whether texts are 0, 1, 2, ... or 1, 2, 3, ..."""
-    return any(texts == list(map(str, range(start, start + len(texts)))) for start in (0, 1))
+    return any(
+        texts == list(map(str, range(start, start + len(texts)))) for start in (0, 1)
+    )
 
 
 def _ascend(texts: Sequence[str]) -> bool:
     """Return whether texts are whole numbers, each larger than the one before."""
-    return all(map(_WHOLE.fullmatch, texts)) and all(int(one) < int(other) for one, other in pairwise(texts))
+    return all(map(_WHOLE.fullmatch, texts)) and all(
+        int(one) < int(other) for one, other in pairwise(texts)
+    )
 
 
 @lru_cache(1 << 12)

@@ -1,8 +1,10 @@
-"""CSV files: the first lines tell the columns (csv_head), the first rows how each is stored, and C reads the fields.
+"""CSV files: the first lines tell the columns (csv_head), the first rows how each is
+stored, and C reads the fields.
 
-A large file is cut behind line ends into pieces, which several threads read at once. A cut may lie within quotes. That
-shows at the end of the piece before it, whose quotes are open then: the pieces are thrown away, as they are after any
-failure, and the file is read from front to back, which knows all rows by lines.
+A large file is cut behind line ends into pieces, which several threads read at once. A
+cut may lie within quotes. That shows at the end of the piece before it, whose quotes
+are open then: the pieces are thrown away, as they are after any failure, and the file
+is read from front to back, which knows all rows by lines.
 """
 
 from __future__ import annotations
@@ -42,126 +44,202 @@ from .typed import joined, make_gaps
 
 ffi, lib = extension("seq")
 
-MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
-_STORED = {None: "number", "number": "number", "date": "date"}  # the first fields -> how a column is stored
+# different odd words of a column that are kept apart; further ones count as OTHERS
+MOST_ODD = 1 << 16
+# the first fields -> how a column is stored
+_STORED = {None: "number", "number": "number", "date": "date"}
 _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
 
 
-# -- a table -------------------------------------------------------------------------------------------------
+# -- a table ---------------------------------------------------------------------------
 
 
 class CsvSource(TableSource):
     """The table of CSV files.
 
-    The columns are those of the first file's header. A further file may have no header: some programs cut one file
-    into several without repeating it.
+    The columns are those of the first file's header. A further file may have no header:
+    some programs cut one file into several without repeating it.
     """
 
     def __init__(self, paths: list[str], path: str, schema: Schema = UNSAID):
         self.path, self.files = path, Files(paths)
         self._heads = _heads_of(paths, schema)
         self._head = first = self._heads[0]
-        self.names, self.width, self.default_target = first.names, first.width, first.last_filled
+        self.names, self.width, self.default_target = (
+            first.names,
+            first.width,
+            first.last_filled,
+        )
         self.column = first.column
         for head in self._heads[1:]:
             head.names = head.names or first.names
             if head.names and not first.names:
-                raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
-            check_same_columns(head.path, head.names or [], first.path, first.names or [])
+                raise DataError(
+                    f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there"
+                )
+            check_same_columns(
+                head.path, head.names or [], first.path, first.names or []
+            )
         point = next((head.point for head in self._heads if head.point), ".")
-        for head in self._heads:  # a file whose first numbers have no decimals is read as the others
+        # a file whose first numbers have no decimals is read as the others
+        for head in self._heads:
             head.point = head.point or point
 
     def _table(self, wanted: Wanted) -> Table:
         stored = self._stored(wanted)
         rows = self._rows(stored)
         columns = rows.columns
-        guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
+        guessed = [
+            place
+            for place, kind in wanted.reads.items()
+            if kind is None and place not in wanted.raw
+        ]
         for place in wanted.pure & columns.keys():
             if columns[place].reads != "text":  # the words of texts are looked at below
-                columns[place] = target_column(columns[place], wanted, wanted.reads[place])
+                columns[place] = target_column(
+                    columns[place], wanted, wanted.reads[place]
+                )
         odd = [place for place in guessed if columns[place].odd]
-        texts = [place for place in odd if place in wanted.pure or not columns[place].is_mostly_right()]
+        texts = [
+            place
+            for place in odd
+            if place in wanted.pure or not columns[place].is_mostly_right()
+        ]
         if texts:
-            again = replace(stored, reads=dict.fromkeys(texts, "text"), raw=stored.raw | wanted.pure)
+            again = replace(
+                stored, reads=dict.fromkeys(texts, "text"), raw=stored.raw | wanted.pure
+            )
             columns |= self._rows(again).columns
         for place, column in columns.items():
-            if len({*column.words}) < len(column.words):  # a word in UTF-8 and in the code page is one
+            # a word in UTF-8 and in the code page is one
+            if len({*column.words}) < len(column.words):
                 columns[place] = column.with_words(column.words)
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in wanted.pure & columns.keys():
-            columns[place] = target_column(columns[place], wanted, wanted.reads[place], self._head.point)
+            columns[place] = target_column(
+                columns[place], wanted, wanted.reads[place], self._head.point
+            )
             make_gaps(columns[place], wanted.missing)
         for place in guessed:
             if place in wanted.pure and columns[place].reads == "text":
                 continue
             if columns[place].reads == "text":
-                columns[place] = settled(columns[place], None, self._head.point, place in wanted.pure)
+                columns[place] = settled(
+                    columns[place], None, self._head.point, place in wanted.pure
+                )
                 make_gaps(columns[place], wanted.missing)
             elif not columns[place].odd and columns[place].low > columns[place].high:
-                columns[place] = Column("text", np.full(rows.csv.rows, -1, np.int32))  # gaps only
+                # gaps only
+                columns[place] = Column("text", np.full(rows.csv.rows, -1, np.int32))
         columns = dict(sorted(columns.items()))
         matrix = rows.arrays["matrix"][: rows.csv.rows]
         repeats = rows.csv.repeats
-        return self._filled(Table(columns, matrix, rows.places["matrix"], rows.spans, repeats=repeats), wanted)
+        return self._filled(
+            Table(columns, matrix, rows.places["matrix"], rows.spans, repeats=repeats),
+            wanted,
+        )
 
-    # -- storage ---------------------------------------------------------------------------------------------
+    # -- storage -----------------------------------------------------------------------
 
     def _stored(self, wanted: Wanted) -> Wanted:
-        """Return how each column is stored, as the first rows look, and whether numbers need float64 for now.
+        """Return how each column is stored, as the first rows look, and whether numbers
+        need float64 for now.
 
-        A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
-        its size does; unless it is constant so far.
+        A column that float32 does not blur in some rows is blurred in no further ones,
+        as its range grows at least as its size does; unless it is constant so far.
         """
         first = self._head.kinds(wanted.reads, wanted.missing)
-        reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
-        reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
-        labels = {place for place in wanted.pure if wanted.reads[place] is None and self._head.has_labels(place)}
+        reads = {
+            place: "text" if place in wanted.raw else kind
+            for place, kind in wanted.reads.items()
+        }
+        reads = {
+            place: kind or _STORED.get(first[place][0], "text")
+            for place, kind in reads.items()
+        }
+        labels = {
+            place
+            for place in wanted.pure
+            if wanted.reads[place] is None and self._head.has_labels(place)
+        }
         reads |= dict.fromkeys(labels, "text")
         texts = {place for place in wanted.pure if reads[place] == "text"}
-        bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        bounds = [
+            first[p][1:]
+            for p, kind in reads.items()
+            if kind == "number" and p not in wanted.exact
+        ]
         dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
-        if not wanted.is_fixed and any(low >= high and low != 0 for low, high in bounds):
+        if not wanted.is_fixed and any(
+            low >= high and low != 0 for low, high in bounds
+        ):
             dtype = "float64"
         return replace(wanted, reads=reads, raw=wanted.raw | texts, dtype=dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
-        """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
+        """Return the table, its matrix of all columns of numbers, in float64 where
+        float32 would blur one."""
         columns = table.columns
-        places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
-        bounds = np.reshape([(columns[p].low, columns[p].high) for p in places], (-1, 2))
+        places = sorted(
+            p
+            for p, column in columns.items()
+            if column.reads == "number" and p not in wanted.exact
+        )
+        bounds = np.reshape(
+            [(columns[p].low, columns[p].high) for p in places], (-1, 2)
+        )
         dtype = wanted.dtype_of(*bounds.T)
-        again = [place for place in table.number_places if columns[place].reads == "number"]
-        if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
-            columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
+        again = [
+            place for place in table.number_places if columns[place].reads == "number"
+        ]
+        # since another column did not look like numbers
+        if again and dtype == "float64" != table.numbers.dtype:
+            columns |= self._rows(
+                replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)
+            ).columns
         if places != table.number_places or dtype != table.numbers.dtype:
-            table.numbers = joined([columns[place] for place in places], len(table), dtype)
+            table.numbers = joined(
+                [columns[place] for place in places], len(table), dtype
+            )
             table.number_places = places
         return table
 
-    def _check_decimals(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> None:
-        """Raise DataError for a decimal comma where the first numbers with decimals have a point, or the other way
-        round."""
+    def _check_decimals(
+        self, columns: dict[int, Column], guessed: list[int], spans: list[Span]
+    ) -> None:
+        """Raise DataError for a decimal comma where the first numbers with decimals
+        have a point, or the other way round."""
         head = self._head
         other = "," if head.point == "." else "."
         for place, column in columns.items():
             words = column.odd or (column.words if place in guessed else [])
-            others = (word for word in words if other in word and head.point not in word)
-            word = next((word for word in others if number_in(word, other) is not None), None)
+            others = (
+                word for word in words if other in word and head.point not in word
+            )
+            word = next(
+                (word for word in others if number_in(word, other) is not None), None
+            )
             if word is None:
                 continue
             codes = column.values
-            first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
-            row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
+            first = (
+                column.odd[word].first
+                if column.odd
+                else int(np.argmax(codes == column.words.index(word)))
+            )
+            row, name = (
+                Table({}, codes, [], spans).row(first),
+                "comma" if head.point == "," else "point",
+            )
             raise DataError(
                 f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                 f"as in the other numbers; write all numbers one way"
             )
 
-    # -- rows ------------------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------
 
     def _rows(self, stored: Wanted) -> CsvReader:
         """Return all rows, of one large file that is not packed by several threads."""
@@ -178,7 +256,8 @@ class CsvSource(TableSource):
 
 
 def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
-    """Return the heads of the files that have rows; names may be in one without. Raises DataError if none has rows."""
+    """Return the heads of the files that have rows; names may be in one without. Raises
+    DataError if none has rows."""
     heads: list[Head] = []
     lacking: list[NoRows] = []
     first = None
@@ -203,7 +282,7 @@ def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
     return heads
 
 
-# -- rows in C -----------------------------------------------------------------------------------------------
+# -- rows in C -------------------------------------------------------------------------
 
 
 def _point(c, memory: dict, **members) -> None:
@@ -214,23 +293,34 @@ def _point(c, memory: dict, **members) -> None:
 
 
 def _gaps(missing: frozenset[str], code_page: str, memory: dict):
-    """Return the words for a gap as C takes them, in every encoding that a file may have."""
-    words = sorted({form for word in missing if word for form in encodings_of(word, code_page)})
+    """Return the words for a gap as C takes them, in every encoding that a file may
+    have."""
+    words = sorted(
+        {form for word in missing if word for form in encodings_of(word, code_page)}
+    )
     lengths = np.zeros(256, np.uint64)
     for word in words:
         lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
     may_be_number = np.zeros(256, np.uint8)
     may_be_number[[word[0] for word in words if _is_number(word)]] = 1
-    gaps, ends = ffi.new("struct csv_gaps *"), np.cumsum([len(word) for word in words], dtype=np.intc)
-    numbers = np.array([number for number in map(number_in, missing) if number is not None])
+    gaps, ends = (
+        ffi.new("struct csv_gaps *"),
+        np.cumsum([len(word) for word in words], dtype=np.intc),
+    )
+    numbers = np.array(
+        [number for number in map(number_in, missing) if number is not None]
+    )
     gaps.count, gaps.empty, gaps.number_count = len(words), "" in missing, len(numbers)
-    _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers)
+    _point(
+        gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers
+    )
     _point(gaps, memory, may_be_number=may_be_number)
     return gaps
 
 
 def _header(head: Head, memory: dict):
-    """Return the names of the columns as C takes them, in every encoding that a file may have."""
+    """Return the names of the columns as C takes them, in every encoding that a file
+    may have."""
     forms = [_forms_of(name, head.code_page) for name in head.names]
     count = max(map(len, forms))
     forms = [[*own, *own[:1] * (count - len(own))] for own in forms]
@@ -245,35 +335,49 @@ def _header(head: Head, memory: dict):
 
 
 def _forms_of(name: str, code_page: str) -> list[bytes]:
-    """Return the bytes that a name may be in a file, where a quote in it is doubled too."""
+    """Return the bytes that a name may be in a file, where a quote in it is doubled
+    too."""
     texts = dict.fromkeys([name, name.replace('"', '""')])
     return [form for text in texts for form in encodings_of(text, code_page)]
 
 
 def _is_number(word: bytes) -> bool:
-    """Return whether a word for a gap reads as a number, with a point or a comma before decimals."""
+    """Return whether a word for a gap reads as a number, with a point or a comma before
+    decimals."""
     text = word.decode("ascii", "replace")
     return number_in(text) is not None or number_in(text, ",") is not None
 
 
 def _with_room(rows: np.ndarray, count: int, order: str = "C") -> np.ndarray:
-    """Return an array of at least `count` rows that begins with these: itself, or a longer copy."""
+    """Return an array of at least `count` rows that begins with these: itself, or a
+    longer copy."""
     if count <= len(rows):
         return rows
-    longer = new_rows((max(count, len(rows) * 3 // 2), *rows.shape[1:]), rows.dtype, order)
+    longer = new_rows(
+        (max(count, len(rows) * 3 // 2), *rows.shape[1:]), rows.dtype, order
+    )
     longer[: len(rows)] = rows
     return longer
 
 
 class _Words:
-    """The different words of a column, or its odd ones: memory for C's struct csv_words, and the words as text."""
+    """The different words of a column, or its odd ones: memory for C's struct
+    csv_words, and the words as text."""
 
     def __init__(self, c, are_odd: bool):
-        self._c, self._memory, self._text, c.limit = c, {}, np.empty(0, np.uint8), MOST_ODD if are_odd else MAX_WORDS
-        self._arrays = dict.fromkeys(["ends", "rows", *["first"] * are_odd], np.empty(0, np.int64))
+        self._c, self._memory, self._text, c.limit = (
+            c,
+            {},
+            np.empty(0, np.uint8),
+            MOST_ODD if are_odd else MAX_WORDS,
+        )
+        self._arrays = dict.fromkeys(
+            ["ends", "rows", *["first"] * are_odd], np.empty(0, np.int64)
+        )
 
     def make_room(self, length: int) -> bool:
-        """Make room for more words, the next one of `length` bytes. Return whether there may be more words."""
+        """Make room for more words, the next one of `length` bytes. Return whether
+        there may be more words."""
         c = self._c
         if c.count == c.limit:
             return False
@@ -285,21 +389,32 @@ class _Words:
         if c.count == c.most:
             c.most = min(c.limit, max(64, 4 * c.count))
             c.mask = (1 << (2 * c.most).bit_length()) - 1
-            self._arrays = {name: _with_room(array, c.most + 1) for name, array in self._arrays.items()}
-            _point(c, self._memory, table=np.zeros(c.mask + 1, np.uint64), **self._arrays)
+            self._arrays = {
+                name: _with_room(array, c.most + 1)
+                for name, array in self._arrays.items()
+            }
+            _point(
+                c, self._memory, table=np.zeros(c.mask + 1, np.uint64), **self._arrays
+            )
             lib.csv_index(c)
         return True
 
     def facts(self, code_page: str) -> dict:
-        """Return the words and the rows of each, or the odd words, in the order of their first rows, as a Column's."""
+        """Return the words and the rows of each, or the odd words, in the order of
+        their first rows, as a Column's."""
         count, most, odd = self._c.count, self._c.most, {}
         ends, rows = self._arrays["ends"][:count].tolist(), self._arrays["rows"]
         data = bytes(self._text[: ends[-1] if ends else 0])
-        words = [decoded(data[start:end], code_page) for start, end in zip([0, *ends], ends, strict=False)]
+        words = [
+            decoded(data[start:end], code_page)
+            for start, end in zip([0, *ends], ends, strict=False)
+        ]
         if "first" not in self._arrays:
             return {"words": words, "word_rows": rows[:count]}
         at = [*range(count), most]
-        for word, own, first in zip([*words, OTHERS], rows[at], self._arrays["first"][at], strict=True):
+        for word, own, first in zip(
+            [*words, OTHERS], rows[at], self._arrays["first"][at], strict=True
+        ):
             _add_odd(odd, word, Odd(int(own), int(first) - 1))
         return {"odd": odd}
 
@@ -314,13 +429,21 @@ def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
 class CsvReader:
     """Reads rows of some columns from the lines of file after file.
 
-    wanted: what is read of each column: number, text or date. rows: of a block of memory. Once they are `taken`:
-    columns, as C stores them in `arrays`: matrix (rows, columns) has numbers, doubles the exact ones and dates,
-    codes the indices of words, the rows of a column one after the other; places: of their columns; spans.
+    wanted: what is read of each column: number, text or date. rows: of a block of
+    memory. Once they are `taken`: columns, as C stores them in `arrays`: matrix (rows,
+    columns) has numbers, doubles the exact ones and dates, codes the indices of words,
+    the rows of a column one after the other; places: of their columns; spans.
     """
 
-    def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
-        self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
+    def __init__(
+        self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False
+    ):
+        self.csv, self._memory, self._reads, self._several = (
+            ffi.new("struct csv *"),
+            {},
+            wanted.reads,
+            several,
+        )
         self.csv.columns = head.width
         self.csv.gaps = self._gaps = _gaps(wanted.missing, head.code_page, self._memory)
         self._header_memory: dict = {}
@@ -333,22 +456,40 @@ class CsvReader:
         roles = np.zeros((csv.columns, 2), np.intc)
         for place, reads in sorted(wanted.reads.items()):
             if reads == "text":
-                role, name = lib.CSV_RAW if place in wanted.raw else lib.CSV_WORD, "codes"
+                role, name = (
+                    lib.CSV_RAW if place in wanted.raw else lib.CSV_WORD,
+                    "codes",
+                )
             elif reads == "number" and place not in wanted.exact:
                 role, name = lib.CSV_NUMBER, "matrix"
             else:
-                role, name = lib.CSV_DATE if reads == "date" else lib.CSV_EXACT, "doubles"
+                role, name = (
+                    lib.CSV_DATE if reads == "date" else lib.CSV_EXACT,
+                    "doubles",
+                )
             roles[place] = role, len(self.places[name])
             self.places[name].append(place)
         csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
         roles[self.places["doubles"], 1] += csv.numbers
         csv.is_double = wanted.dtype == "float64"
-        self._low, self._high = (np.full(csv.numbers + csv.apart, bound) for bound in (np.inf, -np.inf))
-        _point(csv, self._memory, roles=roles, low=self._low, high=self._high, row=np.empty(csv.numbers + csv.apart))
+        self._low, self._high = (
+            np.full(csv.numbers + csv.apart, bound) for bound in (np.inf, -np.inf)
+        )
+        _point(
+            csv,
+            self._memory,
+            roles=roles,
+            low=self._low,
+            high=self._high,
+            row=np.empty(csv.numbers + csv.apart),
+        )
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
         types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        self.arrays = {name: np.empty((0, len(self.places[name])), kind, "F") for name, kind in types.items()}
+        self.arrays = {
+            name: np.empty((0, len(self.places[name])), kind, "F")
+            for name, kind in types.items()
+        }
         widest = max(array.itemsize * array.shape[1] for array in self.arrays.values())
         self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
 
@@ -358,7 +499,9 @@ class CsvReader:
         self._head, csv = head, self.csv
         csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
         csv.first_line, csv.line = head.first_line, 0
-        self.spans.append(Span(self.csv.rows, head.first_line, head.path if self._several else None))
+        self.spans.append(
+            Span(self.csv.rows, head.first_line, head.path if self._several else None)
+        )
 
     def _end_span(self) -> None:
         for span in self.spans[-1:]:
@@ -377,12 +520,21 @@ class CsvReader:
         """Take in the next bytes of the file. is_end: the last line is whole."""
         text, csv, head = self._rest + text, self.csv, self._head
         stop = len(text) if is_end else text.rfind(b"\n") + 1
-        at = min(3, stop) if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
+        at = (
+            min(3, stop)
+            if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK
+            else 0
+        )
         buffer = ffi.from_buffer(text)
-        while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
+        while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (
+            lib.CSV_OK,
+            lib.CSV_OPEN,
+        ):
             place = csv.column
             if result == lib.CSV_NO_ROOM and place not in self._words:
-                self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
+                self._words[place] = _Words(
+                    self._c_words + place, self._reads[place] != "text"
+                )
             if result == lib.CSV_FULL:
                 self._make_room(csv.rows + self._block_rows)
             elif result == lib.CSV_RAGGED:
@@ -402,22 +554,33 @@ class CsvReader:
 
     def _make_room(self, rows: int) -> None:
         for name, array in self.arrays.items():
-            self.arrays[name] = array = _with_room(array, rows, "C" if name == "matrix" else "F")
+            self.arrays[name] = array = _with_room(
+                array, rows, "C" if name == "matrix" else "F"
+            )
             _point(self.csv, self._memory, **{name: array.reshape(-1, order="A")})
             self.csv.capacity = len(array)
 
     def taken(self, more: int = 0) -> CsvReader:
-        """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room
-        behind them."""
+        """Let the columns have the rows; the memory of their blocks is given back.
+        more: rows for which there is room behind them."""
         self._end_span()
         self._make_room(self.csv.rows + more)
         self._memory.clear()
-        facts = {place: {"reads": self._reads[place]} for places in self.places.values() for place in places}
-        for own, low, high in zip(facts.values(), self._low.tolist(), self._high.tolist(), strict=False):  # texts: last
+        facts = {
+            place: {"reads": self._reads[place]}
+            for places in self.places.values()
+            for place in places
+        }
+        # texts: last
+        for own, low, high in zip(
+            facts.values(), self._low.tolist(), self._high.tolist(), strict=False
+        ):
             own |= {"low": low, "high": high}
         self.columns = dict(zip(facts, Column.each(facts.values()), strict=True))
         for place in list(self._words):
-            vars(self.columns[place]).update(self._words.pop(place).facts(self._head.code_page))
+            vars(self.columns[place]).update(
+                self._words.pop(place).facts(self._head.code_page)
+            )
         self.point_columns()
         return self
 
@@ -428,11 +591,12 @@ class CsvReader:
                 self.columns[place].values = self.arrays[name][: self.csv.rows, slot]
 
 
-# -- one file ------------------------------------------------------------------------------------------------
+# -- one file --------------------------------------------------------------------------
 
 
 def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
-    """Return all rows of a file, read by a thread a piece; None if that cannot be done, or is not worth it."""
+    """Return all rows of a file, read by a thread a piece; None if that cannot be done,
+    or is not worth it."""
     pieces, cuts, failures = min(default_threads(), size // _PIECE_BYTES), {0, size}, []
     with open(local(head.path), "rb") as file:
         for piece in range(1, pieces):
@@ -443,15 +607,19 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
     if len(cuts) < 3:
         return None
 
-    def blocks(at: int, stop: int) -> Iterator[bytes]:  # fewer where the file has become shorter or a piece has failed
+    # fewer where the file has become shorter or a piece has failed
+    def blocks(at: int, stop: int) -> Iterator[bytes]:
         with open(local(head.path), "rb", buffering=0) as file:
             file.seek(at)
             while not failures and (block := file.read(min(BLOCK, stop - file.tell()))):
                 yield block
 
     def read(start: int, stop: int) -> CsvReader:
-        room = stop - start if start else cuts[-1]  # the rows of all pieces will stand behind those of the first
-        reader = CsvReader(replace(head, first_line=0) if start else head, wanted, head.rows_in(room))
+        # the rows of all pieces will stand behind those of the first
+        room = stop - start if start else cuts[-1]
+        reader = CsvReader(
+            replace(head, first_line=0) if start else head, wanted, head.rows_in(room)
+        )
         try:
             reader.read_blocks(blocks(start, stop))
         except DataError:
@@ -463,25 +631,50 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
         counts = [reader.csv.rows for reader in readers]
         if failures or not counts[0]:
             return None
-        return _joined([reader.taken(0 if n else sum(counts[1:])) for n, reader in enumerate(readers)], pool)
+        return _joined(
+            [
+                reader.taken(0 if n else sum(counts[1:]))
+                for n, reader in enumerate(readers)
+            ],
+            pool,
+        )
 
 
 def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | None:
-    """Return the rows of all pieces, moved behind those of the first one; None if they have too many words."""
+    """Return the rows of all pieces, moved behind those of the first one; None if they
+    have too many words."""
     first, lines, last_line = pieces[0], pieces[0].csv.line, pieces[0].csv.row_line
     for rows in pieces[1:]:
         start, first.csv.rows = first.csv.rows, first.csv.rows + rows.csv.rows
         first.csv.repeats += rows.csv.repeats
-        lines, last_line = lines + rows.csv.line, lines + rows.csv.row_line if rows.csv.rows else last_line
-        list(pool.map(partial(_recode, first, rows, start), range(len(first.places["codes"]))))
+        lines, last_line = (
+            lines + rows.csv.line,
+            lines + rows.csv.row_line if rows.csv.rows else last_line,
+        )
+        list(
+            pool.map(
+                partial(_recode, first, rows, start), range(len(first.places["codes"]))
+            )
+        )
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
         for name in ("matrix", "doubles"):
-            to, own = first.arrays[name][start : first.csv.rows], rows.arrays[name][: rows.csv.rows]
-            list(pool.map(np.copyto, *(np.array_split(array, len(pieces)) for array in (to, own))))
+            to, own = (
+                first.arrays[name][start : first.csv.rows],
+                rows.arrays[name][: rows.csv.rows],
+            )
+            list(
+                pool.map(
+                    np.copyto,
+                    *(np.array_split(array, len(pieces)) for array in (to, own)),
+                )
+            )
         for place, column in rows.columns.items():
             known = first.columns[place]
-            known.low, known.high = min(known.low, column.low), max(known.high, column.high)
+            known.low, known.high = (
+                min(known.low, column.low),
+                max(known.high, column.high),
+            )
             for word, found in column.odd.items():
                 _add_odd(known.odd, word, found, start)
         rows.arrays.clear()
@@ -492,10 +685,14 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
 
 
 def _recode(first: CsvReader, rows: CsvReader, start: int, slot: int) -> None:
-    """Add the words of further rows to the first ones; their codes become places among these. -1, a gap, stays."""
+    """Add the words of further rows to the first ones; their codes become places among
+    these. -1, a gap, stays."""
     place = first.places["codes"][slot]
     column, own = first.columns[place], rows.columns[place]
-    words, of_word = column.words, {word: index for index, word in enumerate(column.words)}
+    words, of_word = (
+        column.words,
+        {word: index for index, word in enumerate(column.words)},
+    )
     for word in own.words:
         if of_word.setdefault(word, len(words)) == len(words):
             words.append(word)

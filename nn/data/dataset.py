@@ -1,5 +1,6 @@
-"""Dataset: rows of inputs with their targets; TableRows: inputs that are not all plain numbers; Schema: what is known
-of their columns; Choices: what people say; Targets: as a file has them; the digest of columns, in whatever format."""
+"""Dataset: rows of inputs with their targets; TableRows: inputs that are not all plain
+numbers; Schema: what is known of their columns; Choices: what people say; Targets: as a
+file has them; the digest of columns, in whatever format."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from .source import Files
 
 PICTURE_NAMES = "file"  # the column of predictions that names each picture
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
-AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
+# more distinct numbers than this are classes only if --task says so; more texts need
+# many rows
+AUTO_CLASSES = 100
 TASKS = ("auto", "binary", "multiclass", "regression")
 _ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cache
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
@@ -32,10 +35,12 @@ _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 @dataclass(frozen=True)
 class Choices:
-    """A person's choices for the columns of a table; the flags of these names say what each is (settings/flags.py).
+    """A person's choices for the columns of a table; the flags of these names say what
+    each is (settings/flags.py).
 
-    Columns are names or indices with commas between, quoted as in CSV where a name has a comma; dates may have a form
-    (COL=%d.%m.%Y), ordered has an order (COL=low<mid<high), see kinds. positive is one of the target's two classes.
+    Columns are names or indices with commas between, quoted as in CSV where a name has
+    a comma; dates may have a form (COL=%d.%m.%Y), ordered has an order
+    (COL=low<mid<high), see kinds. positive is one of the target's two classes.
     """
 
     categories: str | None = None
@@ -57,7 +62,11 @@ class Choices:
     def kept(self) -> dict[str, str | bool]:
         """Return the choices that a model keeps: how its files are read later."""
         names = ("id", "missing", "separator", "header", *ROLES, "drop_duplicates")
-        return {name: value for name in names if (value := getattr(self, name)) not in (None, "auto", False)}
+        return {
+            name: value
+            for name in names
+            if (value := getattr(self, name)) not in (None, "auto", False)
+        }
 
 
 NO_CHOICES = Choices()
@@ -65,19 +74,23 @@ NO_CHOICES = Choices()
 
 @dataclass(frozen=True)
 class Schema:
-    """The facts about a data set's columns that are known before its rows are read; None: the file decides.
+    """The facts about a data set's columns that are known before its rows are read;
+    None: the file decides.
 
-    inputs: values of a row, or the shape (channels, height, width) of pixels. outputs: of the network. columns,
-    targets: their names, [] for no targets.
-    target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
-    of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
-    of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
-    left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
-    numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
-    text that is no UTF-8. pictures: how the model reads them, see pictures.py. number_type, target_type: float32 or
-    float64, in which the model reads columns of numbers, and has its targets; None: as the rows need it.
-    keeps_weightless: rows of weight 0 stay, as in the training of a model of an earlier version, whose held-out rows
-    are drawn from all.
+    inputs: values of a row, or the shape (channels, height, width) of pixels. outputs:
+    of the network. columns, targets: their names, [] for no targets.
+    target: the target column as it was asked for, a name or an index; None: the last.
+    asked: the same in the training of a model whose targets have names. plain: all
+    features are numbers without gaps, and inputs.
+    of_model: the columns are those of a model. encoding: what its columns become, None:
+    they are plain numbers; left_out: columns of its file that were no inputs, by their
+    indices. fills_gaps: the model has medians of plain numbers, which stand for gaps.
+    gaps: the words for a gap, beside those of choices. code_page: of text that is no
+    UTF-8. pictures: how the model reads them, see pictures.py. number_type,
+    target_type: float32 or float64, in which the model reads columns of numbers, and
+    has its targets; None: as the rows need it. keeps_weightless: rows of weight 0 stay,
+    as in the training of a model of an earlier version, whose held-out rows are drawn
+    from all.
     """
 
     task: str = "auto"
@@ -104,7 +117,9 @@ class Schema:
 
     def __post_init__(self):
         if self.task not in TASKS:
-            raise UsageError(f"unknown task '{self.task}', expected one of {', '.join(TASKS)}")
+            raise UsageError(
+                f"unknown task '{self.task}', expected one of {', '.join(TASKS)}"
+            )
 
     @property
     def pixels(self) -> tuple[int, int, int] | None:
@@ -121,13 +136,17 @@ class Schema:
 
     @property
     def is_numeric(self) -> bool:
-        """Return whether all features are read as numbers, whatever their fields hold."""
-        of_plain_model = self.of_model and (self.encoding is None or self.encoding.plain)
+        """Return whether all features are read as numbers, whatever their fields
+        hold."""
+        of_plain_model = self.of_model and (
+            self.encoding is None or self.encoding.plain
+        )
         return self.plain or self.pixels is not None or of_plain_model
 
     @property
     def needs_all(self) -> bool:
-        """Return whether every field must be a number: there is nothing that could stand for a gap."""
+        """Return whether every field must be a number: there is nothing that could
+        stand for a gap."""
         return self.is_numeric and (not self.fills_gaps or self.choices.strict)
 
 
@@ -138,8 +157,8 @@ UNSAID = Schema()  # nothing is known
 class Places:
     """The uses of the columns of a file, by their places in it, from 0.
 
-    features, targets: in the order of the network. roles: the columns of weights, groups and times. choices: what a
-    person says that columns are.
+    features, targets: in the order of the network. roles: the columns of weights,
+    groups and times. choices: what a person says that columns are.
     """
 
     features: list[int]
@@ -150,29 +169,44 @@ class Places:
 
 
 def with_gaps(x):
-    """Return rows with nan for what an array of numpy.ma masks; other rows as they are. DataError: complex numbers."""
+    """Return rows with nan for what an array of numpy.ma masks; other rows as they are.
+    DataError: complex numbers."""
     if isinstance(x, np.ndarray) and x.dtype.kind == "c":
-        raise DataError("Complex data not supported: the rows hold complex numbers, expected real ones")
+        raise DataError(
+            "Complex data not supported: the rows hold complex numbers, expected real ones"
+        )
     if not isinstance(x, np.ma.MaskedArray) or x.dtype.kind not in "biuf":
         return x
-    return x.astype(np.result_type(x, np.float32)).filled(np.nan) if np.ma.is_masked(x) else x.data
+    return (
+        x.astype(np.result_type(x, np.float32)).filled(np.nan)
+        if np.ma.is_masked(x)
+        else x.data
+    )
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of feature columns, in the file's order. It is cut into rows as an array is: rows[3:5], rows[indices]."""
+    """Rows of feature columns, in the file's order. It is cut into rows as an array is:
+    rows[3:5], rows[indices]."""
 
     columns: tuple[Column, ...]
     dtype, ndim = None, 2  # as of arrays
 
     @classmethod
     def of(cls, x: np.ndarray | TableRows) -> TableRows:
-        """Return rows of a table; numbers alone (rows, inputs) are taken as columns of numbers. Raises DataError."""
+        """Return rows of a table; numbers alone (rows, inputs) are taken as columns of
+        numbers. Raises DataError."""
         if isinstance(x, TableRows):
             return x
         if x.ndim != 2:
-            raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(tuple(Column.each([{"reads": "number", "values": values} for values in x.T])))
+            raise DataError(
+                f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame"
+            )
+        return cls(
+            tuple(
+                Column.each([{"reads": "number", "values": values} for values in x.T])
+            )
+        )
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -186,8 +220,11 @@ class TableRows:
         return self._with(in_file)
 
     def in_type(self, dtype) -> TableRows:
-        """Return the rows with columns of numbers in a type, float32 or float64; decimals stay what they are."""
-        if all(one.reads != "number" or one.values.dtype == dtype for one in self.columns):
+        """Return the rows with columns of numbers in a type, float32 or float64;
+        decimals stay what they are."""
+        if all(
+            one.reads != "number" or one.values.dtype == dtype for one in self.columns
+        ):
             return self
         columns = []
         for one in self.columns:
@@ -196,7 +233,11 @@ class TableRows:
         return TableRows(tuple(columns))
 
     def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
-        return TableRows(tuple(Column(one.reads, change(one.values), one.words) for one in self.columns))
+        return TableRows(
+            tuple(
+                Column(one.reads, change(one.values), one.words) for one in self.columns
+            )
+        )
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -211,7 +252,8 @@ class TableRows:
 
 @dataclass
 class Targets:
-    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
+    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1)
+    into `names`."""
 
     values: np.ndarray
     place: str  # how messages call them: "iris.csv, column Class"
@@ -229,13 +271,15 @@ class Targets:
 
     @cached_property
     def different(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different numbers of the first column, ascending; the index of each row's number among them."""
+        """The different numbers of the first column, ascending; the index of each row's
+        number among them."""
         distinct, which = np.unique(self.values[:, 0], return_inverse=True)
         return distinct, which.reshape(-1)
 
     @property
     def are_many(self) -> bool:
-        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
+        """Return whether the first rows show that these are no classes, so that nobody
+        has to sort them all."""
         return len(np.unique(self.values[: 1 << 12, 0])) > AUTO_CLASSES
 
 
@@ -243,29 +287,40 @@ class Targets:
 class Dataset:
     """Rows of inputs with the targets that a network should give for them.
 
-    x: (rows, inputs) or images (rows, channels, height, width); uint8, float32 or float64, C-contiguous; or the
+    x: (rows, inputs) or images (rows, channels, height, width); uint8, float32 or
+    float64, C-contiguous; or the
        TableRows of a table whose features are not all numbers without gaps.
-       float64 although float32 was asked for where float32 would blur a column (1.7e9 plus a few seconds):
+       float64 although float32 was asked for where float32 would blur a column (1.7e9
+       plus a few seconds):
        scale before casting (Scaling.apply does).
-    y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive class), float (rows,
+    y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the
+    positive class), float (rows,
        outputs) for regression; None for data without targets.
     target: the target column as it was asked for; None: the last.
-    now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
+    now: for a series whose targets lie ahead: for each target the index (into a
+    flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
     digest: sha256, or the files of which it is taken when it is first asked for.
-    weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
-    groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
+    weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice,
+    in training and in a test. groups: (rows,), which become int64 codes; the rows of a
+    group stay together in every split.
     times: float64 (rows,); the last rows in time are held out.
-    sets_of_twins: int64 (rows,), the set of rows of equal inputs and target that each row is in, of which the first
+    sets_of_twins: int64 (rows,), the set of rows of equal inputs and target that each
+    row is in, of which the first
        alone is trained on or judges a training (--drop_duplicates); None: all do.
-    path, given: of the files, absolute and as it was given, by which messages call them.
-    left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
-    unlabelled: rows that were left out because their target is a gap; unlabelled_words: how many have each word for
-    one, "" for an empty field. ids: the text of each row of the --id columns, by their names. is_part: these are some
-    rows of those that sha256 stands for: the rows part_rows of whole, which has no inputs.
-    memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
-    pixel_range: of files of pictures, the number that stands for white.
-    row_names: how messages call a row of the whole, by its index, where they may have to: of the furthest targets.
+    path, given: of the files, absolute and as it was given, by which messages call
+    them.
+    left_out: columns that are no inputs, with the reason. remarks: what a person should
+    know of how they were read. unlabelled: rows that were left out because their target
+    is a gap; unlabelled_words: how many have each word for one, "" for an empty field.
+    ids: the text of each row of the --id columns, by their names. is_part: these are
+    some rows of those that sha256 stands for: the rows part_rows of whole, which has no
+    inputs.
+    memory: bytes within which the program is to stay; what has no room is in mapped
+    files (data/records.py). pixel_range: of files of pictures, the number that stands
+    for white.
+    row_names: how messages call a row of the whole, by its index, where they may have
+    to: of the furthest targets.
     """
 
     x: np.ndarray | TableRows
@@ -287,7 +342,8 @@ class Dataset:
     left_out_places: tuple[int, ...] = ()  # of these columns in the file
     remarks: list[str] = field(default_factory=list)
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
-    kept_choices: dict[str, str | bool] = field(default_factory=dict)  # see Choices.kept
+    # see Choices.kept
+    kept_choices: dict[str, str | bool] = field(default_factory=dict)
     unlabelled: int = 0
     weightless: int = 0
     unlabelled_words: dict[str, int] = field(default_factory=dict)
@@ -302,15 +358,23 @@ class Dataset:
     row_names: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
+        """Make arrays of what a person gives. Raises DataError for texts, and what
+        `check` raises."""
         if not isinstance(self.x, TableRows):
             is_plain = type(self.x) is np.ndarray and self.x.dtype.kind in "biuf"
             self.x = self.x if is_plain else np.asarray(with_gaps(self.x))
         if np.ma.is_masked(self.y):
-            raise DataError("y: found a masked value, expected one of each row; leave its row out")
+            raise DataError(
+                "y: found a masked value, expected one of each row; leave its row out"
+            )
         self.y = None if self.y is None else np.asarray(self.y)
-        if any(isinstance(array, np.ndarray) and array.dtype.kind in "OUSM" for array in (self.x, self.y)):
-            raise DataError("x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps")
+        if any(
+            isinstance(array, np.ndarray) and array.dtype.kind in "OUSM"
+            for array in (self.x, self.y)
+        ):
+            raise DataError(
+                "x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps"
+            )
         if self.y is not None and self.y.dtype == bool:
             self.y = self.y.astype(np.int32)
         if self.task == "regression" and self.y is not None and self.y.ndim == 1:
@@ -318,17 +382,26 @@ class Dataset:
         self.check()
 
     def check(self) -> None:
-        """Check weights, groups and times, which may have been set since. Raises DataError."""
+        """Check weights, groups and times, which may have been set since. Raises
+        DataError."""
         if self.groups is not None:
             self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
-        kinds = (("groups", 0, ""), ("weights", 0, ", 0 or above"), ("times", -np.inf, "; remove the row"))
+        kinds = (
+            ("groups", 0, ""),
+            ("weights", 0, ", 0 or above"),
+            ("times", -np.inf, "; remove the row"),
+        )
         for name, least, more in kinds:
             if getattr(self, name) is None:
                 continue
-            values = np.asarray(getattr(self, name), np.int64 if name == "groups" else np.float64)
+            values = np.asarray(
+                getattr(self, name), np.int64 if name == "groups" else np.float64
+            )
             setattr(self, name, values)
             if values.shape != (self.rows,):
-                raise DataError(f"{name_of(self)}: {values.size} {name} for {self.rows} rows, expected one for each")
+                raise DataError(
+                    f"{name_of(self)}: {values.size} {name} for {self.rows} rows, expected one for each"
+                )
             bad = np.flatnonzero(~np.isfinite(values) | (values < least))
             if bad.size:
                 found = f"row {bad[0]}: found {values[bad[0]]:g}, expected a finite number{more}"
@@ -336,8 +409,8 @@ class Dataset:
 
     @property
     def sha256(self) -> str | None:
-        """The SHA-256 of the bytes that determine the data; of one file, that file's. None if the file has been written
-        to since it was read, or there is none."""
+        """The SHA-256 of the bytes that determine the data; of one file, that file's.
+        None if the file has been written to since it was read, or there is none."""
         return self.digest.sha256 if isinstance(self.digest, Files) else self.digest
 
     @property
@@ -354,31 +427,47 @@ class Dataset:
 
     @property
     def are_images(self) -> bool:
-        return isinstance(self.x, np.ndarray) and (self.x.dtype == np.uint8 or self.x.ndim == 4)
+        return isinstance(self.x, np.ndarray) and (
+            self.x.dtype == np.uint8 or self.x.ndim == 4
+        )
 
     @property
     def outputs(self) -> int | None:
-        """Return how many outputs a network needs for this data; None without targets."""
+        """Return how many outputs a network needs for this data; None without
+        targets."""
         if self.y is None:
             return None
         targets = 1 if self.y.ndim == 1 else self.y.shape[1]
-        return {"binary": 1, "multiclass": len(self.classes or ())}.get(self.task, targets)
+        return {"binary": 1, "multiclass": len(self.classes or ())}.get(
+            self.task, targets
+        )
 
     def of_rows(self, rows, inputs: bool = True) -> Dataset:
-        """Return some rows, a slice or indices, as a data set of their own. inputs: False leaves them out, unless a
-        forecast is among them."""
-        each = {name: getattr(self, name) for name in ("y", "weights", "groups", "times", "sets_of_twins")}
+        """Return some rows, a slice or indices, as a data set of their own. inputs:
+        False leaves them out, unless a forecast is among them."""
+        each = {
+            name: getattr(self, name)
+            for name in ("y", "weights", "groups", "times", "sets_of_twins")
+        }
         at = np.arange(self.rows)[rows].tolist() if self.ids else []
         ids = {name: [texts[row] for row in at] for name, texts in self.ids.items()}
         with within(share_of(self.memory)):
-            x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
+            x = (
+                self.x
+                if inputs or self.now is not None
+                else np.zeros((self.rows, 0), np.float32)
+            )
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
-        taken = {name: None if values is None else values[rows] for name, values in each.items()}
+        taken = {
+            name: None if values is None else values[rows]
+            for name, values in each.items()
+        }
         taken |= {"whole": self._without_inputs(), "part_rows": self._numbers_of(rows)}
         return replace(self, x=x, ids=ids, is_part=True, **taken)
 
     def _without_inputs(self) -> Dataset:
-        """Return what these rows are a part of, without the inputs and texts that take memory."""
+        """Return what these rows are a part of, without the inputs and texts that take
+        memory."""
         if self.whole is not None:
             return self.whole
         whole = copy(self)  # which checks nothing again
@@ -386,10 +475,15 @@ class Dataset:
         return whole
 
     def _numbers_of(self, rows) -> np.ndarray:
-        """Return the indices of some rows, a slice or indices, among those of the whole."""
+        """Return the indices of some rows, a slice or indices, among those of the
+        whole."""
         if self.part_rows is not None:
             return self.part_rows[rows]
-        return np.arange(*rows.indices(self.rows)) if isinstance(rows, slice) else np.arange(self.rows)[rows]
+        return (
+            np.arange(*rows.indices(self.rows))
+            if isinstance(rows, slice)
+            else np.arange(self.rows)[rows]
+        )
 
     def row_name(self, row: int) -> str:
         """Return how messages call a row."""
@@ -397,44 +491,65 @@ class Dataset:
         return self.row_names.get(of_whole) or f"data row {of_whole + 1}"
 
     def persistence(self) -> np.ndarray | None:
-        """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
+        """Return the forecast that nothing changes, (rows, outputs) in the targets'
+        units; None if no series."""
         if self.now is None or isinstance(self.x, TableRows):
             return None
         return self.x.reshape(self.rows, -1)[:, self.now]
 
     def about_unlabelled(self) -> str:
-        """Return how many rows were left out for want of a target, and for which words; nothing where none were."""
+        """Return how many rows were left out for want of a target, and for which words;
+        nothing where none were."""
         if not self.unlabelled:
             return ""
         counts = sorted(self.unlabelled_words.items(), key=lambda item: -item[1])
-        words = [f"{shortened(word) if word else 'empty'} ({rows})" for word, rows in counts]
+        words = [
+            f"{shortened(word) if word else 'empty'} ({rows})" for word, rows in counts
+        ]
         return f"left out: {self.unlabelled} rows without a target: {listed(words)}"
 
     def about_weightless(self) -> str:
-        """Return how many rows were left out because their weight is 0; nothing where none were."""
-        return f"left out: {self.weightless} rows of weight 0" if self.weightless else ""
+        """Return how many rows were left out because their weight is 0; nothing where
+        none were."""
+        return (
+            f"left out: {self.weightless} rows of weight 0" if self.weightless else ""
+        )
 
     @property
     def left_out_rows(self) -> dict[str, int]:
-        """Return how many rows count for nothing, by the reason, without reasons that no row has."""
-        counts = {"weightless": self.weightless + self.rows - len(self.counting_rows()), "unlabelled": self.unlabelled}
+        """Return how many rows count for nothing, by the reason, without reasons that
+        no row has."""
+        counts = {
+            "weightless": self.weightless + self.rows - len(self.counting_rows()),
+            "unlabelled": self.unlabelled,
+        }
         return {reason: rows for reason, rows in counts.items() if rows}
 
     def without_weightless(self) -> Dataset:
-        """Return the rows whose weight is above 0. Raises DataError where there are none."""
+        """Return the rows whose weight is above 0. Raises DataError where there are
+        none."""
         counting = self.counting_rows()
         if len(counting) == self.rows:
             return self
         if not len(counting):
             raise all_weightless(self.rows)
-        return replace(self.of_rows(counting), weightless=self.weightless + self.rows - len(counting))
+        return replace(
+            self.of_rows(counting),
+            weightless=self.weightless + self.rows - len(counting),
+        )
 
     def counting_rows(self) -> np.ndarray:
-        """Return the rows (indices, ascending) whose weight is above 0: all others train nothing and judge nothing."""
-        return np.arange(self.rows) if self.weights is None else np.flatnonzero(self.weights)
+        """Return the rows (indices, ascending) whose weight is above 0: all others
+        train nothing and judge nothing."""
+        return (
+            np.arange(self.rows)
+            if self.weights is None
+            else np.flatnonzero(self.weights)
+        )
 
     def without_duplicates(self, rows: np.ndarray) -> np.ndarray:
-        """Return those of some rows (indices, ascending) that a training uses: of twins the first, where they leave."""
+        """Return those of some rows (indices, ascending) that a training uses: of twins
+        the first, where they leave."""
         if self.sets_of_twins is None:
             return rows
         _, first = np.unique(self.sets_of_twins[rows], return_index=True)
@@ -446,27 +561,40 @@ class Dataset:
         return len(counting) - len(self.without_duplicates(counting))
 
     def about_duplicates(self) -> str:
-        """Return how many rows leave a training because an equal one stays; nothing where none do."""
+        """Return how many rows leave a training because an equal one stays; nothing
+        where none do."""
         count = self.duplicates()
         return f"left out: {count} rows that repeat another" if count else ""
 
     def about_left_out(self) -> list[str]:
-        """Return a line for each reason for which rows count for nothing in a training."""
-        return [line for line in (self.about_unlabelled(), self.about_weightless(), self.about_duplicates()) if line]
+        """Return a line for each reason for which rows count for nothing in a
+        training."""
+        return [
+            line
+            for line in (
+                self.about_unlabelled(),
+                self.about_weightless(),
+                self.about_duplicates(),
+            )
+            if line
+        ]
 
     def row_counts(self, rows) -> np.ndarray | None:
-        """Return as how many rows each of these rows (indices) counts, float64; None: each as one."""
+        """Return as how many rows each of these rows (indices) counts, float64; None:
+        each as one."""
         return None if self.weights is None else row_counts(self.weights[rows])
 
     def class_counts(self, rows=None) -> list[int]:
-        """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""
+        """Return the rows of each class, in the order of `classes`, among all rows or
+        the given ones."""
         y = self.y if rows is None else self.y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
 def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
-    """Return a data set as a network reads it, where both have names: with its columns in the network's order, and its
-    classes by the network's numbers. goes_on: it is trained on, and may be other data.
+    """Return a data set as a network reads it, where both have names: with its columns
+    in the network's order, and its classes by the network's numbers. goes_on: it is
+    trained on, and may be other data.
 
     Raises DataError for a data set without a column or with other classes.
     """
@@ -474,7 +602,12 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
         return ds
     changed = _in_order(net, ds, goes_on)
     classes = getattr(net, "classes", None)
-    if classes and ds.classes and ds.y is not None and list(classes) != list(ds.classes):
+    if (
+        classes
+        and ds.classes
+        and ds.y is not None
+        and list(classes) != list(ds.classes)
+    ):
         number = {name: place for place, name in enumerate(classes)}
         unknown = [name for name in ds.classes if name not in number]
         if not unknown:
@@ -484,7 +617,8 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
 
 
 def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
-    """Return what changes where the columns of a data set get the order of a network's."""
+    """Return what changes where the columns of a data set get the order of a
+    network's."""
     wanted = [name.strip() for name in getattr(net, "columns", None) or ()]
     names = [name.strip() for name in ds.columns or ()]
     are_one_each = len({*wanted}) == len(wanted) and len({*names}) == len(names)
@@ -493,7 +627,8 @@ def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
     absent = [name for name in wanted if name not in names]
     if goes_on and (absent or len(names) != len(wanted)):
         return {}
-    if set(absent).intersection(ds.targets or ()):  # who tests says that the target is an input
+    # who tests says that the target is an input
+    if set(absent).intersection(ds.targets or ()):
         return {}
     if absent:
         told = "expected every column that the model was trained on; read the data with nn.load_for(net, ...)"
@@ -514,7 +649,8 @@ def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
 
 
 def name_of(ds) -> str:
-    """Return how messages call a data set, a Dataset or what is like one: by the path that was given."""
+    """Return how messages call a data set, a Dataset or what is like one: by the path
+    that was given."""
     return str(getattr(ds, "given", None) or ds.path or "the data")
 
 
@@ -526,43 +662,68 @@ def check_trainable(ds: Dataset) -> None:
     counts = ds.class_counts(rows)
     present = [name for name, count in zip(ds.classes, counts, strict=True) if count]
     if len(present) == 1:
-        column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
+        column = (
+            f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
+        )
         told = "expected at least two classes to train on; add rows of another class or choose the target with --target"
         if PICTURE_NAMES in ds.ids:
             told = "expected at least two classes to train on; add a folder of pictures of another class"
         left_out = f"; {ds.about_unlabelled()}" if ds.unlabelled else ""
-        raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({len(rows)} rows), {told}{left_out}")
+        raise DataError(
+            f"{name_of(ds)}{column}: only class {present[0]} ({len(rows)} rows), {told}{left_out}"
+        )
 
 
 def all_weightless(rows: int, what: str = "rows") -> DataError:
     """Return the error that the weights of all rows, called `what`, are 0."""
     found = f"the weights of all {rows} {what} are 0"
-    return DataError(f"--weight: {found}, expected one above 0 at least; correct them, or leave it out")
+    return DataError(
+        f"--weight: {found}, expected one above 0 at least; correct them, or leave it out"
+    )
 
 
 # ---------------------------------------------------------------- the digest
 
 
-def columns_digest(features: list[Column], targets: list[Column], beside: list[Column], ids: list[Column]) -> str:
-    """Return the SHA-256 of columns, as hexadecimal text: numbers and dates as numbers, texts as codes, and the texts
-    themselves. beside: weights, groups and times.
+def columns_digest(
+    features: list[Column],
+    targets: list[Column],
+    beside: list[Column],
+    ids: list[Column],
+) -> str:
+    """Return the SHA-256 of columns, as hexadecimal text: numbers and dates as numbers,
+    texts as codes, and the texts themselves. beside: weights, groups and times.
 
-    Codes count texts in the order of their first appearance, in which any format numbers them.
+    Codes count texts in the order of their first appearance, in which any format
+    numbers them.
     """
     own = [*features, *beside]
-    numbers, texts, dates = ([c for c in own if c.reads == reads] for reads in ("number", "text", "date"))
+    numbers, texts, dates = (
+        [c for c in own if c.reads == reads] for reads in ("number", "text", "date")
+    )
     with ThreadPoolExecutor(default_threads()) as pool:
-        digests = list(pool.map(_of_values, (c.values for c in (*numbers, *targets, *texts, *dates))))
-    words = [column.words for column in texts] + [targets[0].words if len(targets) == 1 else []]
-    for texts in (*words, chain(*(column.texts() for column in ids))):  # each behind its length: as no other texts are
+        digests = list(
+            pool.map(
+                _of_values, (c.values for c in (*numbers, *targets, *texts, *dates))
+            )
+        )
+    words = [column.words for column in texts] + [
+        targets[0].words if len(targets) == 1 else []
+    ]
+    # each behind its length: as no other texts are
+    for texts in (*words, chain(*(column.texts() for column in ids))):
         encoded = (text.encode(errors="surrogatepass") for text in texts)
-        digests.append(hashlib.sha256(b"".join(len(text).to_bytes(8, "little") + text for text in encoded)).digest())
+        digests.append(
+            hashlib.sha256(
+                b"".join(len(text).to_bytes(8, "little") + text for text in encoded)
+            ).digest()
+        )
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _of_values(values: np.ndarray) -> bytes:
-    """Return the digest of a column's values: numbers, or codes as a byte each, the gap 0, from _ESCAPE on all bytes in
-    a digest of their own."""
+    """Return the digest of a column's values: numbers, or codes as a byte each, the gap
+    0, from _ESCAPE on all bytes in a digest of their own."""
     small, large = hashlib.sha256(), hashlib.sha256()
     for start in range(0, len(values), _ROWS):
         some = values[start : start + _ROWS]

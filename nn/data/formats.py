@@ -1,8 +1,10 @@
-"""The formats of data files: how each is recognised by its beginning, and what reads it or what else a person can do.
+"""The formats of data files: how each is recognised by its beginning, and what reads it
+or what else a person can do.
 
-A further format is a function and a line in FORMATS: for a table of typed columns (path) -> typed.Opened, for images or
-arrays (path, dtype, labelled) -> Arrays, for files of pictures (paths, schema, labelled) -> Arrays. Files of one that
-nn does not read have a cure there.
+A further format is a function and a line in FORMATS: for a table of typed columns
+(path) -> typed.Opened, for images or arrays (path, dtype, labelled) -> Arrays, for
+files of pictures (paths, schema, labelled) -> Arrays. Files of one that nn does not
+read have a cure there.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from .csv_table import CsvSource
 from .dataset import Schema
 from .frames import json_lines
 from .pictures import MAGIC, read_folder, read_pictures
-from .source import IMAGE_SUFFIXES, Fetched, Source, TableSource, data_files, database_of
+from .source import (
+    IMAGE_SUFFIXES,
+    Fetched,
+    Source,
+    TableSource,
+    data_files,
+    database_of,
+)
 from .sqlite import database
 from .typed import typed_table
 
@@ -31,17 +40,20 @@ _LIBSVM = rb"(?:[-+]?[\d.]+(?:e[-+]?\d+)?(?: +\d+:[-+]?[\d.]+(?:e[-+]?\d+)?)+ *(
 _ZIP = rb"(?s:PK\x03\x04.{26})"  # and the name of its first file
 _IDX = rb"\0\0[\x08\x09\x0b-\x0e][\x01-\x04]"
 _IN_PYTHON = "convert it to CSV or Parquet, or give nn.load the data frame that pandas.{} returns"
-_FROM_JSON = "convert it to CSV, or give nn.load the list of rows that json.load returns"
+_FROM_JSON = (
+    "convert it to CSV, or give nn.load the list of rows that json.load returns"
+)
 _UNPACK = "unpack it with {}"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of data files. `table`, `arrays` or `pictures` reads it: rows of columns, arrays as a whole, a row from
-    each file; or `cure` says what a person can do.
+    """A format of data files. `table`, `arrays` or `pictures` reads it: rows of
+    columns, arrays as a whole, a row from each file; or `cure` says what a person can
+    do.
 
-    pattern: of the first bytes, of a text without a byte order mark; None: a folder. is_text: whether the file is a
-    text; None: perhaps. may_be_packed: by gzip.
+    pattern: of the first bytes, of a text without a byte order mark; None: a folder.
+    is_text: whether the file is a text; None: perhaps. may_be_packed: by gzip.
     """
 
     name: str
@@ -54,67 +66,126 @@ class Format:
     may_be_packed: bool = True
 
     def recognises(self, start: bytes | None) -> bool:
-        """Return whether a file that begins so, unpacked, may have this format; None: a folder."""
+        """Return whether a file that begins so, unpacked, may have this format; None: a
+        folder."""
         if self.pattern is None or start is None:
             return start is self.pattern
         is_right = self.is_text is None or (not _CONTROL.search(start)) == self.is_text
-        return is_right and bool(re.match(self.pattern, start.removeprefix(b"\xef\xbb\xbf")))
+        return is_right and bool(
+            re.match(self.pattern, start.removeprefix(b"\xef\xbb\xbf"))
+        )
 
 
 PICTURES = Format("pictures", MAGIC, None, pictures=read_pictures, may_be_packed=False)
 FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
-    Format("JSON", rb'(?=\s*[^\n]*\s*\Z)\s*\{[^\n]*" *: *\[', True, cure=_FROM_JSON),  # one line: lists, as columns are
-    Format("JSON lines", rb'\s*\{ *"[^\n]*(?:\}\s*(?:\n|\Z)|\Z)', True, table=partial(typed_table, json_lines)),
+    # one line: lists, as columns are
+    Format("JSON", rb'(?=\s*[^\n]*\s*\Z)\s*\{[^\n]*" *: *\[', True, cure=_FROM_JSON),
+    Format(
+        "JSON lines",
+        rb'\s*\{ *"[^\n]*(?:\}\s*(?:\n|\Z)|\Z)',
+        True,
+        table=partial(typed_table, json_lines),
+    ),
     Format("JSON", rb"\s*(?:\{\s*[\"}]|\[\s*[\[{])", True, cure=_FROM_JSON),
-    Format("XML or HTML", rb"\s*<(?i:\?xml|!doctype|html|table)\b", True,  # <DATE>,<OPEN> is a header
-           cure=_IN_PYTHON.format("read_xml or pandas.read_html")),
-    Format("ARFF", rb"\s*(?:%[^\n]*\n\s*)*(?i:@relation)\b", True,
-           cure="remove the lines above the rows, or put the names of the columns there instead"),
-    Format("LIBSVM", _LIBSVM, True,
-           cure="convert it to CSV, or give nn.load the arrays of sklearn.datasets.load_svmlight_file"),
+    # <DATE>,<OPEN> is a header
+    Format(
+        "XML or HTML",
+        rb"\s*<(?i:\?xml|!doctype|html|table)\b",
+        True,
+        cure=_IN_PYTHON.format("read_xml or pandas.read_html"),
+    ),
+    Format(
+        "ARFF",
+        rb"\s*(?:%[^\n]*\n\s*)*(?i:@relation)\b",
+        True,
+        cure="remove the lines above the rows, or put the names of the columns there instead",
+    ),
+    Format(
+        "LIBSVM",
+        _LIBSVM,
+        True,
+        cure="convert it to CSV, or give nn.load the arrays of sklearn.datasets.load_svmlight_file",
+    ),
     Format("a PDF", rb"%PDF-", None, cure="copy its tables to CSV"),
     PICTURES,
     Format("CSV", rb"", True, table=CsvSource),
-    Format("a spreadsheet", _ZIP + rb"(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetype)",
-           cure=_IN_PYTHON.format("read_excel")),
-    Format("a spreadsheet", rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", cure=_IN_PYTHON.format("read_excel")),
-    Format("NPZ", _ZIP + rb"(?:[^\0-\x1f]*?\.npy|[\0-\x1f])", arrays=read_npz, may_be_packed=False),
+    Format(
+        "a spreadsheet",
+        _ZIP + rb"(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetype)",
+        cure=_IN_PYTHON.format("read_excel"),
+    ),
+    Format(
+        "a spreadsheet",
+        rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        cure=_IN_PYTHON.format("read_excel"),
+    ),
+    Format(
+        "NPZ",
+        _ZIP + rb"(?:[^\0-\x1f]*?\.npy|[\0-\x1f])",
+        arrays=read_npz,
+        may_be_packed=False,
+    ),
     Format("a zip archive", _ZIP, cure=_UNPACK.format("unzip")),
     Format("bzip2", rb"BZh[1-9]1AY&SY", cure=_UNPACK.format("bunzip2")),
     Format("xz", rb"\xfd7zXZ\0", cure=_UNPACK.format("unxz")),
     Format("Zstandard", rb"\x28\xb5\x2f\xfd", cure=_UNPACK.format("unzstd")),
     Format("HDF5", rb"\x89HDF\r\n\x1a\n", cure=_IN_PYTHON.format("read_hdf")),
-    Format("text in UTF-16", rb"\xff\xfe|\xfe\xff", cure="save it again as UTF-8 or plain CSV"),
+    Format(
+        "text in UTF-16",
+        rb"\xff\xfe|\xfe\xff",
+        cure="save it again as UTF-8 or plain CSV",
+    ),
     Format("NPY", rb"\x93NUMPY", table=partial(typed_table, npy)),
-    Format("Parquet", rb"PAR1", table=partial(typed_table, parquet), may_be_packed=False),
-    Format("Arrow", rb"ARROW1\0\0", table=partial(typed_table, feather), may_be_packed=False),
+    Format(
+        "Parquet", rb"PAR1", table=partial(typed_table, parquet), may_be_packed=False
+    ),
+    Format(
+        "Arrow",
+        rb"ARROW1\0\0",
+        table=partial(typed_table, feather),
+        may_be_packed=False,
+    ),
     Format("ORC", rb"ORC", table=partial(typed_table, orc), may_be_packed=False),
-    Format("SQLite", rb"SQLite format 3\0", table=partial(typed_table, database), may_be_packed=False),
+    Format(
+        "SQLite",
+        rb"SQLite format 3\0",
+        table=partial(typed_table, database),
+        may_be_packed=False,
+    ),
     Format("IDX", _IDX, arrays=read_idx),
     Format("CIFAR-10 binary", rb"(?!%b)[\0-\x09]" % _IDX, arrays=read_cifar),
     Format("folder of class folders", None, pictures=read_folder),
-)  # fmt: skip
+)
 
 
 def recognise(path: str) -> tuple[Format, list[str]]:
-    """Return the format of the data that `path` stands for, and its files: one, or several of a table.
+    """Return the format of the data that `path` stands for, and its files: one, or
+    several of a table.
 
-    Raises InputNotFound, and DataError for an unknown format and for files that do not belong together.
+    Raises InputNotFound, and DataError for an unknown format and for files that do not
+    belong together.
     """
     files = with_bytes(data_files(path))
     formats = list(map(format_of, files))
     first, tables = formats[0], [known.name for known in FORMATS if known.table]
     expected = f"{first.name} as in {files[0]}" if first.table else " or ".join(tables)
     for file, other in zip(files, formats, strict=True):
-        if other is not first or not (first.table or first is PICTURES or len(files) == 1):
-            raise DataError(f"{file}: expected {expected}; several files are all {' or all '.join(tables)} tables")
+        if other is not first or not (
+            first.table or first is PICTURES or len(files) == 1
+        ):
+            raise DataError(
+                f"{file}: expected {expected}; several files are all {' or all '.join(tables)} tables"
+            )
     if not first.table and isinstance(files[0], Fetched):
-        raise DataError(f"{files[0]}: {first.name}, expected {' or '.join(tables)}; copy it to this machine first")
+        raise DataError(
+            f"{files[0]}: {first.name}, expected {' or '.join(tables)}; copy it to this machine first"
+        )
     return first, files
 
 
 def with_bytes(files: list[str]) -> list[str]:
-    """Return the files of a table that hold more than blank lines; all of them where there is one, or none does."""
+    """Return the files of a table that hold more than blank lines; all of them where
+    there is one, or none does."""
     if len(files) == 1:
         return files
     return [file for file in files if os.path.isdir(file) or _has_bytes(file)] or files
@@ -127,7 +198,8 @@ def _has_bytes(path: str) -> bool:
 
 
 def format_of(path: str) -> Format:
-    """Return the format of a file. Raises InputNotFound, and DataError if it is none that is read."""
+    """Return the format of a file. Raises InputNotFound, and DataError if it is none
+    that is read."""
     start, is_gzip = None, False
     if not os.path.isdir(path):
         with Source(database_of(path)[0]) as source:
@@ -135,7 +207,11 @@ def format_of(path: str) -> Format:
     known = next((known for known in FORMATS if known.recognises(start)), None)
     if start is not None and path.lower().endswith(IMAGE_SUFFIXES):
         known = PICTURES  # some begin as other files may
-    others = [one.name for one in FORMATS if not one.cure and one.pattern is not None and one is not PICTURES]
+    others = [
+        one.name
+        for one in FORMATS
+        if not one.cure and one.pattern is not None and one is not PICTURES
+    ]
     expected = f"{', '.join(others)} or {PICTURES.name}"
     if known is None:
         raise DataError(
@@ -146,5 +222,7 @@ def format_of(path: str) -> Format:
         raise DataError(f"{path}: {known.name}, expected {expected}; {known.cure}")
     if is_gzip and not known.may_be_packed:
         cure = "unpack it with gunzip"
-        raise DataError(f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; {cure}")
+        raise DataError(
+            f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; {cure}"
+        )
     return known

@@ -1,5 +1,6 @@
-"""Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows,
-not copied; dictionaries of columns, and lists of rows, which are dictionaries, as files of JSON lines are, or lists."""
+"""Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as
+Arrow does, and arrays of rows, not copied; dictionaries of columns, and lists of rows,
+which are dictionaries, as files of JSON lines are, or lists."""
 
 from __future__ import annotations
 
@@ -20,30 +21,42 @@ TARGET = "target"  # the name of targets that have none
 
 
 def open_frame(frame, *, y=None) -> TypedSource | None:
-    """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows is; None for
-    anything else.
+    """Return the table that a data frame, array (rows, columns), dictionary of columns
+    or list of rows is; None for anything else.
 
-    y: targets of its rows, which become the columns behind its `features`: (rows,), (rows, targets) or a
-    frame. Raises DataError if there are more or fewer of them than rows.
+    y: targets of its rows, which become the columns behind its `features`: (rows,),
+    (rows, targets) or a frame. Raises DataError if there are more or fewer of them than
+    rows.
     """
     columns = columns_of(frame)
     if columns is None:
         return None
-    source = TypedSource([columns if y is None else _beside(columns, columns_of(_two_axes(y)))], "the data frame")
+    source = TypedSource(
+        [columns if y is None else _beside(columns, columns_of(_two_axes(y)))],
+        "the data frame",
+    )
     source.features = columns.width
     return source
 
 
-def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]) -> Opened:
+def _opened(
+    rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]
+) -> Opened:
     """Return a frame, which is one part."""
     return Opened(names, rows, lambda places: iter([(rows, block)]), width)
 
 
 def columns_of(frame) -> Opened | None:
     pandas = sys.modules.get("pandas")  # not imported: there is no frame of it
-    if pandas is not None and isinstance(frame, pandas.DataFrame):  # its index is no column
+    # its index is no column
+    if pandas is not None and isinstance(frame, pandas.DataFrame):
         names = list(map(str, frame.columns))
-        return _opened(len(frame), len(names), names, lambda place: pandas_block(frame.iloc[:, place]))
+        return _opened(
+            len(frame),
+            len(names),
+            names,
+            lambda place: pandas_block(frame.iloc[:, place]),
+        )
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.dtype.names is not None:
             return None
@@ -51,34 +64,53 @@ def columns_of(frame) -> Opened | None:
         return _opened(*array.shape, None, lambda place: array_block(array[:, place]))
     if isinstance(frame, dict):
         return _columns_of_dictionary(frame)
-    if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
+    if (
+        isinstance(frame, list)
+        and frame
+        and all(isinstance(row, dict) for row in frame)
+    ):
         names = dict.fromkeys(name for row in frame for name in row)
-        return _columns_of_dictionary({name: [row.get(name) for row in frame] for name in names})
+        return _columns_of_dictionary(
+            {name: [row.get(name) for row in frame] for name in names}
+        )
     if isinstance(frame, (list, tuple)):
         return _columns_of_rows(frame)
-    if not hasattr(frame, "__arrow_c_stream__") or len(getattr(frame, "shape", (0, 0))) != 2:
+    if (
+        not hasattr(frame, "__arrow_c_stream__")
+        or len(getattr(frame, "shape", (0, 0))) != 2
+    ):
         return None
     pa = pyarrow("frames of polars and Arrow")
     try:
         table = pa.table(frame)
     except (pa.ArrowException, TypeError) as error:
         reason = " ".join(str(error).split())
-        raise DataError(f"the data frame: pyarrow cannot read it ({reason}); leave such a column out") from None
-    return _opened(*table.shape, table.column_names, lambda place: arrow_block(table.column(place)))
+        raise DataError(
+            f"the data frame: pyarrow cannot read it ({reason}); leave such a column out"
+        ) from None
+    return _opened(
+        *table.shape, table.column_names, lambda place: arrow_block(table.column(place))
+    )
 
 
 def _columns_of_rows(rows: Sequence) -> Opened | None:
-    """Return the columns of a list of rows, lists of as many fields; None for other lists."""
+    """Return the columns of a list of rows, lists of as many fields; None for other
+    lists."""
     if not rows or not all(isinstance(row, (list, tuple)) for row in rows):
         return None
     width = len(rows[0])
-    if any(len(row) != width for row in rows) or any(isinstance(field, (list, tuple, dict)) for field in rows[0]):
+    if any(len(row) != width for row in rows) or any(
+        isinstance(field, (list, tuple, dict)) for field in rows[0]
+    ):
         return None
-    return _opened(len(rows), width, None, lambda place: objects([row[place] for row in rows]))
+    return _opened(
+        len(rows), width, None, lambda place: objects([row[place] for row in rows])
+    )
 
 
 def _columns_of_dictionary(columns: dict) -> Opened:
-    """Return the columns of a dictionary: a sequence or array each, or a single value where there is one row."""
+    """Return the columns of a dictionary: a sequence or array each, or a single value
+    where there is one row."""
     names, fields = list(map(str, columns)), list(map(_sequence, columns.values()))
     sizes = list(map(len, fields))
     for name, size in zip(names, sizes, strict=True):
@@ -88,7 +120,9 @@ def _columns_of_dictionary(columns: dict) -> Opened:
 
     def block(place: int) -> Column:
         values = fields[place]
-        return array_block(values) if isinstance(values, np.ndarray) else objects(values)
+        return (
+            array_block(values) if isinstance(values, np.ndarray) else objects(values)
+        )
 
     return _opened(sizes[0] if sizes else 0, len(names), names, block)
 
@@ -99,7 +133,11 @@ def _sequence(values) -> np.ndarray | list:
         return values
     if isinstance(values, (list, tuple)):  # of anything: NumPy would look inside
         return list(values)
-    is_one = isinstance(values, str) or not hasattr(values, "__len__") or np.ndim(values) == 0
+    is_one = (
+        isinstance(values, str)
+        or not hasattr(values, "__len__")
+        or np.ndim(values) == 0
+    )
     return [values] if is_one else list(values)
 
 
@@ -116,16 +154,25 @@ def _two_axes(y):
 def _beside(frame: Opened, targets: Opened) -> Opened:
     """Return the columns of a frame with the targets of its rows behind them."""
     if frame.rows != targets.rows:
-        raise DataError(f"y: {targets.rows} targets for {frame.rows} rows, expected one for each")
+        raise DataError(
+            f"y: {targets.rows} targets for {frame.rows} rows, expected one for each"
+        )
     own, count = frame.width, targets.width
-    names = targets.names or ([TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)])
+    names = targets.names or (
+        [TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)]
+    )
 
     ((_, features),), ((_, beside),) = frame.parts([]), targets.parts([])
 
     def block(place: int) -> Column:
         return features(place) if place < own else beside(place - own)
 
-    return _opened(frame.rows, own + count, None if frame.names is None else [*frame.names, *names], block)
+    return _opened(
+        frame.rows,
+        own + count,
+        None if frame.names is None else [*frame.names, *names],
+        block,
+    )
 
 
 def pandas_block(series) -> Column:
@@ -147,24 +194,30 @@ def pandas_block(series) -> Column:
 
 
 def json_lines(path: str) -> Opened:
-    """Open a file of JSON lines, an object each. Raises DataError for another line, and if the memory does not suffice
-    for them."""
+    """Open a file of JSON lines, an object each. Raises DataError for another line, and
+    if the memory does not suffice for them."""
     blocks, size = [], 0
     for block in read_blocks(path):
         blocks.append(block)
         size += len(block)
         if not fits(8 * size):
-            raise DataError(f"{path}: more text than the memory has room for; convert it to Parquet")
+            raise DataError(
+                f"{path}: more text than the memory has room for; convert it to Parquet"
+            )
     lines = _lines_of(b"".join(blocks).removeprefix(BYTE_ORDER_MARK))
-    rows = _objects(",".join(filter(str.strip, lines)))  # all at once: each key is one text
+    # all at once: each key is one text
+    rows = _objects(",".join(filter(str.strip, lines)))
     if rows is None:
         bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
-        raise DataError(f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line")
+        raise DataError(
+            f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line"
+        )
     return columns_of(rows)
 
 
 def _lines_of(text: bytes) -> list[str]:
-    """Return the lines of a text, each in UTF-8 or, where it is no UTF-8, in Windows-1252."""
+    """Return the lines of a text, each in UTF-8 or, where it is no UTF-8, in
+    Windows-1252."""
     try:
         return text.decode().split("\n")
     except UnicodeDecodeError:
@@ -172,7 +225,8 @@ def _lines_of(text: bytes) -> list[str]:
 
 
 def _objects(text: str) -> list[dict] | None:
-    """Return the objects that a text with commas between them is; None if it is none."""
+    """Return the objects that a text with commas between them is; None if it is
+    none."""
     try:
         rows = json.loads(f"[{text}]")
     except (ValueError, RecursionError):

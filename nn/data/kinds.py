@@ -1,5 +1,5 @@
-"""Kinds of feature columns: what each is to a network, or why it is none of its inputs: a pure function of its fields,
-a person's choices and a few rules."""
+"""Kinds of feature columns: what each is to a network, or why it is none of its inputs:
+a pure function of its fields, a person's choices and a few rules."""
 
 from __future__ import annotations
 
@@ -19,27 +19,44 @@ from . import written
 from .column import MOSTLY, TRUTHS, Column, number_in, settled, shortened
 from .source import TableSource
 
-ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
+# values of a category up to which each has an input of its own; more are embedded
+ONE_HOT = 16
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
-_SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
+# share of the rows whose text occurs often enough (least_rows), below which a column is
+# one of names
+_SHARED = 0.2
 _MOST_TOLD = 20  # columns in a message
 _MOST_ABSENT = 2  # words for a gap that differ
 _LEAST_WORDS = 3  # that differ: two are as good as yes and no
-_MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: n.a., Varies with device
+# words with digits, beside which any word without one is a gap: n.a., Varies with
+# device
+_MANY_WORDS = 16
 _GLANCE = 1 << 10  # words that rule out most ways
-COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
-GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
-_NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
+# from which whole numbers that go up by one are taken for row numbers
+COUNTED_ROWS = 100
+GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = (
+    "gaps only",
+    "one value only",
+    "counts the rows",
+    "an id",
+)
+# the last word of a name, or no name at all
+_NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")
 _NO_NAME = re.compile(r"Unnamed: \d+")  # what pandas calls a column without one
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
+_DIFFERS, _ARE_RARE = (
+    "nearly every value differs",
+    f"nearly every value has fewer than {RARE} rows",
+)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of a feature column, as its fields or a person say: a name of ENCODERS, and what the encoder has to know.
+    """Kind of a feature column, as its fields or a person say: a name of ENCODERS, and
+    what the encoder has to know.
 
-    written: how words stand for the values, if they do. decimals: 1, 1.0 and 1e0 are one category;
+    written: how words stand for the values, if they do. decimals: 1, 1.0 and 1e0 are
+    one category;
     truths: TRUE, True and true are.
     """
 
@@ -54,7 +71,8 @@ class Kind:
 
     @property
     def reads(self) -> str:
-        """Return what the column is read as; a column of texts may become a number or a date by `settled`."""
+        """Return what the column is read as; a column of texts may become a number or a
+        date by `settled`."""
         return "text" if self.written or self.kind == "category" else self.kind
 
 
@@ -62,8 +80,9 @@ NUMBER = Kind("number")
 
 
 def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> Kind:
-    """Return what a column is. choice: a person's, perhaps with how it is written; a date without that is as most of
-    them are. name, flag: how messages and flags call it. Raises DataError for dates whose form must be asked for."""
+    """Return what a column is. choice: a person's, perhaps with how it is written; a
+    date without that is as most of them are. name, flag: how messages and flags call
+    it. Raises DataError for dates whose form must be asked for."""
     asked = choice.kind if choice else None
     if column.reads != "text":
         return Kind(column.reads)
@@ -74,10 +93,18 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
     if are_truths and asked == "category":
         return Kind("category", truths=True)
     if asked == "category":
-        return Kind("category", decimals=bool(words) and all(number_in(word) is not None for word in words))
+        return Kind(
+            "category",
+            decimals=bool(words) and all(number_in(word) is not None for word in words),
+        )
     if asked and settled(column, None).reads == asked:
         return choice
-    if not asked and words and sum(words.values()) == len(column) and all(word.lower() in TRUTHS for word in words):
+    if (
+        not asked
+        and words
+        and sum(words.values()) == len(column)
+        and all(word.lower() in TRUTHS for word in words)
+    ):
         return Kind.of(written.YesNo())
     if asked != "date" and (numbers := way_of_numbers(words, bool(asked))):
         return Kind.of(numbers)
@@ -87,10 +114,12 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
 
 
 def least_rows(counts: Collection[int]) -> int:
-    """Return the rows that a value of a column needs for a slot of its own. counts: the rows of each value.
+    """Return the rows that a value of a column needs for a slot of its own. counts: the
+    rows of each value.
 
-    RARE; but in a small table, where few values have fewer than 2 RARE rows each on average, two: each level of a
-    factor comes again, and one shared slot would hide them all, in a fold at the latest.
+    RARE; but in a small table, where few values have fewer than 2 RARE rows each on
+    average, two: each level of a factor comes again, and one shared slot would hide
+    them all, in a fold at the latest.
     """
     is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * RARE * len(counts)
     return 2 if is_small else RARE
@@ -99,50 +128,85 @@ def least_rows(counts: Collection[int]) -> int:
 # ---------------------------------------------------------------- how words are written
 
 
-def way_of_numbers(words: dict[str, int], asked: bool = False) -> written.WrittenNumbers | None:
-    """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
+def way_of_numbers(
+    words: dict[str, int], asked: bool = False
+) -> written.WrittenNumbers | None:
+    """Return how numbers are written, if MOSTLY of the rows hold numbers written so,
+    not all of them plain.
 
-    words: the rows of each. asked: a person has said that they are numbers, however few.
+    words: the rows of each. asked: a person has said that they are numbers, however
+    few.
     """
     known = _known(words, asked)
     ways = [_between_signs(known, way) for way in written.NUMBERS]
     found = _best({way: way.value_of for way in ways}, known)
-    if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
+    if (
+        found is None
+        or found.before
+        or found.behind
+        or (not asked and len(known) < len(words))
+    ):
         return found
-    return None if all(number_in(word) is not None or found.value_of(word) is None for word in known) else found
+    return (
+        None
+        if all(
+            number_in(word) is not None or found.value_of(word) is None
+            for word in known
+        )
+        else found
+    )
 
 
 def _between_signs(words: dict[str, int], way: str) -> written.WrittenNumbers:
-    """Return this way, between the signs of most rows; a sign in front may be missing."""
+    """Return this way, between the signs of most rows; a sign in front may be
+    missing."""
     counts: Counter[tuple[str, str]] = Counter()
     for word in islice(words, _GLANCE):
         if number := written.number_of(word, way):
             counts[number[1]] += words[word]
     plain = written.NO_SIGNS
-    most = max(counts, key=lambda signs: counts[signs] + bool(signs[0]) * counts[plain], default=plain)
+    most = max(
+        counts,
+        key=lambda signs: counts[signs] + bool(signs[0]) * counts[plain],
+        default=plain,
+    )
     return written.WrittenNumbers(way, *most)
 
 
-def way_of_dates(words: dict[str, int], asked: bool = False, name: str = "", flag: str = "") -> str | None:
-    """Return the form of FORMS in which MOSTLY of the rows have dates; None if there is none.
+def way_of_dates(
+    words: dict[str, int], asked: bool = False, name: str = "", flag: str = ""
+) -> str | None:
+    """Return the form of FORMS in which MOSTLY of the rows have dates; None if there is
+    none.
 
-    Where day and month fit either way, the day is the part that is always 1 while the other varies; if none is, both
-    cures are told in a DataError, as a shell takes them. name, flag: as in kind_of.
+    Where day and month fit either way, the day is the part that is always 1 while the
+    other varies; if none is, both cures are told in a DataError, as a shell takes them.
+    name, flag: as in kind_of.
     """
     known = _known(words, asked)
-    form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known)
+    form = _best(
+        {form: partial(written.date_of, form=form) for form in written.FORMS}, known
+    )
     month_first, day_first = written.EITHER
     if form != month_first:
         return form
-    dates, others = ([word for word in known if written.date_of(word, one) is not None] for one in written.EITHER)
+    dates, others = (
+        [word for word in known if written.date_of(word, one) is not None]
+        for one in written.EITHER
+    )
     if dates != others:
         return month_first
-    first, second = zip(*(map(int, re.split(r"\D", word)[:2]) for word in dates), strict=True)
+    first, second = zip(
+        *(map(int, re.split(r"\D", word)[:2]) for word in dates), strict=True
+    )
     if first == second or ({*second} == {1} and len({*first}) > 1):
         return month_first
     if {*first} == {1} and len({*second}) > 1:
         return day_first
-    choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in (day_first, month_first)]
+    choices = [
+        in_a_list(f"{flag}={written.FORMS[form][0]}")
+        for form in (day_first, month_first)
+    ]
     raise DataError(
         f'{name}: found "{shortened(dates[0])}", and no date tells which is the day and which the month; add '
         f"{' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
@@ -150,23 +214,33 @@ def way_of_dates(words: dict[str, int], asked: bool = False, name: str = "", fla
 
 
 def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
-    """Return the words, and their rows, without those for a gap, if no more than _MOST_ABSENT of these differ: - and ?,
-    and beside _MANY_WORDS with digits any word without one.
+    """Return the words, and their rows, without those for a gap, if no more than
+    _MOST_ABSENT of these differ: - and ?, and beside _MANY_WORDS with digits any word
+    without one.
 
-    Nothing where fewer than _LEAST_WORDS are left, or too few have a digit, as every number and date does.
+    Nothing where fewer than _LEAST_WORDS are left, or too few have a digit, as every
+    number and date does.
     """
     has_digit = {word: bool(written.DIGIT.search(word)) for word in words}
     are_many = sum(has_digit.values()) > _MANY_WORDS
-    gaps = {word for word in words if not has_digit[word] and (are_many or not any(map(str.isalnum, word)))}
-    known = {word: rows for word, rows in words.items() if len(gaps) > _MOST_ABSENT or word not in gaps}
+    gaps = {
+        word
+        for word in words
+        if not has_digit[word] and (are_many or not any(map(str.isalnum, word)))
+    }
+    known = {
+        word: rows
+        for word, rows in words.items()
+        if len(gaps) > _MOST_ABSENT or word not in gaps
+    }
     with_digits = sum(rows for word, rows in known.items() if has_digit[word])
     are_few = len(known) < _LEAST_WORDS or with_digits < MOSTLY * sum(known.values())
     return {} if are_few and not asked else known
 
 
 def _best(ways: dict, words: dict[str, int]):
-    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all. ways: each with
-    what gives the value of a word, or None."""
+    """Return the way of most rows, the first one of several; None if it is not that of
+    MOSTLY of all. ways: each with what gives the value of a word, or None."""
 
     def rows_of(some: Iterable[str], value_of=bool) -> int:
         return sum(words[word] for word in some if value_of(word) is not None)
@@ -183,32 +257,50 @@ def _best(ways: dict, words: dict[str, int]):
 
 
 def decide(
-    source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool
+    source: TableSource,
+    columns: dict[int, Column],
+    choices: dict[int, Kind],
+    is_plain: bool,
 ) -> tuple[dict[int, Kind], dict[int, str]]:
-    """Return the kinds of feature columns, by their places; and those that are no inputs, with the reason.
+    """Return the kinds of feature columns, by their places; and those that are no
+    inputs, with the reason.
 
-    is_plain: all are numbers without gaps, of which nobody has said anything. Raises DataError if none is an input.
+    is_plain: all are numbers without gaps, of which nobody has said anything. Raises
+    DataError if none is an input.
     """
     kinds, left_out = {}, {}
     for place, column in columns.items():
         name, kind = source.names[place] if source.names else None, NUMBER
         if column.reads != "number":
-            kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
+            kind = kind_of(
+                column, choices.get(place), source.column(place), name or str(place)
+            )
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
         kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
-        left_out = {place: reason for place, reason in left_out.items() if reason != stay}
+        left_out = {
+            place: reason for place, reason in left_out.items() if reason != stay
+        }
     if len(left_out) == len(columns):
-        reasons = listed([f"{source.column(place)} ({why})" for place, why in left_out.items()], _MOST_TOLD)
+        reasons = listed(
+            [f"{source.column(place)} ({why})" for place, why in left_out.items()],
+            _MOST_TOLD,
+        )
         advice = "keep one by --numbers or --categories, or add some"
-        raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
-    return {place: kind for place, kind in kinds.items() if place not in left_out}, left_out
+        raise DataError(
+            f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}"
+        )
+    return {
+        place: kind for place, kind in kinds.items() if place not in left_out
+    }, left_out
 
 
-def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_plain: bool = False) -> str | None:
+def reason_to_leave_out(
+    column: Column, kind: Kind, name: str | None = None, is_plain: bool = False
+) -> str | None:
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
     if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
@@ -218,18 +310,31 @@ def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_
             is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
             if len(rows) <= 2 or is_shared or kind.kind != "category":
                 return None
-            return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
+            return (
+                _DIFFERS
+                if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known
+                else _ARE_RARE
+            )
         return ONE_VALUE if known else GAPS_ONLY
     if np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
-    reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]
-    if not is_plain and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
+    reasons = [
+        reason
+        for reason, holds in RULES.items()
+        if column.reads == "number" and holds(values, name)
+    ]
+    if (
+        not is_plain
+        and (values[:COUNTED_ROWS] == values[0]).all()
+        and (values == values[0]).all()
+    ):
         reasons.append(ONE_VALUE)  # of plain numbers the scaling says how many
     return reasons[0] if reasons else None
 
 
 def _count_rows(values: np.ndarray, _name: str | None) -> bool:
-    """Row numbers: whole numbers that go up by one step through all of at least 100 rows."""
+    """Row numbers: whole numbers that go up by one step through all of at least 100
+    rows."""
     if len(values) < COUNTED_ROWS or values[0] not in (0, 1):
         return False
     some = values[:COUNTED_ROWS], values  # the first ones nearly always tell
@@ -237,28 +342,36 @@ def _count_rows(values: np.ndarray, _name: str | None) -> bool:
 
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
-    """Ids: whole numbers from 0 that never repeat, in a column that is called so, or nothing beside others' names."""
+    """Ids: whole numbers from 0 that never repeat, in a column that is called so, or
+    nothing beside others' names."""
     words = _WORD.findall(_NO_NAME.sub("", name or ""))
     if name is None or not _NAME_OF_IDS.fullmatch(words[-1].lower() if words else ""):
         return False
     for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
         some = np.sort(values[:rows].astype(np.float64))
-        if len(some) < 2 or not ((some == np.floor(some)) & (some >= 0)).all() or (np.diff(some) == 0).any():
+        if (
+            len(some) < 2
+            or not ((some == np.floor(some)) & (some >= 0)).all()
+            or (np.diff(some) == 0).any()
+        ):
             return False
     return True
 
 
-RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}  # reason -> which columns of numbers a network should not see
+# reason -> which columns of numbers a network should not see
+RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}
 
 
 # ---------------------------------------------------------------- what a person says
 
 
 def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, Kind]]:
-    """Return each column of which a person says what it is: (flag, its name or index as it was written, the kind).
+    """Return each column of which a person says what it is: (flag, its name or index as
+    it was written, the kind).
 
-    choices: has the flags, each a list with commas, see split_names; dates: COL or COL=FORMAT; ordered:
-    COL=LOW<...<HIGH. names: of the table's columns; a text that is one of them is no list. Raises UsageError.
+    choices: has the flags, each a list with commas, see split_names; dates: COL or
+    COL=FORMAT; ordered: COL=LOW<...<HIGH. names: of the table's columns; a text that is
+    one of them is no list. Raises UsageError.
     """
     read = {
         "categories": lambda word: (word, Kind("category")),
@@ -267,7 +380,9 @@ def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, 
         "ordered": _choice_of_order,
     }
     return [
-        (flag, *choice(word)) for flag, choice in read.items() for word in split_names(getattr(choices, flag), names)
+        (flag, *choice(word))
+        for flag, choice in read.items()
+        for word in split_names(getattr(choices, flag), names)
     ]
 
 
@@ -275,17 +390,28 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     column, is_given, form = word.rpartition("=")
     if not is_given or word in names:
         return word, Kind("date")
-    way = next((name for name, (strptime, _) in written.FORMS.items() if strptime == form.strip()), form.strip())
+    way = next(
+        (
+            name
+            for name, (strptime, _) in written.FORMS.items()
+            if strptime == form.strip()
+        ),
+        form.strip(),
+    )
     try:
         return column.strip(), Kind.of(written.WrittenDates(way))
     except written.UnknownForm:
         parts = " ".join(f"%{letter}" for letter in written.DIRECTIVES)
-        raise UsageError(f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once") from None
+        raise UsageError(
+            f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once"
+        ) from None
 
 
 def _choice_of_order(word: str) -> tuple[str, Kind]:
     column, _, texts = word.partition("=")
     order = [text.strip() for text in texts.split("<")]
     if len({*order}) < max(2, len(order)) or "" in (column, *order):
-        raise UsageError(f"--ordered {word}: expected COLUMN=LOW<...<HIGH with two or more words, as size=S<M<L")
+        raise UsageError(
+            f"--ordered {word}: expected COLUMN=LOW<...<HIGH with two or more words, as size=S<M<L"
+        )
     return column.strip(), Kind.of(written.Order(order))

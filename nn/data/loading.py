@@ -1,5 +1,6 @@
-"""The road of a table: open its files, read the columns that are meant, decide what they are, make a Dataset; the same
-with the columns of a model, and the rows that its training held out.
+"""The road of a table: open its files, read the columns that are meant, decide what
+they are, make a Dataset; the same with the columns of a model, and the rows that its
+training held out.
 
 path, frame ─► source ─► places ─► table ─► decision ─► Dataset
         formats       lookup    read     schema
@@ -16,7 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from ..settings.values import BYTES, split_names
-from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
+from ..utils import (
+    DataError,
+    InputNotFound,
+    LayersMismatch,
+    UsageError,
+    log,
+    names_apart,
+)
 from . import records
 from .arrays import Arrays, images_of
 from .column import (
@@ -31,9 +39,24 @@ from .column import (
     odd_words,
     settled,
 )
-from .dataset import PICTURE_NAMES, Dataset, Places, Schema, TableRows, columns_digest, name_of
+from .dataset import (
+    PICTURE_NAMES,
+    Dataset,
+    Places,
+    Schema,
+    TableRows,
+    columns_digest,
+    name_of,
+)
 from .encoding import ColumnEncoder
-from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled, without_weightless
+from .fields import (
+    odd_remarks,
+    remarks_on,
+    role_values,
+    without_class_name,
+    without_unlabelled,
+    without_weightless,
+)
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of
@@ -55,8 +78,9 @@ def load(
     y=None,
     weights: np.ndarray | None = None,
 ) -> Dataset:
-    """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too. weights: of the
-    rows of such data, checked; those of weight 0 leave before anything is decided by the rows."""
+    """Read a data set; ds.load explains the arguments and the errors. path: may be a
+    data frame too. weights: of the rows of such data, checked; those of weight 0 leave
+    before anything is decided by the rows."""
     memory = None if memory is None else BYTES("--memory", memory)
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y, weights)
@@ -65,27 +89,41 @@ def load(
     ds.memory = memory
     if schema.choices.drop_duplicates and ds.y is not None:
         if ds.are_images:
-            raise UsageError("--drop_duplicates: is for rows of tables, the data are images; leave it out")
+            raise UsageError(
+                "--drop_duplicates: is for rows of tables, the data are images; leave it out"
+            )
         ds.sets_of_twins = sets_of_twins(ds, np.arange(ds.rows))
     return ds
 
 
-def _loaded(path, schema: Schema, labelled: bool, y, weights: np.ndarray | None) -> Dataset:
+def _loaded(
+    path, schema: Schema, labelled: bool, y, weights: np.ndarray | None
+) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
         recorded, places = source.path, range(source.features, source.width)
         if y is not None:
             is_last = len(places) == 1 and not schema.of_model
-            schema = replace(schema, target=None if is_last else ",".join(map(str, places)))
-    elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
+            schema = replace(
+                schema, target=None if is_last else ",".join(map(str, places))
+            )
+    elif (
+        isinstance(path, np.ndarray)
+        and path.ndim in (3, 4)
+        and (y is not None or not labelled)
+    ):
         found = images_of(path, y, schema.number_type or schema.dtype)
         if found.targets is not None:
             found.targets.label_type = TYPES_OF_NUMPY.get(np.asarray(y).dtype.kind)
         return _of_arrays(found, None, schema)
     elif y is not None:
-        raise UsageError("y: goes with a data frame or an array of features; leave it out")
+        raise UsageError(
+            "y: goes with a data frame or an array of features; leave it out"
+        )
     elif isinstance(path, np.ndarray):
-        raise UsageError(f"an array of shape {path.shape}, expected (rows, columns), or images and y beside them")
+        raise UsageError(
+            f"an array of shape {path.shape}, expected (rows, columns), or images and y beside them"
+        )
     elif not isinstance(path, (str, os.PathLike)):
         wanted = "a path, a data frame, an array, a dictionary of columns or a list of rows, each as long as the others"
         raise UsageError(f"data: found {type(path).__name__}, expected {wanted}")
@@ -93,7 +131,11 @@ def _loaded(path, schema: Schema, labelled: bool, y, weights: np.ndarray | None)
         path = os.fspath(path)
         known, files = recognise(path)
         if known.arrays:
-            return _of_arrays(known.arrays(files[0], schema.number_type or schema.dtype, labelled), path, schema)
+            return _of_arrays(
+                known.arrays(files[0], schema.number_type or schema.dtype, labelled),
+                path,
+                schema,
+            )
         if known.pictures:
             return _of_arrays(known.pictures(files, schema, labelled), path, schema)
         source, recorded = known.table(files, path, schema), absolute(path)
@@ -101,24 +143,40 @@ def _loaded(path, schema: Schema, labelled: bool, y, weights: np.ndarray | None)
     table, unlabelled, weightless = source.read(_wanted(places, schema)), {}, {}
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
-        table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
+        table.columns[places.roles["group"]] = canonical(
+            groups, kind_of(groups, Kind("category"), "")
+        )
     if labelled and not schema.plain:
         if "weight" in places.roles:
             weights = table.columns[places.roles["weight"]].values
         if not schema.keeps_weightless:
-            table, weightless = without_weightless(table, weights, _undecided(places, schema))
+            table, weightless = without_weightless(
+                table, weights, _undecided(places, schema)
+            )
     for place in places.targets:
         if table.columns[place].reads == "text" and schema.classes is None:
             table.columns[place] = without_class_name(table.columns[place])
     if labelled and not schema.plain:
         table, unlabelled = without_unlabelled(source, table, places)
-    is_whole = labelled or not any(table.columns[place].is_gap.any() for place in places.targets)
+    is_whole = labelled or not any(
+        table.columns[place].is_gap.any() for place in places.targets
+    )
     has_targets = bool(places.targets) and is_whole
-    return _dataset(source, table, places, schema, has_targets, path=recorded, **unlabelled, **weightless)
+    return _dataset(
+        source,
+        table,
+        places,
+        schema,
+        has_targets,
+        path=recorded,
+        **unlabelled,
+        **weightless,
+    )
 
 
 def _wanted(places: Places, schema: Schema) -> Wanted:
-    """Return what is read of a table: the columns that are meant, as a model has them, a person says, or they are."""
+    """Return what is read of a table: the columns that are meant, as a model has them,
+    a person says, or they are."""
     reads: dict[int, str | None]
     is_numeric, choices = schema.is_numeric, places.choices
     if is_numeric:
@@ -127,55 +185,106 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
         encoders = zip(places.features, schema.encoding.encoders, strict=True)
         reads = {place: encoder.reads for place, encoder in encoders}
     else:
-        reads = {place: "text" if place in choices and choices[place] != NUMBER else None for place in places.features}
-    has_words = any(is_code(name) or is_target_gap(name, schema.missing) for name in schema.classes or ())
+        reads = {
+            place: "text" if place in choices and choices[place] != NUMBER else None
+            for place in places.features
+        }
+    has_words = any(
+        is_code(name) or is_target_gap(name, schema.missing)
+        for name in schema.classes or ()
+    )
     of_targets = "text" if has_words else None
     if schema.plain or len(places.targets) > 1:
         of_targets = "number"
     reads |= dict.fromkeys(places.targets, of_targets)
     reads |= dict.fromkeys(places.ids, "text")
-    reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
-    exact = {*places.targets, *(place for role, place in places.roles.items() if role != "group")}
-    missing = frozenset() if schema.plain or (is_numeric and not schema.of_model) else schema.missing
+    reads |= {
+        place: {"weight": "number", "group": "text", "time": None}[role]
+        for role, place in places.roles.items()
+    }
+    exact = {
+        *places.targets,
+        *(place for role, place in places.roles.items() if role != "group"),
+    }
+    missing = (
+        frozenset()
+        if schema.plain or (is_numeric and not schema.of_model)
+        else schema.missing
+    )
     dtype, is_fixed = schema.number_type or schema.dtype, schema.number_type is not None
     names = _class_names(schema, missing) if of_targets != "number" else frozenset()
     targets = frozenset(places.targets)
-    return Wanted(reads, frozenset(exact), frozenset(places.ids), targets, missing, dtype, names, is_fixed)
+    return Wanted(
+        reads,
+        frozenset(exact),
+        frozenset(places.ids),
+        targets,
+        missing,
+        dtype,
+        names,
+        is_fixed,
+    )
 
 
 def _undecided(places: Places, schema: Schema) -> frozenset[int]:
     """Return the columns whose words decide what they are."""
     reads = _wanted(places, schema).reads
-    return frozenset(place for place in {*places.features, *places.targets} if reads[place] is None)
+    return frozenset(
+        place for place in {*places.features, *places.targets} if reads[place] is None
+    )
 
 
 def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
-    """Return the words for a gap that a target may have as names of classes: those of a model, else CLASS_NAME."""
+    """Return the words for a gap that a target may have as names of classes: those of a
+    model, else CLASS_NAME."""
     if schema.task == "regression":
         return frozenset()
     if schema.classes is not None:
-        return frozenset(name for name in schema.classes if is_target_gap(name, missing))
+        return frozenset(
+            name for name in schema.classes if is_target_gap(name, missing)
+        )
     return frozenset({CLASS_NAME}.difference(split_names(schema.choices.missing)))
 
 
-def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, has_targets: bool, **known) -> Dataset:
+def _dataset(
+    source: TableSource,
+    table: Table,
+    places: Places,
+    schema: Schema,
+    has_targets: bool,
+    **known,
+) -> Dataset:
     """Return the data set of a table's rows."""
     columns = {place: table.columns[place] for place in places.features}
     is_numeric, is_clean = schema.is_numeric, all(map(_is_clean, columns.values()))
-    decided, left_out, kinds = None, {}, None if is_numeric else schema.encoding and schema.encoding.encoders
+    decided, left_out, kinds = (
+        None,
+        {},
+        None if is_numeric else schema.encoding and schema.encoding.encoders,
+    )
     if not schema.of_model and not is_numeric:
-        decided, left_out = decide(source, columns, places.choices, is_clean and not places.choices)
+        decided, left_out = decide(
+            source, columns, places.choices, is_clean and not places.choices
+        )
         kinds = list(decided.values())
         columns = {place: columns[place] for place in decided}
     if not is_clean and kinds:
         pairs = zip(columns.items(), kinds, strict=True)
         columns = {place: canonical(column, kind) for (place, column), kind in pairs}
-    remarks = [] if is_clean else odd_remarks(source, table, columns, places, schema, kinds or [NUMBER] * len(columns))
+    remarks = (
+        []
+        if is_clean
+        else odd_remarks(
+            source, table, columns, places, schema, kinds or [NUMBER] * len(columns)
+        )
+    )
     if schema.width not in (None, len(columns)):  # --layers say another number
         if not left_out or len(columns) + len(left_out) != schema.width:
             found = len(columns) if schema.target is not None else source.width
             raise LayersMismatch(column_mismatch(source, found, schema))
-        reasons = ", ".join(f"{source.name(place)} ({why})" for place, why in left_out.items())
+        reasons = ", ".join(
+            f"{source.name(place)} ({why})" for place, why in left_out.items()
+        )
         raise LayersMismatch(
             f"{source.path}: {len(columns)} columns are inputs, expected {schema.width}; left out: {reasons}; begin "
             f"--layers with {len(columns)} or auto, or keep a column by --numbers or --categories"
@@ -199,14 +308,21 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         "ids": _texts_of(source, table, places.ids),
         "places": tuple(columns),
         "left_out": {source.name(place): why for place, why in left_out.items()},
-        "left_out_places": tuple(place for place in range(source.width) if place not in used),
+        "left_out_places": tuple(
+            place for place in range(source.width) if place not in used
+        ),
         "kept_choices": schema.choices.kept(),
     }
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
-        of_targets = [_as_in_training(table.columns[place], schema) for place in places.targets]
-        others = ([table.columns[p] for p in own] for own in (places.roles.values(), places.ids))
+        of_targets = [
+            _as_in_training(table.columns[place], schema) for place in places.targets
+        ]
+        others = (
+            [table.columns[p] for p in own]
+            for own in (places.roles.values(), places.ids)
+        )
         beside = of_targets, *others
         facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
@@ -219,7 +335,8 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
 
 
 def _as_in_training(column: Column, schema: Schema) -> Column:
-    """Return a target as the training of a model had it: an earlier version took codes, 01, for numbers."""
+    """Return a target as the training of a model had it: an earlier version took codes,
+    01, for numbers."""
     if column.reads != "text" or any(map(is_code, schema.classes or column.words)):
         return column
     return settled(column, None, is_pure=True)
@@ -230,35 +347,49 @@ def _remarks_on_rows(source: TableSource, table: Table) -> list[str]:
     if not table.repeats:
         return []
     times = "once" if table.repeats == 1 else f"{table.repeats} times"
-    return [f"{source.path}: the names of the columns come again {times} among the rows; left out"]
+    return [
+        f"{source.path}: the names of the columns come again {times} among the rows; left out"
+    ]
 
 
 def _in_one_type(x: TableRows) -> TableRows:
-    """Return rows with all columns of numbers in one type, as a model reads them: some were texts before."""
+    """Return rows with all columns of numbers in one type, as a model reads them: some
+    were texts before."""
     numbers = [column for column in x.columns if column.reads == "number"]
     types = {column.values.dtype for column in numbers}
     if len(types) < 2:
         return x
-    return x.in_type("float64" if any(is_coarse(column.low, column.high) for column in numbers) else min(types))
+    return x.in_type(
+        "float64"
+        if any(is_coarse(column.low, column.high) for column in numbers)
+        else min(types)
+    )
 
 
 def _is_clean(column: Column) -> bool:
-    """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
+    """Return whether a column holds numbers only: no gap, no odd word, none that is
+    infinite as float32."""
     return column.reads == "number" and bool(np.isfinite(column.values).all())
 
 
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
-    """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
+    """Return a column as its kind has it: dates and numbers for words that are, one
+    word for 1, 1.0 and 1e0."""
     decimals, truths = getattr(kind, "decimals", False), getattr(kind, "truths", False)
     if decimals or truths:
-        return column.with_words([canonical_word(word, decimals, truths) for word in column.words])
+        return column.with_words(
+            [canonical_word(word, decimals, truths) for word in column.words]
+        )
     if kind.written:
-        return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
+        return replace(
+            column, odd=odd_words(column, kind.written.values_of(column.words))
+        )
     return settled(column, kind.reads)
 
 
 def _matrix(table: Table, places: list[int]) -> np.ndarray:
-    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these."""
+    """Return columns of numbers as an array (rows, columns), the table's own if it
+    holds just these."""
     if places == table.number_places:
         return table.numbers
     kept = np.searchsorted(table.number_places, places).tolist()
@@ -268,49 +399,76 @@ def _matrix(table: Table, places: list[int]) -> np.ndarray:
 
 
 def _pixels(x: np.ndarray, schema: Schema) -> np.ndarray:
-    """Return columns as pixels (rows, channels, height, width). In a training they are bytes where all are whole
-    numbers in 0..255; in later uses only for a model of bytes, which reads other numbers likewise."""
+    """Return columns as pixels (rows, channels, height, width). In a training they are
+    bytes where all are whole numbers in 0..255; in later uses only for a model of
+    bytes, which reads other numbers likewise."""
     may_be_bytes = schema.pictures is None or schema.pictures["range"] == BYTE
-    are_bytes = may_be_bytes and bool((x >= 0).all() and (x <= BYTE).all() and (x == np.floor(x)).all())
+    are_bytes = may_be_bytes and bool(
+        (x >= 0).all() and (x <= BYTE).all() and (x == np.floor(x)).all()
+    )
     if are_bytes:
         x = x.astype(np.uint8)
     return x.reshape(-1, *schema.pixels)
 
 
 def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
-    """Return the text of columns of a file, which predictions are written beside. names: with commas, * for all."""
+    """Return the text of columns of a file, which predictions are written beside.
+    names: with commas, * for all."""
     known, files = recognise(path)
     if not known.table:
         raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
     source = known.table(files, path, schema)
-    places = list(range(source.width)) if names == "*" else columns_asked_for(source, "id", names)
-    table = source.read(Wanted(dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()))
+    places = (
+        list(range(source.width))
+        if names == "*"
+        else columns_asked_for(source, "id", names)
+    )
+    table = source.read(
+        Wanted(
+            dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()
+        )
+    )
     return _texts_of(source, table, places)
 
 
-def _texts_of(source: TableSource, table: Table, places: Sequence[int]) -> dict[str, list[str]]:
-    """Return the texts of columns by their names; of several of one name each has its own."""
+def _texts_of(
+    source: TableSource, table: Table, places: Sequence[int]
+) -> dict[str, list[str]]:
+    """Return the texts of columns by their names; of several of one name each has its
+    own."""
     names = names_apart([source.name(place) for place in places])
-    return {name: table.columns[place].texts() for name, place in zip(names, places, strict=True)}
+    return {
+        name: table.columns[place].texts()
+        for name, place in zip(names, places, strict=True)
+    }
 
 
 # ---------------------------------------------------------------- images and arrays
 
 
 def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
-    """Return the data set of a file's arrays; path: None for those that are beside the call."""
+    """Return the data set of a file's arrays; path: None for those that are beside the
+    call."""
     if schema.target is not None:
         tables = ", ".join(known.name for known in FORMATS if known.table)
-        raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
+        raise UsageError(
+            f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out"
+        )
     x, shape = found.x, schema.pixels or (schema.inputs,)
     if schema.inputs is not None:
         same_values = math.prod(shape) == math.prod(x.shape[1:])
         if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
-            own, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
+            own, expected = (
+                "x".join(map(str, sizes)) for sizes in (x.shape[1:], shape)
+            )
             told = f"{own} values a row, expected {expected}, one per input of the network; check --layers"
             raise LayersMismatch(f"{path or 'the array'}: {told}")
         x = x.reshape(-1, *shape) if schema.pixels else x
-    facts = {} if path is None else {"path": absolute(path), "given": path, "digest": found.sha256}
+    facts = (
+        {}
+        if path is None
+        else {"path": absolute(path), "given": path, "digest": found.sha256}
+    )
     if found.names is None:
         tell_range(schema.pictures, x, path or "the array")
     if found.names is not None:
@@ -333,15 +491,23 @@ def load_for(
     y=None,
     strict: bool = False,
 ) -> Dataset:
-    """Read a data set with the columns, classes and target that `net` was trained with; else as ds.load.
+    """Read a data set with the columns, classes and target that `net` was trained with;
+    else as ds.load.
 
-    Gaps in columns of which training had plain numbers become their medians, with a remark; strict refuses them, and
-    words among numbers. Raises UsageError where `memory` is too little for the network.
+    Gaps in columns of which training had plain numbers become their medians, with a
+    remark; strict refuses them, and words among numbers. Raises UsageError where
+    `memory` is too little for the network.
     """
     memory = None if memory is None else BYTES("--memory", memory)
-    records.check_memory(memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network")
+    records.check_memory(
+        memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network"
+    )
     schema = net.schema if target is None else replace(net.schema, target=target)
-    given = {name: value for name, value in (("separator", separator), ("header", header)) if value}
+    given = {
+        name: value
+        for name, value in (("separator", separator), ("header", header))
+        if value
+    }
     schema = replace(schema, choices=replace(schema.choices, strict=strict, **given))
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
     for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
@@ -354,7 +520,8 @@ def load_for(
 
 
 def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:
-    """Return a data set with the medians of `net`, trained on plain numbers, in its gaps, of which one line tells;
+    """Return a data set with the medians of `net`, trained on plain numbers, in its
+    gaps, of which one line tells;
     other data as they are. cure: the end of the line."""
     with records.within(records.share_of(ds.memory)):
         x = net.filled(ds.x, name_of(ds), cure)
@@ -362,20 +529,30 @@ def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:
 
 
 def held_out(
-    net, model: str | os.PathLike, *, whole: bool = False, force: bool = False, memory: int | None = None
+    net,
+    model: str | os.PathLike,
+    *,
+    whole: bool = False,
+    force: bool = False,
+    memory: int | None = None,
 ) -> Dataset:
     """Read the rows that `net`, read from the file `model`, was not trained on.
 
-    Where the data was too small to hold any out these are all rows. `whole` takes all rows of
-    a model that was to hold nothing out, as the original program tested. `force` takes data that has changed
-    since. Raises UsageError if nothing was held out or the model does not say what it was trained on,
-    InputNotFound if the data is gone, DataError if it has changed.
+    Where the data was too small to hold any out these are all rows. `whole` takes all
+    rows of a model that was to hold nothing out, as the original program tested.
+    `force` takes data that has changed since. Raises UsageError if nothing was held out
+    or the model does not say what it was trained on, InputNotFound if the data is gone,
+    DataError if it has changed.
     """
     holdout = net.config.get("holdout", net.holdout)
     if net.config.get("window"):
-        raise UsageError(f"{model} was trained on windows of rows, of which this nn holds none out; give --dataset")
+        raise UsageError(
+            f"{model} was trained on windows of rows, of which this nn holds none out; give --dataset"
+        )
     if not (holdout or whole or net.config.get("reference")):
-        raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
+        raise UsageError(
+            f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset"
+        )
     ds = training_dataset(net, model, force=force, memory=memory)
     rows = split_of_model(net, ds).holdout
     if len(rows):
@@ -383,25 +560,34 @@ def held_out(
     return ds
 
 
-def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
-    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as held_out."""
+def training_dataset(
+    net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None
+) -> Dataset:
+    """Read all rows of the data set that `net`, read from the file `model`, was trained
+    on; as held_out."""
     if (net.dataset or {}).get("part"):
         path = short_name(net.dataset["path"])
-        raise UsageError(f"{model} was trained on some rows of {path}, and does not know which; give --dataset")
+        raise UsageError(
+            f"{model} was trained on some rows of {path}, and does not know which; give --dataset"
+        )
     ds = load_for(net, training_file(net, model), memory=memory)
     if ds.sha256 != net.dataset["sha256"]:
         changed = f"{name_of(ds)} has changed since {model} was trained on it"
         if not force:
-            raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
+            raise DataError(
+                f"{changed}; restore the old file, give another with --dataset, or train again"
+            )
         log.warning("%s; used anyway because of --force", changed)
     return ds
 
 
 def split_of_model(net, ds: Dataset) -> Split:
-    """Return the split of the data that a network was trained on into the rows that it was trained on, those that
-    validated among them, and those that it held out."""
+    """Return the split of the data that a network was trained on into the rows that it
+    was trained on, those that validated among them, and those that it held out."""
     is_whole = net.weightless_rows is None
-    return split_rows(ds, net.holdout, 0.0, split_seed_of(net), keeps_weightless=is_whole)
+    return split_rows(
+        ds, net.holdout, 0.0, split_seed_of(net), keeps_weightless=is_whole
+    )
 
 
 def split_seed_of(net) -> int:
@@ -410,7 +596,8 @@ def split_seed_of(net) -> int:
 
 
 def training_file(net, model: str | os.PathLike) -> str:
-    """Return where the data is that `net` was trained on: at its recorded place, else beside the file `model`."""
+    """Return where the data is that `net` was trained on: at its recorded place, else
+    beside the file `model`."""
     recorded = (net.dataset or {}).get("path")
     if recorded is None:
         raise UsageError(f"{model} does not record its training data; give --dataset")
@@ -426,7 +613,9 @@ def training_file(net, model: str | os.PathLike) -> str:
             f"{beside}, or give --dataset"
         )
     cure = "restore it or give other data with --dataset"
-    raise InputNotFound(f"{recorded}: the training data of {model} is missing, and so is {beside}; {cure}")
+    raise InputNotFound(
+        f"{recorded}: the training data of {model} is missing, and so is {beside}; {cure}"
+    )
 
 
 def _file_name(file: str) -> str:

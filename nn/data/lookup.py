@@ -1,6 +1,8 @@
-"""Which columns of a file are meant, and what for: by the words of a person, by a model's names, or by their places.
+"""Which columns of a file are meant, and what for: by the words of a person, by a
+model's names, or by their places.
 
-The features and targets of a file that a model is used on are found here, in whatever order the file has them.
+The features and targets of a file that a model is used on are found here, in whatever
+order the file has them.
 """
 
 from __future__ import annotations
@@ -20,28 +22,44 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     choices = schema.choices
     dropped = set(columns_asked_for(source, "drop", choices.drop))
     ids = tuple(_columns_beside(source, "id", schema))
-    beside = {role: columns for role in ROLES if (columns := _columns_beside(source, role, schema))}
+    beside = {
+        role: columns
+        for role in ROLES
+        if (columns := _columns_beside(source, role, schema))
+    }
     for role, columns in beside.items():
         if schema.pixels:
-            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
+            raise UsageError(
+                f"--{role}: the columns are pixels of images; leave it out"
+            )
         if len(columns) > 1:
-            raise UsageError(f"--{role} {getattr(choices, role)}: {len(columns)} columns, expected one")
+            raise UsageError(
+                f"--{role} {getattr(choices, role)}: {len(columns)} columns, expected one"
+            )
     roles = {role: columns[0] for role, columns in beside.items()}
     once = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
     flags: dict[int, str] = {}  # a column is read in one way
-    for flag, column in [*((flag, c) for flag, own in once.items() for c in own), *roles.items()]:
+    for flag, column in [
+        *((flag, c) for flag, own in once.items() for c in own),
+        *roles.items(),
+    ]:
         if flags.setdefault(column, flag) != flag:
             raise UsageError(
                 f"{source.path}: --{flag}: {source.column(column)} is that of --{flags[column]} too, expected one use; "
                 "name another, or write it into the table twice"
             )
-    features = feature_columns(source, targets, schema, dropped | set(ids) | set(roles.values()))
+    features = feature_columns(
+        source, targets, schema, dropped | set(ids) | set(roles.values())
+    )
     known = schema.of_model or schema.pixels
     if known and schema.width is not None and len(features) != schema.width:
         raise LayersMismatch(column_mismatch(source, len(features), schema))
     if not features:
-        raise DataError(f"{source.path}: no input columns left, expected one or more; check --target and --drop")
-    roles = roles if labelled or not schema.of_model else {}  # a prediction does not ask for them
+        raise DataError(
+            f"{source.path}: no input columns left, expected one or more; check --target and --drop"
+        )
+    # a prediction does not ask for them
+    roles = roles if labelled or not schema.of_model else {}
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
@@ -50,14 +68,17 @@ def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
     for flag, word, choice in parse_choices(choices, source.names or ()):
         (column,) = columns_asked_for(source, flag, in_a_list(word))
         if column in chosen:
-            again = "is given two kinds" if chosen[column] != choice else "is listed twice"
+            again = (
+                "is given two kinds" if chosen[column] != choice else "is listed twice"
+            )
             raise UsageError(f"--{flag}: {source.column(column)} {again}; name it once")
         chosen[column] = choice
     return chosen
 
 
 def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
-    """Return the target columns: as asked for, by the names of the model's, or the last one or last ones."""
+    """Return the target columns: as asked for, by the names of the model's, or the last
+    one or last ones."""
     if schema.targets == []:
         return []
     if schema.target is not None:
@@ -65,7 +86,11 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
     names, inputs, outputs = source.names, schema.width, schema.outputs
     if names and schema.targets:
         return _targets_by_name(source, schema, labelled)
-    fits = inputs is not None and source.width - inputs in (1, outputs, 1 if labelled else 0)
+    fits = inputs is not None and source.width - inputs in (
+        1,
+        outputs,
+        1 if labelled else 0,
+    )
     if inputs is not None and (fits or schema.of_model or schema.pixels):
         inputs += len(schema.left_out)
         if source.width == inputs and not labelled:
@@ -74,41 +99,64 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
             raise LayersMismatch(column_mismatch(source, source.width, schema))
         return list(range(inputs, source.width))
     if source.width < 2:
-        raise DataError(f"{source.path}: 1 column, expected features and a target, separated by commas; add columns")
+        raise DataError(
+            f"{source.path}: 1 column, expected features and a target, separated by commas; add columns"
+        )
     return [source.default_target]
 
 
 def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
-    """Return the columns that have the names of a model's targets; [] if they are not there and need not be.
+    """Return the columns that have the names of a model's targets; [] if they are not
+    there and need not be.
 
-    Of several columns of a target's name, which may be features, the place in the training's file tells the target.
-    Raises DataError if there is no target, and for such names in another file.
+    Of several columns of a target's name, which may be features, the place in the
+    training's file tells the target. Raises DataError if there is no target, and for
+    such names in another file.
     """
-    found, needed = Counter(source.names), Counter([*(schema.columns or []), *schema.targets])
+    found, needed = (
+        Counter(source.names),
+        Counter([*(schema.columns or []), *schema.targets]),
+    )
     absent = [name for name in needed if found[name] < needed[name]]
     if not set(absent).isdisjoint(schema.targets):
         if not labelled:
             return []
         beside = " besides the inputs" if any(name in found for name in absent) else ""
         cure = ", or choose the target with --target"
-        raise _columns_lack(source, absent, beside, f", {listed(schema.targets)} as the target", cure)
+        raise _columns_lack(
+            source, absent, beside, f", {listed(schema.targets)} as the target", cure
+        )
     doubled = [name for name in schema.targets if found[name] > 1]
-    places = _places_in_training(source, schema) if doubled else list(map(source.names.index, schema.targets))
+    places = (
+        _places_in_training(source, schema)
+        if doubled
+        else list(map(source.names.index, schema.targets))
+    )
     if places is None:
-        those = listed([column for column, name in enumerate(source.names) if name == doubled[0]])
+        those = listed(
+            [column for column, name in enumerate(source.names) if name == doubled[0]]
+        )
         told = "expected one of the target's name; choose it with --target INDEX, or rename the others"
-        raise DataError(f"{source.path}: columns {those} (from 0) are called {doubled[0]}, {told}")
+        raise DataError(
+            f"{source.path}: columns {those} (from 0) are called {doubled[0]}, {told}"
+        )
     return places
 
 
-def _columns_lack(source: TableSource, absent: list[str], beside: str, more: str, cure: str) -> DataError:
-    names, it = f"column{'s' * (len(absent) > 1)} {listed(absent)}", "it" if len(absent) == 1 else "them"
+def _columns_lack(
+    source: TableSource, absent: list[str], beside: str, more: str, cure: str
+) -> DataError:
+    names, it = (
+        f"column{'s' * (len(absent) > 1)} {listed(absent)}",
+        "it" if len(absent) == 1 else "them",
+    )
     expected = f"expected every column that the model was trained on{more}"
     return DataError(f"{source.path}: no {names}{beside}, {expected}; add {it}{cure}")
 
 
 def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None:
-    """Return the places of the targets in the file of the training; None if this file has other names than that."""
+    """Return the places of the targets in the file of the training; None if this file
+    has other names than that."""
     kept = [column for column in range(source.width) if column not in schema.left_out]
     if len(kept) + len(schema.left_out) != source.width or schema.columns is None:
         return None
@@ -118,7 +166,10 @@ def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None
             places = columns_asked_for(source, "target", str(schema.asked))
     except UsageError:  # for a name that is there twice, or an index that is not
         return None
-    names = [source.names[column] for column in [*(c for c in kept if c not in places), *places]]
+    names = [
+        source.names[column]
+        for column in [*(c for c in kept if c not in places), *places]
+    ]
     return places if names == [*schema.columns, *schema.targets] else None
 
 
@@ -128,23 +179,39 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
         return []
     names = source.names or []
     words = split_names(text, names)
-    chosen = [names.index(word) if word in names else _column_number(source, flag, word) for word in words]
+    chosen = [
+        names.index(word) if word in names else _column_number(source, flag, word)
+        for word in words
+    ]
     for word, column in zip(words, chosen, strict=True):
         if names.count(word) > 1:
             cure = "use an index"
-            raise UsageError(f"{source.path}: --{flag} {word}: {names.count(word)} columns have this name; {cure}")
+            raise UsageError(
+                f"{source.path}: --{flag} {word}: {names.count(word)} columns have this name; {cure}"
+            )
         if chosen.count(column) > 1:
-            raise UsageError(f"{source.path}: --{flag} {text}: {source.column(column)} is listed twice; list it once")
+            raise UsageError(
+                f"{source.path}: --{flag} {text}: {source.column(column)} is listed twice; list it once"
+            )
     return chosen
 
 
 def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]:
-    """Return the columns of ids, weights, groups or times; a file that a model is used on need not have them."""
+    """Return the columns of ids, weights, groups or times; a file that a model is used
+    on need not have them."""
     asked, names = getattr(schema.choices, flag), source.names
     if not schema.of_model or not names or asked in names:
         return columns_asked_for(source, flag, asked)
-    words = [word for word in split_names(asked) if word in names or word.lstrip("-").isdigit()]
-    return [column for word in words for column in columns_asked_for(source, flag, in_a_list(word))]
+    words = [
+        word
+        for word in split_names(asked)
+        if word in names or word.lstrip("-").isdigit()
+    ]
+    return [
+        column
+        for word in words
+        for column in columns_asked_for(source, flag, in_a_list(word))
+    ]
 
 
 def _column_number(source: TableSource, flag: str, word: str) -> int:
@@ -152,27 +219,39 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
         index = int(word)
     except ValueError:
         similar = closest(word, source.names or [])
-        advice = f"did you mean {similar}?" if similar else "use a name from the header or an index from 0"
+        advice = (
+            f"did you mean {similar}?"
+            if similar
+            else "use a name from the header or an index from 0"
+        )
         parts = word.split()
         if len(parts) > 1 and {*parts} <= {*(source.names or ())}:
             advice = f"put commas between the columns: {','.join(parts)}"
         known = "" if source.names else " (the file has no header)"
-        raise UsageError(f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
+        raise UsageError(
+            f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}"
+        ) from None
     if not -source.width <= index < source.width:
         told = f"expected an index from {-source.width} to {source.width - 1}"
-        raise UsageError(f"{source.path}: --{flag} {word}: the file has {source.width} columns, {told}")
+        raise UsageError(
+            f"{source.path}: --{flag} {word}: the file has {source.width} columns, {told}"
+        )
     return index % source.width
 
 
-def feature_columns(source: TableSource, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
-    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets.
+def feature_columns(
+    source: TableSource, targets: list[int], schema: Schema, dropped: set[int]
+) -> list[int]:
+    """Return the columns that a model was trained on, by name if the file has a header;
+    else all but the targets.
 
     Of several columns of one name the first is the model's first.
     """
     names = schema.columns
     rest = [c for c in range(source.width) if c not in set(targets)]
     kept = [c for c in rest if c not in schema.left_out]
-    if source.names and names and [source.names[c] for c in kept] == names:  # as in training: names may come twice
+    # as in training: names may come twice
+    if source.names and names and [source.names[c] for c in kept] == names:
         return kept
     if not (source.names and names):
         gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
@@ -183,18 +262,31 @@ def feature_columns(source: TableSource, targets: list[int], schema: Schema, dro
     found = [places[name].pop() if places.get(name) else None for name in names]
     absent = [name for name, column in zip(names, found, strict=True) if column is None]
     if absent:
-        beside, cure = (" besides the target", ", or choose the target with --target") if targets else ("", "")
+        beside, cure = (
+            (" besides the target", ", or choose the target with --target")
+            if targets
+            else ("", "")
+        )
         raise _columns_lack(source, absent, beside, "", cure)
     return found
 
 
 def column_mismatch(source: TableSource, found: int, schema: Schema) -> str:
-    """Return what is wrong with the columns of a file, or with those besides the targets, if these were chosen."""
+    """Return what is wrong with the columns of a file, or with those besides the
+    targets, if these were chosen."""
     inputs, outputs = schema.width, schema.outputs
     if found != source.width:
-        found, expected = f"{found} columns besides the target", f"{inputs}, one per input of the network"
+        found, expected = (
+            f"{found} columns besides the target",
+            f"{inputs}, one per input of the network",
+        )
     else:
-        found, expected = f"{found} columns", f"{inputs + 1} ({inputs} inputs and a target)"
+        found, expected = (
+            f"{found} columns",
+            f"{inputs + 1} ({inputs} inputs and a target)",
+        )
         if outputs is not None and outputs > 1:
-            expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
+            expected += (
+                f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
+            )
     return f"{source.path}: {found}, expected {expected}; check --layers, the model and --target"

@@ -1,4 +1,5 @@
-"""Medians of plain numbers: what a gap becomes where a network was trained on numbers without any."""
+"""Medians of plain numbers: what a gap becomes where a network was trained on numbers
+without any."""
 
 from __future__ import annotations
 
@@ -15,12 +16,15 @@ _BLOCK_VALUES = 1 << 20  # looked at for gaps at a time
 _MOST_TOLD = 20  # columns in a message
 
 
-def medians_of(x, rows: np.ndarray | slice = slice(None), weights: np.ndarray | None = None) -> list[float] | None:
-    """Return the median of each column of x, (rows, columns), in some rows (indices); None where x are no plain
-    numbers: images, pixels, tables with more than numbers, numbers that are not finite.
+def medians_of(
+    x, rows: np.ndarray | slice = slice(None), weights: np.ndarray | None = None
+) -> list[float] | None:
+    """Return the median of each column of x, (rows, columns), in some rows (indices);
+    None where x are no plain numbers: images, pixels, tables with more than numbers,
+    numbers that are not finite.
 
-    weights: of these rows, above 0; None: all are 1. Of many rows the medians are those of every second one,
-    every third one, ...
+    weights: of these rows, above 0; None: all are 1. Of many rows the medians are those
+    of every second one, every third one, ...
     """
     if not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype == np.uint8:
         return None
@@ -31,7 +35,9 @@ def medians_of(x, rows: np.ndarray | slice = slice(None), weights: np.ndarray | 
     if not sample.size:
         return None
     counts = None if weights is None else weights[some]
-    medians = np.array([median(column.astype(np.float64), counts) for column in sample.T])
+    medians = np.array(
+        [median(column.astype(np.float64), counts) for column in sample.T]
+    )
     return medians.tolist() if np.isfinite(medians).all() else None
 
 
@@ -41,8 +47,12 @@ def has_gaps(x: np.ndarray) -> bool:
 
 
 def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
-    """Put the medians into the gaps of x, (rows, columns); return how many each column had."""
-    counts, of_columns = np.zeros(x.shape[1], np.int64), np.array(medians).astype(x.dtype)
+    """Put the medians into the gaps of x, (rows, columns); return how many each column
+    had."""
+    counts, of_columns = (
+        np.zeros(x.shape[1], np.int64),
+        np.array(medians).astype(x.dtype),
+    )
     step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
     for start in range(0, len(x), step):
         block = x[start : start + step]
@@ -54,8 +64,11 @@ def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
     return counts
 
 
-def tell_filled(counts: np.ndarray, names: Sequence[str] | None, where: str, cure: str = "") -> None:
-    """Log one line on the columns that had gaps. where: names the rows; cure: what else can be done."""
+def tell_filled(
+    counts: np.ndarray, names: Sequence[str] | None, where: str, cure: str = ""
+) -> None:
+    """Log one line on the columns that had gaps. where: names the rows; cure: what else
+    can be done."""
     columns = np.flatnonzero(counts)
     if not len(columns):
         return

@@ -1,11 +1,12 @@
-"""Pictures: files that Pillow reads, as a viewer shows them. Folders of class folders, folders of pictures without
-classes, single pictures.
+"""Pictures: files that Pillow reads, as a viewer shows them. Folders of class folders,
+folders of pictures without classes, single pictures.
 
-A model keeps in `Network.pictures` how its pictures were read: {"range": ..., "shape": ..., "alpha": "white"}. range is
-the number that stands for white among the inputs: 255 of bytes, 65535 of 16 bits, 1 of numbers from 0 to 1, null of
-other numbers, for which no picture can stand. shape: (channels, height, width), null where rows had none. alpha: what
-lies under transparent pixels. A model without it is of an earlier version: its pictures are not turned, and lose their
-alpha.
+A model keeps in `Network.pictures` how its pictures were read: {"range": ..., "shape":
+..., "alpha": "white"}. range is the number that stands for white among the inputs: 255
+of bytes, 65535 of 16 bits, 1 of numbers from 0 to 1, null of other numbers, for which
+no picture can stand. shape: (channels, height, width), null where rows had none. alpha:
+what lies under transparent pixels. A model without it is of an earlier version: its
+pictures are not turned, and lose their alpha.
 """
 
 from __future__ import annotations
@@ -42,16 +43,31 @@ MAGIC = (  # how files of pictures begin
 _BEGINNING = re.compile(MAGIC)
 _HEAD = 512  # bytes of a file that show whether it is a picture
 _DECODERS = (  # of Pillow; others open more than pictures, or run programs
-    "AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "QOI", "SGI", "TGA", "TIFF",
+    "AVIF",
+    "BMP",
+    "DIB",
+    "GIF",
+    "ICO",
+    "JPEG",
+    "JPEG2000",
+    "MPO",
+    "PCX",
+    "PNG",
+    "PPM",
+    "QOI",
+    "SGI",
+    "TGA",
+    "TIFF",
     "WEBP",
-)  # fmt: skip
+)
 _PIXEL_BYTES = 8  # of a picture, while it is read
 _GREY = ("1", "L", "LA", "La")
 _COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
 _WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
 _ORIENTATION, _BITS, _PHOTOMETRIC = 0x0112, 258, 262  # tags of EXIF and TIFF
 _NAMED = 5  # folders in a message
-_TURNED: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # by the EXIF orientation: stored pixels as they are shown
+# by the EXIF orientation: stored pixels as they are shown
+_TURNED: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda stored: stored[:, ::-1],
     3: lambda stored: stored[::-1, ::-1],
     4: lambda stored: stored[::-1],
@@ -62,11 +78,12 @@ _TURNED: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # by the EXIF orient
 }
 
 
-# -- what a model keeps --------------------------------------------------------------------------------------
+# -- what a model keeps ----------------------------------------------------------------
 
 
 def pictures_of(ds: Dataset, scaling: Scaling) -> dict | None:
-    """Return what a model that is trained on these rows keeps of pictures; None where they are no images."""
+    """Return what a model that is trained on these rows keeps of pictures; None where
+    they are no images."""
     if not ds.are_images and scaling.kind != "pixel":
         return None
     shape = list(ds.row_shape) if len(ds.row_shape) == 3 else None
@@ -74,7 +91,8 @@ def pictures_of(ds: Dataset, scaling: Scaling) -> dict | None:
 
 
 def _range_of(ds: Dataset) -> int | None:
-    """Return the number that stands for white among the inputs; None for numbers that are no pixels."""
+    """Return the number that stands for white among the inputs; None for numbers that
+    are no pixels."""
     if ds.x.dtype == np.uint8:
         return BYTE
     if ds.pixel_range is not None:
@@ -84,21 +102,32 @@ def _range_of(ds: Dataset) -> int | None:
 
 
 def check_range(pictures: dict | None, ds: Dataset) -> None:
-    """Raise DataError for pictures that were read without the model, in another range than its own."""
-    if pictures is None or ds.pixel_range is None or pictures["range"] == ds.pixel_range:
+    """Raise DataError for pictures that were read without the model, in another range
+    than its own."""
+    if (
+        pictures is None
+        or ds.pixel_range is None
+        or pictures["range"] == ds.pixel_range
+    ):
         return
     found = f"pictures whose white is {ds.pixel_range}, expected {pictures['range']} as in the training of the model"
     raise DataError(f"{name_of(ds)}: {found}; read them with nn.load_for(net, ...)")
 
 
 def tell_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
-    """Tell of arrays of pixels that look as if another model divided them than the one that they are for."""
+    """Tell of arrays of pixels that look as if another model divided them than the one
+    that they are for."""
     if pictures is None or not x.size:
         return
     if x.dtype == np.uint8 and pictures["range"] == 1 and x.max() > 1:
         told = "%s: bytes up to %d, the model was trained on numbers from 0 to 1 and divides nothing; divide them"
         log.warning(told, where, x.max())
-    are_shares = x.dtype.kind == "f" and 0 < x.max() <= 1 and x.min() >= 0 and bool((x != np.floor(x)).any())
+    are_shares = (
+        x.dtype.kind == "f"
+        and 0 < x.max() <= 1
+        and x.min() >= 0
+        and bool((x != np.floor(x)).any())
+    )
     if are_shares and pictures["range"] in (BYTE, WORD):
         told = "%s: numbers from 0 to %g, the model divides by %d by itself; give them from 0 to %d"
         log.warning(told, where, x.max(), pictures["range"], pictures["range"])
@@ -110,18 +139,23 @@ def are_pictures(value) -> bool:
         return False
     shape = value["shape"]
     are_sides = shape is None or (
-        isinstance(shape, list) and len(shape) == 3 and all(type(side) is int and side > 0 for side in shape)
+        isinstance(shape, list)
+        and len(shape) == 3
+        and all(type(side) is int and side > 0 for side in shape)
     )
-    is_range = value["range"] is None or (type(value["range"]) is int and value["range"] in RANGES)
+    is_range = value["range"] is None or (
+        type(value["range"]) is int and value["range"] in RANGES
+    )
     return are_sides and is_range and value["alpha"] == WHITE
 
 
-# -- files ---------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Files of pictures with their names in predictions, and the class folder of each, where all lie in some."""
+    """Files of pictures with their names in predictions, and the class folder of each,
+    where all lie in some."""
 
     path: str
     files: list[Path]
@@ -132,8 +166,9 @@ class Gallery:
 
 @readable()
 def read_folder(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
-    """Read the pictures of a folder whose folders are the classes, sorted by class, then name. labelled: False takes
-    pictures that lie in no class folder too, before the others."""
+    """Read the pictures of a folder whose folders are the classes, sorted by class,
+    then name. labelled: False takes pictures that lie in no class folder too, before
+    the others."""
     return _arrays(_gallery(paths[0], labelled), schema, labelled)
 
 
@@ -142,7 +177,9 @@ def read_pictures(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
     """Read single pictures. Raises DataError where classes are wanted."""
     if labelled:
         found = "a picture" if len(paths) == 1 else f"{len(paths)} pictures"
-        raise DataError(f"{paths[0]}: {found} without a class, {_class_folders('FOLDER', Path(paths[0]))}")
+        raise DataError(
+            f"{paths[0]}: {found} without a class, {_class_folders('FOLDER', Path(paths[0]))}"
+        )
     files = list(map(Path, paths))
     names = [unicode_text(file.name) for file in files]
     if len({*names}) < len(names):
@@ -160,16 +197,23 @@ def _gallery(path: str, labelled: bool) -> Gallery:
     entries = _entries(Path(path))
     loose = [entry for entry in entries if is_picture(entry)]
     folders = [entry for entry in entries if entry.is_dir()]
-    if all(folder.name.isdecimal() for folder in folders):  # class folders are in the order of their numbers
+    # class folders are in the order of their numbers
+    if all(folder.name.isdecimal() for folder in folders):
         folders.sort(key=lambda folder: (int(folder.name), folder.name))
     found = {folder: _entries(folder) for folder in folders}
-    pictures = {folder: list(filter(is_picture, inside)) for folder, inside in found.items()}
+    pictures = {
+        folder: list(filter(is_picture, inside)) for folder, inside in found.items()
+    }
     classes = [folder for folder in folders if pictures[folder]]
     if not classes and not loose:
-        raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
+        raise DataError(
+            f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some"
+        )
     if not classes and labelled:
         count = f"{len(loose)} picture{'s' * (len(loose) > 1)}"
-        raise DataError(f"{path}: no folders of classes, but {count}, {_class_folders(path, loose[0])}")
+        raise DataError(
+            f"{path}: no folders of classes, but {count}, {_class_folders(path, loose[0])}"
+        )
     _tell_of_others(path, found, pictures, loose if labelled else [])
     files = [file for folder in classes for file in pictures[folder]]
     if loose and not labelled:
@@ -182,7 +226,10 @@ def _gallery(path: str, labelled: bool) -> Gallery:
 
 def _entries(folder: Path) -> list[Path]:
     """Return what is in a folder, sorted by name, without what is hidden."""
-    return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), key=lambda file: file.name)
+    return sorted(
+        (entry for entry in folder.iterdir() if not entry.name.startswith(".")),
+        key=lambda file: file.name,
+    )
 
 
 def _name_in(folder: str, file: Path) -> str:
@@ -190,7 +237,8 @@ def _name_in(folder: str, file: Path) -> str:
 
 
 def is_picture(file: Path) -> bool:
-    """Return whether a file is a picture, by its suffix, or without one by its first bytes."""
+    """Return whether a file is a picture, by its suffix, or without one by its first
+    bytes."""
     if not file.is_file():
         return False
     if file.suffix:
@@ -202,17 +250,33 @@ def is_picture(file: Path) -> bool:
         return False
 
 
-def _tell_of_others(path: str, found: dict[Path, list[Path]], pictures: dict[Path, list[Path]], loose: list) -> None:
-    """Tell of files that are no pictures, of folders without any, and of pictures beside the class folders."""
-    others = sum(len(found[folder]) - len(pictures[folder]) for folder in found if pictures[folder])
+def _tell_of_others(
+    path: str,
+    found: dict[Path, list[Path]],
+    pictures: dict[Path, list[Path]],
+    loose: list,
+) -> None:
+    """Tell of files that are no pictures, of folders without any, and of pictures
+    beside the class folders."""
+    others = sum(
+        len(found[folder]) - len(pictures[folder])
+        for folder in found
+        if pictures[folder]
+    )
     if others:
         log.warning("%s: ignored files that are not images: %d", path, others)
-    empty = [_described(folder, found[folder]) for folder in found if not pictures[folder]]
+    empty = [
+        _described(folder, found[folder]) for folder in found if not pictures[folder]
+    ]
     if empty:
         count = f"{len(empty)} folder{'s' * (len(empty) > 1)}"
-        log.warning("%s: %s without a picture, no class: %s", path, count, listed(empty, _NAMED))
+        log.warning(
+            "%s: %s without a picture, no class: %s", path, count, listed(empty, _NAMED)
+        )
     if loose:
-        log.warning("%s: ignored pictures that lie in no class folder: %d", path, len(loose))
+        log.warning(
+            "%s: ignored pictures that lie in no class folder: %d", path, len(loose)
+        )
 
 
 def _described(folder: Path, inside: list[Path]) -> str:
@@ -222,15 +286,20 @@ def _described(folder: Path, inside: list[Path]) -> str:
     return f"{unicode_text(folder.name)} ({held or 'empty'})"
 
 
-# -- rows ----------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------
 
 
 def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
-    """Return the rows of pictures as a network of this schema takes them, and their classes, if they have any."""
+    """Return the rows of pictures as a network of this schema takes them, and their
+    classes, if they have any."""
     rows, digest, transparent = _Rows(schema, len(gallery.files)), hashlib.sha256(), 0
     for row, (file, name) in enumerate(zip(gallery.files, gallery.names, strict=True)):
         with readable(file):
-            check_left(os.path.getsize(file), f"out of memory: {file}: a file that", "replace or remove it")
+            check_left(
+                os.path.getsize(file),
+                f"out of memory: {file}: a file that",
+                "replace or remove it",
+            )
             data = file.read_bytes()
         own = f"{file.parent.name}/{file.name}" if "/" in name else file.name
         digest.update(os.fsencode(f"{own}\0{len(data)}\0"))
@@ -239,27 +308,47 @@ def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
         rows.put(row, file, picture)
         transparent += picture.is_transparent
     if transparent:
-        found = f"{transparent} of {len(gallery.files)} pictures have transparent pixels"
+        found = (
+            f"{transparent} of {len(gallery.files)} pictures have transparent pixels"
+        )
         log.warning("%s: %s, which are read on white", gallery.path, found)
-    return Arrays(rows.whole(), _targets(gallery, schema, labelled), digest.hexdigest(), gallery.names, rows.range)
+    return Arrays(
+        rows.whole(),
+        _targets(gallery, schema, labelled),
+        digest.hexdigest(),
+        gallery.names,
+        rows.range,
+    )
 
 
 def _targets(gallery: Gallery, schema: Schema, labelled: bool) -> Targets | None:
-    """Return the classes of pictures; None where their folders are none of the classes that are known."""
+    """Return the classes of pictures; None where their folders are none of the classes
+    that are known."""
     if gallery.folders is None or gallery.labels is None:
         return None
-    if not labelled and schema.classes is not None and not {*gallery.folders} <= {*schema.classes}:
+    if (
+        not labelled
+        and schema.classes is not None
+        and not {*gallery.folders} <= {*schema.classes}
+    ):
         return None
     labels = np.array(gallery.labels, np.float64).reshape(-1, 1)
     files = gallery.files
-    return Targets(labels, gallery.path, lambda row: f"image {files[row]}", gallery.folders, are_classes=True)
+    return Targets(
+        labels,
+        gallery.path,
+        lambda row: f"image {files[row]}",
+        gallery.folders,
+        are_classes=True,
+    )
 
 
 class _Rows:
-    """The rows that pictures become: bytes, or numbers of the network's type where there are others than bytes.
+    """The rows that pictures become: bytes, or numbers of the network's type where
+    there are others than bytes.
 
-    range: the number of white; in training that of the first pictures, until one has 16 bits. as_shown: whether
-    pictures are turned, and laid on white.
+    range: the number of white; in training that of the first pictures, until one has 16
+    bits. as_shown: whether pictures are turned, and laid on white.
     """
 
     def __init__(self, schema: Schema, count: int):
@@ -268,7 +357,11 @@ class _Rows:
         self.as_shown = self._model is not None or not schema.of_model
         self.range: int | None = BYTE if self._model is None else self._model["range"]
         shape = schema.pixels
-        if shape is None and self._model is not None and self._model["shape"] is not None:
+        if (
+            shape is None
+            and self._model is not None
+            and self._model["shape"] is not None
+        ):
             shape = tuple(self._model["shape"])
         self._shape: tuple[int, int, int] | None = shape
         self._first: Path | None = None
@@ -279,13 +372,15 @@ class _Rows:
         self._has_colours = False
 
     def whole(self) -> np.ndarray:
-        """Return the rows (pictures, channels, height, width): of a training three channels if one has colours."""
+        """Return the rows (pictures, channels, height, width): of a training three
+        channels if one has colours."""
         if self._channels_known or self._has_colours:
             return in_rows(self._x)
         return in_rows(self._x[:, :1])
 
     def put(self, row: int, file: Path, picture: Picture) -> None:
-        """Keep a picture as a row. Raises DataError for one that is none for the network."""
+        """Keep a picture as a row. Raises DataError for one that is none for the
+        network."""
         if self._first is None:
             self._begin(file, picture)
         self._check_size(file, picture)
@@ -298,8 +393,12 @@ class _Rows:
 
     def _begin(self, file: Path, picture: Picture) -> None:
         schema = self._schema
-        if schema.of_model and (schema.columns is not None or schema.encoding is not None):
-            raise DataError(f"{file}: a picture, expected rows of a table, as the model was trained on; give such rows")
+        if schema.of_model and (
+            schema.columns is not None or schema.encoding is not None
+        ):
+            raise DataError(
+                f"{file}: a picture, expected rows of a table, as the model was trained on; give such rows"
+            )
         if self.range is None:
             found = "a picture, the model was trained on numbers that are no pixels from 0 to 1 or 255"
             raise DataError(f"{file}: {found}; give arrays of such numbers")
@@ -310,7 +409,8 @@ class _Rows:
         self._x = new_rows((self._count, self._channels, *self._size), kind)
 
     def _wanted_channels(self, file: Path) -> int | None:
-        """Return the channels of the network's pictures; None where the pictures decide."""
+        """Return the channels of the network's pictures; None where the pictures
+        decide."""
         channels, values = None, math.prod(self._size)
         if self._shape is not None:
             channels = self._shape[0]
@@ -322,19 +422,32 @@ class _Rows:
             found = f"{_sides(self._size)} pixels, expected {self._schema.inputs} inputs of the network"
             raise DataError(f"{file}: {found}; resize it")
         if channels not in (None, 1, 3) and self._schema.of_model:
-            raise DataError(f"{file}: a picture, which has 1 or 3 channels, the network has {channels}; give arrays")
+            raise DataError(
+                f"{file}: a picture, which has 1 or 3 channels, the network has {channels}; give arrays"
+            )
         return channels if channels in (1, 3) else None
 
     def _check_size(self, file: Path, picture: Picture) -> None:
-        size, expected, like = picture.pixels.shape[:2], self._size, f"as in {self._first}"
+        size, expected, like = (
+            picture.pixels.shape[:2],
+            self._size,
+            f"as in {self._first}",
+        )
         cure = "resize all images to one size"
         if self._schema.of_model and self._shape is not None:
-            expected, like, cure = self._shape[1:], "as in the training of the model", "resize it"
+            expected, like, cure = (
+                self._shape[1:],
+                "as in the training of the model",
+                "resize it",
+            )
         if size != expected:
-            raise DataError(f"{file}: {_sides(size)} pixels, expected {_sides(expected)} {like}; {cure}")
+            raise DataError(
+                f"{file}: {_sides(size)} pixels, expected {_sides(expected)} {like}; {cure}"
+            )
 
     def _in_channels(self, file: Path, pixels: np.ndarray) -> np.ndarray:
-        """Return pixels (channels, height, width): grey is repeated, colours that are all grey are one channel."""
+        """Return pixels (channels, height, width): grey is repeated, colours that are
+        all grey are one channel."""
         if pixels.ndim == 2:
             return pixels[None]  # for each channel of the row
         if self._channels == 3:
@@ -343,12 +456,17 @@ class _Rows:
         if (pixels == pixels[..., :1]).all():
             return pixels[None, ..., 0]
         if self._schema.of_model:
-            raise DataError(f"{file}: has colours, the model was trained on grey pictures; convert it to grey")
+            raise DataError(
+                f"{file}: has colours, the model was trained on grey pictures; convert it to grey"
+            )
         layers = f"3x{self._size[0]}x{self._size[1]}"
-        raise LayersMismatch(f"{file}: has colours, expected grey; begin --layers with {layers}, or convert it to grey")
+        raise LayersMismatch(
+            f"{file}: has colours, expected grey; begin --layers with {layers}, or convert it to grey"
+        )
 
     def _in_range(self, pixels: np.ndarray, own: int) -> np.ndarray:
-        """Return pixels of another range in that of the rows, which in a training the first of 16 bits widens."""
+        """Return pixels of another range in that of the rows, which in a training the
+        first of 16 bits widens."""
         if own == WORD and self._model is None and not self._schema.of_model:
             self._x = in_rows(self._x, self._schema.dtype)
             self._x *= WORD // BYTE
@@ -363,12 +481,13 @@ def _sides(size: Sequence[int]) -> str:
     return f"{size[1]}x{size[0]}"
 
 
-# -- one picture ---------------------------------------------------------------------------------------------
+# -- one picture -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture: pixels (height, width), or (height, width, 3) with colours, of which `range` is white."""
+    """A picture: pixels (height, width), or (height, width, 3) with colours, of which
+    `range` is white."""
 
     pixels: np.ndarray
     range: int
@@ -376,23 +495,30 @@ class Picture:
 
 
 def decoded(file: Path, data: bytes, as_shown: bool = True) -> Picture:
-    """Return the picture in a file's bytes, of several the first. as_shown: turned as EXIF says, and on white.
+    """Return the picture in a file's bytes, of several the first. as_shown: turned as
+    EXIF says, and on white.
 
-    Raises DataError for what is no picture, NnError for one that does not fit the memory.
+    Raises DataError for what is no picture, NnError for one that does not fit the
+    memory.
     """
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise NnError(needs_package("images", "reading folders of images needs")) from error
+        raise NnError(
+            needs_package("images", "reading folders of images needs")
+        ) from error
     Image.init()
-    logging.getLogger("PIL").addHandler(logging.NullHandler())  # else it writes on stderr what it thinks of a file
+    # else it writes on stderr what it thinks of a file
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
     decoders = [name for name in _DECODERS if name in Image.OPEN]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(data), formats=decoders) as image:
                 what = f"out of memory: {file}: an image of {image.width}x{image.height} pixels"
-                check_left(_PIXEL_BYTES * image.width * image.height, what, "make it smaller")
+                check_left(
+                    _PIXEL_BYTES * image.width * image.height, what, "make it smaller"
+                )
                 bits = _bits(image)
                 image.load()
                 picture = _picture(image, bits, _png_depth(data), as_shown)
@@ -402,17 +528,30 @@ def decoded(file: Path, data: bytes, as_shown: bool = True) -> Picture:
         raise
     except Exception as error:  # decoders raise anything for a damaged image
         reason = " ".join(str(error).split()) or type(error).__name__
-        reason = "no format of pictures that is read" if "cannot identify" in reason else reason
+        reason = (
+            "no format of pictures that is read"
+            if "cannot identify" in reason
+            else reason
+        )
         cure = "replace or remove it"
-        raise DataError(f"{file}: cannot read the image ({reason}), expected a complete one; {cure}") from error
+        raise DataError(
+            f"{file}: cannot read the image ({reason}), expected a complete one; {cure}"
+        ) from error
     if picture is None:
         cure = "convert it to 8-bit PNG"
-        raise DataError(f"{file}: an image of mode {mode}, expected 8 bits per channel, or 16 of grey; {cure}")
-    return picture if turned is None else Picture(turned(picture.pixels), picture.range, picture.is_transparent)
+        raise DataError(
+            f"{file}: an image of mode {mode}, expected 8 bits per channel, or 16 of grey; {cure}"
+        )
+    return (
+        picture
+        if turned is None
+        else Picture(turned(picture.pixels), picture.range, picture.is_transparent)
+    )
 
 
 def _orientation(image) -> int:
-    """Return how a picture is turned by its EXIF, 1 where it is upright or its EXIF is damaged."""
+    """Return how a picture is turned by its EXIF, 1 where it is upright or its EXIF is
+    damaged."""
     try:
         found = image.getexif().get(_ORIENTATION, 1)
     except Exception:  # a viewer shows such a picture as it is stored
@@ -421,10 +560,13 @@ def _orientation(image) -> int:
 
 
 def _bits(image) -> tuple[int, bool]:
-    """Return (bits of a pixel, whether 0 is white) of a picture of more than 8 bits; (8, False) of others."""
+    """Return (bits of a pixel, whether 0 is white) of a picture of more than 8 bits;
+    (8, False) of others."""
     is_wide = image.mode.startswith("I;16")
     if image.format == "TIFF" and is_wide:
-        return int(image.tag_v2.get(_BITS, (16,))[0]), image.tag_v2.get(_PHOTOMETRIC) == 0
+        return int(image.tag_v2.get(_BITS, (16,))[0]), image.tag_v2.get(
+            _PHOTOMETRIC
+        ) == 0
     if is_wide or (image.mode == "I" and image.format in ("PNG", "PPM")):
         return 16, False
     return 8, False
@@ -435,19 +577,28 @@ def _png_depth(data: bytes) -> int:
     return data[24] if data.startswith(b"\x89PNG") and len(data) > 24 else 8
 
 
-def _picture(image, bits: tuple[int, bool], png_depth: int, as_shown: bool) -> Picture | None:
-    """Return a decoded picture of Pillow, as it is stored; None for one of another kind of numbers."""
+def _picture(
+    image, bits: tuple[int, bool], png_depth: int, as_shown: bool
+) -> Picture | None:
+    """Return a decoded picture of Pillow, as it is stored; None for one of another kind
+    of numbers."""
     depth, is_inverted = bits
     if depth > 8:
         stored = np.asarray(image).astype(np.uint16)
         white = (1 << depth) - 1
         if is_inverted:
             stored = white - stored
-        values = stored if white == WORD else (stored * (WORD / white)).astype(np.float32)
+        values = (
+            stored if white == WORD else (stored * (WORD / white)).astype(np.float32)
+        )
         clear = image.info.get("transparency")
         if not as_shown or not isinstance(clear, int):
             return Picture(values, WORD)
-        return Picture(np.where(stored == clear, values.dtype.type(WORD), values), WORD, bool((stored == clear).any()))
+        return Picture(
+            np.where(stored == clear, values.dtype.type(WORD), values),
+            WORD,
+            bool((stored == clear).any()),
+        )
     if image.mode not in _GREY + _COLOURED:
         return None
     pixels, alpha = _pixels(image, png_depth)
@@ -457,7 +608,8 @@ def _picture(image, bits: tuple[int, bool], png_depth: int, as_shown: bool) -> P
 
 
 def _pixels(image, png_depth: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return pixels (height, width) or (height, width, 3) and their alpha (height, width), None without any."""
+    """Return pixels (height, width) or (height, width, 3) and their alpha (height,
+    width), None without any."""
     is_grey, clear = image.mode in _GREY, image.info.get("transparency")
     if image.mode in ("1", "L", "RGB") and isinstance(clear, (int, tuple)):
         pixels = np.asarray(image.convert("L" if is_grey else "RGB"))
@@ -465,7 +617,11 @@ def _pixels(image, png_depth: int) -> tuple[np.ndarray, np.ndarray | None]:
         if not is_grey:
             is_clear = is_clear.all(axis=2)
         return pixels, np.where(is_clear, 0, BYTE).astype(np.uint8)
-    has_palette_alpha = image.mode == "P" and image.palette is not None and image.palette.mode.endswith("A")
+    has_palette_alpha = (
+        image.mode == "P"
+        and image.palette is not None
+        and image.palette.mode.endswith("A")
+    )
     if image.mode in _WITH_ALPHA or clear is not None or has_palette_alpha:
         upright = image.convert("LA") if image.mode == "La" else image
         rgba = np.asarray(upright.convert("RGBA"))
@@ -474,8 +630,11 @@ def _pixels(image, png_depth: int) -> tuple[np.ndarray, np.ndarray | None]:
     return np.asarray(image.convert("L" if is_grey else "RGB")), None
 
 
-def _sample(clear: int | tuple[int, ...], depth: int, mode: str) -> int | tuple[int, ...]:
-    """Return the value, in 8 bits, of the samples that a PNG of this depth names as transparent."""
+def _sample(
+    clear: int | tuple[int, ...], depth: int, mode: str
+) -> int | tuple[int, ...]:
+    """Return the value, in 8 bits, of the samples that a PNG of this depth names as
+    transparent."""
     if isinstance(clear, tuple):
         return tuple(_sample(value, depth, mode) for value in clear)
     if mode == "1":
@@ -490,4 +649,6 @@ def _on_white(pixels: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     share = alpha.astype(np.uint16)
     if pixels.ndim == 3:
         share = share[..., None]
-    return ((pixels * share + BYTE * (BYTE - share) + BYTE // 2) // BYTE).astype(np.uint8)
+    return ((pixels * share + BYTE * (BYTE - share) + BYTE // 2) // BYTE).astype(
+        np.uint8
+    )

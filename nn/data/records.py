@@ -1,9 +1,11 @@
-"""Records: arrays of rows in memory, or, where it has no room for them, in a file that is mapped; the budget of
---memory, of which networks take what they need, by sizes alone.
+"""Records: arrays of rows in memory, or, where it has no room for them, in a file that
+is mapped; the budget of --memory, of which networks take what they need, by sizes
+alone.
 
-A mapped file has no name, so that nothing is left of it whatever ends the program, and is never on a file system in
-memory. Its place on the disk is taken before it is mapped: a full disk is an OutputError, and no signal later. Records
-of a training with a checkpoint have a file beside it, from which a training that goes on maps them again.
+A mapped file has no name, so that nothing is left of it whatever ends the program, and
+is never on a file system in memory. Its place on the disk is taken before it is mapped:
+a full disk is an OutputError, and no signal later. Records of a training with a
+checkpoint have a file beside it, from which a training that goes on maps them again.
 """
 
 from __future__ import annotations
@@ -44,32 +46,42 @@ from ..utils import (
 PROGRAM_BYTES = 48 << 20  # of a limit, for the program without rows
 LEAST_BYTES = 1 << 20  # of an array for which the limit is asked
 LEAST_BYTES_MAPPED = 1 << 16  # of an array that is not from the heap
-LEAST_BYTES_FREE = 1 << 24  # of arrays for which the free memory is asked, where there is no limit
+# of arrays for which the free memory is asked, where there is no limit
+LEAST_BYTES_FREE = 1 << 24
 HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
 COPIED_BYTES = 1 << 24  # at a time
-FORMAT = 1  # of files beside a checkpoint; another where the same encoding gives other bytes
+# of files beside a checkpoint; another where the same encoding gives other bytes
+FORMAT = 1
 DIGEST_BYTES = 32
 KEY_CHARACTERS = 16  # in a name
 
 
 class _Room:
-    """The memory that rows may take, and the folder of their files; of the whole process, its threads too."""
+    """The memory that rows may take, and the folder of their files; of the whole
+    process, its threads too."""
 
-    limits: list[int] = []  # bytes, the last one counts; none: as the free memory allows
-    checkpoints: list[Path] = []  # files lie beside the last one; none: in a temporary folder
+    # bytes, the last one counts; none: as the free memory allows
+    limits: list[int] = []
+    # files lie beside the last one; none: in a temporary folder
+    checkpoints: list[Path] = []
     taken = 0  # bytes of arrays in memory
     unasked = 0  # bytes since the free memory was asked for
 
 
 @contextlib.contextmanager
 def within(most: int | None = None, beside: str | None = None) -> Iterator[None]:
-    """Let arrays of rows take at most `most` bytes of memory in the block, and their files lie beside a checkpoint.
+    """Let arrays of rows take at most `most` bytes of memory in the block, and their
+    files lie beside a checkpoint.
 
-    None: as it is. Threads may end their blocks in any order: each takes back what it brought.
+    None: as it is. Threads may end their blocks in any order: each takes back what it
+    brought.
     """
     if most is not None:
         give_back_memory()
-    asked = (_Room.limits, most), (_Room.checkpoints, None if beside is None else Path(beside))
+    asked = (
+        (_Room.limits, most),
+        (_Room.checkpoints, None if beside is None else Path(beside)),
+    )
     brought = [(own, value) for own, value in asked if value is not None]
     for own, value in brought:
         own.append(value)
@@ -81,7 +93,8 @@ def within(most: int | None = None, beside: str | None = None) -> Iterator[None]
 
 
 def share_of(memory: int | None) -> int | None:
-    """Return what rows may take of --memory while no network is known; None without a limit."""
+    """Return what rows may take of --memory while no network is known; None without a
+    limit."""
     return None if memory is None else max(0, memory - PROGRAM_BYTES) // 2
 
 
@@ -98,8 +111,12 @@ def fits(size: int) -> bool:
     if _Room.unasked < LEAST_BYTES_FREE:
         return True
     left = memory_left()
-    beside = PROGRAM_BYTES + READING_BYTES  # of which little is taken by now, and less of the arrays
-    has_room = left is None or (2 * size <= left and 3 * (_Room.taken + size) <= 2 * (left + own_bytes() - beside))
+    # of which little is taken by now, and less of the arrays
+    beside = PROGRAM_BYTES + READING_BYTES
+    has_room = left is None or (
+        2 * size <= left
+        and 3 * (_Room.taken + size) <= 2 * (left + own_bytes() - beside)
+    )
     _Room.unasked = 0 if has_room else _Room.unasked
     return has_room
 
@@ -116,13 +133,14 @@ def new_rows(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
 def _memory(size: int) -> mmap.mmap:
     """Return memory of its own, which is taken as it is written to.
 
-    It is not from the heap: the heap keeps a freed array while anything above it is in use. A large one has large
-    pages, with a fault for each 2 MiB instead of 4 KiB.
+    It is not from the heap: the heap keeps a freed array while anything above it is in
+    use. A large one has large pages, with a fault for each 2 MiB instead of 4 KiB.
     """
     is_large = size >= HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE")
     if is_large:
         size = -(-size // HUGE_BYTES) * HUGE_BYTES
-    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages
+    # shared memory has small pages
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if is_large:
         memory.madvise(mmap.MADV_HUGEPAGE)
     _Room.taken += size
@@ -135,8 +153,8 @@ def _give_back(size: int) -> None:
 
 
 def _file(size: int) -> mmap.mmap:
-    """Return the memory of a file without a name. Raises OutputError where it cannot be written, MemoryError where it
-    cannot be mapped."""
+    """Return the memory of a file without a name. Raises OutputError where it cannot be
+    written, MemoryError where it cannot be mapped."""
     folder = folder_on_disk()
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -157,14 +175,22 @@ def _file(size: int) -> mmap.mmap:
 
 
 def tell_lost(path: str | os.PathLike) -> None:
-    """Let the program end in one line where mapped rows cannot be read any more, as of a file that was cut."""
-    line = cut_line(f"nn: {path}: rows that lie there cannot be read any more; was a file cut, or does the disk fail?")
+    """Let the program end in one line where mapped rows cannot be read any more, as of
+    a file that was cut."""
+    line = cut_line(
+        f"nn: {path}: rows that lie there cannot be read any more; was a file cut, or does the disk fail?"
+    )
     extension("seq")[1].nn_tell_lost(f"{line}\n".encode(), OutputError.exit_code)
 
 
 def folder_on_disk() -> str:
-    """Return the folder for files of rows: the checkpoint's, or a temporary one, on no file system in memory."""
-    asked = [*(str(path.parent) for path in _Room.checkpoints[-1:]), "/var/tmp", os.curdir]
+    """Return the folder for files of rows: the checkpoint's, or a temporary one, on no
+    file system in memory."""
+    asked = [
+        *(str(path.parent) for path in _Room.checkpoints[-1:]),
+        "/var/tmp",
+        os.curdir,
+    ]
     with contextlib.suppress(OutputError):
         asked.insert(-2, temporary_folder())
     for folder in filter(None, asked):
@@ -172,30 +198,41 @@ def folder_on_disk() -> str:
             if os.access(folder, os.W_OK) and not _is_in_memory(folder):
                 return folder
     tried = ", ".join(dict.fromkeys(filter(None, asked)))
-    raise OutputError(f"{tried}: no folder on a disk for rows that do not fit the memory; name one by TMPDIR")
+    raise OutputError(
+        f"{tried}: no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
+    )
 
 
 def _is_in_memory(folder: str) -> bool:
-    """Return whether a folder's file system is in memory, as the system's list of mounts has it."""
+    """Return whether a folder's file system is in memory, as the system's list of
+    mounts has it."""
     device = os.stat(folder).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError), open("/proc/self/mountinfo") as file:
         mounts = map(str.split, file)
-        return any(mount[2] == number and mount[mount.index("-") + 1] in ("tmpfs", "ramfs") for mount in mounts)
+        return any(
+            mount[2] == number and mount[mount.index("-") + 1] in ("tmpfs", "ramfs")
+            for mount in mounts
+        )
     return False
 
 
 def some_rows(array: np.ndarray, rows) -> np.ndarray:
-    """Return some rows, a slice or indices; many in a new array of rows, in the order that NumPy gives them."""
+    """Return some rows, a slice or indices; many in a new array of rows, in the order
+    that NumPy gives them."""
     if isinstance(rows, slice) or len(rows) * array[:1].nbytes < LEAST_BYTES:
         return array[rows]
     rows = np.flatnonzero(rows) if rows.dtype == bool else rows
     order = "C" if array[rows[:2]].flags.c_contiguous else "F"
-    return _filled(new_rows((len(rows), *array.shape[1:]), array.dtype, order), lambda some: array[rows[some]])
+    return _filled(
+        new_rows((len(rows), *array.shape[1:]), array.dtype, order),
+        lambda some: array[rows[some]],
+    )
 
 
 def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
-    """Return an array of a type whose rows lie one after the other: itself, or a copy."""
+    """Return an array of a type whose rows lie one after the other: itself, or a
+    copy."""
     dtype = array.dtype if dtype is None else np.dtype(dtype)
     if array.flags.c_contiguous and array.dtype == dtype:
         return array
@@ -203,7 +240,8 @@ def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
 
 
 def in_file(array):
-    """Return a copy of rows, an array or TableRows, in a file, of a small array one in memory."""
+    """Return a copy of rows, an array or TableRows, in a file, of a small array one in
+    memory."""
     if not isinstance(array, np.ndarray):
         return array.in_file()
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -219,33 +257,49 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
     return out
 
 
-# ---------------------------------------------------------------- records beside a checkpoint
+# ---------------------------------------------------------- records beside a checkpoint
 
-# A file's name has the digest of what decides its bytes; it is the records and the SHA-256 of name and records. Nothing
-# else in it is trusted: one that is cut, changed, of others or with codes out of range is written anew. It is mapped to
-# be read alone; one that changes while a training reads it ends the training before that writes anything.
+# A file's name has the digest of what decides its bytes; it is the records and the
+# SHA-256 of name and records. Nothing else in it is trusted: one that is cut, changed,
+# of others or with codes out of range is written anew. It is mapped to be read alone;
+# one that changes while a training reads it ends the training before that writes
+# anything.
 
 
-_in_use: dict[Path, list[tuple]] = {}  # by its checkpoint: (file, facts of it, memory, digest of the key) of each
+# by its checkpoint: (file, facts of it, memory, digest of the key) of each
+_in_use: dict[Path, list[tuple]] = {}
 
 
 def filled_records(
-    rows: int, dtype: np.dtype, step: int, fill: Callable[[np.ndarray, slice], None], key: str | None, columns
+    rows: int,
+    dtype: np.dtype,
+    step: int,
+    fill: Callable[[np.ndarray, slice], None],
+    key: str | None,
+    columns,
 ) -> np.ndarray:
-    """Return records, `step` of which `fill` sets at a time: in memory or in a file, beside the checkpoint if there is
-    one and a key, which decides their bytes. columns: the InputColumns of the records. Raises OutputError."""
+    """Return records, `step` of which `fill` sets at a time: in memory or in a file,
+    beside the checkpoint if there is one and a key, which decides their bytes. columns:
+    the InputColumns of the records. Raises OutputError."""
     blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
     beside = None if key is None or not _Room.checkpoints else _Room.checkpoints[-1]
     size = rows * dtype.itemsize
-    if beside is None or fits(size) or not os.path.samefile(folder_on_disk(), beside.parent):
+    if (
+        beside is None
+        or fits(size)
+        or not os.path.samefile(folder_on_disk(), beside.parent)
+    ):
         out = new_rows((rows,), dtype)
         for some in blocks:
             fill(out[some], some)
         return out
 
     digest = hashlib.sha256(f"{FORMAT} {key}".encode(errors="surrogatepass")).digest()
-    path = beside.with_name(f"{cut_name(beside.name)}.rows-{digest.hex()[:KEY_CHARACTERS]}")
-    with alone_in(path.parent):  # another rank of this host maps what the first has written
+    path = beside.with_name(
+        f"{cut_name(beside.name)}.rows-{digest.hex()[:KEY_CHARACTERS]}"
+    )
+    # another rank of this host maps what the first has written
+    with alone_in(path.parent):
         found = _read(path, digest, rows, dtype, columns)
         if found is None:
             if path.is_symlink():
@@ -262,14 +316,16 @@ def filled_records(
                 os.chmod(path, 0o400)
             found = _read(path, digest, rows, dtype, columns)
     if found is None:
-        raise OutputError(f"{path}: cannot write: the file has changed since; let nothing else write there")
+        raise OutputError(
+            f"{path}: cannot write: the file has changed since; let nothing else write there"
+        )
     return found
 
 
 @contextlib.contextmanager
 def beside_checkpoint(path: str | None) -> Iterator[None]:
-    """Let files of rows lie beside a checkpoint in the block; its records are removed when a training has come to its
-    end."""
+    """Let files of rows lie beside a checkpoint in the block; its records are removed
+    when a training has come to its end."""
     is_first = path is not None and Path(path) not in _Room.checkpoints[-1:]
     try:
         with within(beside=path):
@@ -284,28 +340,39 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
     for kept in folder.glob(f"{name}.rows-{'[0-9a-f]' * KEY_CHARACTERS}"):
         with contextlib.suppress(OSError):
             kept.unlink()
-    for part in folder.glob(f".{name}.rows-*.tmp"):  # a killed run's, or one that another rank writes now
+    # a killed run's, or one that another rank writes now
+    for part in folder.glob(f".{name}.rows-*.tmp"):
         with contextlib.suppress(OSError), open(part, "r+b") as file:
             if locked(file.fileno()):
                 part.unlink()
 
 
 def check_kept(beside: str | None) -> None:
-    """Raise OutputError if a file beside a checkpoint was changed since it was mapped: what was trained is wrong."""
+    """Raise OutputError if a file beside a checkpoint was changed since it was mapped:
+    what was trained is wrong."""
     for path, facts, memory, digest in _in_use.get(Path(beside or ""), ()):
         with contextlib.suppress(OSError):
             now = os.stat(path)
-            is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
-            if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
+            is_touched = (
+                os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
+            )
+            if is_touched and (
+                now.st_size != facts.st_size or not _is_whole(memory, digest)
+            ):
                 told = "was changed while a training read it; let nothing write there, and train again"
                 raise OutputError(f"{path}: {told}")
 
 
-def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:
-    """Return the mapped records of a file, None unless it is our own, whole, and has codes that the network has."""
+def _read(
+    path: Path, digest: bytes, rows: int, dtype: np.dtype, columns
+) -> np.ndarray | None:
+    """Return the mapped records of a file, None unless it is our own, whole, and has
+    codes that the network has."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe keeps nobody waiting
     try:
-        with open(path, "rb", opener=lambda path, how: os.open(path, how | flags)) as file:
+        with open(
+            path, "rb", opener=lambda path, how: os.open(path, how | flags)
+        ) as file:
             facts = os.fstat(file.fileno())
             is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
             if facts.st_size != rows * dtype.itemsize + DIGEST_BYTES or not is_ours:
@@ -333,42 +400,56 @@ def _is_whole(memory: mmap.mmap, digest: bytes) -> bool:
 
 PREDICTED_ROWS = 64  # that a forward pass takes at a time
 
-# The program's memory beside a backend's base_bytes and the rows, measured as peaks. The figures are the same on every
-# machine.
+# The program's memory beside a backend's base_bytes and the rows, measured as peaks.
+# The figures are the same on every machine.
 READING_BYTES = 24 << 20
-ROW_BYTES = 32  # of a row, wherever it is: its target, and its place in the split and in the order
-COPIES = 12  # of the parameters: themselves, gradients, moments, those of the best epoch, what is written
+# of a row, wherever it is: its target, and its place in the split and in the order
+ROW_BYTES = 32
+# of the parameters: themselves, gradients, moments, those of the best epoch, what is
+# written
+COPIES = 12
 
 
 def make_room(net, ds, networks: Sequence[int]) -> int | None:
-    """Return the bytes that the memory of a Dataset leaves rows beside networks of these bytes each; None: no limit.
+    """Return the bytes that the memory of a Dataset leaves rows beside networks of
+    these bytes each; None: no limit.
 
-    Inputs that are in memory go to a file where they would take more. Raises UsageError if the networks do not fit.
+    Inputs that are in memory go to a file where they would take more. Raises UsageError
+    if the networks do not fit.
     """
     memory = ds.memory
     if memory is None:
         return None
     count = len(networks)
     least = net.traits.base_bytes + READING_BYTES + ROW_BYTES * ds.rows + sum(networks)
-    check_memory(memory, least, "this network" if count == 1 else f"these {count} networks")
+    check_memory(
+        memory, least, "this network" if count == 1 else f"these {count} networks"
+    )
     if taken() > memory - least:
         ds.x = in_file(ds.x)
     return memory - least
 
 
 def check_left(needed: int, what: str, cure: str) -> None:
-    """Raise NnError if the machine, or a control group, has no memory left for what needs it: the system would kill."""
+    """Raise NnError if the machine, or a control group, has no memory left for what
+    needs it: the system would kill."""
     left = memory_left() if needed >= LEAST_BYTES_FREE else None
     of_files = resident_bytes() - own_bytes()  # pages that the system gives up
     if left is not None and needed > left + of_files:
-        missing = f"needs {size_text(needed)}, but only {size_text(left + of_files)} are left"
+        missing = (
+            f"needs {size_text(needed)}, but only {size_text(left + of_files)} are left"
+        )
         raise NnError(f"{what} {missing}; {cure}, or raise the limit")
 
 
 def check_answers(net, ds) -> None:
-    """Raise UsageError if ds.memory is too little for what --test keeps of the rows: truth and scores, and their order
-    where they are ranked."""
-    each = {"binary": 80, "multiclass": 16 * net.outputs, "regression": 64 * net.outputs}[net.task]
+    """Raise UsageError if ds.memory is too little for what --test keeps of the rows:
+    truth and scores, and their order where they are ranked."""
+    each = {
+        "binary": 80,
+        "multiclass": 16 * net.outputs,
+        "regression": 64 * net.outputs,
+    }[net.task]
     needed = program_bytes(net, PREDICTED_ROWS) + each * ds.rows
     check_memory(ds.memory, needed, f"the answers of {ds.rows} rows")
 
@@ -376,26 +457,35 @@ def check_answers(net, ds) -> None:
 def check_memory(memory: int | None, least: int, what: str) -> None:
     """Raise UsageError if `what` needs more; None: there is no limit."""
     if memory is not None and least > memory:
-        raise UsageError(f"--memory {size_text(memory)}: too little for {what}; at least {size_text(least)} is needed")
+        raise UsageError(
+            f"--memory {size_text(memory)}: too little for {what}; at least {size_text(least)} is needed"
+        )
 
 
 def program_bytes(net, batch: int) -> int:
-    """Return what a training takes beside its rows. Sizes alone decide it, not what the process has by now."""
+    """Return what a training takes beside its rows. Sizes alone decide it, not what the
+    process has by now."""
     return net.traits.base_bytes + READING_BYTES + training_bytes(net, batch)
 
 
 def training_bytes(net, batch: int) -> int:
-    """Return what the training of a network takes beside the program: parameters, moments, the copies of them that are
-    written, a batch's activations and their gradients."""
+    """Return what the training of a network takes beside the program: parameters,
+    moments, the copies of them that are written, a batch's activations and their
+    gradients."""
     return network_bytes(net.layers, net.dtype, COPIES, 4 * batch, net.inputs)
 
 
-def network_bytes(layers, dtype: str, copies: int, rows: int = 0, inputs: int | None = None) -> int:
-    """Return the bytes of `copies` of all parameters and, for `rows` rows, of the inputs and every layer's outputs.
+def network_bytes(
+    layers, dtype: str, copies: int, rows: int = 0, inputs: int | None = None
+) -> int:
+    """Return the bytes of `copies` of all parameters and, for `rows` rows, of the
+    inputs and every layer's outputs.
 
     inputs: values of a row that go in; None: those of layer 0.
     """
-    activations = (layers[0].inputs if inputs is None else inputs) + sum(layer.outputs for layer in layers)
+    activations = (layers[0].inputs if inputs is None else inputs) + sum(
+        layer.outputs for layer in layers
+    )
     parameters = sum(layer.parameters for layer in layers)
     return np.dtype(dtype).itemsize * (copies * parameters + rows * activations)
 

@@ -1,9 +1,11 @@
-"""Hashes of the rows that a model was trained on, of which it keeps the smallest (a bottom-k sketch, Cohen and Kaplan
-2007): they tell about how many of other rows are among them.
+"""Hashes of the rows that a model was trained on, of which it keeps the smallest (a
+bottom-k sketch, Cohen and Kaplan 2007): they tell about how many of other rows are
+among them.
 
-A hash is of the raw inputs of a row, by the kinds of the model's columns: the same row has the same hash in a file of
-any format, in a frame and in an array, with a target and without. The digest of the training data salts the hashes:
-those of two models tell nothing of each other.
+A hash is of the raw inputs of a row, by the kinds of the model's columns: the same row
+has the same hash in a file of any format, in a frame and in an array, with a target and
+without. The digest of the training data salts the hashes: those of two models tell
+nothing of each other.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from .dataset import Dataset, TableRows
 from .encoding import ColumnEncoder, are_places
 
 KEPT = 512  # hashes of a model
-MOST_COLUMNS = 256  # that are mixed one after the other; rows of more numbers are hashed one after the other
+# that are mixed one after the other; rows of more numbers are hashed one after the
+# other
+MOST_COLUMNS = 256
 BLOCK_ROWS = 1 << 15  # hashed at a time: they stay in a processor's cache
 _BYTES = 8  # of a hash
 Encoders = Sequence[ColumnEncoder]  # of the columns of a model, none for plain numbers
@@ -28,12 +32,15 @@ _GAP = np.uint64(0x9E3779B97F4A7C15)  # a word that is missing
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of SplitMix64
 
 
-def fact_of(ds: Dataset, rows: np.ndarray, encoders: Encoders, before: dict | None = None) -> dict | None:
-    """Return what a model keeps of the rows that it was trained on, ascending indices; None for no rows. encoders: of
-    its columns, none for plain numbers.
+def fact_of(
+    ds: Dataset, rows: np.ndarray, encoders: Encoders, before: dict | None = None
+) -> dict | None:
+    """Return what a model keeps of the rows that it was trained on, ascending indices;
+    None for no rows. encoders: of its columns, none for plain numbers.
 
-    before: the fact of a model that goes on with these rows. It then keeps the smallest hashes of both, all salted as
-    those before, and `salt` is the digest of the data that were first.
+    before: the fact of a model that goes on with these rows. It then keeps the smallest
+    hashes of both, all salted as those before, and `salt` is the digest of the data
+    that were first.
     """
     if before is None:
         wide, salt = _wide_columns(ds.x, rows), ds.sha256
@@ -47,11 +54,18 @@ def fact_of(ds: Dataset, rows: np.ndarray, encoders: Encoders, before: dict | No
     own = {"data": ds.sha256, "rows": len(rows), "wide": wide}
     if before is None:
         return {**own, "hashes": _text_of(smallest)}
-    is_same = before["data"] == ds.sha256 and np.array_equal(smallest, kept_hashes(before))
+    is_same = before["data"] == ds.sha256 and np.array_equal(
+        smallest, kept_hashes(before)
+    )
     if is_same:
         return before
     both = _smallest(kept_hashes(before), smallest)
-    return {**own, "rows": before["rows"] + len(rows), "hashes": _text_of(both), "salt": salt or ""}
+    return {
+        **own,
+        "rows": before["rows"] + len(rows),
+        "hashes": _text_of(both),
+        "salt": salt or "",
+    }
 
 
 def salt_of(fact: dict) -> str | None:
@@ -77,11 +91,23 @@ def _text_of(hashes: np.ndarray) -> str:
 
 def is_fact(value) -> bool:
     """Return whether a value of a model file is what fact_of returns."""
-    if not isinstance(value, dict) or value.keys() - {"salt"} != {"data", "rows", "wide", "hashes"}:
+    if not isinstance(value, dict) or value.keys() - {"salt"} != {
+        "data",
+        "rows",
+        "wide",
+        "hashes",
+    }:
         return False
-    has_digests = (value["data"] is None or _is_digest(value["data"])) and _is_digest(value.get("salt", ""))
+    has_digests = (value["data"] is None or _is_digest(value["data"])) and _is_digest(
+        value.get("salt", "")
+    )
     has_rows = type(value["rows"]) is int and 0 < value["rows"] < 2**63
-    return has_digests and has_rows and are_places(value["wide"]) and _are_hashes(value["hashes"], value["rows"])
+    return (
+        has_digests
+        and has_rows
+        and are_places(value["wide"])
+        and _are_hashes(value["hashes"], value["rows"])
+    )
 
 
 def _is_digest(value) -> bool:
@@ -108,8 +134,14 @@ def kept_hashes(fact: dict) -> np.ndarray:
 
 
 def hashes_of(x, encoders: Encoders, fact: dict) -> np.ndarray:
-    """Return the hash of each row, uint64 (rows,), as a model with this fact hashes its own."""
-    return np.concatenate([np.zeros(0, np.uint64), *_blocks(x, encoders, _salt(salt_of(fact)), fact["wide"])])
+    """Return the hash of each row, uint64 (rows,), as a model with this fact hashes its
+    own."""
+    return np.concatenate(
+        [
+            np.zeros(0, np.uint64),
+            *_blocks(x, encoders, _salt(salt_of(fact)), fact["wide"]),
+        ]
+    )
 
 
 # ---------------------------------------------------------------- hashes
@@ -120,10 +152,14 @@ def _salt(digest: str | None) -> bytes:
 
 
 def _wide_columns(x, rows: np.ndarray) -> list[int]:
-    """Return the columns of numbers that float32 would blur: others are hashed as float32, in which any door has
-    them."""
+    """Return the columns of numbers that float32 would blur: others are hashed as
+    float32, in which any door has them."""
     if isinstance(x, TableRows):
-        numbers = {place: column.values for place, column in enumerate(x.columns) if column.reads == "number"}
+        numbers = {
+            place: column.values
+            for place, column in enumerate(x.columns)
+            if column.reads == "number"
+        }
     elif x.dtype == np.float64 and x[:1].size <= MOST_COLUMNS:
         numbers = dict(enumerate(x.reshape(len(x), -1).T))
     else:
@@ -151,23 +187,34 @@ def _blocks(
                 encoder = encoders[place] if place < len(encoders) else None
                 if column.reads == "text" and place not in words:
                     words[place] = _of_words(column.words, encoder)
-                columns.append(words[place][column.values] if place in words else _of_values(column, place in wide))
+                columns.append(
+                    words[place][column.values]
+                    if place in words
+                    else _of_values(column, place in wide)
+                )
             yield _of_columns(columns, salt)
             continue
         some = some.reshape(len(some), -1)
         if some.shape[1] <= MOST_COLUMNS:
-            columns = [_of_numbers(some[:, place], place in wide) for place in range(some.shape[1])]
+            columns = [
+                _of_numbers(some[:, place], place in wide)
+                for place in range(some.shape[1])
+            ]
             yield _of_columns(columns, salt)
         else:
             yield _of_wide_rows(some, salt)
 
 
 def _of_wide_rows(rows: np.ndarray, salt: bytes) -> np.ndarray:
-    """Return the hash of each row of many numbers, such as an image, by its bytes as float32."""
+    """Return the hash of each row of many numbers, such as an image, by its bytes as
+    float32."""
     with np.errstate(over="ignore"):
         numbers = np.ascontiguousarray(rows, np.float32) + np.float32(0)
     numbers[np.isnan(numbers)] = np.nan
-    each = (hashlib.blake2b(row, digest_size=_BYTES, key=salt).digest() for row in numbers.astype("<f4", copy=False))
+    each = (
+        hashlib.blake2b(row, digest_size=_BYTES, key=salt).digest()
+        for row in numbers.astype("<f4", copy=False)
+    )
     return np.frombuffer(b"".join(each), "<u8").astype(np.uint64)
 
 
@@ -177,10 +224,16 @@ def _of_values(column: Column, is_wide: bool) -> np.ndarray:
 
 
 def _of_words(texts: list[str], encoder: ColumnEncoder | None) -> np.ndarray:
-    """Return 64 bits for each word of a column and, at the end, for a gap: of the values for which words stand."""
+    """Return 64 bits for each word of a column and, at the end, for a gap: of the
+    values for which words stand."""
     if encoder is not None and encoder.written:
         return _of_numbers(encoder.written.values_of(texts), True)
-    each = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=_BYTES).digest() for text in texts)
+    each = (
+        hashlib.blake2b(
+            text.encode(errors="surrogatepass"), digest_size=_BYTES
+        ).digest()
+        for text in texts
+    )
     return np.append(np.frombuffer(b"".join(each), "<u8").astype(np.uint64), _GAP)
 
 

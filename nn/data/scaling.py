@@ -14,17 +14,21 @@ from ..utils import DataError, UsageError, log
 from .column import blurs
 from .records import new_rows
 
-_BLOCK_VALUES = 1 << 18  # values turned into doubles at a time; decides how sums are rounded
-_CACHED_VALUES = 1 << 15  # where nothing is added up: they stay in the processor's cache
+# values turned into doubles at a time; decides how sums are rounded
+_BLOCK_VALUES = 1 << 18
+# where nothing is added up: they stay in the processor's cache
+_CACHED_VALUES = 1 << 15
 
 
 @dataclass
 class Scaling:
-    """(x - shift) / scale, computed in double; `shift` and `scale` hold a float64 for each feature of a table
-    (rows, features), for each channel of images (rows, C, H, W), and nothing for the kinds none and pixel.
+    """(x - shift) / scale, computed in double; `shift` and `scale` hold a float64 for
+    each feature of a table (rows, features), for each channel of images (rows, C, H,
+    W), and nothing for the kinds none and pixel.
 
-    The scale of a constant feature is infinite, so that it becomes 0 whatever the data hold later. low, high: what
-    `inverse` keeps its values within, nothing for no bounds.
+    The scale of a constant feature is infinite, so that it becomes 0 whatever the data
+    hold later. low, high: what `inverse` keeps its values within, nothing for no
+    bounds.
     """
 
     kind: str = "none"
@@ -44,39 +48,54 @@ class Scaling:
         columns: list[str] | None = None,
         strict: bool = False,
     ) -> Scaling:
-        """Return constants of a kind of SCALINGS from the given rows (indices) of x, or from all of them.
+        """Return constants of a kind of SCALINGS from the given rows (indices) of x, or
+        from all of them.
 
         weights: of these rows, above 0; None: all are 1.
 
-        Constant features are warned about, once and with their number; `strict` normalization, which would
-        divide by 0 there, raises a DataError that names the first (from `columns`).
+        Constant features are warned about, once and with their number; `strict`
+        normalization, which would divide by 0 there, raises a DataError that names the
+        first (from `columns`).
         """
         kind = SCALING_ALIASES.get(kind, kind)
         if kind not in SCALINGS:
-            raise UsageError(f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}")
+            raise UsageError(
+                f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}"
+            )
         if not SCALINGS[kind].is_fitted:
             return cls(kind)
         moments = Moments.of(x, rows, weights=weights)
         low, constant = moments.low, moments.low == moments.high
-        called = columns or [f"{feature + 1} of {len(low)}" for feature in range(len(low))]
+        called = columns or [
+            f"{feature + 1} of {len(low)}" for feature in range(len(low))
+        ]
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
             cure = f"expected two or more for {kind}; remove the column or use --scaling none"
-            raise DataError(f"column {called[first]} holds only the value {low[first]:g}, {cure}")
+            raise DataError(
+                f"column {called[first]} holds only the value {low[first]:g}, {cure}"
+            )
         if constant.any():
             told = "%d of %d features hold one value only in the training rows and are scaled to 0"
             log.warning(told, np.count_nonzero(constant), len(constant))
-        shift, scale = constants(kind, moments, lambda feature: f"column {called[feature]}")
+        shift, scale = constants(
+            kind, moments, lambda feature: f"column {called[feature]}"
+        )
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
-    def apply(self, x: np.ndarray, dtype="float32", pixel_range: int | None = None) -> np.ndarray:
-        """Scale the rows of x into a new array of type `dtype`. pixel_range: by what pixels are divided; None: bytes by
-        255 and other numbers by nothing."""
+    def apply(
+        self, x: np.ndarray, dtype="float32", pixel_range: int | None = None
+    ) -> np.ndarray:
+        """Scale the rows of x into a new array of type `dtype`. pixel_range: by what
+        pixels are divided; None: bytes by 255 and other numbers by nothing."""
         out = new_rows(x.shape, dtype)
         shift, scale = _beside(self.shift, x), _beside(self.scale, x)
-        for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
+        for target, block in zip(
+            *(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True
+        ):
             if self.kind == "pixel" and pixel_range is not None:
-                block = block.astype(np.float64) * (1 / pixel_range)  # as the engine reads bytes, bit for bit
+                # as the engine reads bytes, bit for bit
+                block = block.astype(np.float64) * (1 / pixel_range)
             elif self.kind == "pixel" and x.dtype == np.uint8:
                 block = block / 255
             elif len(shift):
@@ -87,7 +106,8 @@ class Scaling:
         return out
 
     def inverse(self, y: np.ndarray) -> np.ndarray:
-        """Undo `apply` (float64): bring a network's scaled outputs into the units of the data."""
+        """Undo `apply` (float64): bring a network's scaled outputs into the units of
+        the data."""
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
@@ -101,33 +121,57 @@ class Scaling:
         return bool(len(self.shift)) and blurs(self.shift, self.scale)
 
     def to_dict(self) -> dict:
-        """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""
+        """Return the constants as JSON; the infinite scale of a constant feature is
+        written as 0."""
         scale = np.where(np.isinf(self.scale), 0.0, self.scale)
-        bounds = {"low": self.low.tolist(), "high": self.high.tolist()} if len(self.low) else {}
-        return {"kind": self.kind, "shift": self.shift.tolist(), "scale": scale.tolist(), **bounds}
+        bounds = (
+            {"low": self.low.tolist(), "high": self.high.tolist()}
+            if len(self.low)
+            else {}
+        )
+        return {
+            "kind": self.kind,
+            "shift": self.shift.tolist(),
+            "scale": scale.tolist(),
+            **bounds,
+        }
 
     @classmethod
     def from_dict(cls, values: dict) -> Scaling:
-        """Return the constants that to_dict has written, and files/model_file.py checks."""
+        """Return the constants that to_dict has written, and files/model_file.py
+        checks."""
         names = ("shift", "scale", "low", "high")
-        shift, scale, low, high = (np.array(values.get(name, []), np.float64) for name in names)
-        return cls(values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high)
+        shift, scale, low, high = (
+            np.array(values.get(name, []), np.float64) for name in names
+        )
+        return cls(
+            values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high
+        )
 
 
-def constants(kind: str, moments: Moments, name: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (shift, scale) of a fitted kind; a feature of one value has that one as its shift.
+def constants(
+    kind: str, moments: Moments, name: Callable[[int], str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (shift, scale) of a fitted kind; a feature of one value has that one as
+    its shift.
 
-    name: of a feature in messages. Raises DataError for numbers that are too large, or differ by too little, for them.
+    name: of a feature in messages. Raises DataError for numbers that are too large, or
+    differ by too little, for them.
     """
     low, high = moments.low, moments.high
     with np.errstate(over="ignore"):
-        shift, scale = (low, high - low) if kind == "normalization" else (moments.mean, moments.deviation)
+        shift, scale = (
+            (low, high - low)
+            if kind == "normalization"
+            else (moments.mean, moments.deviation)
+        )
     check_spread(low, high, shift, scale, name)
     return np.where(np.isfinite(shift), shift, low), scale
 
 
 def check_spread(low, high, shift, scale, name: Callable[[int], str]) -> None:
-    """Raise DataError for a feature between these bounds whose constants are lost to overflow or underflow."""
+    """Raise DataError for a feature between these bounds whose constants are lost to
+    overflow or underflow."""
     is_lost = (low < high) & ~(np.isfinite(shift) & np.isfinite(scale) & (scale != 0))
     if is_lost.any():
         first = int(np.argmax(is_lost))
@@ -139,7 +183,8 @@ def check_spread(low, high, shift, scale, name: Callable[[int], str]) -> None:
 
 @dataclass(frozen=True)
 class Moments:
-    """Smallest and largest value, mean and standard deviation (of the population) of each feature of rows in memory."""
+    """Smallest and largest value, mean and standard deviation (of the population) of
+    each feature of rows in memory."""
 
     low: np.ndarray
     high: np.ndarray
@@ -155,48 +200,61 @@ class Moments:
         weights: np.ndarray | None = None,
         block_values: int = _BLOCK_VALUES,
     ) -> Moments:
-        """Return the moments of x, (rows, features) or (rows, channels, height, width), or of some rows (indices).
+        """Return the moments of x, (rows, features) or (rows, channels, height, width),
+        or of some rows (indices).
 
-        weights: of these rows, above 0: one of weight 2 counts as the row twice; None: all are 1. block_values: added
-        up at a time, which decides how sums are rounded. Raises UsageError if there are no rows.
+        weights: of these rows, above 0: one of weight 2 counts as the row twice; None:
+        all are 1. block_values: added up at a time, which decides how sums are rounded.
+        Raises UsageError if there are no rows.
         """
         axes, total, count = (0,) if x.ndim == 2 else (0, 2, 3), 0.0, 0
         low, high = np.inf, -np.inf
-        with np.errstate(over="ignore", invalid="ignore"):  # constants() refuses what is no number then
+        # constants() refuses what is no number then
+        with np.errstate(over="ignore", invalid="ignore"):
             for block, counts in _weighted_blocks(x, rows, weights, block_values):
                 block = block.astype(np.float64)
                 low = np.minimum(low, block.min(axis=axes))
                 high = np.maximum(high, block.max(axis=axes))
                 total = total + _weighted_sum(block, counts, axes)
-                count += math.prod(block.shape[2:]) * (len(block) if counts is None else counts.sum())
+                count += math.prod(block.shape[2:]) * (
+                    len(block) if counts is None else counts.sum()
+                )
             if not count:
-                raise UsageError("no rows to find the scaling constants in; use --scaling none")
+                raise UsageError(
+                    "no rows to find the scaling constants in; use --scaling none"
+                )
             mean = total / count
             squares, shift = 0.0, _beside(mean, x)
             for block, counts in _weighted_blocks(x, rows, weights, block_values):
                 # differences to the mean: no cancellation
                 block = block.astype(np.float64)
                 block -= shift
-                squares = squares + _weighted_sum(np.square(block, out=block), counts, axes)
+                squares = squares + _weighted_sum(
+                    np.square(block, out=block), counts, axes
+                )
             return cls(low, high, mean, np.sqrt(squares / count))
 
 
 def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
-    """Yield x, or the given rows of it, in blocks of rows small enough to be turned into doubles in passing."""
+    """Yield x, or the given rows of it, in blocks of rows small enough to be turned
+    into doubles in passing."""
     step = max(1, size // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
         yield x[start : start + step] if rows is None else x[rows[start : start + step]]
 
 
 def _weighted_blocks(x: np.ndarray, rows, weights: np.ndarray | None, size: int):
-    """Yield blocks as _row_blocks does, each with the weights of its rows; None: all are 1."""
+    """Yield blocks as _row_blocks does, each with the weights of its rows; None: all
+    are 1."""
     start = 0
     for block in _row_blocks(x, rows, size):
         yield block, None if weights is None else weights[start : start + len(block)]
         start += len(block)
 
 
-def _weighted_sum(block: np.ndarray, weights: np.ndarray | None, axes: tuple[int, ...]) -> np.ndarray:
+def _weighted_sum(
+    block: np.ndarray, weights: np.ndarray | None, axes: tuple[int, ...]
+) -> np.ndarray:
     if weights is None:
         return block.sum(axis=axes)
     return (weights.reshape(-1, *[1] * (block.ndim - 1)) * block).sum(axis=axes)

@@ -1,5 +1,6 @@
-"""Data files as bytes, wherever they lie: on this machine, at a URI that pyarrow opens, s3://bucket/day1.parquet, or in
-standard input, `-`. They are found by what a person writes, unpacked (gzip) and hashed.
+"""Data files as bytes, wherever they lie: on this machine, at a URI that pyarrow opens,
+s3://bucket/day1.parquet, or in standard input, `-`. They are found by what a person
+writes, unpacked (gzip) and hashed.
 """
 
 from __future__ import annotations
@@ -37,26 +38,62 @@ from ..utils import (
 )
 from .column import Table, Wanted
 
-BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
+# bytes read at a time: they stay in a processor's cache until they are parsed
+BLOCK = 1 << 18
 GZIP = b"\x1f\x8b"  # how packed files begin
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
 TABLE_SUFFIXES = (  # of the tables in a folder; what they are, their beginnings say
-    ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".npy", ".parquet", ".arrow", ".feather", ".orc", ".jsonl", ".ndjson",
-    ".jsonl.gz", ".ndjson.gz",
-)  # fmt: skip
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".npy",
+    ".parquet",
+    ".arrow",
+    ".feather",
+    ".orc",
+    ".jsonl",
+    ".ndjson",
+    ".jsonl.gz",
+    ".ndjson.gz",
+)
 IMAGE_SUFFIXES = (
-    ".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", ".pgm", ".ppm",
-    ".pbm", ".pnm", ".avif", ".jp2", ".j2k", ".qoi", ".tga", ".ico", ".pcx", ".sgi",
-)  # fmt: skip
+    ".png",
+    ".apng",
+    ".jpg",
+    ".jpeg",
+    ".jpe",
+    ".jfif",
+    ".webp",
+    ".bmp",
+    ".dib",
+    ".tif",
+    ".tiff",
+    ".gif",
+    ".pgm",
+    ".ppm",
+    ".pbm",
+    ".pnm",
+    ".avif",
+    ".jp2",
+    ".j2k",
+    ".qoi",
+    ".tga",
+    ".ico",
+    ".pcx",
+    ".sgi",
+)
 STANDARD_INPUT = "-"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation")  # in a query; others may be secrets
+# in a query; others may be secrets
+_HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation")
 _ROOM = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
 
 
 @contextlib.contextmanager
 def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
-    """Raise InputNotFound for a file or folder that the system does not let be read: this one, or that of the error."""
+    """Raise InputNotFound for a file or folder that the system does not let be read:
+    this one, or that of the error."""
     try:
         yield
     except OSError as error:
@@ -67,11 +104,13 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
 
 
 def data_files(path: str) -> list[str]:
-    """Return the files that `path` stands for: one file or folder of class folders; several with commas between
-    them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; that
-    of a URI; `-`, standard input.
+    """Return the files that `path` stands for: one file or folder of class folders;
+    several with commas between them; those that fit a pattern such as day*.csv; the
+    tables in a folder; data.db:table, a table of a database; that of a URI; `-`,
+    standard input.
 
-    Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for a pattern that fits no file.
+    Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for
+    a pattern that fits no file.
     """
     with readable():
         if os.path.isdir(path):
@@ -83,7 +122,9 @@ def data_files(path: str) -> list[str]:
         if "," in path:
             names = path.split(",")
             if not all(names):
-                raise InputNotFound(f"{path}: a name is missing before or after a comma; check --dataset")
+                raise InputNotFound(
+                    f"{path}: a name is missing before or after a comma; check --dataset"
+                )
             return [file for name in names for file in data_files(name)]
         if is_uri(path):
             file = file_of_uri(path)
@@ -92,12 +133,15 @@ def data_files(path: str) -> list[str]:
             return [path]
         files = [file for file in glob.glob(path) if os.path.isfile(file)]
         if not files:
-            raise InputNotFound(f"{path}: no file matches this pattern; check --dataset")
+            raise InputNotFound(
+                f"{path}: no file matches this pattern; check --dataset"
+            )
         return sorted(files, key=_by_number)
 
 
 def database_of(path: str) -> tuple[str, str | None]:
-    """Return (file, table) of data.db:table, where there is a file data.db; else (path, None)."""
+    """Return (file, table) of data.db:table, where there is a file data.db; else (path,
+    None)."""
     file, colon, table = path.rpartition(":")
     if not os.path.exists(path) and colon and table and os.path.isfile(file):
         return file, table
@@ -105,24 +149,41 @@ def database_of(path: str) -> tuple[str, str | None]:
 
 
 def _tables_in(folder: str) -> list[str]:
-    """Return the tables of a folder; none where there are images in its folders, which are classes then."""
-    entries = [entry for entry in Path(folder).iterdir() if not entry.name.startswith(".")]
-    tables = [entry for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()]
-    beside = (file for entry in entries if tables and entry.is_dir() for file in entry.iterdir())
+    """Return the tables of a folder; none where there are images in its folders, which
+    are classes then."""
+    entries = [
+        entry for entry in Path(folder).iterdir() if not entry.name.startswith(".")
+    ]
+    tables = [
+        entry
+        for entry in entries
+        if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()
+    ]
+    beside = (
+        file
+        for entry in entries
+        if tables and entry.is_dir()
+        for file in entry.iterdir()
+    )
     has_image = any(file.suffix.lower() in IMAGE_SUFFIXES for file in beside)
     return [] if has_image else sorted(map(str, tables), key=_by_number)
 
 
 def _by_number(path: str) -> list:
     """Return the key that sorts day2 before day10."""
-    return [int(word) if place % 2 else word for place, word in enumerate(re.split("([0-9]+)", path))]
+    return [
+        int(word) if place % 2 else word
+        for place, word in enumerate(re.split("([0-9]+)", path))
+    ]
 
 
 def are_there(path: str) -> bool:
-    """Return whether every file that `path` stands for exists, and can be read again."""
+    """Return whether every file that `path` stands for exists, and can be read
+    again."""
     try:
         return all(
-            os.path.exists(database_of(file)[0]) or (isinstance(file, Fetched) and file != STANDARD_INPUT)
+            os.path.exists(database_of(file)[0])
+            or (isinstance(file, Fetched) and file != STANDARD_INPUT)
             for file in data_files(path)
         )
     except InputNotFound:
@@ -131,7 +192,11 @@ def are_there(path: str) -> bool:
 
 def absolute(path: str) -> str:
     """Return the same files, named so that the program finds them from any folder."""
-    return os.path.abspath(path) if os.path.exists(path) else relative_to(os.getcwd(), path)
+    return (
+        os.path.abspath(path)
+        if os.path.exists(path)
+        else relative_to(os.getcwd(), path)
+    )
 
 
 def relative_to(folder: str | os.PathLike, path: str) -> str:
@@ -140,25 +205,32 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
     if os.path.exists(seen):
         return seen
     return ",".join(
-        name if is_uri(name) or name == STANDARD_INPUT else os.path.normpath(os.path.join(folder, name))
+        name
+        if is_uri(name) or name == STANDARD_INPUT
+        else os.path.normpath(os.path.join(folder, name))
         for name in path.split(",")
     )
 
 
 def short_name(path: str) -> str:
-    """Return the name that a line about the data gives it: the file's name; of several the first and their number."""
+    """Return the name that a line about the data gives it: the file's name; of several
+    the first and their number."""
     first, *more = [path] if os.path.exists(path) else path.split(",")
     first = first.partition("?")[0] if is_uri(first) else first
-    return os.path.basename(first.rstrip("/")) + (f" and {len(more)} more" if more else "")
+    return os.path.basename(first.rstrip("/")) + (
+        f" and {len(more)} more" if more else ""
+    )
 
 
 def local(path: str) -> str:
-    """Return where the bytes of a file are on this machine: of one that lies elsewhere, those of its copy."""
+    """Return where the bytes of a file are on this machine: of one that lies elsewhere,
+    those of its copy."""
     return path.copy if isinstance(path, Fetched) else path
 
 
 class Files:
-    """The files of a data set, which must not change until they have been read; and their digest."""
+    """The files of a data set, which must not change until they have been read; and
+    their digest."""
 
     def __init__(self, paths: list[str]):
         self.paths, self._states = paths, list(map(_state, paths))
@@ -171,8 +243,9 @@ class Files:
 
     @cached_property
     def sha256(self) -> str | None:
-        """The SHA-256 of a file, as hexadecimal text; of several, that of their digests in order; taken when it is
-        first asked for. None if one of them has changed, or is gone, since `paths` were looked at."""
+        """The SHA-256 of a file, as hexadecimal text; of several, that of their digests
+        in order; taken when it is first asked for. None if one of them has changed, or
+        is gone, since `paths` were looked at."""
         digests = []
         for path, state in zip(self.paths, self._states, strict=True):
             try:
@@ -181,39 +254,54 @@ class Files:
                     return None
             except (OSError, InputNotFound):
                 return None
-        return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
+        return (
+            digests[0]
+            if len(digests) == 1
+            else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
+        )
 
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
-        return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
+        return DataError(
+            f"{path}: changed while it was read, expected the same rows throughout; start again"
+        )
 
     def __getstate__(self) -> dict:
         return {"sha256": self.sha256}  # as far as another process knows the files
 
 
 class TableSource:
-    """One file of a table format, or several with the same columns, or a data frame, opened; rows are read by `read`.
+    """One file of a table format, or several with the same columns, or a data frame,
+    opened; rows are read by `read`.
 
-    Opening raises InputNotFound, and DataError for files that are none or whose columns differ.
+    Opening raises InputNotFound, and DataError for files that are none or whose columns
+    differ.
     """
 
     path: str  # the files as the user named them; how messages call the table
-    names: list[str] | None  # of the columns, None where the files have no names for them
+    # of the columns, None where the files have no names for them
+    names: list[str] | None
     width: int  # columns of the files
-    default_target: int  # the place of the last column that has a name or, in the first rows, a value
+    # the place of the last column that has a name or, in the first rows, a value
+    default_target: int
     files: Files | None  # None: a data frame
 
     def column(self, place: int) -> str:
         """Return how messages call a column."""
-        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
+        return (
+            f"column {self.names[place]}"
+            if self.names
+            else f"column {place} of {self.width}"
+        )
 
     def name(self, place: int) -> str:
         """Return a column's name, its place where it has none."""
         return self.names[place] if self.names else str(place)
 
     def read(self, wanted: Wanted) -> Table:
-        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
+        """Return all rows. Raises DataError for rows that are no rows of this table,
+        and columns of no known type."""
         if self.files is None:
             return self._table(wanted)
         self.files.check()
@@ -223,15 +311,21 @@ class TableSource:
         return table
 
 
-def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
+def check_same_columns(
+    path: str, names: list[str], first_path: str, first_names: list[str]
+) -> None:
     """Raise DataError if a file has not the columns of the first one."""
     if len(names) != len(first_names):
         cure = "leave the file out, or give all files the same columns"
-        raise DataError(f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; {cure}")
+        raise DataError(
+            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; {cure}"
+        )
     for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
         if name != first:
             cure = "put the columns into the same order"
-            raise DataError(f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; {cure}')
+            raise DataError(
+                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; {cure}'
+            )
 
 
 def _state(path: str) -> tuple:
@@ -242,10 +336,12 @@ def _state(path: str) -> tuple:
 
 
 class Source:
-    """A data file read from front to back, unpacked if it is gzip (by its content, not its name).
+    """A data file read from front to back, unpacked if it is gzip (by its content, not
+    its name).
 
-    `most` is the largest number of bytes that reading can give. Raises InputNotFound for a file that cannot be
-    opened and DataError for a packed file that is cut or corrupt.
+    `most` is the largest number of bytes that reading can give. Raises InputNotFound
+    for a file that cannot be opened and DataError for a packed file that is cut or
+    corrupt.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -253,14 +349,21 @@ class Source:
         with readable(path):
             try:
                 facts = os.stat(local(path))
-            except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: NUL in a name
-                raise InputNotFound(f"{path}: no such file or folder; check the path") from None
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                # ValueError: NUL in a name
+                raise InputNotFound(
+                    f"{path}: no such file or folder; check the path"
+                ) from None
             if not stat.S_ISREG(facts.st_mode):
-                raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
+                raise InputNotFound(
+                    f"{path}: not a regular file; give a file or a folder of class folders"
+                )
             self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
             self.is_gzip = self.read(2) == GZIP
             self._file.seek(0)
-        self._reader = gzip.GzipFile(fileobj=self._file, mode="rb") if self.is_gzip else self._file
+        self._reader = (
+            gzip.GzipFile(fileobj=self._file, mode="rb") if self.is_gzip else self._file
+        )
         self.most = facts.st_size * (DEFLATE_RATIO if self.is_gzip else 1)
 
     def read(self, size: int) -> bytes:
@@ -270,9 +373,13 @@ class Source:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             reason = "ends too early" if isinstance(error, EOFError) else "is corrupt"
             cure = "copy or download it again"
-            raise DataError(f"{self.path}: the gzip file {reason}, expected a complete one; {cure}") from error
+            raise DataError(
+                f"{self.path}: the gzip file {reason}, expected a complete one; {cure}"
+            ) from error
         except OSError as error:
-            raise InputNotFound(f"{self.path}: cannot read: {os_reason(error)}") from error
+            raise InputNotFound(
+                f"{self.path}: cannot read: {os_reason(error)}"
+            ) from error
 
     def __enter__(self) -> Source:
         return self
@@ -282,7 +389,8 @@ class Source:
 
 
 def fill(file, array: np.ndarray) -> int:
-    """Read bytes of a file into a contiguous array; return how many came before the end of the file."""
+    """Read bytes of a file into a contiguous array; return how many came before the end
+    of the file."""
     view = memoryview(array.reshape(-1, order="A").view(np.uint8))
     done = 0
     while done < len(view) and (block := file.read(min(BLOCK, len(view) - done))):
@@ -305,12 +413,13 @@ def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
                 yield block
 
 
-# -- files that lie elsewhere -----------------------------------------------------------------------------
+# -- files that lie elsewhere ----------------------------------------------------------
 
 
 def pyarrow(what: str) -> ModuleType:
     """Return the package. Raises UsageError if it is not installed; `what` needs it."""
-    if "pyarrow" not in sys.modules and has_address_limit():  # its threads end the process where they find no addresses
+    # its threads end the process where they find no addresses
+    if "pyarrow" not in sys.modules and has_address_limit():
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         os.environ.setdefault("MIMALLOC_ARENA_RESERVE", "16MiB")  # of 1 GiB
         check_room_to_load(_ROOM)
@@ -322,8 +431,8 @@ def pyarrow(what: str) -> ModuleType:
 
 
 class Fetched(str):
-    """A file that lies elsewhere, which is read from a copy. filesystem, inner: of pyarrow, and the file's name there;
-    None: standard input."""
+    """A file that lies elsewhere, which is read from a copy. filesystem, inner: of
+    pyarrow, and the file's name there; None: standard input."""
 
     filesystem, inner = None, ""
 
@@ -332,10 +441,12 @@ class Fetched(str):
 
     @cached_property
     def copy(self) -> str:
-        """The path of a copy in a temporary folder, which is closed and goes with this object. Raises InputNotFound,
-        OutputError."""
+        """The path of a copy in a temporary folder, which is closed and goes with this
+        object. Raises InputNotFound, OutputError."""
         if self.filesystem is None and sys.stdin is None:
-            raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
+            raise InputNotFound(
+                f"{STANDARD_INPUT}: standard input is closed; give a file"
+            )
         folder = temporary_folder()
         with self._written_to(folder):
             self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-", dir=folder)  # noqa: SIM115
@@ -343,7 +454,9 @@ class Fetched(str):
             with _opening(self):
                 source = sys.stdin.buffer
                 if self.filesystem is not None:
-                    source = opened.enter_context(self.filesystem.open_input_stream(self.inner))
+                    source = opened.enter_context(
+                        self.filesystem.open_input_stream(self.inner)
+                    )
             while block := self._block_of(source):
                 with self._written_to(folder):
                     file.write(block)
@@ -374,14 +487,20 @@ def _opening(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputNotFound(f"{name}: no such file; check the URI") from None
-    except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
-        reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
-        raise InputNotFound(f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
+    except (OSError, ValueError, NotImplementedError) as error:
+        # ArrowInvalid is a ValueError
+        reason = " ".join(
+            (os_reason(error) if isinstance(error, OSError) else str(error)).split()
+        )
+        raise InputNotFound(
+            f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI"
+        ) from None
 
 
 @lru_cache(1)
 def input_from(_stream) -> Fetched:
-    """Return the file that stands for standard input, which is read once, when its bytes are first asked for."""
+    """Return the file that stands for standard input, which is read once, when its
+    bytes are first asked for."""
     return Fetched(STANDARD_INPUT)
 
 
@@ -391,7 +510,8 @@ def is_uri(path: str) -> bool:
 
 
 def lies_elsewhere(path: str) -> bool:
-    """Return whether a host would be asked for one of the files that `path` stands for."""
+    """Return whether a host would be asked for one of the files that `path` stands
+    for."""
     if os.path.exists(path):
         return False
     for uri in filter(is_uri, path.split(",")):
@@ -402,24 +522,36 @@ def lies_elsewhere(path: str) -> bool:
 
 
 def _path_of_uri(uri: str) -> str | None:
-    """Return the path of a URI of this machine's files, file:///data/a.csv; None for another URI."""
+    """Return the path of a URI of this machine's files, file:///data/a.csv; None for
+    another URI."""
     try:
         parts = urlsplit(uri)
     except ValueError:  # brackets that are no address
         return None
-    return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
+    return (
+        unquote(parts.path)
+        if parts.scheme == "file" and parts.netloc in ("", "localhost")
+        else None
+    )
 
 
 def file_of_uri(uri: str) -> str:
-    """Return the file of a URI, of file:// its path. Raises InputNotFound, and UsageError for one with a password or
-    key: models, pages and messages show it."""
+    """Return the file of a URI, of file:// its path. Raises InputNotFound, and
+    UsageError for one with a password or key: models, pages and messages show it."""
     path = _path_of_uri(uri)
     if path is not None:
         return path
     parts = urlsplit(uri)
     user, _, host = parts.netloc.rpartition("@")
-    is_cut = ":" in host and not host.endswith("]") and not host.rpartition(":")[2].isdecimal()  # a password with / ? #
-    told = ["a password"] * (":" in user or is_cut or "@" in parts.query + parts.fragment)
+    # a password with / ? #
+    is_cut = (
+        ":" in host
+        and not host.endswith("]")
+        and not host.rpartition(":")[2].isdecimal()
+    )
+    told = ["a password"] * (
+        ":" in user or is_cut or "@" in parts.query + parts.fragment
+    )
     told += ["a fragment"] * bool(parts.fragment)
     names = (name for name, _ in parse_qsl(parts.query, True) if name not in _HARMLESS)
     told += [name if f"{name}=" in parts.query else "a key" for name in names]
@@ -437,7 +569,9 @@ def file_of_uri(uri: str) -> str:
         if found == fs.FileType.NotFound and "*" not in inner:
             raise FileNotFoundError
     if found != fs.FileType.File:
-        raise InputNotFound(f"{uri}: not one file; give the URI of each file, with commas between them")
+        raise InputNotFound(
+            f"{uri}: not one file; give the URI of each file, with commas between them"
+        )
     file = Fetched(uri)
     file.filesystem, file.inner = filesystem, inner
     return file

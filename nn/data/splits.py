@@ -1,4 +1,5 @@
-"""Which rows are trained on, which validate, which are held out: drawn by seed, by groups, or by time."""
+"""Which rows are trained on, which validate, which are held out: drawn by seed, by
+groups, or by time."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..utils import UsageError, listed, log
 from .dataset import Dataset, all_weightless
 from .twins import count_of_twins, twins_to_keep_together
 
-LEAST_OF_CLASS = 2  # rows of a class that folds can judge: one is tested, another trained on
+# rows of a class that folds can judge: one is tested, another trained on
+LEAST_OF_CLASS = 2
 
 
 class Split(NamedTuple):
@@ -24,57 +26,89 @@ class Split(NamedTuple):
 
 
 def split_rows(
-    ds: Dataset, holdout: float, validation: float, seed: int, rows=None, keeps_weightless: bool = False
+    ds: Dataset,
+    holdout: float,
+    validation: float,
+    seed: int,
+    rows=None,
+    keeps_weightless: bool = False,
 ) -> Split:
-    """Return the split of a data set, or of some rows (indices): the share `holdout` of them, and `validation` of those
-    that are left.
+    """Return the split of a data set, or of some rows (indices): the share `holdout` of
+    them, and `validation` of those that are left.
 
-    Rows of weight 0 are in no part, unless keeps_weightless, as in earlier versions, nor are rows that repeat another,
-    where they leave. Of each class that share is taken,
-    rounded down; for regression of all rows; drawn by seed. With ds.times the last rows in time are taken, none of the
-    time of a row that stays. With ds.groups whole groups, as near the share as they come, with both those whose last
-    row is latest. Raises UsageError for a share that is none, and for indices that are none, or twice there; DataError
-    where all rows have weight 0.
+    Rows of weight 0 are in no part, unless keeps_weightless, as in earlier versions,
+    nor are rows that repeat another, where they leave. Of each class that share is
+    taken,
+    rounded down; for regression of all rows; drawn by seed. With ds.times the last rows
+    in time are taken, none of the time of a row that stays. With ds.groups whole
+    groups, as near the share as they come, with both those whose last row is latest.
+    Raises UsageError for a share that is none, and for indices that are none, or twice
+    there; DataError where all rows have weight 0.
     """
     own = np.arange(ds.rows) if rows is None else np.unique(np.asarray(rows, np.int64))
-    if rows is not None and (len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows):
-        raise UsageError(f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once")
+    if rows is not None and (
+        len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows
+    ):
+        raise UsageError(
+            f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once"
+        )
     if ds.weights is not None and not keeps_weightless:
         own = own[ds.weights[own] > 0]
         if not len(own):
             raise all_weightless(ds.rows if rows is None else len(rows))
     own = ds.without_duplicates(own)
     rest, held = _apart(ds, own, holdout, "--holdout", seed, STREAM_HOLDOUT)
-    training, validating = _apart(ds, rest, validation, "--validation", seed, STREAM_VALIDATION)
+    training, validating = _apart(
+        ds, rest, validation, "--validation", seed, STREAM_VALIDATION
+    )
     return Split(training, validating, held)
 
 
 class Fold(NamedTuple):
-    """The training rows and the test rows of one network of a cross-validation: ascending indices."""
+    """The training rows and the test rows of one network of a cross-validation:
+    ascending indices."""
 
     training: np.ndarray
     tested: np.ndarray
 
 
-def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool = False) -> list[Fold]:
-    """Return the folds of these rows, drawn by seed: each row is tested in one and trained on in all others.
+def fold_rows(
+    ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool = False
+) -> list[Fold]:
+    """Return the folds of these rows, drawn by seed: each row is tested in one and
+    trained on in all others.
 
-    Classes are divided evenly. With ds.groups whole groups are, as evenly as they come. With ds.times folds go forward:
-    the rows are cut at `folds` times, and each part is tested by what comes before it; the first is not tested. rare:
-    classes of fewer rows than folds are allowed: their rows lie in as many folds, but the row of a class of one, on
-    which all networks train. Raises UsageError for more folds than rows, groups, times or rows of a class allow.
+    Classes are divided evenly. With ds.groups whole groups are, as evenly as they come.
+    With ds.times folds go forward: the rows are cut at `folds` times, and each part is
+    tested by what comes before it; the first is not tested. rare: classes of fewer rows
+    than folds are allowed: their rows lie in as many folds, but the row of a class of
+    one, on which all networks train. Raises UsageError for more folds than rows,
+    groups, times or rows of a class allow.
     """
     if ds.times is not None:
         part = _forward(ds, rows, folds)
-        found = [Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)]
+        found = [
+            Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)
+        ]
     else:
         few = [] if rare else _classes_below(ds, rows, folds)
         if few:
-            raise UsageError(f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold")
-        number = (_numbers if ds.groups is None else _numbers_by_group)(ds, rows, folds, seed)
-        found = [Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)]
+            raise UsageError(
+                f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold"
+            )
+        number = (_numbers if ds.groups is None else _numbers_by_group)(
+            ds, rows, folds, seed
+        )
+        found = [
+            Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)
+        ]
     for number, fold in enumerate(found if ds.classes is not None else ()):
-        counts = zip(ds.class_counts(rows), ds.class_counts(fold.training), ds.classes, strict=True)
+        counts = zip(
+            ds.class_counts(rows),
+            ds.class_counts(fold.training),
+            ds.classes,
+            strict=True,
+        )
         missing = [name for count, trained, name in counts if count and not trained]
         if missing:
             lacks = f"fold {number} has no row of class {missing[0]} to train on"
@@ -83,9 +117,10 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
 
 
 def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Return the fold of each row, -1 for a row in none: the only one of its class, or all its copies. The rows of a
-    class are dealt to the folds in turn, those of the next class from the fold on where the last one ended; where there
-    are twins, sets of them are."""
+    """Return the fold of each row, -1 for a row in none: the only one of its class, or
+    all its copies. The rows of a class are dealt to the folds in turn, those of the
+    next class from the fold on where the last one ended; where there are twins, sets of
+    them are."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
     labels = np.zeros(len(rows), np.int64) if ds.classes is None else ds.y[rows]
     order = order[np.argsort(labels[order], kind="stable")]
@@ -95,19 +130,26 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray
     if ds.classes is not None:
         order = order[np.bincount(labels)[labels[order]] >= LEAST_OF_CLASS]
     if len(order) < folds:
-        raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
+        raise UsageError(
+            f"--folds {folds}: {len(order)} rows, expected at least one for each fold"
+        )
     number = np.full(len(rows), -1, np.int64)
     number[order] = np.arange(len(order)) % folds
     return number
 
 
-def _numbers_of_twins(sets: np.ndarray, labels: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
-    """Return the fold of each row, in which all its twins lie. Within each class the largest sets go first, each to the
-    fold with the fewest rows of the class, of equals to that with the fewest rows. sets, labels (rows,): of each row;
-    order: of the rows, drawn, one class after the other."""
+def _numbers_of_twins(
+    sets: np.ndarray, labels: np.ndarray, order: np.ndarray, folds: int
+) -> np.ndarray:
+    """Return the fold of each row, in which all its twins lie. Within each class the
+    largest sets go first, each to the fold with the fewest rows of the class, of equals
+    to that with the fewest rows. sets, labels (rows,): of each row; order: of the rows,
+    drawn, one class after the other."""
     _, first, sizes = np.unique(sets[order], return_index=True, return_counts=True)
     if len(sizes) < folds:
-        raise UsageError(f"--folds {folds}: {len(sizes)} distinct rows, expected at least one for each fold")
+        raise UsageError(
+            f"--folds {folds}: {len(sizes)} distinct rows, expected at least one for each fold"
+        )
     of_set, filled = np.full(len(sizes), -1, np.int64), np.zeros(folds, np.int64)
     label_of = labels[order[first]]
     classes = np.unique(labels)
@@ -128,8 +170,9 @@ def _numbers_of_twins(sets: np.ndarray, labels: np.ndarray, order: np.ndarray, f
 
 
 def _filled_up(in_class: np.ndarray, filled: np.ndarray, count: int) -> np.ndarray:
-    """Return the fold of each of `count` rows of a class, which go one by one to the fold with the fewest rows of it.
-    in_class, filled (folds,): rows that a fold has of the class and of those before."""
+    """Return the fold of each of `count` rows of a class, which go one by one to the
+    fold with the fewest rows of it. in_class, filled (folds,): rows that a fold has of
+    the class and of those before."""
     most = (in_class.sum() + count) // len(in_class) + in_class.max() + 1
     places = in_class[:, None] + np.arange(most - in_class.min())
     fold = np.repeat(np.arange(len(in_class)), places.shape[1])
@@ -138,8 +181,9 @@ def _filled_up(in_class: np.ndarray, filled: np.ndarray, count: int) -> np.ndarr
 
 
 def remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None:
-    """Say in one line how many of the rows have a twin, where they are copies. are_shared_out: whether rows are divided
-    by groups, times or shares, which keep no twins together."""
+    """Say in one line how many of the rows have a twin, where they are copies.
+    are_shared_out: whether rows are divided by groups, times or shares, which keep no
+    twins together."""
     sets = twins_to_keep_together(ds, rows)
     if sets is None:
         return
@@ -157,23 +201,30 @@ def copied_rows(ds: Dataset, rows: np.ndarray) -> int:
 
 
 def unjudged_classes(ds: Dataset, rows: np.ndarray) -> list[str]:
-    """Return the classes that no fold tests, as fold_rows divides the rows with `rare`: name and rows of each."""
+    """Return the classes that no fold tests, as fold_rows divides the rows with `rare`:
+    name and rows of each."""
     return _classes_below(ds, rows, LEAST_OF_CLASS)
 
 
 def _classes_below(ds: Dataset, rows: np.ndarray, least: int) -> list[str]:
-    """Return the classes of fewer rows than `least`, name and rows of each, where rows are dealt by their classes."""
+    """Return the classes of fewer rows than `least`, name and rows of each, where rows
+    are dealt by their classes."""
     if ds.classes is None or ds.times is not None or ds.groups is not None:
         return []
     counts = zip(ds.classes, ds.class_counts(rows), strict=True)
     return [f"{name} ({count})" for name, count in counts if 0 < count < least]
 
 
-def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Return the fold of each row: groups, the largest first, go to the fold that has the fewest rows."""
+def _numbers_by_group(
+    ds: Dataset, rows: np.ndarray, folds: int, seed: int
+) -> np.ndarray:
+    """Return the fold of each row: groups, the largest first, go to the fold that has
+    the fewest rows."""
     group_of, sizes = _groups(ds, rows)
     if len(sizes) < folds:
-        raise UsageError(f"--folds {folds}: {len(sizes)} groups, expected at least one for each fold")
+        raise UsageError(
+            f"--folds {folds}: {len(sizes)} groups, expected at least one for each fold"
+        )
     order = shuffled(len(sizes), seed, STREAM_FOLDS)
     filled, of_group = np.zeros(folds, np.int64), np.empty(len(sizes), np.int64)
     for group in order[np.argsort(-sizes[order], kind="stable")]:
@@ -183,7 +234,9 @@ def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> n
 
 
 def _groups(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    _, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
+    _, group_of, sizes = np.unique(
+        ds.groups[rows], return_inverse=True, return_counts=True
+    )
     return group_of.reshape(-1), sizes  # NumPy 2.0 alone gives it another shape
 
 
@@ -194,44 +247,65 @@ def _latest(ds: Dataset, rows: np.ndarray, group_of: np.ndarray) -> np.ndarray:
 
 
 def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> np.ndarray:
-    """Return the part of each row, of `folds` + 1 one after the other in time; rows, or groups, of one time stay
-    together."""
+    """Return the part of each row, of `folds` + 1 one after the other in time; rows, or
+    groups, of one time stay together."""
     times = ds.times[rows]
     if ds.groups is not None:  # a group is where its last row is
         group_of, _ = _groups(ds, rows)
         times = _latest(ds, rows, group_of)[group_of]
     order = np.argsort(times, kind="stable")
-    cuts = [times[order[len(rows) * part // (folds + 1)]] for part in range(1, folds + 1)]
+    cuts = [
+        times[order[len(rows) * part // (folds + 1)]] for part in range(1, folds + 1)
+    ]
     parts = np.searchsorted(cuts, times, side="right")
     if len(np.unique(parts)) <= folds:
-        raise UsageError(f"--folds {folds}: too few times, expected {folds + 1} parts one after the other")
+        raise UsageError(
+            f"--folds {folds}: too few times, expected {folds + 1} parts one after the other"
+        )
     return parts
 
 
 def remark_on_dates(ds: Dataset) -> None:
-    """Say in one line that rows are divided at random although their table has dates."""
+    """Say in one line that rows are divided at random although their table has
+    dates."""
     dates = [number for number, kind in enumerate(ds.kinds) if kind.kind == "date"]
     if dates and ds.times is None:
         name = ds.columns[dates[0]] if ds.columns else str(ds.places[dates[0]])
-        log.warning("rows are divided at random; for a forecast of later days --time %s", name)
+        log.warning(
+            "rows are divided at random; for a forecast of later days --time %s", name
+        )
 
 
 def remark_on_rare_classes(ds: Dataset, split: Split) -> None:
-    """Say in one line which classes have too few rows to be in every part of the split."""
+    """Say in one line which classes have too few rows to be in every part of the
+    split."""
     parts = {"validation": split.validation, "held-out": split.holdout}
-    counts = {name: ds.class_counts(rows) for name, rows in parts.items() if len(rows) and ds.classes is not None}
+    counts = {
+        name: ds.class_counts(rows)
+        for name, rows in parts.items()
+        if len(rows) and ds.classes is not None
+    }
     rows = ds.class_counts(ds.counting_rows()) if counts else []
-    rare = [i for i, count in enumerate(rows) if count and not all(found[i] for found in counts.values())]
+    rare = [
+        i
+        for i, count in enumerate(rows)
+        if count and not all(found[i] for found in counts.values())
+    ]
     if rare:
         named = listed([f"{ds.classes[i]} ({rows[i]})" for i in rare])
-        log.warning("classes with too few rows for %s rows: %s", " and ".join(counts), named)
+        log.warning(
+            "classes with too few rows for %s rows: %s", " and ".join(counts), named
+        )
 
 
-def _apart(ds: Dataset, rows: np.ndarray, share: float, flag: str, seed: int, stream: int):
+def _apart(
+    ds: Dataset, rows: np.ndarray, share: float, flag: str, seed: int, stream: int
+):
     """Return (rows that stay, rows that are taken), both ascending."""
     if not 0 <= share < 1:
         raise UsageError(f"{flag} {share}: expected a share of at least 0 and below 1")
-    share = Fraction(str(share))  # the decimal that was written: 0.29 of 100 rows are 29
+    # the decimal that was written: 0.29 of 100 rows are 29
+    share = Fraction(str(share))
     if not share or not len(rows):
         return rows, rows[:0]
     if ds.groups is not None:
@@ -244,10 +318,14 @@ def _apart(ds: Dataset, rows: np.ndarray, share: float, flag: str, seed: int, st
     return rows[~taken], rows[taken]
 
 
-def _by_class(ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int) -> np.ndarray:
+def _by_class(
+    ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int
+) -> np.ndarray:
     """Return which of the rows are taken: of each class the share, rounded down."""
     order = shuffled(len(rows), seed, stream)
-    labels = ds.y[rows[order]] if ds.classes is not None else np.zeros(len(rows), np.int32)
+    labels = (
+        ds.y[rows[order]] if ds.classes is not None else np.zeros(len(rows), np.int32)
+    )
     taken = np.zeros(len(rows), bool)
     for label in np.unique(labels):
         of_class = order[labels == label]
@@ -255,8 +333,11 @@ def _by_class(ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream:
     return taken
 
 
-def _by_group(ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int) -> np.ndarray:
-    """Return which rows are taken: groups in a drawn order, or the latest first, if they come nearer to the share."""
+def _by_group(
+    ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int
+) -> np.ndarray:
+    """Return which rows are taken: groups in a drawn order, or the latest first, if
+    they come nearer to the share."""
     group_of, sizes = _groups(ds, rows)
     order = shuffled(len(sizes), seed, stream)
     if ds.times is not None:

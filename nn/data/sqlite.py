@@ -1,4 +1,5 @@
-"""Tables of SQLite databases: `data.db:table`, or `data.db` alone if there is one table in it."""
+"""Tables of SQLite databases: `data.db:table`, or `data.db` alone if there is one table
+in it."""
 
 from __future__ import annotations
 
@@ -14,10 +15,14 @@ from .source import database_of, local
 from .typed import Opened, objects
 
 _READ_ROWS = 1 << 16  # at a time
-_CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
-_LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing
-_HIDDEN = 1  # a column that is an argument of a virtual table; generated ones have other numbers
-_RECURSIVE = 33  # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
+# as SQLite advises for strangers' files
+_CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")
+# bytes of a value, beside those of the file: a view may make longer ones of nothing
+_LONGEST = 1 << 20
+# a column that is an argument of a virtual table; generated ones have other numbers
+_HIDDEN = 1
+# SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
+_RECURSIVE = 33
 _CURE = "copy it again or write it anew"
 _CURES = {  # what SQLite says -> what helps
     "database is locked": "wait for the program that writes it",
@@ -28,28 +33,40 @@ _CURES = {  # what SQLite says -> what helps
 
 
 def database(path: str) -> Opened:
-    """Open a table, or a view, of a database that is only read; its rows are in the order of their keys, as no index is
-    asked. Raises DataError."""
+    """Open a table, or a view, of a database that is only read; its rows are in the
+    order of their keys, as no index is asked. Raises DataError."""
     file, asked = database_of(path)
     with _connection(file) as connection:
         table = _table_of(connection, file, asked)
         facts = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
         columns = [row[1:3] for row in facts if row[6] != _HIDDEN]
-        (rows,) = connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()
+        (rows,) = connection.execute(
+            f"SELECT count(*) FROM {_quoted(table)}"
+        ).fetchone()
 
     def block(fields: dict[int, tuple], place: int) -> Column:
         values = fields[place]
         declared = columns[place][1].upper().removesuffix(" GENERATED ALWAYS")
         if declared in ("BOOL", "BOOLEAN"):  # SQLite keeps truths as 0 and 1
-            values = [bool(value) if isinstance(value, int) and value in (0, 1) else value for value in values]
+            values = [
+                bool(value) if isinstance(value, int) and value in (0, 1) else value
+                for value in values
+            ]
         return objects(values)
 
     def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
         names = ", ".join(_quoted(columns[place][0]) for place in places)
         with _connection(file) as connection:
-            cursor = connection.execute(f"SELECT {names or 'NULL'} FROM {_quoted(table)} NOT INDEXED")
+            cursor = connection.execute(
+                f"SELECT {names or 'NULL'} FROM {_quoted(table)} NOT INDEXED"
+            )
             while some := cursor.fetchmany(_READ_ROWS):
-                yield len(some), partial(block, dict(zip(places, zip(*some, strict=True), strict=False)))
+                yield (
+                    len(some),
+                    partial(
+                        block, dict(zip(places, zip(*some, strict=True), strict=False))
+                    ),
+                )
 
     return Opened([name for name, _ in columns], rows, parts)
 
@@ -57,7 +74,8 @@ def database(path: str) -> Opened:
 def _table_of(connection: sqlite3.Connection, file: str, asked: str | None) -> str:
     """Return the table that is asked for, or the only one. Raises DataError."""
     query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-    names = [name for (name,) in connection.execute(query) if isinstance(name, str)]  # a damaged one may be bytes
+    # a damaged one may be bytes
+    names = [name for (name,) in connection.execute(query) if isinstance(name, str)]
     tables = sorted(name for name in names if not name.startswith("sqlite_"))
     if asked in tables or (asked is None and len(tables) == 1):
         return asked or tables[0]
@@ -67,7 +85,9 @@ def _table_of(connection: sqlite3.Connection, file: str, asked: str | None) -> s
         advice = f"; did you mean {file}:{similar}?" if similar else ""
         raise DataError(f"{file}: no table {asked} in this database, {there}{advice}")
     advice = f"; choose one, for example {file}:{tables[0]}" if tables else ""
-    raise DataError(f"{file}: {len(tables)} tables in this database, expected one; {there}{advice}")
+    raise DataError(
+        f"{file}: {len(tables)} tables in this database, expected one; {there}{advice}"
+    )
 
 
 @contextmanager
@@ -75,19 +95,33 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
     """Yield a connection that only reads; failures become a DataError."""
     path = Path(local(file))
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.text_factory = decoded  # some programs write text as their system has it
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as connection:
+            # some programs write text as their system has it
+            connection.text_factory = decoded
             for setting in _CAUTIOUS:
                 connection.execute(setting)
             answers = {_RECURSIVE: sqlite3.SQLITE_DENY}
-            connection.set_authorizer(lambda action, *_: answers.get(action, sqlite3.SQLITE_OK))
+            connection.set_authorizer(
+                lambda action, *_: answers.get(action, sqlite3.SQLITE_OK)
+            )
             if hasattr(connection, "setlimit"):  # Python 3.11
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + path.stat().st_size)
+                connection.setlimit(
+                    sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + path.stat().st_size
+                )
             yield connection
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
-        is_large = isinstance(error, MemoryError)  # most often a length that is none, in a file that is damaged
-        reason = "a field of it does not fit into memory" if is_large else " ".join(str(error).split())
-        raise DataError(f"{file}: cannot be read ({reason}); {_CURES.get(reason, _CURE)}") from error
+        # most often a length that is none, in a file that is damaged
+        is_large = isinstance(error, MemoryError)
+        reason = (
+            "a field of it does not fit into memory"
+            if is_large
+            else " ".join(str(error).split())
+        )
+        raise DataError(
+            f"{file}: cannot be read ({reason}); {_CURES.get(reason, _CURE)}"
+        ) from error
 
 
 def _quoted(name: str) -> str:

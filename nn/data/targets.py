@@ -1,4 +1,5 @@
-"""Targets: a file's target columns decide the task and become class indices with names, or numbers."""
+"""Targets: a file's target columns decide the task and become class indices with names,
+or numbers."""
 
 from __future__ import annotations
 
@@ -32,18 +33,28 @@ from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
-_AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
-FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
+# how a target column is named that holds NAME some seconds later
+_AHEAD = re.compile(r"(.+)_in_[0-9.]+s")
+# up to 10 whole numbers are classes; more are if each has many rows, unlike counts and
+# grades
+FEW_CLASSES = 10
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
 _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
-_LABEL_GAPS = 1.25, 5  # the last is at most this multiple of their number, and this more, unlike amounts and doses
-_FAR_TIMES, _MOST_FAR = 1e6, 0.25  # of the median: targets that are named, where they are no more of all
-_NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows each, on average
+# the last is at most this multiple of their number, and this more, unlike amounts and
+# doses
+_LABEL_GAPS = 1.25, 5
+# of the median: targets that are named, where they are no more of all
+_FAR_TIMES, _MOST_FAR = 1e6, 0.25
+# texts that are classes if they have _CLASS_ROWS rows each, on average
+_NAMED_CLASSES = 1000
 
 
-def targets_of(source: TableSource, table: Table, places: list[int], schema: Schema) -> Targets:
-    """Return the targets of a table's rows. Raises DataError for a field that is no target."""
+def targets_of(
+    source: TableSource, table: Table, places: list[int], schema: Schema
+) -> Targets:
+    """Return the targets of a table's rows. Raises DataError for a field that is no
+    target."""
     names = [source.names[place] for place in places] if source.names else None
     columns = [table.columns[place] for place in places]
     place, column = places[0], columns[0]
@@ -57,12 +68,19 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
         return Targets(np.column_stack([one.values for one in columns]), **told)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
         spelling = None if schema.task == "regression" else column
-        return Targets(settled(column, "number").values[:, None], spelling=spelling, **told)
+        return Targets(
+            settled(column, "number").values[:, None], spelling=spelling, **told
+        )
     column = as_text(column)
-    is_few = schema.task == "auto" and len(column.words) <= FEW_CLASSES  # they may be names as well: 4dr, 2dr
-    may_be_numbers = schema.classes is None and schema.task in ("regression", "auto") and not is_few
+    # they may be names as well: 4dr, 2dr
+    is_few = schema.task == "auto" and len(column.words) <= FEW_CLASSES
+    may_be_numbers = (
+        schema.classes is None and schema.task in ("regression", "auto") and not is_few
+    )
     asked = schema.task == "regression"
-    if may_be_numbers and (way := way_of_numbers(dict.fromkeys(column.words, 1), asked)):
+    if may_be_numbers and (
+        way := way_of_numbers(dict.fromkeys(column.words, 1), asked)
+    ):
         numbers = valued(column, "number", way.values_of(column.words))
         if numbers.odd:
             word, found = first_odd(source, table, place, numbers.odd)
@@ -71,31 +89,54 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
             raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
         return Targets(numbers.values[:, None], **told)
     _check_names(source, table, place, column, schema)
-    order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
-    values = np.append(np.argsort(order), -1).astype(np.int32)[column.values]  # a gap stays -1
+    order = np.array(
+        sorted(range(len(column.words)), key=column.words.__getitem__), np.intp
+    )
+    # a gap stays -1
+    values = np.append(np.argsort(order), -1).astype(np.int32)[column.values]
     return Targets(values[:, None], names=[column.words[i] for i in order], **told)
 
 
 def _are_codes(words: list[str]) -> bool:
     """Return whether words are numbers, some of them with zeros before them."""
-    return any(map(is_code, words)) and all(number_in(word) is not None for word in words)
+    return any(map(is_code, words)) and all(
+        number_in(word) is not None for word in words
+    )
 
 
-def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
-    """Raise DataError for words that are no classes: infinite numbers, texts where all are to be numbers, too many,
-    and numbers and texts together, since a stray among the others is more often a mistake in the file than a name."""
+def _check_names(
+    source: TableSource, table: Table, place: int, column: Column, schema: Schema
+) -> None:
+    """Raise DataError for words that are no classes: infinite numbers, texts where all
+    are to be numbers, too many, and numbers and texts together, since a stray among the
+    others is more often a mistake in the file than a name."""
     words = column.words
     numbers = np.array([number_in(word) is not None for word in words], bool)
     infinite = np.array([is_not_finite(word) for word in words], bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
-    is_mixed = numbers.any() and not numbers.all() and not may_mix and not way_of_numbers(dict.fromkeys(words, 1))
+    is_mixed = (
+        numbers.any()
+        and not numbers.all()
+        and not may_mix
+        and not way_of_numbers(dict.fromkeys(words, 1))
+    )
     takes_gaps = False
     if infinite.any():
         wrong, expected = infinite, "a finite number; correct it or remove the row"
     elif schema.task == "regression" or is_mixed:
-        takes_gaps = schema.task == "regression" or bool(numbers[column.values[~column.is_gap]].mean() > 0.5)
-        wrong, what = (~numbers, "a number") if takes_gaps else (numbers, "text as in the other rows")
-        cure = "remove the row" if schema.task == "regression" else "add --task multiclass if it is a class name"
+        takes_gaps = schema.task == "regression" or bool(
+            numbers[column.values[~column.is_gap]].mean() > 0.5
+        )
+        wrong, what = (
+            (~numbers, "a number")
+            if takes_gaps
+            else (numbers, "text as in the other rows")
+        )
+        cure = (
+            "remove the row"
+            if schema.task == "regression"
+            else "add --task multiclass if it is a class name"
+        )
         expected = f"{what}; correct it, or {cure}"
     elif len(words) > MAX_CLASSES:
         wrong = np.arange(len(words)) >= MAX_CLASSES
@@ -104,50 +145,82 @@ def _check_names(source: TableSource, table: Table, place: int, column: Column, 
         return
     row = int(np.argmax(np.append(wrong, False)[column.values]))
     strays = [word for word, is_wrong in zip(words, wrong, strict=True) if is_wrong]
-    where, word = place_of(source, table, row, place), shortened(words[column.values[row]])
-    raise DataError(f'{where}: found "{word}", expected {expected}{gap_advice(strays) if takes_gaps else ""}')
+    where, word = (
+        place_of(source, table, row, place),
+        shortened(words[column.values[row]]),
+    )
+    raise DataError(
+        f'{where}: found "{word}", expected {expected}{gap_advice(strays) if takes_gaps else ""}'
+    )
 
 
-def now_among(features: list[str] | None, targets: list[str] | None) -> list[int] | None:
-    """Return the features whose values the targets have ahead, as their names say (see Dataset.now)."""
+def now_among(
+    features: list[str] | None, targets: list[str] | None
+) -> list[int] | None:
+    """Return the features whose values the targets have ahead, as their names say (see
+    Dataset.now)."""
     ahead = [_AHEAD.fullmatch(target) for target in targets or []]
-    if not ahead or not features or not all(match and match[1] in features for match in ahead):
+    if (
+        not ahead
+        or not features
+        or not all(match and match[1] in features for match in ahead)
+    ):
         return None
     return [features.index(match[1]) for match in ahead]
 
 
-def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) -> Dataset:
-    """Return the data set of inputs x and the targets that were found, None if there are none. facts: its other
-    attributes."""
+def dataset_of(
+    x: np.ndarray, found: Targets | None, schema: Schema, **facts
+) -> Dataset:
+    """Return the data set of inputs x and the targets that were found, None if there
+    are none. facts: its other attributes."""
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
     if schema.classes is None and not schema.plain:
-        y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
+        y, classes = _positive_last(
+            y, classes, task, schema.choices.positive, found.place
+        )
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if task == "regression":
         furthest = np.unique(np.abs(y).argmax(axis=0)).tolist() if len(y) else []
         ds.row_names = {row: found.row(row) for row in furthest}
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, found.label_type)
-    is_chosen = schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None
+    is_chosen = (
+        schema.task == "auto"
+        and schema.classes is None
+        and found.width == 1
+        and found.names is None
+    )
     distinct = found.different[0] if is_chosen and not found.are_many else ()
-    hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
-    if 2 < len(distinct) <= AUTO_CLASSES and not hardly_repeat and _are_whole(distinct):  # there is doubt
-        taken, other = ("numbers", "multiclass takes them as classes"), ("classes", "regression takes them as numbers")
+    hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(
+        found.values
+    )
+    # there is doubt
+    if 2 < len(distinct) <= AUTO_CLASSES and not hardly_repeat and _are_whole(distinct):
+        taken, other = (
+            ("numbers", "multiclass takes them as classes"),
+            ("classes", "regression takes them as numbers"),
+        )
         what, cure = taken if task == "regression" else other
         place = found.columns[0] if found.columns else "the target"
-        ds.remarks.append(f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}")
+        ds.remarks.append(
+            f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}"
+        )
     return ds
 
 
 def about_far_targets(ds: Dataset) -> list[str]:
-    """Return a line for each target of which a few numbers are a million times the usual size, that of the median of
-    those that are not 0: the squared error of one of them is that of all other rows."""
+    """Return a line for each target of which a few numbers are a million times the
+    usual size, that of the median of those that are not 0: the squared error of one of
+    them is that of all other rows."""
     if ds.task != "regression" or ds.y is None:
         return []
     lines = []
-    for target, values in enumerate(np.abs(ds.y.reshape(ds.rows, -1).astype(np.float64)).T):
+    for target, values in enumerate(
+        np.abs(ds.y.reshape(ds.rows, -1).astype(np.float64)).T
+    ):
         rows = _far_rows(values)
         if not len(rows):
             continue
@@ -157,14 +230,19 @@ def about_far_targets(ds: Dataset) -> list[str]:
         shown = f"{times:,.0f}" if times < 1e12 else f"{times:g}"
         mark = number_text(ds.y.reshape(ds.rows, -1)[row, target])
         others = f", like {len(rows) - 1} more" if len(rows) > 1 else ""
-        column = f"column {ds.targets[target]}" if ds.targets else f"target {target + 1}"
+        column = (
+            f"column {ds.targets[target]}" if ds.targets else f"target {target + 1}"
+        )
         found = f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {mark}, {shown} times the median{others}"
-        lines.append(f"{found}; correct it or remove the row{gap_advice([mark]) if ds.places else ''}")
+        lines.append(
+            f"{found}; correct it or remove the row{gap_advice([mark]) if ds.places else ''}"
+        )
     return lines
 
 
 def _far_rows(sizes: np.ndarray) -> np.ndarray:
-    """Return the rows of a few numbers that are _FAR_TIMES the median of all that are not 0; none where many are."""
+    """Return the rows of a few numbers that are _FAR_TIMES the median of all that are
+    not 0; none where many are."""
     counted = sizes[sizes > 0]
     if not len(counted):
         return np.zeros(0, np.intp)
@@ -174,7 +252,8 @@ def _far_rows(sizes: np.ndarray) -> np.ndarray:
 
 
 def _type_of(classes: list[str], label_type: str | None) -> str | None:
-    """Return the type of classes that were given in it; None where one of them has no such value."""
+    """Return the type of classes that were given in it; None where one of them has no
+    such value."""
     try:
         labels_of(classes, label_type)
     except ValueError:
@@ -182,18 +261,24 @@ def _type_of(classes: list[str], label_type: str | None) -> str | None:
     return label_type
 
 
-def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str] | None]:
-    """Return (y, task, class names): y is int32 (rows,) class indices or, for regression, numbers (rows, outputs).
+def resolve(
+    targets: Targets, schema: Schema
+) -> tuple[np.ndarray, str, list[str] | None]:
+    """Return (y, task, class names): y is int32 (rows,) class indices or, for
+    regression, numbers (rows, outputs).
 
-    With classes in the schema, a model's, the file's labels are mapped to them by name. Raises DataError or UsageError
-    if the targets do not fit the schema: its task, and the network's outputs.
+    With classes in the schema, a model's, the file's labels are mapped to them by name.
+    Raises DataError or UsageError if the targets do not fit the schema: its task, and
+    the network's outputs.
     """
     task, outputs = schema.task, schema.outputs
     if task != "regression" and schema.classes is not None:
         y = _known_classes(targets, schema.classes)
         return y, _task_of(task, schema.classes, outputs), schema.classes
     are_several = targets.width > 1
-    labels = _several if are_several else _named if targets.names is not None else _numbers
+    labels = (
+        _several if are_several else _named if targets.names is not None else _numbers
+    )
     found = None if task == "regression" else labels(targets, schema)
     if found is None:
         return _regression(targets, schema), "regression", None
@@ -201,9 +286,13 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
     task = "multiclass" if are_several else _task_of(task, names, outputs)
     count = len(names)
     if task == "binary" and count > 2:
-        raise DataError(f"{targets.place}: {count} classes, expected 2 for --task binary; use --task multiclass")
+        raise DataError(
+            f"{targets.place}: {count} classes, expected 2 for --task binary; use --task multiclass"
+        )
     if task == "binary" and outputs not in (None, 1):
-        raise UsageError(f"--task binary needs 1 output, the network has {outputs}; use --task multiclass")
+        raise UsageError(
+            f"--task binary needs 1 output, the network has {outputs}; use --task multiclass"
+        )
     if task == "multiclass" and outputs not in (None, count):
         advice = f"let --layers end in {count}"
         if targets.names is None and outputs == 1:
@@ -215,16 +304,31 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
 
 def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
     """Return the task itself; of auto what these classes are."""
-    return task if task != "auto" else "binary" if len(classes) <= 2 and outputs in (None, 1) else "multiclass"
+    return (
+        task
+        if task != "auto"
+        else "binary"
+        if len(classes) <= 2 and outputs in (None, 1)
+        else "multiclass"
+    )
 
 
-def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str):
-    """Return (y, class names) with the positive of two classes last: as asked; yes beside no; 1 above another number;
-    the rarer. Raises UsageError for a name that is none of two classes."""
+def _positive_last(
+    y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str
+):
+    """Return (y, class names) with the positive of two classes last: as asked; yes
+    beside no; 1 above another number; the rarer. Raises UsageError for a name that is
+    none of two classes."""
     if task != "binary" or len(classes) != 2:
         if asked is not None:
-            found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
-            raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
+            found = (
+                "numbers"
+                if classes is None
+                else f"{len(classes)} class{'es' * (len(classes) != 1)}"
+            )
+            raise UsageError(
+                f"--positive {asked}: {place} has {found}, expected two classes; leave it out"
+            )
         return y, classes
     says_yes = [TRUTHS.get(name.lower()) for name in classes]
     no, yes = np.bincount(y, minlength=2)
@@ -232,7 +336,9 @@ def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: s
     if asked is not None:
         same = [name for name in classes if decimal_text(name) == decimal_text(asked)]
         if asked not in classes and len(same) != 1:
-            raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
+            raise UsageError(
+                f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them"
+            )
         positive = classes.index(asked if asked in classes else same[0])
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
@@ -240,9 +346,12 @@ def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: s
 
 
 def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
-    """Return (y, class names) of several target columns that are one-hot; None: they are numbers."""
+    """Return (y, class names) of several target columns that are one-hot; None: they
+    are numbers."""
     if _is_one_hot(targets.values):
-        return targets.values.argmax(axis=1).astype(np.int32), targets.columns or list(map(str, range(targets.width)))
+        return targets.values.argmax(axis=1).astype(np.int32), targets.columns or list(
+            map(str, range(targets.width))
+        )
     if schema.task != "auto":
         found = f"{targets.width} target columns whose rows are not one-hot, expected one 1 and otherwise 0"
         cure = "choose one with --target or use --task regression"
@@ -251,8 +360,8 @@ def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
 
 
 def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
-    """Return (y, class names) of texts. Raises DataError for texts that are no class names: dates, names of the rows,
-    more than rows can teach."""
+    """Return (y, class names) of texts. Raises DataError for texts that are no class
+    names: dates, names of the rows, more than rows can teach."""
     count, rows = len(targets.names), len(targets.values)
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
         found, are_dates = None, True
@@ -260,7 +369,9 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
             are_dates = way_of_dates(dict.fromkeys(targets.names, 1)) is not None
         if are_dates:
             found = "dates, expected class names or numbers"
-        elif count > AUTO_CLASSES and (count > _NAMED_CLASSES or rows < _CLASS_ROWS * count):
+        elif count > AUTO_CLASSES and (
+            count > _NAMED_CLASSES or rows < _CLASS_ROWS * count
+        ):
             found = f"texts, expected at most {AUTO_CLASSES} class names"
         elif 2 * count > rows:
             found = f"texts in {rows} rows, expected class names, which come again"
@@ -282,23 +393,35 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
         is_label = as_many or count == 1 or _are_labels(distinct, np.bincount(which))
         if count != 2 and not (whole and is_label):
             return None
-    is_multiclass = schema.task == "multiclass" or (is_auto and (count > 2 or outputs not in (None, 1)))
+    is_multiclass = schema.task == "multiclass" or (
+        is_auto and (count > 2 or outputs not in (None, 1))
+    )
     if (is_multiclass and not whole and count > 2) or count > MAX_CLASSES:
         told = f"expected whole numbers for at most {MAX_CLASSES} classes; use --task regression"
         raise DataError(f"{targets.place}: {count} different numbers, {told}")
     labels = distinct
-    is_two = is_auto and count == 2  # which no further classes belong to, unless --task multiclass says so
-    if is_multiclass and whole and outputs is not None and count < outputs and not is_two:
+    # which no further classes belong to, unless --task multiclass says so
+    is_two = is_auto and count == 2
+    if (
+        is_multiclass
+        and whole
+        and outputs is not None
+        and count < outputs
+        and not is_two
+    ):
         labels = _with_missing(distinct, outputs, schema.plain or targets.are_indices)
     if targets.spelling is not None:
         return _spelled(targets.spelling, labels)
-    return np.searchsorted(labels, distinct).astype(np.int32)[which], [number_text(value + 0.0) for value in labels]
+    return np.searchsorted(labels, distinct).astype(np.int32)[which], [
+        number_text(value + 0.0) for value in labels
+    ]
 
 
 def _with_missing(numbers: np.ndarray, outputs: int, are_indices: bool) -> np.ndarray:
-    """Return labels, ascending, with those that no row has: from 0 or 1 on, where the outputs of the network end at the
-    last one. are_indices: they are numbers of outputs, as in the original program and in IDX files of images, of which
-    the last ones may have no row."""
+    """Return labels, ascending, with those that no row has: from 0 or 1 on, where the
+    outputs of the network end at the last one. are_indices: they are numbers of
+    outputs, as in the original program and in IDX files of images, of which the last
+    ones may have no row."""
     for first in (0, 1):
         last = first + outputs - 1
         has_all = first <= numbers[0] and numbers[-1] <= last
@@ -308,10 +431,13 @@ def _with_missing(numbers: np.ndarray, outputs: int, are_indices: bool) -> np.nd
 
 
 def _spelled(column: Column, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return (y, class names) of labels in their own spelling: 01 is another class than 1, but 1.0 is the same."""
+    """Return (y, class names) of labels in their own spelling: 01 is another class than
+    1, but 1.0 is the same."""
     of_words = [word if is_code(word) else decimal_text(word) for word in column.words]
     known = {number_in(name) for name in of_words}
-    others = [number_text(value + 0.0) for value in labels.tolist() if value not in known]
+    others = [
+        number_text(value + 0.0) for value in labels.tolist() if value not in known
+    ]
     names = sorted({*of_words, *others}, key=lambda name: (number_in(name), name))
     return np.array(list(map(names.index, of_words)), np.int32)[column.values], names
 
@@ -321,7 +447,8 @@ def _are_whole(values: np.ndarray) -> bool:
 
 
 def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
-    """Return whether whole numbers, ascending, that occur so often are labels, rather than counts or amounts.
+    """Return whether whole numbers, ascending, that occur so often are labels, rather
+    than counts or amounts.
 
     Labels count from 0 or 1, as far as there are classes; some classes may be missing.
     """
@@ -336,7 +463,9 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
     outputs, dtype = schema.outputs, schema.dtype
     if targets.names is not None:
         told = "expected numbers for --task regression; choose the target with --target"
-        raise DataError(f'{targets.place}: found text such as "{targets.names[0]}", {told}')
+        raise DataError(
+            f'{targets.place}: found text such as "{targets.names[0]}", {told}'
+        )
     if outputs is not None and targets.width != outputs:
         raise LayersMismatch(
             f"{targets.place}: {targets.width} target column{'s' * (targets.width > 1)} of numbers, expected "
@@ -349,21 +478,30 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
     with np.errstate(over="ignore"):
         y = targets.values.astype(dtype)
     if not np.isfinite(y).all():
-        raise DataError(f"{targets.place}: numbers too large for {dtype}; use --dtype float64")
+        raise DataError(
+            f"{targets.place}: numbers too large for {dtype}; use --dtype float64"
+        )
     return y
 
 
 def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
-    """Return indices into a model's classes: by name, or by value where both are numbers (1 and 1.0)."""
+    """Return indices into a model's classes: by name, or by value where both are
+    numbers (1 and 1.0)."""
     if targets.width > 1:
         if targets.width != len(classes) or not _is_one_hot(targets.values):
             told = f"expected one with the model's {len(classes)} classes, or one-hot columns for them"
-            raise DataError(f"{targets.place}: {targets.width} target columns, {told}; choose with --target")
+            raise DataError(
+                f"{targets.place}: {targets.width} target columns, {told}; choose with --target"
+            )
         return targets.values.argmax(axis=1).astype(np.int32)
     index = {name: i for i, name in enumerate(classes)}
     values = [number_in(name) for name in classes]
     counts = Counter(values)
-    by_value = {value: i for i, value in enumerate(values) if value is not None and counts[value] == 1}
+    by_value = {
+        value: i
+        for i, value in enumerate(values)
+        if value is not None and counts[value] == 1
+    }
     if targets.names is not None:
         labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
     else:
@@ -371,17 +509,28 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
         labels = [number_text(value + 0.0) for value in distinct]
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
-    found = np.array([index.get(label, by_value.get(number_in(label), -1)) for label in labels], np.int32)
+    found = np.array(
+        [index.get(label, by_value.get(number_in(label), -1)) for label in labels],
+        np.int32,
+    )
     if (found < 0).any() and all(label.removesuffix(".") in index for label in labels):
-        log.warning('%s: class names end in a full stop, such as "%s", taken as the model\'s', targets.place, labels[0])
+        log.warning(
+            '%s: class names end in a full stop, such as "%s", taken as the model\'s',
+            targets.place,
+            labels[0],
+        )
         found = np.array([index[label.removesuffix(".")] for label in labels], np.int32)
     y = found[codes]
     if (y < 0).any():
         first = int(np.argmax(y < 0))
         told = f"expected one of the model's classes {listed(classes)}; correct it or choose the target with --target"
-        raise DataError(f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", {told}')
+        raise DataError(
+            f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", {told}'
+        )
     return y
 
 
 def _is_one_hot(values: np.ndarray) -> bool:
-    return bool((((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all())
+    return bool(
+        (((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all()
+    )

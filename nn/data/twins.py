@@ -1,5 +1,5 @@
-"""Twins: rows of equal inputs and target. A network that knows a row knows its twin, so that twins in two folds make
-the metrics of both too good."""
+"""Twins: rows of equal inputs and target. A network that knows a row knows its twin, so
+that twins in two folds make the metrics of both too good."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import numpy as np
 from .dataset import Dataset, TableRows
 
 LEAST_SHARE = 0.01  # of the rows, above which those with a twin count
-LEAST_SINGLE = 0.9  # of the distinct rows, that have no twin; in coarser tables equal rows are no copies of each other
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # Weyl's constant, and those of splitmix64 (Steele, Lea and Flood 2014)
+# of the distinct rows, that have no twin; in coarser tables equal rows are no copies of
+# each other
+LEAST_SINGLE = 0.9
+# Weyl's constant, and those of splitmix64 (Steele, Lea and Flood 2014)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def sets_of_twins(ds: Dataset, rows: np.ndarray) -> np.ndarray:
-    """Return the number of the set of twins of each of the rows (indices), int64 (rows,); a row alone is a set."""
+    """Return the number of the set of twins of each of the rows (indices), int64
+    (rows,); a row alone is a set."""
     hashes = np.zeros(len(rows), np.uint64)
     for column in _columns(ds, rows):
         hashes = _mixed(hashes, column)
@@ -28,8 +32,9 @@ def count_of_twins(sets: np.ndarray) -> int:
 
 
 def twins_to_keep_together(ds: Dataset, rows: np.ndarray) -> np.ndarray | None:
-    """Return sets_of_twins where repeated rows are copies: more than LEAST_SHARE of the rows have a twin, and at least
-    LEAST_SINGLE of the distinct rows none; None elsewhere, and for images."""
+    """Return sets_of_twins where repeated rows are copies: more than LEAST_SHARE of the
+    rows have a twin, and at least LEAST_SINGLE of the distinct rows none; None
+    elsewhere, and for images."""
     if ds.are_images or ds.y is None or len(rows) < 2:
         return None
     sets = sets_of_twins(ds, rows)
@@ -40,7 +45,8 @@ def twins_to_keep_together(ds: Dataset, rows: np.ndarray) -> np.ndarray | None:
 
 
 def _columns(ds: Dataset, rows: np.ndarray):
-    """Yield each column of inputs and targets of some rows, as numbers; a gap is one number, -0 is 0."""
+    """Yield each column of inputs and targets of some rows, as numbers; a gap is one
+    number, -0 is 0."""
     if isinstance(ds.x, TableRows):
         inputs = (column.values[rows] for column in ds.x.columns)
     else:

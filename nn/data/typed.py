@@ -1,7 +1,9 @@
-"""Tables of typed columns: blocks, rows of one column as a format has them, become the columns of a Table.
+"""Tables of typed columns: blocks, rows of one column as a format has them, become the
+columns of a Table.
 
-A null, and nan among numbers, is an empty field. Numbers stay what they are stored as until the type of all is known;
-a column that has texts too is texts throughout. Each different text is made and looked at once.
+A null, and nan among numbers, is an empty field. Numbers stay what they are stored as
+until the type of all is known; a column that has texts too is texts throughout. Each
+different text is made and looked at once.
 """
 
 from __future__ import annotations
@@ -57,17 +59,27 @@ def texts(codes: np.ndarray, words: list[str]) -> Column:
 
 
 def numbers_of_truths(block: Column) -> Column:
-    """Return yes/no values as 0 and 1, other fields as they are: of a column that is to be numbers."""
-    if block.reads != "text" or not block.words or not set(block.words) <= {"False", "True"}:
+    """Return yes/no values as 0 and 1, other fields as they are: of a column that is to
+    be numbers."""
+    if (
+        block.reads != "text"
+        or not block.words
+        or not set(block.words) <= {"False", "True"}
+    ):
         return block
-    of_codes = np.array([*(float(word == "True") for word in block.words), np.nan], np.float32)
+    of_codes = np.array(
+        [*(float(word == "True") for word in block.words), np.nan], np.float32
+    )
     return Column("number", of_codes[block.values], [])
 
 
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of yes/no values (rows,) bool."""
     codes = values.astype(np.int8)
-    column = texts(codes if is_null is None else np.where(is_null, np.int8(-1), codes), ["False", "True"])
+    column = texts(
+        codes if is_null is None else np.where(is_null, np.int8(-1), codes),
+        ["False", "True"],
+    )
     column.given = "bool"
     return column
 
@@ -83,13 +95,18 @@ def recoded(codes: np.ndarray, values: list) -> Column:
 
 @np.errstate(over="ignore")  # what float64 does not hold is infinite, and refused
 def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
-    """Return fields of numbers (rows,) of any type; is_null (rows,): which of them are none; None: all are numbers."""
+    """Return fields of numbers (rows,) of any type; is_null (rows,): which of them are
+    none; None: all are numbers."""
     given = "int" if values.dtype.kind in "iu" else "float"
     values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
     if is_null is None:
         return Column("number", values, given=given)
-    if values.dtype.kind in "iu" and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52:
-        column = as_text(Column("number", values))  # float64 has no room for them beside nan
+    if (
+        values.dtype.kind in "iu"
+        and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52
+    ):
+        # float64 has no room for them beside nan
+        column = as_text(Column("number", values))
         known = texts(np.where(is_null, np.int32(-1), column.values), column.words)
         known.given = given
         return known
@@ -97,19 +114,22 @@ def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
 
 
 def times(values: np.ndarray) -> Column:
-    """Return fields of dates or times (rows,), datetime64 in universal time, NaT a null, as seconds since 1970."""
+    """Return fields of dates or times (rows,), datetime64 in universal time, NaT a
+    null, as seconds since 1970."""
     per_second = _TICKS.get(np.datetime_data(values.dtype)[0], 0)
     if not per_second:  # a coarser unit
         values, per_second = values.astype("datetime64[s]"), 1
     minutes, rest = np.divmod(values.astype(np.int64), 60 * per_second)
     days, minutes = np.divmod(minutes, 1440)
-    seconds = 86400.0 * days + (60.0 * minutes + rest / per_second)  # rounded where those of a text are
+    # rounded where those of a text are
+    seconds = 86400.0 * days + (60.0 * minutes + rest / per_second)
     seconds[np.isnat(values)] = np.nan
     return Column("date", seconds)
 
 
 def array_block(values: np.ndarray) -> Column:
-    """Return the block of an array (rows,); what is masked in one of numpy.ma is a null."""
+    """Return the block of an array (rows,); what is masked in one of numpy.ma is a
+    null."""
     is_null = None
     if isinstance(values, np.ma.MaskedArray):
         values, is_null = values.data, np.ma.getmaskarray(values)
@@ -121,20 +141,32 @@ def array_block(values: np.ndarray) -> Column:
     if kind in "cm":
         raise Unreadable("complex numbers" if kind == "c" else "durations")
     if is_null is not None:
-        values = np.where(is_null, values.dtype.type("NaT") if kind == "M" else None, values)
+        values = np.where(
+            is_null, values.dtype.type("NaT") if kind == "M" else None, values
+        )
     return times(values) if kind == "M" else objects(values.tolist())
 
 
 def objects(values: list) -> Column:
-    """Return the block of Python's own values: numbers if all of them are, else their texts."""
+    """Return the block of Python's own values: numbers if all of them are, else their
+    texts."""
     if any(kind.__name__ in _NULLS for kind in set(map(type, values))):
         values = [None if type(value).__name__ in _NULLS else value for value in values]
     types = set(map(type, values))
-    is_null = np.array([value is None for value in values]) if type(None) in types else None
+    is_null = (
+        np.array([value is None for value in values]) if type(None) in types else None
+    )
     types -= {type(None)}
-    are_int64 = types == {int} and all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
+    are_int64 = types == {int} and all(
+        value is None or -(1 << 63) <= value < 1 << 63 for value in values
+    )
     if types == {float} or types == {int, float} or are_int64:
-        return numbers(np.array(values if is_null is None else [0 if v is None else v for v in values]), is_null)
+        return numbers(
+            np.array(
+                values if is_null is None else [0 if v is None else v for v in values]
+            ),
+            is_null,
+        )
     for kind, what in ((bytes, "bytes"), (datetime.timedelta, "durations")):
         if any(issubclass(one, kind) for one in types):
             raise Unreadable(what)
@@ -142,10 +174,16 @@ def objects(values: list) -> Column:
     if any(issubclass(kind, float) for kind in types):
         values = [None if isinstance(v, float) and v != v else v for v in values]
     try:
-        codes = [-1 if v is None else place.setdefault((type(v), v), len(place)) for v in values]
+        codes = [
+            -1 if v is None else place.setdefault((type(v), v), len(place))
+            for v in values
+        ]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    column = texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
+    column = texts(
+        np.array(codes, np.int32),
+        [unicode_text(_object_text(value)) for _, value in place],
+    )
     if types and types <= {bool, np.bool_}:
         column.given = "bool"
     return column
@@ -154,7 +192,11 @@ def objects(values: list) -> Column:
 def _object_text(value) -> str:
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return number_text(value)
-    return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime.datetime) else str(value)
+    return (
+        str(value).removesuffix(" 00:00:00")
+        if isinstance(value, datetime.datetime)
+        else str(value)
+    )
 
 
 # ---------------------------------------------------------------- sources
@@ -162,10 +204,12 @@ def _object_text(value) -> str:
 
 @dataclass
 class Opened:
-    """A file of columns, or a frame: its rows, the names of the columns, or None and how many they are.
+    """A file of columns, or a frame: its rows, the names of the columns, or None and
+    how many they are.
 
-    parts(places) yields rows that follow each other: how many, and what returns the block of a column by its place;
-    several threads may call it, and it raises Unreadable.
+    parts(places) yields rows that follow each other: how many, and what returns the
+    block of a column by its place; several threads may call it, and it raises
+    Unreadable.
     """
 
     names: list[str] | None
@@ -175,29 +219,47 @@ class Opened:
 
 
 class TypedSource(TableSource):
-    """The table of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
+    """The table of typed columns, of a frame or of files. Raises DataError if there are
+    no columns or no rows."""
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
         names = opened[0].names
         self.path, self.files, self._opened = path, files, opened
-        self.names = names and [unicode_text(name).strip(_AROUND_NAMES) for name in names]
-        self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
+        self.names = names and [
+            unicode_text(name).strip(_AROUND_NAMES) for name in names
+        ]
+        self.width, self._rows = (
+            len(names) if names else opened[0].width,
+            sum(one.rows for one in opened),
+        )
         self.default_target = self.width - 1
         if not self.width or not self._rows:
-            lacks = "rows, expected at least one" if self.width else "columns, expected features and a target"
+            lacks = (
+                "rows, expected at least one"
+                if self.width
+                else "columns, expected features and a target"
+            )
             raise DataError(f"{path}: no {lacks}; add the data")
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
-        """Return the fields of the wanted columns of all files. Raises DataError where a file has other rows than it
-        had."""
-        fields, stop = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
+        """Return the fields of the wanted columns of all files. Raises DataError where
+        a file has other rows than it had."""
+        fields, stop = (
+            {
+                place: _Fields(self._rows, wanted, place)
+                for place in sorted(wanted.reads)
+            },
+            0,
+        )
 
         def add(block: Callable, at: int, place: int) -> None:
             try:
                 fields[place].add(block(place), at)
             except Unreadable as what:
                 told = "texts or dates; leave the column out with --drop, or write its parts as columns of their own"
-                raise DataError(f"{self.path}, {self.column(place)}: found {what}, expected numbers, {told}") from None
+                raise DataError(
+                    f"{self.path}, {self.column(place)}: found {what}, expected numbers, {told}"
+                ) from None
 
         for number, opened in enumerate(self._opened):
             at, stop = stop, stop + opened.rows
@@ -214,26 +276,45 @@ class TypedSource(TableSource):
         rows, fields = self._rows, self._fields(wanted)
         repeated = self._repeated_names(fields)
         if len(repeated) == rows:
-            raise DataError(f"{self.path}: no row but the names of the columns, expected at least one; add the data")
+            raise DataError(
+                f"{self.path}: no row but the names of the columns, expected at least one; add the data"
+            )
         if len(repeated):
             rows -= len(repeated)
             for own in fields.values():
                 own.leave_out(repeated)
         places = list(fields)
-        columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
-        numbers = {place: column for place, column in columns.items() if column.reads == "number"}
+        columns = dict(
+            zip(
+                places,
+                each(lambda place: fields.pop(place).column(), places, rows),
+                strict=True,
+            )
+        )
+        numbers = {
+            place: column
+            for place, column in columns.items()
+            if column.reads == "number"
+        }
         for place in wanted.exact & numbers.keys():
             column = numbers.pop(place)
-            column.values = decimals(column.values).astype(np.float64)  # a frame keeps its own
-        bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
+            # a frame keeps its own
+            column.values = decimals(column.values).astype(np.float64)
+        bounds = np.array(
+            [(column.low, column.high) for column in numbers.values()]
+        ).reshape(-1, 2)
         matrix = joined(list(numbers.values()), rows, wanted.dtype_of(*bounds.T))
         starts = accumulate((one.rows for one in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
-        spans = [Span(start, 1, path, has_lines=False) for start, path in zip(starts, paths, strict=False)]
+        spans = [
+            Span(start, 1, path, has_lines=False)
+            for start, path in zip(starts, paths, strict=False)
+        ]
         return Table(columns, matrix, list(numbers), spans, repeats=len(repeated))
 
     def _repeated_names(self, fields: dict[int, _Fields]) -> np.ndarray:
-        """Return the rows that repeat the names of all columns, as a table has them that was joined from files."""
+        """Return the rows that repeat the names of all columns, as a table has them
+        that was joined from files."""
         none = np.empty(0, np.int64)
         if not fields or not are_names(self.names):
             return none
@@ -242,7 +323,9 @@ class TypedSource(TableSource):
         if not len(found) or not others:
             return found
         try:
-            beside = self._fields(Wanted(others, raw=frozenset(others), missing=frozenset()))
+            beside = self._fields(
+                Wanted(others, raw=frozenset(others), missing=frozenset())
+            )
         except DataError:  # lists and the like are no names
             return none
         return self._with_names(beside, found)
@@ -256,11 +339,18 @@ class TypedSource(TableSource):
         return rows
 
 
-def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, schema=None) -> TypedSource:
+def typed_table(
+    open_file: Callable[[str], Opened], paths: list[str], path: str, schema=None
+) -> TypedSource:
     """Open files of a format. Raises DataError where they have not the same columns."""
     known = [database_of(file)[0] for file in paths]
-    logs = [log for log in (f"{file}-wal" for file in known) if os.path.isfile(log) and os.path.getsize(log)]
-    files, opened = Files([*known, *logs]), list(map(open_file, paths))  # logs: of what a database does not hold yet
+    logs = [
+        log
+        for log in (f"{file}-wal" for file in known)
+        if os.path.isfile(log) and os.path.getsize(log)
+    ]
+    # logs: of what a database does not hold yet
+    files, opened = Files([*known, *logs]), list(map(open_file, paths))
     names = [one.names or [""] * one.width for one in opened]
     for file, own in zip(paths, names, strict=True):
         check_same_columns(file, own, paths[0], names[0])
@@ -268,7 +358,8 @@ def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str,
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
-    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them.
+    """Return the function's results for all items, pieces of about `rows` rows of a
+    column; threads share them.
 
     Raises what the first item raises that fails.
     """
@@ -281,14 +372,18 @@ def each(function: Callable, items: Iterable, rows: int) -> list:
 
 
 def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
-    """Return the numbers of columns as a matrix (rows, columns), of which the columns' values become views."""
+    """Return the numbers of columns as a matrix (rows, columns), of which the columns'
+    values become views."""
     matrix = new_rows((rows, len(columns)), dtype)
     numbers = each(lambda column: decimals(column.values, dtype), columns, rows)
 
     def write(start: int) -> None:
-        with np.errstate(over="ignore"):  # what a float32 cannot hold is infinite, and told of later
+        # what a float32 cannot hold is infinite, and told of later
+        with np.errstate(over="ignore"):
             for slot, values in enumerate(numbers):
-                matrix[start : start + _FILL_ROWS, slot] = values[start : start + _FILL_ROWS]
+                matrix[start : start + _FILL_ROWS, slot] = values[
+                    start : start + _FILL_ROWS
+                ]
 
     each(write, range(0, rows, _FILL_ROWS), rows)
     for slot, column in enumerate(columns):
@@ -300,7 +395,8 @@ def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
 
 
 class _Fields:
-    """The fields of one column, joined block by block: numbers as they are stored, seconds of dates, codes of texts.
+    """The fields of one column, joined block by block: numbers as they are stored,
+    seconds of dates, codes of texts.
 
     reads: what they are so far; None: nulls.
     """
@@ -312,7 +408,8 @@ class _Fields:
         self._wanted, self._is_pure = wanted, place in wanted.pure
         if self._is_pure and self._kind != "number":  # target_column decides
             self._words = self._missing & {""}
-        self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
+        # of each word the place, in the order of the rows
+        self.reads, self._values, self._places = None, None, {}
         self._given: set[str | None] = set()  # types of the blocks
 
     def add(self, block: Column, at: int) -> None:
@@ -321,12 +418,20 @@ class _Fields:
             self._given.add(block.given)
         if self._kind == "number":
             block = numbers_of_truths(block)
-        if block.reads == "text" and "" in self._missing and not (block.values >= 0).any():
+        if (
+            block.reads == "text"
+            and "" in self._missing
+            and not (block.values >= 0).any()
+        ):
             if self.reads is None:
                 return
             if self.reads != "text":
                 block = Column(self.reads, np.full(len(block), np.nan, np.float32))
-        if block.reads != "text" and self._kind in (None, block.reads) and self.reads in (None, block.reads):
+        if (
+            block.reads != "text"
+            and self._kind in (None, block.reads)
+            and self.reads in (None, block.reads)
+        ):
             self.reads = block.reads
             self._put(block.values, at)
             return
@@ -338,7 +443,11 @@ class _Fields:
 
     def _put(self, values: np.ndarray, at: int) -> None:
         """Put values to their rows; those before are empty if there are none yet."""
-        known, dtype, gap = self._values, values.dtype, -1 if self.reads == "text" else np.nan
+        known, dtype, gap = (
+            self._values,
+            values.dtype,
+            -1 if self.reads == "text" else np.nan,
+        )
         if known is None and len(values) == self._rows:
             self._values = values
             return
@@ -352,7 +461,10 @@ class _Fields:
 
     def _encoded(self, block: Column) -> np.ndarray:
         """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""
-        codes, words = block.values, [None if word in self._words else word for word in block.words]
+        codes, words = (
+            block.values,
+            [None if word in self._words else word for word in block.words],
+        )
         if "" not in self._missing:
             codes, words = np.where(codes < 0, len(words), codes), [*words, ""]
         first = np.full(len(words) + 1, len(codes))
@@ -365,7 +477,8 @@ class _Fields:
         return places[codes]
 
     def rows_of(self, word: str, rows: np.ndarray) -> np.ndarray:
-        """Return those of some rows whose field is a word; all of them where it is a word for a gap."""
+        """Return those of some rows whose field is a word; all of them where it is a
+        word for a gap."""
         if word in self._missing:
             return rows
         code = self._places.get(word)
@@ -378,7 +491,10 @@ class _Fields:
             return
         self._values = np.delete(self._values, rows)
         if self.reads == "text":
-            words, codes = list(self._places), np.full(len(self._places) + 1, -1, np.int32)
+            words, codes = (
+                list(self._places),
+                np.full(len(self._places) + 1, -1, np.int32),
+            )
             used, first = np.unique(self._values[self._values >= 0], return_index=True)
             order = used[np.argsort(first)].tolist()
             codes[order] = np.arange(len(order))
@@ -394,7 +510,12 @@ class _Fields:
         if column is not None:
             column.given = next(iter(self._given)) if len(self._given) == 1 else None
             make_gaps(column, self._missing)
-            if column.reads == "text" or kind or column.odd or column.low <= column.high:
+            if (
+                column.reads == "text"
+                or kind
+                or column.odd
+                or column.low <= column.high
+            ):
                 return column
         gap, dtype = (-1, np.int32) if kind in (None, "text") else (np.nan, np.float64)
         return Column(kind or "text", np.full(self._rows, gap, dtype))
@@ -406,15 +527,25 @@ class _Fields:
         return settled(column, self._kind)
 
     def _of_values(self) -> Column:
-        """Return the column of numbers or of seconds; gaps among them are those that equal a word for a gap."""
+        """Return the column of numbers or of seconds; gaps among them are those that
+        equal a word for a gap."""
         values, missing, value_in = self._values, self._missing, VALUE_IN[self.reads]
         gaps = [value for value in map(value_in, missing) if value is not None]
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
             return Column(self.reads, values, [], {}, low, high)
-        known, odd = new_rows(values.shape, values.dtype if values.dtype.kind == "f" else np.float64), {}
+        known, odd = (
+            new_rows(
+                values.shape, values.dtype if values.dtype.kind == "f" else np.float64
+            ),
+            {},
+        )
         known[...] = values
-        for word, where in (("", np.isnan(known)), ("inf", known == np.inf), ("-inf", known == -np.inf)):
+        for word, where in (
+            ("", np.isnan(known)),
+            ("inf", known == np.inf),
+            ("-inf", known == -np.inf),
+        ):
             if where.any() and word not in missing:
                 odd[word] = Odd(int(where.sum()), int(where.argmax()))
             known[where] = np.nan
@@ -422,18 +553,25 @@ class _Fields:
 
 
 def make_gaps(column: Column, missing: Iterable[str]) -> None:
-    """Make gaps of the numbers, or dates, of a column that equal a word for a gap, however they are written."""
+    """Make gaps of the numbers, or dates, of a column that equal a word for a gap,
+    however they are written."""
     value_in = VALUE_IN.get(column.reads, {}.get)  # of texts none
     gaps = [value for value in map(value_in, missing) if value is not None]
     if column.values.dtype == np.float16:  # a decimal of three digits
         column.values = decimals(column.values)
-    if gaps and (is_gap := np.isin(column.values, np.array(gaps, column.values.dtype))).any():
+    if (
+        gaps
+        and (
+            is_gap := np.isin(column.values, np.array(gaps, column.values.dtype))
+        ).any()
+    ):
         column.values[is_gap] = np.nan
         column.low, column.high = _bounds(column.values[~np.isnan(column.values)])
 
 
 def _bounds(values: np.ndarray) -> tuple[float, float]:
-    """Return the least and the greatest number; those of 16 or 32 bits as their shortest decimals."""
+    """Return the least and the greatest number; those of 16 or 32 bits as their
+    shortest decimals."""
     if not len(values):
         return math.inf, -math.inf
     least, greatest = decimals(np.array([values.min(), values.max()]))

@@ -1,5 +1,6 @@
-"""How words stand for values: numbers and dates as people write them ($1,234.50, 12.5 %, 1 234,5, 3 km; 12/31/2019,
-31.12.2019 14:30, 5 Jan 2019), yes and no, ordered words."""
+"""How words stand for values: numbers and dates as people write them ($1,234.50, 12.5
+%, 1 234,5, 3 km; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019), yes and no, ordered
+words."""
 
 from __future__ import annotations
 
@@ -17,16 +18,19 @@ from .column import TRUTHS, decimal_text, number_in
 
 _LONGEST = 100  # characters of a number, and of a form of dates
 DIGIT = re.compile(r"\d")
-YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
+# what a column of yes/no words may hold later
+YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
 class UnknownForm(ValueError):
-    """A way of numbers that is none of NUMBERS, a form of dates that is neither a name of FORMS nor one of strptime."""
+    """A way of numbers that is none of NUMBERS, a form of dates that is neither a name
+    of FORMS nor one of strptime."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """How the words of a column, of this kind, stand for its values; the fields are kept in the model."""
+    """How the words of a column, of this kind, stand for its values; the fields are
+    kept in the model."""
 
     kind = ""
 
@@ -37,7 +41,8 @@ class Written:
         """Return the value of a word, None if it has none."""
 
     def values_of(self, words: Iterable[str]) -> np.ndarray:
-        """Return the value of each word, nan where it has none, and nan at the end, where code -1 finds it."""
+        """Return the value of each word, nan where it has none, and nan at the end,
+        where code -1 finds it."""
         return np.array([*map(self.value_of, words), None], np.float64)
 
 
@@ -77,7 +82,9 @@ class Order(Written):
         found = {}
         for word, rank in self._ranks.items():
             are_decimals = number_in(word) is not None
-            found |= dict.fromkeys([word, *forms_of(word, are_decimals, truths=False)], rank)
+            found |= dict.fromkeys(
+                [word, *forms_of(word, are_decimals, truths=False)], rank
+            )
         return found | {word: self._ranks[decimal_text(word)] for word in self.order}
 
 
@@ -85,8 +92,8 @@ _LONGEST_CODE = 12  # digits of a code with zeros before it
 
 
 def canonical_word(word: str, decimals: bool, truths: bool) -> str:
-    """Return the one word of a category for all that mean the same: decimals, 7 for 07 and 7.0; truths, True for
-    TRUE."""
+    """Return the one word of a category for all that mean the same: decimals, 7 for 07
+    and 7.0; truths, True for TRUE."""
     if decimals:
         return decimal_text(word)
     if truths and word.lower() in TRUTHS:
@@ -95,54 +102,78 @@ def canonical_word(word: str, decimals: bool, truths: bool) -> str:
 
 
 def forms_of(word: str, decimals: bool, truths: bool) -> list[str]:
-    """Return words for which canonical_word gives this one: codes with zeros before or behind, truths in any case."""
+    """Return words for which canonical_word gives this one: codes with zeros before or
+    behind, truths in any case."""
     if truths:
-        return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
+        return [
+            "".join(letters)
+            for letters in product(*({c.lower(), c.upper()} for c in word))
+        ]
     if not decimals or "e" in word:
         return []
     sign, digits = ("-", word[1:]) if word.startswith("-") else ("", word)
     whole, point, fraction = digits.partition(".")
-    padded = [whole.zfill(length) for length in range(len(whole), max(_LONGEST_CODE, len(whole)) + 1)]
+    padded = [
+        whole.zfill(length)
+        for length in range(len(whole), max(_LONGEST_CODE, len(whole)) + 1)
+    ]
     if point:
-        return [f"{sign}{start}.{fraction}{zeros}" for start in padded for zeros in ("", "0", "00")]
+        return [
+            f"{sign}{start}.{fraction}{zeros}"
+            for start in padded
+            for zeros in ("", "0", "00")
+        ]
     return [f"{sign}{start}{end}" for start in padded for end in ("", ".0", ".00")]
 
 
 # ---------------------------------------------------------------- numbers
 
-NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5"  # of two ways that fit as well, the first
+# of two ways that fit as well, the first
+NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5"
 NO_SIGNS = "", ""
 _NUMBER = re.compile(
     r"([-+]?)(?P<before>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)(-?)(?P<digits>[\d.,](?:[\d., ]*[\d.,])?)(?P<behind>.*)",
     re.ASCII | re.DOTALL,
 )
 _LONGEST_UNIT = 12  # characters
-_OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")  # that keep thousands together on a line
+# that keep thousands together on a line
+_OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")
 
 
 def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
-    """Return the number that a word is, written so, and the signs before and behind it; None for another one."""
+    """Return the number that a word is, written so, and the signs before and behind it;
+    None for another one."""
     word = word if word.isascii() else word.translate(_OTHER_BLANKS)
     found = _NUMBER.fullmatch(word) if len(word) <= _LONGEST else None
     if not found:
         return None
     behind = found["behind"].strip()
-    if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or DIGIT.search(behind)):
+    if behind not in ("", "+") and (
+        len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or DIGIT.search(behind)
+    ):
         return None
     whole, _, decimals = found["digits"].partition(way[5])
     first, *groups = whole.split(way[1])
-    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (way[1] == " " and first[0] == "0")):
+    if groups and (
+        not 1 <= len(first) <= 3
+        or {*map(len, groups)} != {3}
+        or (way[1] == " " and first[0] == "0")
+    ):
         return None
     whole = "".join([first, *groups])
     number = float(f"{whole}.{decimals}") if (whole + decimals).isdigit() else math.inf
     if math.isinf(number):
         return None
-    return -number if "-" in (found[1], found[3]) else number, (found["before"].strip(), behind)
+    return -number if "-" in (found[1], found[3]) else number, (
+        found["before"].strip(),
+        behind,
+    )
 
 
 @dataclass(frozen=True)
 class WrittenNumbers(Written):
-    """How the numbers of a column are written: a way of NUMBERS, and the signs before and behind each, its unit."""
+    """How the numbers of a column are written: a way of NUMBERS, and the signs before
+    and behind each, its unit."""
 
     way: str = NUMBERS[0]
     before: str = ""
@@ -158,7 +189,10 @@ class WrittenNumbers(Written):
 
     def value_of(self, word: str) -> float | None:
         found = number_of(word, self.way)
-        if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == NO_SIGNS)):
+        if not found or (
+            found[1] != (self.before, self.behind)
+            and not (self.before and found[1] == NO_SIGNS)
+        ):
             return None
         return found[0]
 
@@ -166,22 +200,49 @@ class WrittenNumbers(Written):
 # ---------------------------------------------------------------- dates
 
 _MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
     "december",
-)  # fmt: skip
-_MONTH_OF = {name: i for i, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
+)
+_MONTH_OF = {
+    name: i for i, month in enumerate(_MONTHS, 1) for name in (month, month[:3])
+} | {"sept": 9}
 DIRECTIVES = {  # of strptime, with English names
-    "Y": r"(?P<y>\d{4})", "y": r"(?P<y>\d\d)", "m": r"(?P<m>\d{1,2})", "d": r"(?P<d>\d{1,2})", "j": r"(?P<j>\d{1,3})",
-    "b": r"(?P<name>[A-Za-z]{3,9})\.?", "B": r"(?P<name>[A-Za-z]{3,9})\.?", "a": r"(?P<a>[A-Za-z]{3,9})\.?",
-    "A": r"(?P<a>[A-Za-z]{3,9})\.?", "H": r"(?P<H>\d{1,2})", "I": r"(?P<H>\d{1,2})", "M": r"(?P<M>\d\d)",
-    "S": r"(?P<S>\d\d)", "f": r"(?P<f>\d{1,9})", "p": r"(?P<half>[AaPp])\.?[Mm]\.?",
-    "z": r"(?P<zone>[+-]\d\d:?\d\d|Z|UTC|GMT)", "Z": r"(?P<zone>Z|UTC|GMT)", "%": "%",
-}  # fmt: skip
+    "Y": r"(?P<y>\d{4})",
+    "y": r"(?P<y>\d\d)",
+    "m": r"(?P<m>\d{1,2})",
+    "d": r"(?P<d>\d{1,2})",
+    "j": r"(?P<j>\d{1,3})",
+    "b": r"(?P<name>[A-Za-z]{3,9})\.?",
+    "B": r"(?P<name>[A-Za-z]{3,9})\.?",
+    "a": r"(?P<a>[A-Za-z]{3,9})\.?",
+    "A": r"(?P<a>[A-Za-z]{3,9})\.?",
+    "H": r"(?P<H>\d{1,2})",
+    "I": r"(?P<H>\d{1,2})",
+    "M": r"(?P<M>\d\d)",
+    "S": r"(?P<S>\d\d)",
+    "f": r"(?P<f>\d{1,9})",
+    "p": r"(?P<half>[AaPp])\.?[Mm]\.?",
+    "z": r"(?P<zone>[+-]\d\d:?\d\d|Z|UTC|GMT)",
+    "Z": r"(?P<zone>Z|UTC|GMT)",
+    "%": "%",
+}
 _CLOCK = r"%H:%M(?::%S(?:\.%f)?)?(?: ?%p)?(?: ?%z)?"
 _TIME = rf"(?:(?:,? +|T){_CLOCK})?"
 _T = r"T(?P<H>\d\d):?%M(?::?%S(?:\.%f)?)?Z?"
 _YEAR = r"(?P<y>\d{4}|\d\d)"
-FORMS = {  # how dates are written -> as strptime has it, and all that is taken for it; of two that fit, the first
+# how dates are written -> as strptime has it, and all that is taken for it; of two that
+# fit, the first
+FORMS = {
     "day.month.year": ("%d.%m.%Y", rf"%d\.%m\.{_YEAR}{_TIME}"),
     "month/day/year": ("%m/%d/%Y", rf"%m(?P<s>[/.-])%d(?P=s){_YEAR}{_TIME}"),
     "day/month/year": ("%d/%m/%Y", rf"%d(?P<s>[/.-])%m(?P=s){_YEAR}{_TIME}"),
@@ -194,29 +255,33 @@ FORMS = {  # how dates are written -> as strptime has it, and all that is taken 
     "yearmonthday": ("%Y%m%d", rf"%Y(?P<m>\d\d)(?P<d>\d\d)(?:\.0*|{_T})?"),
 }
 EITHER = "month/day/year", "day/month/year"
-_FORMER = {"month-year": "%b-%y", "yearmonthdayTtime": rf"%Y(?P<m>\d\d)(?P<d>\d\d){_T}"}  # names in models
+# names in models
+_FORMER = {"month-year": "%b-%y", "yearmonthdayTtime": rf"%Y(?P<m>\d\d)(?P<d>\d\d){_T}"}
 _CENTURY = 69  # from which two digits of a year are those of the century before
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 @lru_cache(64)
 def pattern_of(form: str) -> re.Pattern:
-    """Return the pattern of dates in a form: a name of FORMS or a format of strptime. Raises UnknownForm."""
+    """Return the pattern of dates in a form: a name of FORMS or a format of strptime.
+    Raises UnknownForm."""
     template = _FORMER.get(form) or FORMS.get(form, ("", ""))[1]
     if not template:
         template = re.sub(r"(?:\\\s)+", r"\\s+", re.escape(form))
     if len(form) > _LONGEST or "%" not in template:
         raise UnknownForm(form)
     try:
-        return re.compile(re.sub(r"%(.?)", lambda found: DIRECTIVES[found[1]], template), re.ASCII)
+        return re.compile(
+            re.sub(r"%(.?)", lambda found: DIRECTIVES[found[1]], template), re.ASCII
+        )
     except (KeyError, re.error) as error:
         raise UnknownForm(form) from error
 
 
 @dataclass(frozen=True)
 class WrittenDates(Written):
-    """How the dates of a column are written: in a form, see pattern_of; those that have a year later as ISO 8601 too,
-    which is what dates of typed columns become."""
+    """How the dates of a column are written: in a form, see pattern_of; those that have
+    a year later as ISO 8601 too, which is what dates of typed columns become."""
 
     way: str
     kind = "written date"
@@ -230,11 +295,14 @@ class WrittenDates(Written):
     def value_of(self, word: str) -> float | None:
         seconds = date_of(word, self.way)
         has_year = "y" in pattern_of(self.way).groupindex
-        return date_of(word, "year/month/day") if seconds is None and has_year else seconds
+        return (
+            date_of(word, "year/month/day") if seconds is None and has_year else seconds
+        )
 
 
 def date_of(word: str, form: str) -> float | None:
-    """Return the seconds since 1970-01-01 of the date that a word is, in a form (pattern_of); None for another word.
+    """Return the seconds since 1970-01-01 of the date that a word is, in a form
+    (pattern_of); None for another word.
 
     Without a day it is the first one.
     """
@@ -242,19 +310,33 @@ def date_of(word: str, form: str) -> float | None:
     if not found:
         return None
     parts = {name: text for name, text in found.groupdict().items() if text}
-    year, hour, zone = int(parts.get("y", 1970)), int(parts.get("H", 0)), parts.get("zone", "")
+    year, hour, zone = (
+        int(parts.get("y", 1970)),
+        int(parts.get("H", 0)),
+        parts.get("zone", ""),
+    )
     if len(parts.get("y", "")) == 2:
         year += 1900 if year >= _CENTURY else 2000
     if "half" in parts:
         hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
-    month = _MONTH_OF.get(parts["name"].lower(), 0) if "name" in parts else int(parts.get("m", 1))
+    month = (
+        _MONTH_OF.get(parts["name"].lower(), 0)
+        if "name" in parts
+        else int(parts.get("m", 1))
+    )
     try:
-        moment = datetime.datetime(year, month, int(parts.get("d", 1)), hour, int(parts.get("M", 0)))
+        moment = datetime.datetime(
+            year, month, int(parts.get("d", 1)), hour, int(parts.get("M", 0))
+        )
     except ValueError:
         return None
     moment += datetime.timedelta(int(parts.get("j", 1)) - 1)
     seconds = float(f"{parts.get('S', 0)}.{parts.get('f', 0)}")
     if moment.year != year or seconds >= 60:
         return None
-    east = int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:])) if zone[-1:].isdigit() else 0
+    east = (
+        int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:]))
+        if zone[-1:].isdigit()
+        else 0
+    )
     return (moment - _EPOCH).total_seconds() - east + seconds

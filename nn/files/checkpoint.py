@@ -1,9 +1,12 @@
-"""Checkpoints: a training's whole state in a file, so that one that was ended goes on to the same bytes.
+"""Checkpoints: a training's whole state in a file, so that one that was ended goes on
+to the same bytes.
 
-The file is a safetensors file as a model is, replaced whole or not at all. Of each network it holds the parameters and
-the optimiser's moments as the engine has them, and where it stands (`Position`); of each run of several networks, one
-after the other, what the run that goes on from it must agree about (`RunFacts`): the flags that change numbers and the
-SHA-256 of the data. It is kept after the last epoch: going on from there only writes the model again.
+The file is a safetensors file as a model is, replaced whole or not at all. Of each
+network it holds the parameters and the optimiser's moments as the engine has them, and
+where it stands (`Position`); of each run of several networks, one after the other, what
+the run that goes on from it must agree about (`RunFacts`): the flags that change
+numbers and the SHA-256 of the data. It is kept after the last epoch: going on from
+there only writes the model again.
 """
 
 from __future__ import annotations
@@ -24,10 +27,18 @@ import numpy as np
 
 from ..data.records import check_kept
 from ..settings.flags import DEFAULTS
-from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
+from ..utils import (
+    DataError,
+    InputNotFound,
+    OutputError,
+    UsageError,
+    check_writable,
+    log,
+)
 from .tensor_file import TensorFile
 
-FORMAT = 2  # of the state of a training; one of another format is of another way to train
+# of the state of a training; one of another format is of another way to train
+FORMAT = 2
 LEAST_SECONDS = 1.0  # between two ends of epochs that are saved
 AUTO = "auto"
 
@@ -43,7 +54,8 @@ _TYPES = ("F32", "F64", "I64", "U32")
 
 @dataclass
 class Position:
-    """Where a run stands: what it needs beside parameters and moments to go on to the same numbers."""
+    """Where a run stands: what it needs beside parameters and moments to go on to the
+    same numbers."""
 
     epoch: int = 0  # epochs done
     row: int = 0  # rows done of the next epoch's order
@@ -53,15 +65,26 @@ class Position:
     losses: list[float] = field(default_factory=list)  # of the epochs done
     val_losses: list[float] = field(default_factory=list)
     epoch_seconds: list[float] = field(default_factory=list)
-    val_metrics: list[float] = field(default_factory=list)  # of the epochs done, where --validation asks for them
-    first: dict[str, np.ndarray] = field(default_factory=dict)  # of a refit: the lists of the run before it
-    order: dict[str, np.ndarray] = field(default_factory=dict)  # what the next epoch's order is drawn from
+    # of the epochs done, where --validation asks for them
+    val_metrics: list[float] = field(default_factory=list)
+    # of a refit: the lists of the run before it
+    first: dict[str, np.ndarray] = field(default_factory=dict)
+    # what the next epoch's order is drawn from
+    order: dict[str, np.ndarray] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the numbers that a file keeps as arrays: a loss may be infinite, which JSON cannot hold."""
-        scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
+        """Return the numbers that a file keeps as arrays: a loss may be infinite, which
+        JSON cannot hold."""
+        scalars = {
+            name: np.array([getattr(self, name)], np.float64) for name in _SCALARS
+        }
         behind = {_ORDER + name: array for name, array in self.order.items()}
-        return self.lists() | scalars | behind | {_FIRST + name: array for name, array in self.first.items()}
+        return (
+            self.lists()
+            | scalars
+            | behind
+            | {_FIRST + name: array for name, array in self.first.items()}
+        )
 
     def lists(self) -> dict[str, np.ndarray]:
         return {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
@@ -70,7 +93,11 @@ class Position:
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
         """Return the position that `arrays` and the counts in `facts` stand for."""
         order, first = (
-            {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
             for prefix in (_ORDER, _FIRST)
         )
         return cls(
@@ -99,20 +126,30 @@ class RunFacts(NamedTuple):
     engine: str  # backend and instruction set, which decide the bits too
 
 
-State = tuple[dict, dict[str, np.ndarray]]  # of a network: where it stands, COUNTS, and its arrays
+# of a network: where it stands, COUNTS, and its arrays
+State = tuple[dict, dict[str, np.ndarray]]
 
 
 class Checkpoint:
     """Where trainings save their state, and what they go on from.
 
-    path: written at the end of every `checkpoint_every`th epoch (1) if LEAST_SECONDS have passed since the last time,
-    at that of the last epoch, and where the training is stopped; None: never. resume: a file to go on from,
-    "auto" for the file at `path` if it exists, or None. about: what all runs of the file share beside their settings.
+    path: written at the end of every `checkpoint_every`th epoch (1) if LEAST_SECONDS
+    have passed since the last time, at that of the last epoch, and where the training
+    is stopped; None: never. resume: a file to go on from, "auto" for the file at `path`
+    if it exists, or None. about: what all runs of the file share beside their settings.
     Raises UsageError, InputNotFound, OutputError for what cannot work.
     """
 
-    def __init__(self, path: str | None = None, checkpoint_every: int | None = None, resume: str | None = None):
-        for flag, value in (("--checkpoint_every", checkpoint_every), ("--resume auto", resume == AUTO or None)):
+    def __init__(
+        self,
+        path: str | None = None,
+        checkpoint_every: int | None = None,
+        resume: str | None = None,
+    ):
+        for flag, value in (
+            ("--checkpoint_every", checkpoint_every),
+            ("--resume auto", resume == AUTO or None),
+        ):
             if path is None and value is not None:
                 raise UsageError(f"{flag} needs --checkpoint FILE")
         self.path = None if path is None else os.fspath(path)
@@ -125,22 +162,29 @@ class Checkpoint:
             if not os.path.exists(resume):
                 raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
             self.source = os.fspath(resume)
-        self._every, self._begun = checkpoint_every or DEFAULTS["checkpoint_every"], -math.inf
+        self._every, self._begun = (
+            checkpoint_every or DEFAULTS["checkpoint_every"],
+            -math.inf,
+        )
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
-        self._runs: list[tuple[RunFacts, list[State | None]]] = []  # that have begun, the last one goes on
-        self._found: list[tuple[RunFacts, list[State | None]]] | None = None  # those of the file
-        self.failure: OutputError | None = None  # of the last time that the state was to be written
+        # that have begun, the last one goes on
+        self._runs: list[tuple[RunFacts, list[State | None]]] = []
+        # those of the file
+        self._found: list[tuple[RunFacts, list[State | None]]] | None = None
+        # of the last time that the state was to be written
+        self.failure: OutputError | None = None
 
     @property
     def is_used(self) -> bool:
         return self.path is not None or self.source is not None
 
     def begin(self, run: RunFacts, count: int) -> list[State | None]:
-        """Begin a run of `count` networks; return the state of each to go on from, None where there is none.
+        """Begin a run of `count` networks; return the state of each to go on from, None
+        where there is none.
 
-        Raises DataError for a damaged file or another kind of file; UsageError for a checkpoint of another training,
-        with the flag or the data in which they differ.
+        Raises DataError for a damaged file or another kind of file; UsageError for a
+        checkpoint of another training, with the flag or the data in which they differ.
         """
         run = run._replace(config={**run.config, **self.about})
         if self._found is None:
@@ -165,9 +209,11 @@ class Checkpoint:
         return epoch == epochs or (epoch % self._every == 0 and late_enough and idle)
 
     def save(self, states: list[State | None]) -> None:
-        """Write the states of the networks of the run at hand, and of those before it, in a thread of its own.
+        """Write the states of the networks of the run at hand, and of those before it,
+        in a thread of its own.
 
-        A failure is reported, and kept as `failure`; OutputError where rows have changed that the networks learn from.
+        A failure is reported, and kept as `failure`; OutputError where rows have
+        changed that the networks learn from.
         """
         check_kept(self.path)
         self.finish()
@@ -181,7 +227,12 @@ class Checkpoint:
             for name, array in (state[1] if state else {}).items()
         }
         counts = [state and state[0] for state in members]
-        facts = {"runs": runs, "members": counts, "data_sha256": self._runs[-1][0].data_sha256, "format": FORMAT}
+        facts = {
+            "runs": runs,
+            "members": counts,
+            "data_sha256": self._runs[-1][0].data_sha256,
+            "format": FORMAT,
+        }
         self._begun = time.monotonic()
         write = partial(_FILE.save, self.path, arrays, facts)
         try:
@@ -191,7 +242,8 @@ class Checkpoint:
             self._keep_failure(write)
 
     def finish(self) -> None:
-        """Wait until the file is written, or it is known that it cannot be: the old file is there then."""
+        """Wait until the file is written, or it is known that it cannot be: the old
+        file is there then."""
         if self._writing is None:
             return
         writing, self._writing = self._writing, None
@@ -205,7 +257,8 @@ class Checkpoint:
             self.lose(error)
 
     def lose(self, error: OutputError | MemoryError) -> None:
-        """Keep why the state is not in the file, for want of memory for the copies too; the training goes on."""
+        """Keep why the state is not in the file, for want of memory for the copies too;
+        the training goes on."""
         if isinstance(error, MemoryError):
             error = OutputError(f"{self.path}: cannot write: out of memory")
         if self.failure is None:
@@ -218,37 +271,55 @@ class Checkpoint:
         return _FILE.damaged(self.source, reason)
 
     def _read(self) -> list[tuple[RunFacts, list[State | None]]]:
-        """Return (facts, states) of each run of the file to go on from; none to start afresh. See begin for errors."""
+        """Return (facts, states) of each run of the file to go on from; none to start
+        afresh. See begin for errors."""
         if self.source is None:
             if self.path is not None and os.path.exists(self.path):
-                log.warning("%s will be replaced; --resume auto would go on from it", self.path)
+                log.warning(
+                    "%s will be replaced; --resume auto would go on from it", self.path
+                )
             return []
         path = self.source
         data = _FILE.read(path)
         header, facts = _FILE.header(path, data)
         version = facts.get("format")
         if isinstance(version, int) and version > FORMAT:
-            raise DataError(f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn")
+            raise DataError(
+                f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn"
+            )
         if isinstance(version, int) and version < FORMAT:
             found = f"checkpoint format {version}, of a training that this nn does otherwise"
-            raise DataError(f"{path}: {found}; leave out --resume to start afresh, or go on with the nn that wrote it")
+            raise DataError(
+                f"{path}: {found}; leave out --resume to start afresh, or go on with the nn that wrote it"
+            )
         _FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
         for name, entry in header.items():
-            if name != "__metadata__" and not (isinstance(entry, dict) and entry.get("dtype") in _TYPES):
+            if name != "__metadata__" and not (
+                isinstance(entry, dict) and entry.get("dtype") in _TYPES
+            ):
                 raise self.damaged(f"{name} is of an unexpected type")
         states = iter(self._states(facts["members"], _FILE.tensors(path, data)))
         return [
             (
-                RunFacts(run["config"], run.get("data_sha256", facts["data_sha256"]), run["engine"]),
+                RunFacts(
+                    run["config"],
+                    run.get("data_sha256", facts["data_sha256"]),
+                    run["engine"],
+                ),
                 list(islice(states, run["count"])),
             )
             for run in facts["runs"]
         ]
 
-    def _states(self, counts: list, arrays: dict[str, np.ndarray]) -> list[State | None]:
-        """Return the states of the networks. Raises DataError for arrays of none of them."""
-        own: dict[str, dict] = {f"{_MEMBER}{number}": {} for number in range(len(counts))}
+    def _states(
+        self, counts: list, arrays: dict[str, np.ndarray]
+    ) -> list[State | None]:
+        """Return the states of the networks. Raises DataError for arrays of none of
+        them."""
+        own: dict[str, dict] = {
+            f"{_MEMBER}{number}": {} for number in range(len(counts))
+        }
         for name, array in arrays.items():
             member, _, rest = name.partition(".")
             if member not in own:
@@ -257,23 +328,40 @@ class Checkpoint:
         for number, (there, found) in enumerate(zip(counts, own.values(), strict=True)):
             if (there is None) == bool(found):
                 raise self.damaged(f"`members` has no entry for member {number}")
-        return [there and (there, found) for there, found in zip(counts, own.values(), strict=True)]
+        return [
+            there and (there, found)
+            for there, found in zip(counts, own.values(), strict=True)
+        ]
 
     def position_of(
-        self, state: State, fresh: Position, vectors: Mapping[str, tuple[np.dtype, int]], epochs: int, batch: int,
-        rows: int, *, judged: bool, monitored: bool, refit_rows: int | None,
-    ) -> tuple[Position, dict[str, np.ndarray]]:  # fmt: skip
-        """Return (position, vectors) that a state stands for, everything checked: C must get no number out of range.
+        self,
+        state: State,
+        fresh: Position,
+        vectors: Mapping[str, tuple[np.dtype, int]],
+        epochs: int,
+        batch: int,
+        rows: int,
+        *,
+        judged: bool,
+        monitored: bool,
+        refit_rows: int | None,
+    ) -> tuple[Position, dict[str, np.ndarray]]:
+        """Return (position, vectors) that a state stands for, everything checked: C
+        must get no number out of range.
 
-        fresh: the position at the beginning. vectors: type and length of the parameters and the moments in use. batch:
-        rows. rows: of an epoch, of the refit refit_rows (None: there is none). judged: a loss of other rows is kept of
-        each epoch; monitored: a metric. Raises DataError for names, types, shapes or counts that do not fit.
+        fresh: the position at the beginning. vectors: type and length of the parameters
+        and the moments in use. batch: rows. rows: of an epoch, of the refit refit_rows
+        (None: there is none). judged: a loss of other rows is kept of each epoch;
+        monitored: a metric. Raises DataError for names, types, shapes or counts that do
+        not fit.
         """
         counts, arrays = state
         number = np.dtype(np.float64)
         epoch, row, step = (counts[name] for name in COUNTS)
         wanted = {name: (dtype, (length,)) for name, (dtype, length) in vectors.items()}
-        wanted |= {name: (number, (1,)) for name in _SCALARS} | {name: (number, (epoch,)) for name in _LISTS}
+        wanted |= {name: (number, (1,)) for name in _SCALARS} | {
+            name: (number, (epoch,)) for name in _LISTS
+        }
         is_refit = any(name.startswith(_FIRST) for name in arrays)
         if is_refit:
             rows = refit_rows
@@ -284,14 +372,28 @@ class Checkpoint:
         for name, is_kept in {"val_losses": judged, "val_metrics": monitored}.items():
             if is_refit or not is_kept:
                 wanted[name] = (number, (0,))
-        wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
+        wanted |= {
+            _ORDER + name: (array.dtype, array.shape)
+            for name, array in fresh.order.items()
+        }
         found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
         if found != wanted:
-            name = next(name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name))
+            name = next(
+                name
+                for name in sorted({*found, *wanted})
+                if found.get(name) != wanted.get(name)
+            )
             raise self.damaged(f"{name} does not fit the network and the run")
         at_end = row == rows or (epoch == epochs and row == 0)
-        if epoch > epochs or row > rows or (row % batch and not at_end) or (epoch == epochs and row):
-            raise self.damaged(f"epoch {epoch}, row {row} is not a position in this run")
+        if (
+            epoch > epochs
+            or row > rows
+            or (row % batch and not at_end)
+            or (epoch == epochs and row)
+        ):
+            raise self.damaged(
+                f"epoch {epoch}, row {row} is not a position in this run"
+            )
         if step != epoch * -(-rows // batch) + -(-row // batch):
             raise self.damaged(f"batch {step} is not at epoch {epoch}, row {row}")
         return Position.of(counts, arrays), {name: arrays[name] for name in vectors}
@@ -315,14 +417,18 @@ def _check_facts(path: str, facts: dict) -> None:
             check(name, isinstance(run.get(name), kind))
         check("data_sha256", isinstance(run.get("data_sha256", ""), str))
     for counts in facts["members"]:
-        are_counts = isinstance(counts, dict) and all(is_count(counts.get(name)) for name in COUNTS)
+        are_counts = isinstance(counts, dict) and all(
+            is_count(counts.get(name)) for name in COUNTS
+        )
         check("members", counts is None or are_counts)
-    check("members", sum(run["count"] for run in facts["runs"]) == len(facts["members"]))
+    check(
+        "members", sum(run["count"] for run in facts["runs"]) == len(facts["members"])
+    )
 
 
 def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
-    """Raise UsageError for other flags, then for other data, which may decide some of the flags; warn of another
-    processor."""
+    """Raise UsageError for other flags, then for other data, which may decide some of
+    the flags; warn of another processor."""
     theirs, ours = before.config, json.loads(json.dumps(run.config))
     is_same = before.data_sha256 == run.data_sha256
     for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
@@ -338,14 +444,18 @@ def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
     if before.engine != run.engine:
         log.warning(
             "%s was written by %s, this is %s: the last bits may differ from those of an uninterrupted run",
-            path, before.engine, run.engine,
-        )  # fmt: skip
+            path,
+            before.engine,
+            run.engine,
+        )
 
 
 def data_digest(ds, *more: np.ndarray) -> str:
-    """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have.
+    """Return the SHA-256 of what determines the data: the file it came from, else the
+    arrays; and what rows have.
 
-    more: further arrays that determine them. Some rows of a file, and other targets than it has, are other data.
+    more: further arrays that determine them. Some rows of a file, and other targets
+    than it has, are other data.
     """
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
     is_whole_file = ds.sha256 is not None and not ds.is_part
@@ -358,7 +468,8 @@ def data_digest(ds, *more: np.ndarray) -> str:
 
 
 def _arrays_of(x, digest) -> list[np.ndarray]:
-    """Return the arrays of inputs; the words of a table's columns go into the digest."""
+    """Return the arrays of inputs; the words of a table's columns go into the
+    digest."""
     if isinstance(x, np.ndarray):
         return [x]
     for column in x.columns:

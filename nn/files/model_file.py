@@ -1,7 +1,8 @@
 """Model files: safetensors with one JSON string of metadata.
 
-A file is either returned whole and checked or refused with one line: nothing in it is executed, no size
-it claims is believed before the bytes are there, and any changed bit of a safetensors model is noticed.
+A file is either returned whole and checked or refused with one line: nothing in it is
+executed, no size it claims is believed before the bytes are there, and any changed bit
+of a safetensors model is noticed.
 """
 
 from __future__ import annotations
@@ -26,35 +27,52 @@ from ..utils import DataError, UsageError, is_file_name
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
-FORMAT = 3  # of all files that are written; 1 and 2, which know less of their data, are read too
+# of all files that are written; 1 and 2, which know less of their data, are read too
+FORMAT = 3
 _DTYPES = {"float32": "F32", "float64": "F64"}
-FOLD, SCORE = "rows.fold", "rows.score"  # tensors of the rows that a model was trained on, of no network
+# tensors of the rows that a model was trained on, of no network
+FOLD, SCORE = "rows.fold", "rows.score"
 SCORE_TYPE = np.dtype(np.float32)  # of these scores, whatever the type of the networks
 _FOLD_TYPES = {"U8": np.uint8, "U32": np.uint32}
 IN_MEMORY = "the network"  # how errors call a file that is none
-_FILE = TensorFile("nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`")
+_FILE = TensorFile(
+    "nn",
+    "model file",
+    "a model that `nn --train` wrote",
+    RETRAIN,
+    "write one with `nn --train`",
+)
 
 
 # ---------------------------------------------------------------- safetensors
 
 
-def save(path: str | os.PathLike, tensors: dict[str, np.ndarray], metadata: dict) -> None:
-    """Write a model as a safetensors file, replacing `path` only once the new file is complete.
+def save(
+    path: str | os.PathLike, tensors: dict[str, np.ndarray], metadata: dict
+) -> None:
+    """Write a model as a safetensors file, replacing `path` only once the new file is
+    complete.
 
-    tensors: "layer0.weight" (out, in), "layer0.bias" (out,), ..., all of metadata["dtype"].
-    metadata: the facts beside the numbers (keys: see `_METADATA`); `format` and `sha256` are added here.
-    The same arguments give the same bytes. Raises OutputError if the file cannot be written, DataError
-    if the model could not be loaded again (a number that is not finite, a fact that is missing).
+    tensors: "layer0.weight" (out, in), "layer0.bias" (out,), ..., all of
+    metadata["dtype"].
+    metadata: the facts beside the numbers (keys: see `_METADATA`); `format` and
+    `sha256` are added here.
+    The same arguments give the same bytes. Raises OutputError if the file cannot be
+    written, DataError if the model could not be loaded again (a number that is not
+    finite, a fact that is missing).
     """
     _FILE.save(path, *_checked(path, tensors, metadata))
 
 
 def packed(tensors: dict[str, np.ndarray], metadata: dict) -> bytes:
-    """Return the bytes that `save` writes, for `unpacked`. Raises DataError as it does."""
+    """Return the bytes that `save` writes, for `unpacked`. Raises DataError as it
+    does."""
     return b"".join(_FILE.packed(IN_MEMORY, *_checked(IN_MEMORY, tensors, metadata)))
 
 
-def _checked(path, tensors: dict[str, np.ndarray], metadata: dict) -> tuple[dict[str, np.ndarray], dict]:
+def _checked(
+    path, tensors: dict[str, np.ndarray], metadata: dict
+) -> tuple[dict[str, np.ndarray], dict]:
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     metadata = {**metadata, "format": FORMAT}
     _check(path, tensors, metadata)
@@ -64,13 +82,15 @@ def _checked(path, tensors: dict[str, np.ndarray], metadata: dict) -> tuple[dict
 def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
     """Read a model written by `save`: (tensors, metadata), everything checked.
 
-    Raises InputNotFound if there is no such file, DataError if it is foreign, cut, changed or hostile.
+    Raises InputNotFound if there is no such file, DataError if it is foreign, cut,
+    changed or hostile.
     """
     return unpacked(_FILE.read(path), path)
 
 
 def unpacked(data: bytes, path=IN_MEMORY) -> tuple[dict[str, np.ndarray], dict]:
-    """Return the model that these bytes of a file are, everything checked. Raises DataError."""
+    """Return the model that these bytes of a file are, everything checked. Raises
+    DataError."""
     header, metadata = _FILE.header(path, data)
     _check_metadata(path, metadata)
     _FILE.check_digest(path, data, metadata)
@@ -90,10 +110,14 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     of_rows = (FOLD, SCORE) if "crossed" in metadata else ()
     for name in tensors.keys() - {*of_rows} if known else ():
         if "".join(name.partition(".")[:2]) not in prefixes:
-            raise DataError(f"{path}: damaged model file: {shortened(name)} is of no member; {RETRAIN}")
+            raise DataError(
+                f"{path}: damaged model file: {shortened(name)} is of no member; {RETRAIN}"
+            )
     for number, (own, facts) in enumerate(members_of(tensors, metadata)):
         if known and facts["dtype"] != metadata["dtype"]:
-            raise DataError(f"{path}: damaged model file: member {number} is {facts['dtype']}; {RETRAIN}")
+            raise DataError(
+                f"{path}: damaged model file: member {number} is {facts['dtype']}; {RETRAIN}"
+            )
         _check_metadata(path, facts)
         _check_tensors(path, own, facts)
         if known:
@@ -101,13 +125,24 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
 
 
 _OF_ALL_MEMBERS = (  # facts in which no member differs
-    "task", "loss", "columns", "targets", "classes", "label_type", "gap_words", "code_page", "pictures", "number_type",
-)  # fmt: skip
-_WAYS = ("way", "before", "behind", "order")  # fields of an encoded column that say how words stand for its values
+    "task",
+    "loss",
+    "columns",
+    "targets",
+    "classes",
+    "label_type",
+    "gap_words",
+    "code_page",
+    "pictures",
+    "number_type",
+)
+# fields of an encoded column that say how words stand for its values
+_WAYS = ("way", "before", "behind", "order")
 
 
 def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
-    """Raise DataError unless a member reads the columns that the model reads, and answers what it answers."""
+    """Raise DataError unless a member reads the columns that the model reads, and
+    answers what it answers."""
     for name in _OF_ALL_MEMBERS:
         if facts.get(name) != metadata.get(name):
             told = f"member {number} has other `{name}` than the model, {shortened(facts.get(name))}"
@@ -121,8 +156,8 @@ def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
 
 
 def _columns_read(metadata: dict) -> list[list]:
-    """Return as what the columns of a table are read: words, whatever becomes of them, numbers or dates, and how words
-    stand for their values."""
+    """Return as what the columns of a table are read: words, whatever becomes of them,
+    numbers or dates, and how words stand for their values."""
     if "encoding" not in metadata:
         return [["number", *[None] * len(_WAYS)]] * _sizes(_layers_of(metadata))[0]
     found = []
@@ -141,14 +176,20 @@ def member_prefix(number: int) -> str:
     return f"member{number}."
 
 
-def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dict[str, np.ndarray], dict]]:
-    """Return (tensors, metadata) of each network of a file; those of a single network as they are."""
+def members_of(
+    tensors: dict[str, np.ndarray], metadata: dict
+) -> list[tuple[dict[str, np.ndarray], dict]]:
+    """Return (tensors, metadata) of each network of a file; those of a single network
+    as they are."""
     if "members" not in metadata:
         return [(tensors, metadata)]
-    shared = {name: value for name, value in metadata.items() if name not in _NOT_SHARED}
+    shared = {
+        name: value for name, value in metadata.items() if name not in _NOT_SHARED
+    }
     parts = [({}, {**shared, **own}) for own in metadata["members"]]
     for _, own in parts:
-        if own.get("encoding", {}) is None:  # a member without the encoding that the others share
+        # a member without the encoding that the others share
+        if own.get("encoding", {}) is None:
             del own["encoding"]
     prefixes = {member_prefix(number): own for number, (own, _) in enumerate(parts)}
     for name in tensors.keys() - {FOLD, SCORE}:
@@ -157,14 +198,18 @@ def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dic
     return parts
 
 
-# ---------------------------------------------------------------- what the metadata must look like
+# ----------------------------------------------------- what the metadata must look like
 
 
 BOUNDS = ("low", "high")
 
 
 def _is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+    )
 
 
 def _is_whole(value) -> bool:
@@ -187,20 +232,29 @@ def _all(check: Callable) -> Callable:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-_ARE_TEXTS, _ARE_NUMBERS, _ARE_METRICS = _all(_is_text), _all(_is_number), _all(_optional(_is_number))
+_ARE_TEXTS, _ARE_NUMBERS, _ARE_METRICS = (
+    _all(_is_text),
+    _all(_is_number),
+    _all(_optional(_is_number)),
+)
 
 
 def _has(value, checks: dict[str, Callable], optional: Iterable[str] = ()) -> bool:
-    """Return whether a value is an object with these keys, some of which may be missing, each as its check wants it."""
+    """Return whether a value is an object with these keys, some of which may be
+    missing, each as its check wants it."""
     return isinstance(value, dict) and all(
-        check(value[key]) if key in value else key in optional for key, check in checks.items()
+        check(value[key]) if key in value else key in optional
+        for key, check in checks.items()
     )
 
 
 def _is_scaling(value) -> bool:
-    """Return True for {"kind": name, "shift": numbers, "scale": numbers}, as Scaling.to_dict writes them, perhaps with
-    "low" and "high"."""
-    kinds = {"kind": lambda kind: kind in tuple(SCALINGS), **dict.fromkeys(("shift", "scale", *BOUNDS), _ARE_NUMBERS)}
+    """Return True for {"kind": name, "shift": numbers, "scale": numbers}, as
+    Scaling.to_dict writes them, perhaps with "low" and "high"."""
+    kinds = {
+        "kind": lambda kind: kind in tuple(SCALINGS),
+        **dict.fromkeys(("shift", "scale", *BOUNDS), _ARE_NUMBERS),
+    }
     if not _has(value, kinds, BOUNDS) or ("low" in value) != ("high" in value):
         return False
     lengths = {len(value[key]) for key in kinds.keys() & value.keys() - {"kind"}}
@@ -208,7 +262,12 @@ def _is_scaling(value) -> bool:
         len(lengths) == 1
         and min(value["scale"], default=0) >= 0
         and bool(value["shift"]) == SCALINGS[value["kind"]].is_fitted
-        and all(low <= high for low, high in zip(value.get("low", []), value.get("high", []), strict=True))
+        and all(
+            low <= high
+            for low, high in zip(
+                value.get("low", []), value.get("high", []), strict=True
+            )
+        )
     )
 
 
@@ -218,8 +277,13 @@ _CHOICES = {  # what Choices.kept writes
     "drop_duplicates": lambda value: isinstance(value, bool),
 }
 _CANDIDATE = {
-    "layers": _is_text, "loss": _optional(_is_number), "operations": _is_number, "weight": _is_whole
-}  # fmt: skip
+    "layers": _is_text,
+    "loss": _optional(_is_number),
+    "operations": _is_number,
+    "weight": _is_whole,
+}
+
+
 def _is_threshold(value) -> bool:
     """Return whether a value is a number, or a rule by which a training found one."""
     if not _is_text(value):
@@ -233,9 +297,13 @@ def _is_threshold(value) -> bool:
 
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
     "target": _optional(_is_choice),
-    "table": lambda value: _has(value, _CHOICES, _CHOICES) and value.keys() <= _CHOICES.keys(),
+    "table": lambda value: (
+        _has(value, _CHOICES, _CHOICES) and value.keys() <= _CHOICES.keys()
+    ),
     "left_out": are_places,
-    "candidates": lambda value: isinstance(value, list) and all(_has(one, _CANDIDATE) for one in value),
+    "candidates": lambda value: (
+        isinstance(value, list) and all(_has(one, _CANDIDATE) for one in value)
+    ),
     "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
     "holdout": lambda value: _is_number(value) and 0 <= value < 1,
     "window": _optional(lambda value: _is_whole(value) and value > 0),
@@ -245,10 +313,18 @@ _CONFIG = {  # settings that later uses of a model read; the others are only sho
     "threshold": _is_threshold,
     "chosen": _ARE_TEXTS,
 }
-_DATASET = {**dict.fromkeys(("path", "sha256"), _optional(_is_text)), "part": lambda value: value is True}
-_HISTORY = {"loss": _ARE_NUMBERS, "val_loss": _optional(_ARE_NUMBERS), "val_metric": _optional(_ARE_METRICS)}
+_DATASET = {
+    **dict.fromkeys(("path", "sha256"), _optional(_is_text)),
+    "part": lambda value: value is True,
+}
+_HISTORY = {
+    "loss": _ARE_NUMBERS,
+    "val_loss": _optional(_ARE_NUMBERS),
+    "val_metric": _optional(_ARE_METRICS),
+}
 
-# key: (check, the words for an expected value); a key may not be missing, null stands for what a network does not have
+# key: (check, the words for an expected value); a key may not be missing, null stands
+# for what a network does not have
 _METADATA = {
     "format": (_is_whole, "a whole number"),
     "layers": (_is_text, "a text"),
@@ -264,27 +340,49 @@ _METADATA = {
     "seed": (_CONFIG["split_seed"], "a whole number from 0 to 2^32-1"),
     "holdout": (_CONFIG["holdout"], "a number from 0 to below 1"),
     "dataset": (
-        _optional(lambda value: _has(value, _DATASET, ["part"]) and is_file_name(value["path"] or "")),
+        _optional(
+            lambda value: (
+                _has(value, _DATASET, ["part"]) and is_file_name(value["path"] or "")
+            )
+        ),
         "path and sha256",
     ),
-    "history": (lambda value: _has(value, _HISTORY, ["val_metric"]), "lists of numbers"),
-    "config": (lambda value: _has(value, _CONFIG, _CONFIG), "an object with the settings of a training"),
+    "history": (
+        lambda value: _has(value, _HISTORY, ["val_metric"]),
+        "lists of numbers",
+    ),
+    "config": (
+        lambda value: _has(value, _CONFIG, _CONFIG),
+        "an object with the settings of a training",
+    ),
 }
 _MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
-_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")  # what members' metadata do not take from that of all
-_ARE_RATES = {name: _optional(_is_number) for name in METRICS}  # of rows, or of a part of them
+# what members' metadata do not take from that of all
+_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
+# of rows, or of a part of them
+_ARE_RATES = {name: _optional(_is_number) for name in METRICS}
 _INTERVAL = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
 _FIGURES = {  # what `test` tells of all rows that folds judge
     **_ARE_RATES,
     **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), _is_number),
     "weighted": lambda value: value is True,
     "target": _optional(lambda value: _is_choice(value) or _ARE_TEXTS(value)),
-    "left_out_rows": lambda value: isinstance(value, dict) and all(map(_is_whole, value.values())),
+    "left_out_rows": lambda value: (
+        isinstance(value, dict) and all(map(_is_whole, value.values()))
+    ),
     "macro": lambda value: _has(value, _ARE_RATES, _ARE_RATES),
     "confusion": _all(_ARE_NUMBERS),
-    "per_class": _all(lambda row: _has(row, {**_ARE_RATES, "class": _is_text, "support": _is_number}, _ARE_RATES)),
-    "per_target": _all(lambda row: _has(row, {**_ARE_RATES, "target": _is_text}, _ARE_RATES)),
-    "intervals": lambda value: isinstance(value, dict) and all(map(_INTERVAL, value.values())),
+    "per_class": _all(
+        lambda row: _has(
+            row, {**_ARE_RATES, "class": _is_text, "support": _is_number}, _ARE_RATES
+        )
+    ),
+    "per_target": _all(
+        lambda row: _has(row, {**_ARE_RATES, "target": _is_text}, _ARE_RATES)
+    ),
+    "intervals": lambda value: (
+        isinstance(value, dict) and all(map(_INTERVAL, value.values()))
+    ),
 }
 _OF_TASK = {  # without which figures cannot be told
     "binary": {"tp", "fp", "fn", "tn", "threshold", "precision", "recall", "roc_auc"},
@@ -295,7 +393,10 @@ _OF_TASK = {  # without which figures cannot be told
 
 def are_figures(value) -> bool:
     """Return True for figures of some task, as `test` tells them."""
-    is_known = _has(value, _FIGURES, _FIGURES.keys() - {"rows"}) and value.keys() <= _FIGURES.keys()
+    is_known = (
+        _has(value, _FIGURES, _FIGURES.keys() - {"rows"})
+        and value.keys() <= _FIGURES.keys()
+    )
     return is_known and any(names <= value.keys() for names in _OF_TASK.values())
 
 
@@ -308,50 +409,78 @@ _CROSSED = {
 _NUMBER_TYPES = "float32", "float64"
 _MAY_BE_MISSING = {
     "members": (
-        lambda value: _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0,
+        lambda value: (
+            _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0
+        ),
         "a list of members, each with a weight above 0",
     ),
     "temperature": (_MEMBER["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
-    "label_type": (lambda value: _is_text(value) and value in LABEL_TYPES, " or ".join(LABEL_TYPES)),
+    "label_type": (
+        lambda value: _is_text(value) and value in LABEL_TYPES,
+        " or ".join(LABEL_TYPES),
+    ),
     "gap_words": (_ARE_TEXTS, "a list of words"),
-    "number_type": (lambda value: _is_text(value) and value in _NUMBER_TYPES, " or ".join(_NUMBER_TYPES)),
-    "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
+    "number_type": (
+        lambda value: _is_text(value) and value in _NUMBER_TYPES,
+        " or ".join(_NUMBER_TYPES),
+    ),
+    "code_page": (
+        lambda value: _is_text(value) and value in CODE_PAGES,
+        " or ".join(CODE_PAGES),
+    ),
     "pictures": (are_pictures, "range, shape and alpha"),
     "crossed": (
-        lambda value: _has(value, _CROSSED, ["figures", "retrained"])
-        and len(value["thresholds"]) == len(value["temperatures"]) > 0,
+        lambda value: (
+            _has(value, _CROSSED, ["figures", "retrained"])
+            and len(value["thresholds"]) == len(value["temperatures"]) > 0
+        ),
         "a temperature above 0 and a threshold for each fold",
     ),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
-    "weightless_rows": (lambda value: _is_whole(value) and value >= 0, "a number of rows, 0 or above"),
+    "weightless_rows": (
+        lambda value: _is_whole(value) and value >= 0,
+        "a number of rows, 0 or above",
+    ),
 }
-_OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
+# facts with texts of a table
+_OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")
 
 
 def _check_metadata(path, metadata: dict) -> None:
     version = metadata.get("format")
     if _is_whole(version) and version > FORMAT:
-        raise DataError(f"{path}: model file format {version}, this nn reads up to {FORMAT}; install a newer nn")
+        raise DataError(
+            f"{path}: model file format {version}, this nn reads up to {FORMAT}; install a newer nn"
+        )
     there = {key: known for key, known in _MAY_BE_MISSING.items() if key in metadata}
     for key, (check, expected) in (_METADATA | there).items():
         if key not in metadata:
-            raise DataError(f"{path}: damaged model file: `{key}` is missing from its metadata; {RETRAIN}")
+            raise DataError(
+                f"{path}: damaged model file: `{key}` is missing from its metadata; {RETRAIN}"
+            )
         if not check(metadata[key]):
             raise DataError(
                 f"{path}: damaged model file: `{key}` is {shortened(metadata[key])}, expected {expected}; {RETRAIN}"
             )
     if not isinstance(metadata.get("encoding", {}), dict):
-        raise DataError(f"{path}: damaged model file: `encoding` is no object; {RETRAIN}")
+        raise DataError(
+            f"{path}: damaged model file: `encoding` is no object; {RETRAIN}"
+        )
     try:
-        json.dumps([metadata.get(name) for name in _OF_DATA], ensure_ascii=False).encode()
+        json.dumps(
+            [metadata.get(name) for name in _OF_DATA], ensure_ascii=False
+        ).encode()
     except UnicodeEncodeError:
-        raise DataError(f"{path}: damaged model file: half of a surrogate pair in a name; {RETRAIN}") from None
+        raise DataError(
+            f"{path}: damaged model file: half of a surrogate pair in a name; {RETRAIN}"
+        ) from None
     _check_agreement(path, metadata)
 
 
 def _check_agreement(path, metadata: dict) -> None:
-    """Raise DataError unless there are as many names, classes and constants as the layers need."""
+    """Raise DataError unless there are as many names, classes and constants as the
+    layers need."""
     try:
         layers = _layers_of(metadata)
     except (UsageError, DataError) as error:
@@ -369,8 +498,14 @@ def _check_agreement(path, metadata: dict) -> None:
         "medians": (metadata.get("medians"), (inputs,)),
         "classes": (metadata["classes"], range(1, classes + 1)),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
-        "targets": (metadata["targets"], (1, outputs) if metadata["task"] != "regression" else (outputs,)),
-        "target_scaling": ((metadata["target_scaling"] or {}).get("shift"), (0, outputs)),
+        "targets": (
+            metadata["targets"],
+            (1, outputs) if metadata["task"] != "regression" else (outputs,),
+        ),
+        "target_scaling": (
+            (metadata["target_scaling"] or {}).get("shift"),
+            (0, outputs),
+        ),
     }
     shape = metadata.get("pictures", {}).get("shape")
     if shape is not None and math.prod(shape) != inputs:
@@ -392,18 +527,22 @@ def _sizes(layers: list[Layer]) -> tuple[int, int]:
 
 
 def _layers_of(metadata: dict) -> list[Layer]:
-    """Return the layers of a model. Raises UsageError, or DataError for a damaged encoding of its columns."""
+    """Return the layers of a model. Raises UsageError, or DataError for a damaged
+    encoding of its columns."""
     if "encoding" not in metadata:
         return parse_layers(metadata["layers"])
     encoding = Encoding.from_dict(metadata["encoding"], metadata["columns"])
     layers = parse_layers(metadata["layers"], columns=encoding.columns)
     if layers[0].features != encoding.features:
-        raise DataError(f"{encoding.features} encoded columns, expected {layers[0].features} as the layers have")
+        raise DataError(
+            f"{encoding.features} encoded columns, expected {layers[0].features} as the layers have"
+        )
     return layers
 
 
 def _check_types(path, header: dict, dtype: str) -> None:
-    """Raise DataError for a tensor of another type by the header, before the library makes an array of it."""
+    """Raise DataError for a tensor of another type by the header, before the library
+    makes an array of it."""
     for name, entry in header.items():
         if name == "__metadata__":
             continue
@@ -420,39 +559,54 @@ def _check_types(path, header: dict, dtype: str) -> None:
 
 
 def _check_classes_of_figures(path, figures: dict, outputs: int) -> None:
-    """Raise DataError unless figures of several classes are of all classes that a network tells apart."""
+    """Raise DataError unless figures of several classes are of all classes that a
+    network tells apart."""
     rows = figures.get("confusion", ())
     sizes = {len(rows), len(figures.get("per_class", ())), *map(len, rows)}
     if "confusion" in figures and (sizes != {outputs} or not any(map(any, rows))):
-        raise DataError(f"{path}: damaged model file: `crossed` has figures of other classes; {RETRAIN}")
+        raise DataError(
+            f"{path}: damaged model file: `crossed` has figures of other classes; {RETRAIN}"
+        )
 
 
 def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
-    """Raise DataError unless the folds and scores of rows are those of the model's cross-validation."""
+    """Raise DataError unless the folds and scores of rows are those of the model's
+    cross-validation."""
     folds, score = len(metadata["crossed"]["thresholds"]), tensors.get(SCORE)
     fold = tensors.get(FOLD)
     if fold is None or fold.ndim != 1 or fold.dtype not in tuple(_FOLD_TYPES.values()):
-        raise DataError(f"{path}: damaged model file: {FOLD} is missing or no list of folds; {RETRAIN}")
+        raise DataError(
+            f"{path}: damaged model file: {FOLD} is missing or no list of folds; {RETRAIN}"
+        )
     members = len(metadata.get("members", ()))
     if metadata["config"].get("folds") != folds or not members or members % folds:
-        raise DataError(f"{path}: damaged model file: `crossed` has {folds} folds, its settings others; {RETRAIN}")
+        raise DataError(
+            f"{path}: damaged model file: `crossed` has {folds} folds, its settings others; {RETRAIN}"
+        )
     of_none = np.iinfo(fold.dtype).max
     judged = fold[fold != of_none]
     if judged.size and judged.max() >= folds:
-        raise DataError(f"{path}: damaged model file: {FOLD} has fold {judged.max()} of {folds}; {RETRAIN}")
+        raise DataError(
+            f"{path}: damaged model file: {FOLD} has fold {judged.max()} of {folds}; {RETRAIN}"
+        )
     if score is None:
         figures = metadata["crossed"].get("figures", {})
         if not _OF_TASK[metadata["task"]] <= figures.keys():
-            raise DataError(f"{path}: damaged model file: {SCORE} is missing; {RETRAIN}")
+            raise DataError(
+                f"{path}: damaged model file: {SCORE} is missing; {RETRAIN}"
+            )
         _check_classes_of_figures(path, figures, _layers_of(metadata)[-1].outputs)
         return
     wanted = (len(judged), _layers_of(metadata)[-1].outputs)
-    types = {SCORE_TYPE.name, metadata["dtype"]}  # of the weights in files of an earlier state
+    # of the weights in files of an earlier state
+    types = {SCORE_TYPE.name, metadata["dtype"]}
     if score.shape != wanted or score.dtype.name not in types:
         found = f"{score.dtype.name} {score.shape}, expected {SCORE_TYPE.name} {wanted}"
         raise DataError(f"{path}: damaged model file: {SCORE} is {found}; {RETRAIN}")
     if not is_finite(score):
-        raise DataError(f"{path}: {SCORE} holds a number that is not finite; train again")
+        raise DataError(
+            f"{path}: {SCORE} holds a number that is not finite; train again"
+        )
 
 
 def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
@@ -462,7 +616,9 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
                 f"{path}: damaged model file: {name} is {array.dtype.name}, expected {metadata['dtype']}; {RETRAIN}"
             )
         if not is_finite(array):
-            raise DataError(f"{path}: {name} holds a number that is not finite; train again")
+            raise DataError(
+                f"{path}: {name} holds a number that is not finite; train again"
+            )
     wanted = parameter_shapes(_layers_of(metadata))
     found = {name: array.shape for name, array in tensors.items()}
     for name in sorted(wanted.keys() | found.keys()):
@@ -474,13 +630,18 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
 
 
 def is_finite(array: np.ndarray) -> bool:
-    """Return whether all numbers are finite; looks at some at a time, for there may be little memory left."""
+    """Return whether all numbers are finite; looks at some at a time, for there may be
+    little memory left."""
     values, some = array.reshape(-1), 1 << 16
-    return all(np.isfinite(values[first : first + some]).all() for first in range(0, values.size, some))
+    return all(
+        np.isfinite(values[first : first + some]).all()
+        for first in range(0, values.size, some)
+    )
 
 
 def is_model(path: str | os.PathLike) -> bool:
-    """Return True for a model, by its name or its first bytes (a safetensors header begins at byte 8)."""
+    """Return True for a model, by its name or its first bytes (a safetensors header
+    begins at byte 8)."""
     if not os.path.isfile(path):
         return False
     try:

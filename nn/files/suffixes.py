@@ -1,4 +1,5 @@
-"""The formats that suffixes of files name: a file's name is not to promise what the file is not."""
+"""The formats that suffixes of files name: a file's name is not to promise what the
+file is not."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ _EXPORTS = {"ONNX": "nn export writes ONNX", "C": "nn export writes C"}
 
 
 def named_format(path: str | os.PathLike) -> tuple[str | None, bool]:
-    """Return (the format that a file's suffix names, None for a suffix that names none; whether gzip packs it)."""
+    """Return (the format that a file's suffix names, None for a suffix that names none;
+    whether gzip packs it)."""
     name = os.path.basename(os.fspath(path)).lower()
     is_packed = name.endswith(PACKED)
     _, suffix = os.path.splitext(name.removesuffix(PACKED))
@@ -105,7 +107,8 @@ def named_format(path: str | os.PathLike) -> tuple[str | None, bool]:
 
 
 def table_format(path: str | os.PathLike, flag: str = "--output") -> tuple[str, bool]:
-    """Return (the format in which a table is written to this file, one of TABLES; whether gzip packs it).
+    """Return (the format in which a table is written to this file, one of TABLES;
+    whether gzip packs it).
 
     Raises UsageError for a suffix of another format.
     """
@@ -115,12 +118,17 @@ def table_format(path: str | os.PathLike, flag: str = "--output") -> tuple[str, 
             f"{flag} {path}: its suffix names {named}, expected .csv, .parquet or .jsonl; name another file"
         )
     if named == PARQUET and is_packed:
-        raise UsageError(f"{flag} {path}: Parquet is packed by itself, expected .parquet; leave {PACKED} out")
+        raise UsageError(
+            f"{flag} {path}: Parquet is packed by itself, expected .parquet; leave {PACKED} out"
+        )
     return named or CSV, is_packed
 
 
-def check_named_format(path: str | os.PathLike, written: Collection[str], example: str, flag: str = "") -> None:
-    """Raise UsageError for a suffix that names another format than those that are written there.
+def check_named_format(
+    path: str | os.PathLike, written: Collection[str], example: str, flag: str = ""
+) -> None:
+    """Raise UsageError for a suffix that names another format than those that are
+    written there.
 
     example: a name that may be. flag: that names the file, if one does.
     """
@@ -130,4 +138,6 @@ def check_named_format(path: str | os.PathLike, written: Collection[str], exampl
     if named is None or named in written:
         return
     cure = f"; {_EXPORTS[named]}" if named in _EXPORTS else ""
-    raise UsageError(f"{flag} {path}: its suffix names {named}, expected one such as {example}{cure}".lstrip())
+    raise UsageError(
+        f"{flag} {path}: its suffix names {named}, expected one such as {example}{cure}".lstrip()
+    )

@@ -1,7 +1,9 @@
-"""The format of model files and checkpoints: safetensors, one JSON text of facts, a SHA-256 over all.
+"""The format of model files and checkpoints: safetensors, one JSON text of facts, a
+SHA-256 over all.
 
-A file is either returned whole and checked or refused with one line: nothing in it is executed, no size
-it claims is believed before the bytes are there, and any changed bit is noticed.
+A file is either returned whole and checked or refused with one line: nothing in it is
+executed, no size it claims is believed before the bytes are there, and any changed bit
+is noticed.
 """
 
 from __future__ import annotations
@@ -17,16 +19,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, OutputError, atomic_file, cut_line, memory_left, os_reason
+from ..utils import (
+    DataError,
+    InputNotFound,
+    NnError,
+    OutputError,
+    atomic_file,
+    cut_line,
+    memory_left,
+    os_reason,
+)
 
 _NO_DIGEST = "0" * 64
 _SAFETENSORS = re.compile(rb".{8}\{", re.DOTALL)  # the header's length, and JSON
-_TYPES = ("uint8", "float16", "uint32", "float32", "float64", "int64")  # of arrays, in the order of safetensors
+# of arrays, in the order of safetensors
+_TYPES = ("uint8", "float16", "uint32", "float32", "float64", "int64")
 
 
 @dataclass(frozen=True)
 class TensorFile:
-    """A kind of file: under which key its facts stand, and how its errors speak of it."""
+    """A kind of file: under which key its facts stand, and how its errors speak of
+    it."""
 
     key: str  # of the facts, in the metadata of safetensors
     noun: str
@@ -35,11 +48,14 @@ class TensorFile:
     missing: str  # what to do where there is none
     beginning: re.Pattern[bytes] = _SAFETENSORS  # of every such file
 
-    def save(self, path: str | os.PathLike, tensors: dict[str, np.ndarray], facts: dict) -> None:
-        """Write a file, replacing `path` only once it is complete; `sha256` is added to the facts here.
+    def save(
+        self, path: str | os.PathLike, tensors: dict[str, np.ndarray], facts: dict
+    ) -> None:
+        """Write a file, replacing `path` only once it is complete; `sha256` is added to
+        the facts here.
 
-        The same arguments give the same bytes. Nothing is copied: a network that fills the memory can be written.
-        Raises OutputError.
+        The same arguments give the same bytes. Nothing is copied: a network that fills
+        the memory can be written. Raises OutputError.
         """
         try:
             parts = self.packed(path, tensors, facts)
@@ -50,39 +66,57 @@ class TensorFile:
             raise OutputError(f"{path}: cannot write: out of memory") from error
 
     def packed(self, path, tensors: dict[str, np.ndarray], facts: dict) -> list:
-        """Return the bytes of such a file, in parts: the header, then the arrays. path: how errors call it."""
+        """Return the bytes of such a file, in parts: the header, then the arrays. path:
+        how errors call it."""
         facts = {**facts, "sha256": _NO_DIGEST}
-        text = json.dumps(facts, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(
+            facts,
+            sort_keys=True,
+            ensure_ascii=True,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
         header, arrays = _header_of(tensors, {self.key: text})
-        # The digest covers every byte of the file but its own 64: header, padding and tensors alike.
-        at, digest = self._digest_position(path, header, _NO_DIGEST), hashlib.sha256(header)
+        # The digest covers every byte of the file but its own 64: header, padding and
+        # tensors alike.
+        at, digest = (
+            self._digest_position(path, header, _NO_DIGEST),
+            hashlib.sha256(header),
+        )
         for array in arrays:
             digest.update(array)
         return [header[:at], digest.hexdigest().encode(), header[at + 64 :], *arrays]
 
     def read(self, path: str | os.PathLike) -> bytes:
-        """Return a file's bytes, unchecked. Raises InputNotFound, DataError for an empty file, a folder or one that
-        begins like no such file, and NnError where there is no memory for it."""
+        """Return a file's bytes, unchecked. Raises InputNotFound, DataError for an
+        empty file, a folder or one that begins like no such file, and NnError where
+        there is no memory for it."""
         try:
             with open(path, "rb") as file:
                 mode = os.fstat(file.fileno()).st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):  # a device such as /dev/zero has no end
+                # a device such as /dev/zero has no end
+                if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
                     raise DataError(f"{path}: not a file, expected {self.expected}")
                 if stat.S_ISREG(mode):
                     self._check_size(path, file)
                 data = file.read()
         except FileNotFoundError as error:
-            raise InputNotFound(f"{path}: no such {self.noun}; {self.missing}") from error
+            raise InputNotFound(
+                f"{path}: no such {self.noun}; {self.missing}"
+            ) from error
         except IsADirectoryError as error:
             raise DataError(f"{path}: a folder, expected {self.expected}") from error
         except OSError as error:
-            raise InputNotFound(f"{path}: cannot read the {self.noun}: {os_reason(error)}") from error
+            raise InputNotFound(
+                f"{path}: cannot read the {self.noun}: {os_reason(error)}"
+            ) from error
         if not data:
             raise DataError(f"{path}: the {self.noun} is empty; {self.remedy}")
         return data
 
     def _check_size(self, path, file: io.BufferedReader) -> None:
-        """Raise NnError for a file that the memory cannot hold, and DataError if it would be for nothing."""
+        """Raise NnError for a file that the memory cannot hold, and DataError if it
+        would be for nothing."""
         size, left = os.fstat(file.fileno()).st_size, memory_left()
         begins = file.peek(16)
         if begins and not self.beginning.match(begins):
@@ -100,8 +134,8 @@ class TensorFile:
         return DataError(f"{path}: damaged {self.noun}: {reason}; {self.remedy}")
 
     def header(self, path, data: bytes) -> tuple[dict, dict]:
-        """Return (header of safetensors, facts) as the file has them: 8 bytes of length (little endian), then that many
-        bytes of JSON."""
+        """Return (header of safetensors, facts) as the file has them: 8 bytes of length
+        (little endian), then that many bytes of JSON."""
         length = int.from_bytes(data[:8], "little")
         if len(data) < 8 or data[8:9] != b"{":
             raise self._foreign(path)
@@ -141,16 +175,23 @@ class TensorFile:
 
         try:
             return json.loads(
-                text.decode("utf-8"), parse_float=finite, parse_constant=finite, object_pairs_hook=without_repeats
+                text.decode("utf-8"),
+                parse_float=finite,
+                parse_constant=finite,
+                object_pairs_hook=without_repeats,
             )
         except (ValueError, RecursionError) as error:
-            raise self.damaged(path, f"its header is not readable JSON ({one_line(error)})") from error
+            raise self.damaged(
+                path, f"its header is not readable JSON ({one_line(error)})"
+            ) from error
 
     def check_digest(self, path, data: bytes, facts: dict) -> None:
         """Raise DataError unless the SHA-256 in the facts is that of the bytes."""
         digest = facts.get("sha256")
         if not (isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)):
-            raise self.damaged(path, "`sha256` in its metadata is missing or no SHA-256")
+            raise self.damaged(
+                path, "`sha256` in its metadata is missing or no SHA-256"
+            )
         at = self._digest_position(path, data, digest)
         whole = hashlib.sha256(data[:at])
         whole.update(_NO_DIGEST.encode())
@@ -159,8 +200,10 @@ class TensorFile:
             raise self.damaged(path, "its SHA-256 does not match its bytes")
 
     def _digest_position(self, path, data: bytes, digest: str) -> int:
-        """Return the position of the facts' SHA-256: the only bytes of the file that it does not cover."""
-        mark = rb"\"sha256\":\"" + digest.encode()  # the quotes are escaped: JSON inside a JSON string
+        """Return the position of the facts' SHA-256: the only bytes of the file that it
+        does not cover."""
+        # the quotes are escaped: JSON inside a JSON string
+        mark = rb"\"sha256\":\"" + digest.encode()
         header = data[: 8 + int.from_bytes(data[:8], "little")]
         if header.count(mark) != 1:
             raise self.damaged(path, "its SHA-256 is not where it should be")
@@ -176,13 +219,20 @@ class TensorFile:
             raise self.damaged(path, one_line(error)) from error
 
 
-def _header_of(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> tuple[bytes, list[np.ndarray]]:
-    """Return (header, arrays as bytes in their order), as safetensors has them: wide types first, then by name."""
-    names = sorted(tensors, key=lambda name: (-_TYPES.index(tensors[name].dtype.name), name))
+def _header_of(
+    tensors: dict[str, np.ndarray], metadata: dict[str, str]
+) -> tuple[bytes, list[np.ndarray]]:
+    """Return (header, arrays as bytes in their order), as safetensors has them: wide
+    types first, then by name."""
+    names = sorted(
+        tensors, key=lambda name: (-_TYPES.index(tensors[name].dtype.name), name)
+    )
     entries: dict[str, dict] = {"__metadata__": metadata}
     arrays, begin = [], 0
     for name in names:
-        array = np.ascontiguousarray(tensors[name], tensors[name].dtype.newbyteorder("<"))
+        array = np.ascontiguousarray(
+            tensors[name], tensors[name].dtype.newbyteorder("<")
+        )
         kind = array.dtype.name
         entries[name] = {
             "dtype": f"{kind[0].upper()}{8 * array.itemsize}",

@@ -1,6 +1,8 @@
-"""The original program's `.m` text: a dense sigmoid network, scaling folded into the first layer.
+"""The original program's `.m` text: a dense sigmoid network, scaling folded into the
+first layer.
 
-Layout: the number of layers; their sizes; a line for each bias vector; a line for each weight row.
+Layout: the number of layers; their sizes; a line for each bias vector; a line for each
+weight row.
 """
 
 from __future__ import annotations
@@ -33,10 +35,13 @@ def is_text(path: str | os.PathLike) -> bool:
 
 
 def check_layers(layers: list[Layer]) -> None:
-    """Raise UsageError if the text cannot hold such a network; to be called before training."""
+    """Raise UsageError if the text cannot hold such a network; to be called before
+    training."""
     for layer, activation in zip(layers, activations_of(layers), strict=True):
         if layer.kind != "dense":
-            raise UsageError(f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin")
+            raise UsageError(
+                f"--model: a .m file holds dense layers only, not {layer.item or layer.kind}; use .bin"
+            )
         if activation != "sigmoid":
             raise UsageError(
                 f"--model: a .m file holds sigmoid layers only, not {layer.item}:{activation}; "
@@ -45,37 +50,52 @@ def check_layers(layers: list[Layer]) -> None:
 
 
 def check_plain(path: str, ds, number_embedding: str | None = None) -> None:
-    """Raise UsageError if the text cannot hold what becomes of such data; to be called before training."""
+    """Raise UsageError if the text cannot hold what becomes of such data; to be called
+    before training."""
     if number_embedding is not None:
         raise UsageError(
             f"--number_embedding {number_embedding}: a .m file knows numbers alone; give --model another suffix, .bin"
         )
     kinds = set(getattr(ds.x, "kinds", ()) if hasattr(ds, "x") else ds.reads or ())
     if kinds:
-        raise UsageError(f"--model {path}: a .m file knows numbers without gaps only, the data hold more; use .bin")
+        raise UsageError(
+            f"--model {path}: a .m file knows numbers without gaps only, the data hold more; use .bin"
+        )
 
 
 def save(
-    path: str | os.PathLike, sizes: list[int], biases: list[np.ndarray], weights: list[np.ndarray], fmt: str = "%.17g"
+    path: str | os.PathLike,
+    sizes: list[int],
+    biases: list[np.ndarray],
+    weights: list[np.ndarray],
+    fmt: str = "%.17g",
 ) -> None:
     """Write a dense network as the original program's `.m` text.
 
-    sizes: neurons of every layer, input first; biases[l] (sizes[l+1],), weights[l] (sizes[l+1], sizes[l]).
-    fmt: "%.17g" keeps every bit of a float64, "%lf" (six decimals) is what the original wrote.
-    Layout: number of layers; the sizes; a line a bias vector; a line a weight row; a space after each number.
+    sizes: neurons of every layer, input first; biases[l] (sizes[l+1],), weights[l]
+    (sizes[l+1], sizes[l]).
+    fmt: "%.17g" keeps every bit of a float64, "%lf" (six decimals) is what the original
+    wrote.
+    Layout: number of layers; the sizes; a line a bias vector; a line a weight row; a
+    space after each number.
     Raises OutputError if the file cannot be written.
     """
     number = fmt + " "
     rows = [row for matrix in weights for row in matrix]
     lines = [str(len(sizes)), "".join(f"{size} " for size in sizes)]
-    lines += ["".join([number % value for value in row.tolist()]) for row in [*biases, *rows]]
+    lines += [
+        "".join([number % value for value in row.tolist()]) for row in [*biases, *rows]
+    ]
     atomic_write(path, ("\n".join(lines) + "\n").encode("ascii"))
 
 
-def load(path: str | os.PathLike) -> tuple[list[int], list[np.ndarray], list[np.ndarray]]:
+def load(
+    path: str | os.PathLike,
+) -> tuple[list[int], list[np.ndarray], list[np.ndarray]]:
     """Read a `.m` text: (sizes, biases, weights) in float64, shapes as for `save`.
 
-    Raises InputNotFound if there is no such file, DataError naming the line that is not as it should be.
+    Raises InputNotFound if there is no such file, DataError naming the line that is not
+    as it should be.
     """
     lines = _text_lines(path, _FILE.read(path))
     sizes = _parse_sizes(path, lines)
@@ -85,10 +105,15 @@ def load(path: str | os.PathLike) -> tuple[list[int], list[np.ndarray], list[np.
             f"{path}: {len(lines) - 2} lines of numbers, the sizes in line 2 need {wanted} "
             f"({len(sizes) - 1} bias vectors, {sum(sizes[1:])} weight rows); {RETRAIN}"
         )
-    expected = [*sizes[1:], *(sizes[k] for k, outputs in enumerate(sizes[1:]) for _ in range(outputs))]
+    expected = [
+        *sizes[1:],
+        *(sizes[k] for k, outputs in enumerate(sizes[1:]) for _ in range(outputs)),
+    ]
     rows = [
         _parse_row(path, number, line, length)
-        for number, (line, length) in enumerate(zip(lines[2:], expected, strict=True), start=3)
+        for number, (line, length) in enumerate(
+            zip(lines[2:], expected, strict=True), start=3
+        )
     ]
     biases, rows = rows[: len(sizes) - 1], rows[len(sizes) - 1 :]
     weights = []
@@ -106,7 +131,8 @@ def _text_lines(path, data: bytes) -> list[str]:
             f"{path}: not a {TEXT_SUFFIX} text (byte {error.start} is not an ASCII character); "
             f"if it is a model of another format, give it another suffix"
         ) from error
-    if not text.endswith("\n"):  # a cut inside the last number would otherwise go unnoticed
+    # a cut inside the last number would otherwise go unnoticed
+    if not text.endswith("\n"):
         raise DataError(f"{path}: cut off: the last line does not end; {RETRAIN}")
     lines = text.split("\n")
     while lines and not lines[-1].strip():
@@ -118,26 +144,37 @@ def _parse_sizes(path, lines: list[str]) -> list[int]:
     count, sizes = (lines[0].split(), lines[1].split()) if len(lines) > 1 else ([], [])
     if len(count) != 1 or not re.fullmatch("[0-9]{1,9}", count[0]) or int(count[0]) < 2:
         found = shortened(lines[0]) if lines else "nothing"
-        raise DataError(f"{path}, line 1: {found}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model")
+        raise DataError(
+            f"{path}, line 1: {found}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model"
+        )
     if len(sizes) != int(count[0]):
-        raise DataError(f"{path}, line 2: {len(sizes)} layer sizes, expected {count[0]} as in line 1")
+        raise DataError(
+            f"{path}, line 2: {len(sizes)} layer sizes, expected {count[0]} as in line 1"
+        )
     for size in sizes:
         if not re.fullmatch("[0-9]{1,9}", size) or int(size) == 0:
-            raise DataError(f"{path}, line 2: layer size {shortened(size)}, expected a whole number from 1")
+            raise DataError(
+                f"{path}, line 2: layer size {shortened(size)}, expected a whole number from 1"
+            )
     return [int(size) for size in sizes]
 
 
 def _parse_row(path, number: int, line: str, length: int) -> np.ndarray:
     fields = line.split()
     if len(fields) != length:
-        raise DataError(f"{path}, line {number}: {len(fields)} numbers, expected {length}; {RETRAIN}")
+        raise DataError(
+            f"{path}, line {number}: {len(fields)} numbers, expected {length}; {RETRAIN}"
+        )
     values = np.empty(length)
     for i, field in enumerate(fields):
         try:
             value = float(field)
         except ValueError:
             value = math.nan
-        if not math.isfinite(value) or "_" in field:  # Python reads 1_000, a C program does not
-            raise DataError(f"{path}, line {number}: {shortened(field)} in column {i + 1}, expected a finite number")
+        # Python reads 1_000, a C program does not
+        if not math.isfinite(value) or "_" in field:
+            raise DataError(
+                f"{path}, line {number}: {shortened(field)} in column {i + 1}, expected a finite number"
+            )
         values[i] = value
     return values

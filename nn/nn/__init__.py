@@ -1,14 +1,20 @@
 """Network: layers, parameters and what a model must know to read raw data.
 
-    network.py     Network: its settings and facts, members, engine; its methods are the functions of the stages below
-    parameters.py  the parameters as one vector: initial values, views by layer and by name
-    prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets' units, averaged over members
-    crossed.py     Crossed: the fold of each row of a cross-validation and its scores, which a model keeps
+    network.py     Network: its settings and facts, members, engine; its methods are the
+                   functions of the stages below
+    parameters.py  the parameters as one vector: initial values, views by layer and by
+                   name
+    prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets'
+                   units, averaged over members
+    crossed.py     Crossed: the fold of each row of a cross-validation and its scores,
+                   which a model keeps
     trained_rows.py  which of some rows a network was trained on
-    model.py       network -> model file -> network; FACTS: what a model knows beside parameters and settings
+    model.py       network -> model file -> network; FACTS: what a model knows beside
+                   parameters and settings
 
 network.py imports the others of this folder, none of them imports it.
-Imports: everything below, from backends to utils. Imported by: test, train, study, commands.
+Imports: everything below, from backends to utils. Imported by: test, train, study,
+commands.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Crossed: what a cross-validation tells of each row of its data, which a model keeps: the row's fold, and its scores
-as the network that does not know it predicts them, at the epoch and weights that the other folds choose."""
+"""Crossed: what a cross-validation tells of each row of its data, which a model keeps:
+the row's fold, and its scores as the network that does not know it predicts them, at
+the epoch and weights that the other folds choose."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ MOST_BYTES = 10**9  # of scores that a model keeps
 
 
 def fold_type(folds: int) -> np.dtype:
-    """Return the type of the numbers of folds: a byte, while a value is left that stands for no fold."""
+    """Return the type of the numbers of folds: a byte, while a value is left that
+    stands for no fold."""
     return np.dtype(np.uint8 if folds <= no_fold(np.dtype(np.uint8)) else np.uint32)
 
 
@@ -28,12 +30,15 @@ def no_fold(kind: np.dtype) -> int:
 class Crossed:
     """The folds of the rows of a data set, and the scores of those that a fold judges.
 
-    fold (rows of the data,): no_fold where none judges the row. scores: of the rows that are judged, as the data has
-    them one after the other, (judged rows, outputs), float32 whatever the network's type, in the targets' units and
-    before any temperature; None in the model of a file that keeps none. temperatures, thresholds: of each fold, found
-    on the rows of the others. figures: those of `test` for all rows that are judged, with their intervals, where the
-    scores are more than MOST_BYTES: a file has them in the place of the scores. is_retrained: whether the model's
-    networks were trained on all rows since, so that none of them predicts a row without knowing it.
+    fold (rows of the data,): no_fold where none judges the row. scores: of the rows
+    that are judged, as the data has them one after the other, (judged rows, outputs),
+    float32 whatever the network's type, in the targets' units and before any
+    temperature; None in the model of a file that keeps none. temperatures, thresholds:
+    of each fold, found on the rows of the others. figures: those of `test` for all rows
+    that are judged, with their intervals, where the scores are more than MOST_BYTES: a
+    file has them in the place of the scores. is_retrained: whether the model's networks
+    were trained on all rows since, so that none of them predicts a row without knowing
+    it.
     """
 
     fold: np.ndarray
@@ -44,12 +49,22 @@ class Crossed:
     is_retrained: bool = False
 
     @classmethod
-    def of(cls, count: int, rows: np.ndarray, of_row: np.ndarray, scores: np.ndarray, folds: int) -> Crossed:
-        """Return it for `count` rows of data, of which `rows`, ascending, are judged, each in the fold of_row."""
+    def of(
+        cls,
+        count: int,
+        rows: np.ndarray,
+        of_row: np.ndarray,
+        scores: np.ndarray,
+        folds: int,
+    ) -> Crossed:
+        """Return it for `count` rows of data, of which `rows`, ascending, are judged,
+        each in the fold of_row."""
         kind = fold_type(folds)
         fold = np.full(count, no_fold(kind), kind)
         fold[rows] = of_row
-        return cls(fold, scores.astype(SCORE_TYPE, copy=False), [1.0] * folds, [0.5] * folds)
+        return cls(
+            fold, scores.astype(SCORE_TYPE, copy=False), [1.0] * folds, [0.5] * folds
+        )
 
     @property
     def is_large(self) -> bool:
@@ -78,5 +93,7 @@ class Crossed:
         for fold, temperature in enumerate(self.temperatures):
             if temperature != 1:
                 scores = scores.copy() if scores is self.scores else scores
-                scores[of_row == fold] = tempered(self.scores[of_row == fold], temperature)
+                scores[of_row == fold] = tempered(
+                    self.scores[of_row == fold], temperature
+                )
         return scores

@@ -16,22 +16,47 @@ from . import parameters
 from .crossed import Crossed
 
 FACTS = (  # what a model knows beside its parameters and settings
-    "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "medians", "label_type", "gap_words", "code_page", "pictures", "crossed",
-    "number_type", "row_hashes", "weightless_rows",
-)  # fmt: skip
+    "columns",
+    "targets",
+    "classes",
+    "threshold",
+    "holdout",
+    "dataset",
+    "history",
+    "config",
+    "temperature",
+    "scaling",
+    "target_scaling",
+    "medians",
+    "label_type",
+    "gap_words",
+    "code_page",
+    "pictures",
+    "crossed",
+    "number_type",
+    "row_hashes",
+    "weightless_rows",
+)
 USUAL = {  # facts that a file leaves out where they are these
-    "temperature": 1.0, "medians": None, "label_type": None, "gap_words": sorted(FORMER_GAPS), "code_page": LATIN,
-    "pictures": None, "crossed": None, "number_type": None, "row_hashes": None,
+    "temperature": 1.0,
+    "medians": None,
+    "label_type": None,
+    "gap_words": sorted(FORMER_GAPS),
+    "code_page": LATIN,
+    "pictures": None,
+    "crossed": None,
+    "number_type": None,
+    "row_hashes": None,
     "weightless_rows": None,
-}  # fmt: skip
+}
 
 
 # ---- writing
 
 
 def metadata(net) -> dict:
-    """Return what a model file keeps beside the parameters (docs/command-line.md, Model file)."""
+    """Return what a model file keeps beside the parameters (docs/command-line.md, Model
+    file)."""
     own = _own_metadata(net)
     if not net.is_combined:
         return own
@@ -39,18 +64,31 @@ def metadata(net) -> dict:
 
 
 def _member_metadata(net, shared: dict) -> Iterator[dict]:
-    """Yield the weight of each member, and those of its metadata that are not among the shared ones."""
+    """Yield the weight of each member, and those of its metadata that are not among the
+    shared ones."""
     for weight, member in zip(net.member_weights, net.members, strict=True):
         own = metadata(member)
         if "encoding" in shared:
             own.setdefault("encoding", None)
-        yield {"weight": weight, **{name: value for name, value in own.items() if shared.get(name) != value}}
+        yield {
+            "weight": weight,
+            **{name: value for name, value in own.items() if shared.get(name) != value},
+        }
 
 
 def _own_metadata(net) -> dict:
-    own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)}
-    own |= {"scaling": net.scaling.to_dict(), "target_scaling": net.target_scaling and net.target_scaling.to_dict()}
-    own |= {"layers": net.spec, "format": model_file.FORMAT, "crossed": net.crossed and _crossed_facts(net.crossed)}
+    own = {
+        name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)
+    }
+    own |= {
+        "scaling": net.scaling.to_dict(),
+        "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
+    }
+    own |= {
+        "layers": net.spec,
+        "format": model_file.FORMAT,
+        "crossed": net.crossed and _crossed_facts(net.crossed),
+    }
     if net.encoding is not None:
         own["encoding"] = net.encoding.to_dict()
     for name, usual in USUAL.items():
@@ -61,7 +99,10 @@ def _own_metadata(net) -> dict:
 
 def _crossed_facts(crossed: Crossed) -> dict:
     """Return what a file keeps of it beside the tensors."""
-    own = {"temperatures": list(crossed.temperatures), "thresholds": list(crossed.thresholds)}
+    own = {
+        "temperatures": list(crossed.temperatures),
+        "thresholds": list(crossed.thresholds),
+    }
     if crossed.figures is not None:
         own["figures"] = crossed.figures
     if crossed.is_retrained:
@@ -70,10 +111,11 @@ def _crossed_facts(crossed: Crossed) -> dict:
 
 
 def export(net, path) -> None:
-    """Write the model: safetensors, or the original's text where `path` ends in .m. Raises OutputError, UsageError.
+    """Write the model: safetensors, or the original's text where `path` ends in .m.
+    Raises OutputError, UsageError.
 
-    A .m file holds one dense sigmoid network. The file is replaced whole or not at all; a suffix of another format is
-    refused.
+    A .m file holds one dense sigmoid network. The file is replaced whole or not at all;
+    a suffix of another format is refused.
     """
     check_named_format(path, (MODEL, TEXT_MODEL), "m.bin")
     if not text_model.is_text(path):
@@ -81,7 +123,9 @@ def export(net, path) -> None:
         return
     text_model.check_layers(net.layers)
     if net.is_combined:
-        raise UsageError(f"--model: a .m file holds one network, not {len(net.members)}; use .bin")
+        raise UsageError(
+            f"--model: a .m file holds one network, not {len(net.members)}; use .bin"
+        )
     weights, biases = _folded(net)
     sizes = [net.inputs, *(layer.outputs for layer in net.layers)]
     text_model.save(path, sizes, biases, weights, "%lf" if net.reference else "%.17g")
@@ -112,15 +156,22 @@ def _row_tensors(net) -> dict[str, np.ndarray]:
 
 
 def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return (weights, biases) in float64, the scaling folded into the first layer so that raw rows go in."""
+    """Return (weights, biases) in float64, the scaling folded into the first layer so
+    that raw rows go in."""
     views = list(parameters.by_layer(net.layers, net.vector.astype(np.float64)))
     weights, biases = [w for _, w, _ in views], [b for _, _, b in views]
     if net.scaling.kind != "none" and not net.reference:
-        known, pixels = (net.scaling.shift, net.scaling.scale), (np.zeros(net.inputs), net.pixel_range or 255.0)
+        known, pixels = (
+            (net.scaling.shift, net.scaling.scale),
+            (np.zeros(net.inputs), net.pixel_range or 255.0),
+        )
         shift, scale = pixels if net.scaling.kind == "pixel" else known
         weights[0] = weights[0] / scale
         biases[0] = biases[0] - weights[0] @ shift
-    weights[-1], biases[-1] = weights[-1] / net.temperature, biases[-1] / net.temperature
+    weights[-1], biases[-1] = (
+        weights[-1] / net.temperature,
+        biases[-1] / net.temperature,
+    )
     return weights, biases
 
 
@@ -136,10 +187,19 @@ def load(cls, path, dtype: str | None, engine: dict):
 
 def unpacked(cls, packed: bytes, dtype: str, engine: dict):
     """Return the network that `packed` has made a model file in memory."""
-    return _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), dtype, engine)
+    return _of_tensors(
+        cls, model_file.IN_MEMORY, *model_file.unpacked(packed), dtype, engine
+    )
 
 
-def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):
+def _of_tensors(
+    cls,
+    path,
+    tensors: dict[str, np.ndarray],
+    meta: dict,
+    dtype: str | None,
+    engine: dict,
+):
     """Return the network, or the network of several, that a model file holds."""
     parts = [(*part, dtype, engine) for part in model_file.members_of(tensors, meta)]
     net = _single(cls, path, *parts[0])
@@ -168,19 +228,35 @@ def _crossed_of(tensors: dict[str, np.ndarray], meta: dict) -> Crossed | None:
     )
 
 
-def _single(cls, path, tensors: dict, meta: dict, dtype: str | None, engine: dict, like: tuple = (None, {})):
-    """Return the one network of these parameters and metadata. like: a network and its metadata; what is equal of them
-    is the same object."""
+def _single(
+    cls,
+    path,
+    tensors: dict,
+    meta: dict,
+    dtype: str | None,
+    engine: dict,
+    like: tuple = (None, {}),
+):
+    """Return the one network of these parameters and metadata. like: a network and its
+    metadata; what is equal of them is the same object."""
     other, shared = like
     encoding = meta.get("encoding")
     if encoding is not None:
         is_shared = encoding == shared.get("encoding")
-        encoding = other.encoding if is_shared else Encoding.from_dict(encoding, meta["columns"])
+        encoding = (
+            other.encoding
+            if is_shared
+            else Encoding.from_dict(encoding, meta["columns"])
+        )
     try:
         net = cls(
-            meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"],
+            meta["layers"],
+            meta["task"],
+            loss=meta["loss"],
+            seed=meta["seed"],
+            dtype=dtype or meta["dtype"],
             input_columns=encoding.columns if encoding else (),
-        )  # fmt: skip
+        )
     except (UsageError, DataError) as error:
         raise DataError(f"{path}: {error}") from error
     net.encoding, net.vector = encoding, np.zeros(net.parameter_count, net.dtype)
@@ -200,12 +276,17 @@ def _describe_by(net, meta: dict) -> None:
 
 
 def _of_text(cls, path, dtype: str | None, engine: dict):
-    """Read the original's text: sigmoid everywhere, classes known by their number only."""
+    """Read the original's text: sigmoid everywhere, classes known by their number
+    only."""
     sizes, biases, weights = text_model.load(path)
     net = cls(
-        ",".join(map(str, sizes)) + ":sigmoid", "binary" if sizes[-1] == 1 else "multiclass", loss="mse",
-        activation="sigmoid", dtype=dtype or "float64", **engine,
-    )  # fmt: skip
+        ",".join(map(str, sizes)) + ":sigmoid",
+        "binary" if sizes[-1] == 1 else "multiclass",
+        loss="mse",
+        activation="sigmoid",
+        dtype=dtype or "float64",
+        **engine,
+    )
     for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         net.set_parameters({f"layer{index}.weight": weight, f"layer{index}.bias": bias})
     return net

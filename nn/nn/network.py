@@ -1,4 +1,5 @@
-"""Network: layers, parameters, members, an engine, and what a model must know to read raw data."""
+"""Network: layers, parameters, members, an engine, and what a model must know to read
+raw data."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ from ..data.records import check_left, network_bytes
 from ..data.scaling import Scaling
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, LOSSES, TASKS
-from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, check_reference_layers
+from ..settings.flags import (
+    BY_NAME,
+    DEFAULTS,
+    REFERENCE,
+    check_reference,
+    check_reference_layers,
+)
 from ..settings.values import GPUS, LAYERS, one_of, plain
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
@@ -30,23 +37,36 @@ from .model import FACTS
 
 _making = threading.RLock()  # an engine
 if hasattr(os, "register_at_fork"):  # not Windows
-    os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release)
+    os.register_at_fork(
+        before=_making.acquire,
+        after_in_parent=_making.release,
+        after_in_child=_making.release,
+    )
 
 
 class Network:
     """A feed-forward network.
 
-    layers      grammar of layers.py, e.g. "30,60,10,1" or "1x28x28,conv4k2same,maxpool4,128,10", or their list
-    task        binary, multiclass, regression; None: regression unless the last item or the loss says otherwise
+    layers      grammar of layers.py, e.g. "30,60,10,1" or
+                "1x28x28,conv4k2same,maxpool4,128,10", or their list
+    task        binary, multiclass, regression; None: regression unless the last item or
+                the loss says otherwise
     loss        a name of nn_aux.LOSSES; None: by task
-    activation  of the items that name none, the last aside (relu); the last one's is by task
+    activation  of the items that name none, the last aside (relu); the last one's is by
+                task
     init        a name of nn_aux.INITIALIZERS; None: that of each layer's activation
-    input_columns  of a table with more than numbers, what each value of a row is (layers.py); layer 0 then encodes them
-    seed        0 .. 2^32-1, of the initial weights, and of shuffles and dropout masks when it is trained
-    reference   the original program: seq, float64, sigmoid everywhere, its loss, its random numbers
-    gpus        GPUs by their numbers, (0, 1), or as `--gpus` names them; none: the first, if the backend wants one
-    distribute  mirrored, central: where the parameters are, of several GPUs or nodes; None: mirrored
-    dtype       float32, float64, or tf32: float32 whose products a GPU may take with 10 bits of mantissa
+    input_columns  of a table with more than numbers, what each value of a row is
+                   (layers.py); layer 0 then encodes them
+    seed        0 .. 2^32-1, of the initial weights, and of shuffles and dropout masks
+                when it is trained
+    reference   the original program: seq, float64, sigmoid everywhere, its loss, its
+                random numbers
+    gpus        GPUs by their numbers, (0, 1), or as `--gpus` names them; none: the
+                first, if the backend wants one
+    distribute  mirrored, central: where the parameters are, of several GPUs or nodes;
+                None: mirrored
+    dtype       float32, float64, or tf32: float32 whose products a GPU may take with 10
+                bits of mantissa
 
     Raises UsageError for what does not fit together.
     """
@@ -70,58 +90,98 @@ class Network:
     ):
         layers, seed, threads = LAYERS.text_of(layers), plain(seed), plain(threads)
         if reference:
-            asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
+            asked = {
+                "backend": backend,
+                "dtype": dtype,
+                "activation": activation,
+                "loss": loss,
+                "init": init,
+            }
             check_reference(asked)
             backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
-        self.task = task or next((name for name, (_, usual) in TASKS.items() if usual == loss), "regression")
+        self.task = task or next(
+            (name for name, (_, usual) in TASKS.items() if usual == loss), "regression"
+        )
         one_of(TASKS)("--task", self.task)
-        _check({"activation": activation, "loss": loss, "init": init, "seed": seed, "dtype": dtype})
+        _check(
+            {
+                "activation": activation,
+                "loss": loss,
+                "init": init,
+                "seed": seed,
+                "dtype": dtype,
+            }
+        )
         self.reference, self.seed, self.init = reference, seed, init
         self.asked_dtype = dtype or "float32"
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self.compute_on(backend, threads, gpus, distribute)
         self.random: GlibcRandom | None = None
-        self._written = {"spec": layers, "activation": activation or "relu", "loss": loss}  # for adopt
+        # for adopt
+        self._written = {
+            "spec": layers,
+            "activation": activation or "relu",
+            "loss": loss,
+        }
         self._members: list[Network] = []
         self.member_weights: list[float] = [1.0]
         self._check_memory()
         self._vector: np.ndarray | None = None  # the initial one, until it is asked for
-        # what a model file holds beside its parameters; nothing is known of the data yet
+        # what a model file holds beside its parameters; nothing is known of the data
+        # yet
         self.encoding: Encoding | None = None
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
         self.columns: list[str] | None = None
         self.targets: list[str] | None = None
         self.classes: list[str] | None = None
-        self.label_type: str | None = None  # of the classes in Python, see data.column.LABEL_TYPES
+        # of the classes in Python, see data.column.LABEL_TYPES
+        self.label_type: str | None = None
         self.threshold = 0.5
         self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.gap_words = sorted(FORMER_GAPS)
         self.number_type: str | None = None  # of columns; None: as the rows need it
         self.code_page = LATIN  # of text in its files that is no UTF-8
-        self.crossed: Crossed | None = None  # the fold and the scores of each row of a cross-validation
+        # the fold and the scores of each row of a cross-validation
+        self.crossed: Crossed | None = None
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
-        self.row_hashes: dict | None = None  # of the rows that it was trained on; see row_hashes.py
-        self.weightless_rows: int | None = None  # that left before rows were divided; None: such rows stay
-        self.background = None  # rows of the training for explanations, which no file keeps
-        self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's
+        # of the rows that it was trained on; see row_hashes.py
+        self.row_hashes: dict | None = None
+        # that left before rows were divided; None: such rows stay
+        self.weightless_rows: int | None = None
+        # rows of the training for explanations, which no file keeps
+        self.background = None
+        # of plain numbers; None: a gap is refused, or the encoding's
+        self.medians: list[float] | None = None
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}
-        self.pictures: dict | None = None  # data/pictures.py; None: a table, or a model of an earlier version
+        # data/pictures.py; None: a table, or a model of an earlier version
+        self.pictures: dict | None = None
 
     @classmethod
-    def for_data(cls, ds: Dataset, layers: str | Sequence[int | str] | None = None, **settings) -> Network:
+    def for_data(
+        cls, ds: Dataset, layers: str | Sequence[int | str] | None = None, **settings
+    ) -> Network:
         """Return a new network for a data set, with its task.
 
-        layers: without them, or where they begin with `auto`, it has the inputs of the data; None: the usual ones of
-        `nn --train`. settings: those of Network. Raises UsageError.
+        layers: without them, or where they begin with `auto`, it has the inputs of the
+        data; None: the usual ones of `nn --train`. settings: those of Network. Raises
+        UsageError.
         """
-        return cls(completed(LAYERS.text_of(layers), ds.row_shape, ds.outputs), ds.task, **settings)
+        return cls(
+            completed(LAYERS.text_of(layers), ds.row_shape, ds.outputs),
+            ds.task,
+            **settings,
+        )
 
     def __repr__(self) -> str:
         parts = [f"{len(self._members)} networks"] if self.is_combined else []
-        parts += [self.task, f"{sum(member.parameter_count for member in self.members)} parameters", self.dtype]
+        parts += [
+            self.task,
+            f"{sum(member.parameter_count for member in self.members)} parameters",
+            self.dtype,
+        ]
         if self.columns:
             parts.append(f"columns {listed(self.columns)}")
         if self.classes:
@@ -133,23 +193,47 @@ class Network:
 
     def __getstate__(self) -> dict:
         packed = model.packed(self)
-        beside = {name: getattr(self, name) for name in ("reference", "init", "random", "_written")}
-        engine = {name: getattr(self, name) for name in ("threads", "gpus", "distribute")}
-        of = {"model": packed, "dtype": self.asked_dtype, "engine": {"backend": self._asked_backend, **engine}}
+        beside = {
+            name: getattr(self, name)
+            for name in ("reference", "init", "random", "_written")
+        }
+        engine = {
+            name: getattr(self, name) for name in ("threads", "gpus", "distribute")
+        }
+        of = {
+            "model": packed,
+            "dtype": self.asked_dtype,
+            "engine": {"backend": self._asked_backend, **engine},
+        }
         return {**of, "beside": beside}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(
-            vars(model.unpacked(type(self), state["model"], state["dtype"], state["engine"])), **state["beside"]
+            vars(
+                model.unpacked(
+                    type(self), state["model"], state["dtype"], state["engine"]
+                )
+            ),
+            **state["beside"],
         )
 
     # ---- layers and facts
 
-    def _set_layers(self, spec: str, activation: str, loss: str | None, columns: Sequence[InputColumn]) -> None:
-        """Parse the layers and choose the loss. Raises UsageError for what does not go together."""
-        output, usual_loss = ("sigmoid", REFERENCE["loss"]) if self.reference else TASKS[self.task]
+    def _set_layers(
+        self,
+        spec: str,
+        activation: str,
+        loss: str | None,
+        columns: Sequence[InputColumn],
+    ) -> None:
+        """Parse the layers and choose the loss. Raises UsageError for what does not go
+        together."""
+        output, usual_loss = (
+            ("sigmoid", REFERENCE["loss"]) if self.reference else TASKS[self.task]
+        )
         self.layers = parse(spec, activation, output, columns)
-        self.inputs = self.layers[0].features or self.layers[0].inputs  # values of a row: feature columns, if encoded
+        # values of a row: feature columns, if encoded
+        self.inputs = self.layers[0].features or self.layers[0].inputs
         self.outputs = self.layers[-1].outputs
         if LOSSES[usual_loss].activation not in (None, self.layers[-1].output_function):
             usual_loss = "mse"
@@ -159,12 +243,15 @@ class Network:
             check_reference_layers(self.layers)
 
     def adopt(self, encoding: Encoding) -> None:
-        """Take the encoding of a table's columns: layer 0 then encodes them, and all parameters are the initial ones.
+        """Take the encoding of a table's columns: layer 0 then encodes them, and all
+        parameters are the initial ones.
 
         Raises UsageError if --layers begin with another number of feature columns.
         """
         if self.reference:
-            raise UsageError("--reference: the table holds more than numbers; give columns of numbers, or leave it out")
+            raise UsageError(
+                "--reference: the table holds more than numbers; give columns of numbers, or leave it out"
+            )
         if self.inputs != encoding.features:
             raise UsageError(
                 f"--layers: the network has {self.inputs} inputs, the table has {encoding.features} columns of features"
@@ -177,25 +264,42 @@ class Network:
 
     @property
     def members(self) -> list[Network]:
-        """Return the networks whose outputs are averaged into a prediction; of a single network itself."""
+        """Return the networks whose outputs are averaged into a prediction; of a single
+        network itself."""
         return self._members or [self]
 
     @property
     def is_combined(self) -> bool:
-        """Return whether the network is one of several; a single one has no members but itself."""
+        """Return whether the network is one of several; a single one has no members but
+        itself."""
         return bool(self._members)
 
     def combine(self, members: Sequence[Network], weights: Sequence[float]) -> None:
-        """Become a network of these members: each prediction is the weighted mean of theirs.
+        """Become a network of these members: each prediction is the weighted mean of
+        theirs.
 
-        The parameters are the members' from now on. Raises ValueError for weights that are not positive.
+        The parameters are the members' from now on. Raises ValueError for weights that
+        are not positive.
         """
-        if not members or len(members) != len(weights) or not all(0 < weight < math.inf for weight in weights):
-            raise ValueError(f"{len(members)} members with weights {list(weights)}: expected as many, above 0")
-        self.member_weights, self._members = [float(weight) for weight in weights], list(members)
+        if (
+            not members
+            or len(members) != len(weights)
+            or not all(0 < weight < math.inf for weight in weights)
+        ):
+            raise ValueError(
+                f"{len(members)} members with weights {list(weights)}: expected as many, above 0"
+            )
+        self.member_weights, self._members = (
+            [float(weight) for weight in weights],
+            list(members),
+        )
         first = members[0]
         if first.layers != self.layers:
-            self._written, self.layers, self.vector = first._written, first.layers, first.vector.copy()
+            self._written, self.layers, self.vector = (
+                first._written,
+                first.layers,
+                first.vector.copy(),
+            )
             self._engine = None
 
     @property
@@ -204,27 +308,39 @@ class Network:
         return self._written["spec"]
 
     def sibling(self, seed: int, layers: str | None = None) -> Network:
-        """Return a network like this one with the initial parameters of another seed, nothing trained.
+        """Return a network like this one with the initial parameters of another seed,
+        nothing trained.
 
         layers: other ones, for the same inputs and outputs. Raises UsageError.
         """
         net = type(self)(
-            layers or self._written["spec"], self.task, loss=self._written["loss"],
-            activation=self._written["activation"], input_columns=self.layers[0].columns, init=self.init, seed=seed,
-            backend=self._asked_backend, dtype=self.asked_dtype, threads=self.threads, reference=self.reference,
-            gpus=self.gpus, distribute=self.distribute,
-        )  # fmt: skip
+            layers or self._written["spec"],
+            self.task,
+            loss=self._written["loss"],
+            activation=self._written["activation"],
+            input_columns=self.layers[0].columns,
+            init=self.init,
+            seed=seed,
+            backend=self._asked_backend,
+            dtype=self.asked_dtype,
+            threads=self.threads,
+            reference=self.reference,
+            gpus=self.gpus,
+            distribute=self.distribute,
+        )
         net.encoding, net._backend = self.encoding, self._backend
         return net
 
     def compute_with(self, engine) -> None:
-        """Compute with a given engine, which takes the parameters; None: with one of its own, from the next use on."""
+        """Compute with a given engine, which takes the parameters; None: with one of
+        its own, from the next use on."""
         if engine is not None:
             engine.set("parameters", self.vector)
         self._engine = engine
 
     def describe(self, **facts) -> None:
-        """Set what the network knows of its data and training: the names of FACTS. Raises TypeError for another."""
+        """Set what the network knows of its data and training: the names of FACTS.
+        Raises TypeError for another."""
         for name, fact in facts.items():
             if name not in FACTS:
                 raise TypeError(f"{name} is none of {', '.join(FACTS)}")
@@ -239,16 +355,21 @@ class Network:
 
     @property
     def value_dtype(self) -> str:
-        """Return the type of predictions: that of the parameters, or float64 where float32 would blur the targets."""
+        """Return the type of predictions: that of the parameters, or float64 where
+        float32 would blur the targets."""
         scalings = [member.target_scaling for member in self.members]
         if any(scaling is not None and scaling.is_blurred for scaling in scalings):
             return "float64"
         return self.dtype
 
-    def compute_on(self, backend="auto", threads=None, gpus=(), distribute=None) -> None:
+    def compute_on(
+        self, backend="auto", threads=None, gpus=(), distribute=None
+    ) -> None:
         """Set what the engine will be made with; see __init__."""
         _check({"backend": backend, "threads": threads, "distribute": distribute})
-        numbers = tuple(gpus) if isinstance(gpus, (tuple, list)) else GPUS("--gpus", gpus)
+        numbers = (
+            tuple(gpus) if isinstance(gpus, (tuple, list)) else GPUS("--gpus", gpus)
+        )
         self.threads, self.gpus, self.distribute = threads, numbers, distribute
         self._asked_backend, self._backend, self._engine = backend, None, None
         if backend != "auto":
@@ -256,12 +377,14 @@ class Network:
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[tuple[RankGroup, list[backends.Device]]]:
-        """Compute alone in the block, on the first of the devices that compute networks which have nothing to do with
-        each other; yields (the ranks that share them out, this rank's devices). Raises what backends.ranks_and_devices
-        does."""
+        """Compute alone in the block, on the first of the devices that compute networks
+        which have nothing to do with each other; yields (the ranks that share them out,
+        this rank's devices). Raises what backends.ranks_and_devices does."""
         asked = backends.Device(self.threads, self.gpus), self.distribute
         of = {"gpus": self.gpus, "distribute": self.distribute}
-        rank_group, devices = backends.ranks_and_devices(self.backend, self.threads, **of)
+        rank_group, devices = backends.ranks_and_devices(
+            self.backend, self.threads, **of
+        )
         try:
             if rank_group.size > 1 or len(devices) > 1:
                 self.compute_at(devices[0])
@@ -270,12 +393,14 @@ class Network:
             (self.threads, self.gpus), self.distribute = asked
 
     def compute_at(self, device: backends.Device) -> None:
-        """Compute alone on one of the devices that `apart` yields, from the next use on."""
+        """Compute alone on one of the devices that `apart` yields, from the next use
+        on."""
         (self.threads, self.gpus), self.distribute, self._engine = device, None, None
 
     @property
     def backend(self) -> str:
-        """Return the backend's name; what `auto` stands for is decided at the first use."""
+        """Return the backend's name; what `auto` stands for is decided at the first
+        use."""
         if self._backend is None:
             self.expect_batches(DEFAULTS["batch_number"])
         return self._backend
@@ -286,9 +411,12 @@ class Network:
         return backends.TRAITS[self.backend]
 
     def expect_batches(self, rows: int) -> None:
-        """Choose the backend that `auto` stands for by batches of `rows` rows, if nothing was computed yet."""
+        """Choose the backend that `auto` stands for by batches of `rows` rows, if
+        nothing was computed yet."""
         if self._engine is None:
-            self._backend = backends.resolve(self._asked_backend, self.layers, rows, **self._gpu_options())
+            self._backend = backends.resolve(
+                self._asked_backend, self.layers, rows, **self._gpu_options()
+            )
 
     def _gpu_options(self) -> dict:
         return {"gpus": self.gpus, "tf32": self.asked_dtype == "tf32"}
@@ -315,7 +443,8 @@ class Network:
             classes=self.classes,
             columns=self.columns and [name.strip() for name in self.columns],
             targets=self.targets and [name.strip() for name in self.targets],
-            target=self.config.get("target") if self.targets is None else None,  # no name: its place in training
+            # no name: its place in training
+            target=self.config.get("target") if self.targets is None else None,
             dtype=self.dtype,
             choices=Choices(**self.config.get("table", {})),
             plain=self.reference,
@@ -334,27 +463,33 @@ class Network:
 
     @property
     def pixel_range(self) -> int | None:
-        """Return by what the scaling `pixel` divides; None: bytes by 255 and other numbers by nothing, as models of
-        earlier versions do."""
+        """Return by what the scaling `pixel` divides; None: bytes by 255 and other
+        numbers by nothing, as models of earlier versions do."""
         if self.pictures is None:
             return None
         return self.pictures["range"] or 1
 
     def _check_memory(self) -> None:
-        """Raise NnError if parameters and gradients, here and in the engine, do not fit the free memory."""
+        """Raise NnError if parameters and gradients, here and in the engine, do not fit
+        the free memory."""
         what = f"--layers: a network of {self.parameter_count} parameters"
-        check_left(network_bytes(self.layers, self.dtype, copies=3), what, "use smaller layers")
+        check_left(
+            network_bytes(self.layers, self.dtype, copies=3), what, "use smaller layers"
+        )
 
     # ---- parameters
 
     @property
     def vector(self) -> np.ndarray:
-        """All parameters, one layer after the other; the initial ones are drawn when they are asked for."""
+        """All parameters, one layer after the other; the initial ones are drawn when
+        they are asked for."""
         if self._vector is None and self.reference:
             self.random = GlibcRandom(self.seed)  # shuffles go on with this stream
             self._vector = parameters.initial_of_reference(self.layers, self.random)
         elif self._vector is None:
-            self._vector = parameters.initial(self.layers, self.dtype, self.seed, self.init)
+            self._vector = parameters.initial(
+                self.layers, self.dtype, self.seed, self.init
+            )
         return self._vector
 
     @vector.setter
@@ -362,19 +497,24 @@ class Network:
         self._vector = values
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Return copies of the parameters: "layer0.weight" (out, in) or (out, in, kh, kw), "layer0.bias" (out,), ...
-        An embedding layer has a weight only: the values of its tables, one table after another.
+        """Return copies of the parameters: "layer0.weight" (out, in) or (out, in, kh,
+        kw), "layer0.bias" (out,), ...
+        An embedding layer has a weight only: the values of its tables, one table after
+        another.
 
         Layers are counted without those that have no parameters.
         """
         return parameters.by_name(self.layers, self.vector.copy())
 
     def set_parameters(self, values: dict[str, np.ndarray]) -> None:
-        """Replace parameters by name. ValueError for an unknown name or another shape."""
+        """Replace parameters by name. ValueError for an unknown name or another
+        shape."""
         own = parameters.by_name(self.layers, self.vector)
         for name, value in values.items():
             if name not in own or np.shape(value) != own[name].shape:
-                expected = own[name].shape if name in own else f"one of {', '.join(own)}"
+                expected = (
+                    own[name].shape if name in own else f"one of {', '.join(own)}"
+                )
                 raise ValueError(f"{name} {np.shape(value)}: expected {expected}")
             own[name][...] = value
         if self._engine is not None:
@@ -382,7 +522,8 @@ class Network:
 
     @property
     def engine(self):
-        """Return the engine of this network, a backends.engine.Engine; made when it is first needed."""
+        """Return the engine of this network, a backends.engine.Engine; made when it is
+        first needed."""
         if (engine := self._engine) is None:
             with _making:
                 engine = self._engine or self._new_engine()
@@ -391,9 +532,14 @@ class Network:
     def _new_engine(self):
         loss = "reference" if self.reference else self.loss
         engine = backends.create(
-            self.backend, self.layers, loss, self.dtype, self.threads,
-            distribute=self.distribute, **self._gpu_options(),
-        )  # fmt: skip
+            self.backend,
+            self.layers,
+            loss,
+            self.dtype,
+            self.threads,
+            distribute=self.distribute,
+            **self._gpu_options(),
+        )
         self.compute_with(engine)
         return engine
 
@@ -404,9 +550,11 @@ class Network:
     # ---- computing
 
     def gradients(self, x, y) -> tuple[float, dict[str, np.ndarray], np.ndarray]:
-        """Return (mean loss, {parameter name: gradient}, dx) of one batch, which is not scaled.
+        """Return (mean loss, {parameter name: gradient}, dx) of one batch, which is not
+        scaled.
 
-        x (rows, inputs) or (rows, C, H, W); y (rows, outputs), or class indices (rows,) for a classifier.
+        x (rows, inputs) or (rows, C, H, W); y (rows, outputs), or class indices (rows,)
+        for a classifier.
         """
         x = np.ascontiguousarray(x, self.dtype)
         shape = x.shape
@@ -415,12 +563,19 @@ class Network:
         return loss, parameters.by_name(self.layers, vector), dx.reshape(shape)
 
     def target_rows(self, y: np.ndarray) -> np.ndarray:
-        """Return targets as rows (rows, outputs) of the network's type; class indices become one-hot rows."""
+        """Return targets as rows (rows, outputs) of the network's type; class indices
+        become one-hot rows."""
         if y.ndim == 1 and self.outputs > 1:
-            return np.ascontiguousarray(np.arange(self.outputs) == y[:, None], self.dtype)
+            return np.ascontiguousarray(
+                np.arange(self.outputs) == y[:, None], self.dtype
+            )
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    engine_rows, predict, deviation = prediction.engine_rows, prediction.predict, prediction.deviation
+    engine_rows, predict, deviation = (
+        prediction.engine_rows,
+        prediction.predict,
+        prediction.deviation,
+    )
     filled, member_outputs = prediction.filled, prediction.member_outputs
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
@@ -433,19 +588,22 @@ class Network:
 
     @classmethod
     def load(cls, path, *, dtype: str | None = None, **engine) -> Network:
-        """Return the network of a model file, everything in it checked. Raises InputNotFound, DataError, and UsageError
-        for a file of several networks.
+        """Return the network of a model file, everything in it checked. Raises
+        InputNotFound, DataError, and UsageError for a file of several networks.
 
         engine: backend, threads, gpus, as Network takes them.
         """
         net = cls.of_file(path, dtype=dtype, **engine)
         if len(net.members) > 1:
-            raise UsageError(f"{path}: holds {len(net.members)} networks; nn.Model.load reads it")
+            raise UsageError(
+                f"{path}: holds {len(net.members)} networks; nn.Model.load reads it"
+            )
         return net
 
     @classmethod
     def of_file(cls, path, *, dtype: str | None = None, **engine) -> Network:
-        """Return the network of a model file as `load` does, of several networks the one that predicts their mean."""
+        """Return the network of a model file as `load` does, of several networks the
+        one that predicts their mean."""
         return model.load(cls, path, dtype, engine)
 
 
@@ -468,6 +626,10 @@ def check_output(task: str, loss: str, last: Layer) -> None:
             f"end --layers in {last.item}:{wanted} or choose another --loss"
         )
     if task == "binary" and last.outputs != 1:
-        raise UsageError(f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass")
+        raise UsageError(
+            f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass"
+        )
     if task == "multiclass" and last.outputs < 2:
-        raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
+        raise UsageError(
+            "--layers: a multiclass task needs an output for each class, at least 2"
+        )

@@ -1,4 +1,5 @@
-"""From raw rows to predictions: columns found by name, scaled, computed, averaged over members, in target units."""
+"""From raw rows to predictions: columns found by name, scaled, computed, averaged over
+members, in target units."""
 
 from __future__ import annotations
 
@@ -18,17 +19,20 @@ from ..data.records import new_rows
 from ..layers import input_shape, predict_alike
 from ..utils import DataError, RowError
 
-PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
+# rows scaled at a time, so that predicting needs no second copy of the data
+PREDICT_BLOCK = 65536
 FAR = 1e18  # from which float32 has no room for a square
 FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
 def predict(net, x) -> np.ndarray:
-    """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
+    """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H,
+    W), or of a table.
 
-    Features are scaled inside; outputs of a regression are in the targets' own units. A gap where the network was
-    trained without any becomes the median of training, with a remark. Raises DataError for a row with a gap where the
-    network knows no medians, or with values for which an output is not finite.
+    Features are scaled inside; outputs of a regression are in the targets' own units. A
+    gap where the network was trained without any becomes the median of training, with a
+    remark. Raises DataError for a row with a gap where the network knows no medians, or
+    with values for which an output is not finite.
     """
     x = rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
@@ -42,37 +46,52 @@ def predict(net, x) -> np.ndarray:
 
 
 def deviation(net, x) -> np.ndarray:
-    """Return the standard deviation of the members' outputs for rows as predict takes them: (rows, outputs).
+    """Return the standard deviation of the members' outputs for rows as predict takes
+    them: (rows, outputs).
 
     It is weighted as the mean is; of a single network 0.
     """
     x = rows_of(net, x)
-    out, step = np.zeros((len(x), net.outputs), net.dtype), max(1, PREDICT_BLOCK // len(net.members))
+    out, step = (
+        np.zeros((len(x), net.outputs), net.dtype),
+        max(1, PREDICT_BLOCK // len(net.members)),
+    )
     for at in range(0, len(x) if net.is_combined else 0, step):
-        outputs = [output.astype(np.float64) for output in member_outputs(net, x[at : at + step])]
+        outputs = [
+            output.astype(np.float64)
+            for output in member_outputs(net, x[at : at + step])
+        ]
         mean = mean_of(outputs, net.member_weights)
-        variance = mean_of([(output - mean) ** 2 for output in outputs], net.member_weights)
+        variance = mean_of(
+            [(output - mean) ** 2 for output in outputs], net.member_weights
+        )
         out[at : at + step] = np.sqrt(variance)
     _check_finite(net, x, out)
     return out
 
 
 def member_outputs(net, x) -> Iterator[np.ndarray]:
-    """Yield each member's outputs (rows, outputs) for some rows; members alike take turns on one engine."""
+    """Yield each member's outputs (rows, outputs) for some rows; members alike take
+    turns on one engine."""
     engine, data, read_by = net.engine, None, None
     for member in net.members:
         if not predict_alike(member.layers, net.layers):
             yield _outputs(member, x)
             continue
         reads = (member.scaling, member.encoding)
-        if read_by is None or any(a is not b for a, b in zip(reads, read_by, strict=True)):
+        if read_by is None or any(
+            a is not b for a, b in zip(reads, read_by, strict=True)
+        ):
             data, read_by = engine.load(engine_rows(member, x)), reads
         yield in_units(member, engine.predict(data, vector=member.vector))
 
 
 @np.errstate(over="ignore")  # what overflows makes an output that is refused
-def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
-    """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are.
+def engine_rows(
+    net, x: np.ndarray | TableRows, digest: str | None = None
+) -> np.ndarray:
+    """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8
+    pixels stay as they are.
 
     digest: as Encoding.apply takes it.
     """
@@ -82,10 +101,14 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype, digest)
     if isinstance(x, TableRows):
-        raise DataError("the rows have gaps, texts or dates, the network was trained on numbers alone; use other rows")
+        raise DataError(
+            "the rows have gaps, texts or dates, the network was trained on numbers alone; use other rows"
+        )
     x = np.asarray(x)
     if x.size != len(x) * net.inputs:
-        raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}")
+        raise DataError(
+            f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}"
+        )
     if x.ndim > 2 and not isinstance(input_shape(net.layers), tuple):
         x = x.reshape(len(x), -1)  # pixels are columns like others
     if net.scaling.kind == "pixel":
@@ -96,8 +119,8 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
 
 
 def _pixels(net, x: np.ndarray) -> np.ndarray:
-    """Return pixels as the engine takes them: divided by the range that the model keeps, whatever their type; those of
-    a model of an earlier version by their type."""
+    """Return pixels as the engine takes them: divided by the range that the model
+    keeps, whatever their type; those of a model of an earlier version by their type."""
     white = net.pixel_range
     if x.dtype == np.uint8 and white in (None, BYTE):
         return x  # the engine divides
@@ -107,7 +130,8 @@ def _pixels(net, x: np.ndarray) -> np.ndarray:
 
 
 def _in_type(net, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
-    """Return rows with numbers in the type in which the network reads columns, wherever they come from."""
+    """Return rows with numbers in the type in which the network reads columns, wherever
+    they come from."""
     if net.number_type is None:
         return x
     if isinstance(x, TableRows):
@@ -121,14 +145,18 @@ def _in_type(net, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
 
 
 def rows_of(net, x) -> np.ndarray | TableRows:
-    """Return what predict was given as rows: an array, a file, or a data frame, whose columns are found by their names.
-    Medians are in the gaps of plain numbers, of which a remark tells."""
+    """Return what predict was given as rows: an array, a file, or a data frame, whose
+    columns are found by their names. Medians are in the gaps of plain numbers, of which
+    a remark tells."""
     return filled(net, _read_rows(net, x), "the rows")
 
 
-def filled(net, x: np.ndarray | TableRows, where: str | None = None, cure: str = "") -> np.ndarray | TableRows:
-    """Return rows with the medians of a network that was trained on plain numbers in their gaps; other rows as they
-    are. where: what a remark on the gaps calls the rows, None for no remark; cure: its end."""
+def filled(
+    net, x: np.ndarray | TableRows, where: str | None = None, cure: str = ""
+) -> np.ndarray | TableRows:
+    """Return rows with the medians of a network that was trained on plain numbers in
+    their gaps; other rows as they are. where: what a remark on the gaps calls the rows,
+    None for no remark; cure: its end."""
     if net.medians is None or x.shape[1:] != (len(net.medians),):
         return x
     if isinstance(x, TableRows):
@@ -152,15 +180,21 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
         return load_for(net, x, labelled=False).x
     x = with_gaps(_numbers_of(x))
     columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
-    is_table = not isinstance(x, (np.ndarray, TableRows))  # whose columns are read as those of a file
+    # whose columns are read as those of a file
+    is_table = not isinstance(x, (np.ndarray, TableRows))
     if isinstance(x, np.ndarray) and x.dtype.names:
         if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
             raise _no_table(x)  # no encoded rows
     elif isinstance(x, np.ndarray) and x.ndim == 2:  # text, or more than the features
         is_table = x.dtype.kind in "OUSM" or net.inputs != x.shape[1] == columns
     if not is_table:
-        shape = net.layers[0].in_shape  # of images, which data sets have with their channels first
-        return x.transpose(0, 3, 1, 2) if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape else x
+        # of images, which data sets have with their channels first
+        shape = net.layers[0].in_shape
+        return (
+            x.transpose(0, 3, 1, 2)
+            if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape
+            else x
+        )
     from ..data.frames import open_frame  # the readers of files load the C core
     from ..data.loading import load
 
@@ -176,15 +210,20 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
     if source.names is None:
         known = source.width <= columns
     else:  # a feature of the target's name is found with the target only
-        known = net.columns is not None and set(net.targets or ()).isdisjoint(net.columns)
-    rows = load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
+        known = net.columns is not None and set(net.targets or ()).isdisjoint(
+            net.columns
+        )
+    rows = load(
+        x, replace(net.schema, targets=[]) if known else net.schema, labelled=False
+    ).x
     if net.encoding is not None:
         net.encoding.tell(TableRows.of(rows), CALL_ROWS)
     return rows
 
 
 def _numbers_of(x):
-    """Return a list of rows as an array if all of their fields are numbers; other rows as they are."""
+    """Return a list of rows as an array if all of their fields are numbers; other rows
+    as they are."""
     if not isinstance(x, (list, tuple)):
         return x
     try:
@@ -195,7 +234,9 @@ def _numbers_of(x):
 
 
 def _no_table(x) -> DataError:
-    return DataError(f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame")
+    return DataError(
+        f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame"
+    )
 
 
 # ---- outputs
@@ -203,14 +244,16 @@ def _no_table(x) -> DataError:
 
 def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.is_combined:
-        return net.calibrated(mean_of(member_outputs(net, x), net.member_weights).astype(net.value_dtype))
+        return net.calibrated(
+            mean_of(member_outputs(net, x), net.member_weights).astype(net.value_dtype)
+        )
     engine = net.engine
     return in_units(net, engine.predict(engine.load(engine_rows(net, x))))
 
 
 def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Return the weighted mean of several networks' outputs, float64: added one after another, so that a row has the
-    same bits alone and among others."""
+    """Return the weighted mean of several networks' outputs, float64: added one after
+    another, so that a row has the same bits alone and among others."""
     mean, whole = np.zeros(()), sum(weights)
     for weight, out in zip(weights, each, strict=True):
         mean = mean + weight / whole * out
@@ -218,25 +261,34 @@ def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
 
 
 def in_units(net, out: np.ndarray) -> np.ndarray:
-    """Return an engine's outputs as predictions: calibrated, in the targets' own units."""
+    """Return an engine's outputs as predictions: calibrated, in the targets' own
+    units."""
     out = net.calibrated(out)
-    return out if net.target_scaling is None else net.target_scaling.inverse(out).astype(net.value_dtype)
+    return (
+        out
+        if net.target_scaling is None
+        else net.target_scaling.inverse(out).astype(net.value_dtype)
+    )
 
 
 # ---- outputs that are no numbers
 
 
 def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
-    """Raise RowError for the first row whose outputs are not finite: it names the row's value furthest out, or a gap
-    where there cannot be any."""
-    if out.size <= FEW and math.isfinite(out.item() if out.size == 1 else sum(out.ravel().tolist())):
+    """Raise RowError for the first row whose outputs are not finite: it names the row's
+    value furthest out, or a gap where there cannot be any."""
+    if out.size <= FEW and math.isfinite(
+        out.item() if out.size == 1 else sum(out.ravel().tolist())
+    ):
         return
     are_finite = np.isfinite(out)
     if are_finite.all():
         return
     row = int(are_finite.all(axis=1).argmin())
     one = x[row : row + 1]
-    _, column = max((_furthest(member, one) for member in net.members), key=lambda found: found[0])
+    _, column = max(
+        (_furthest(member, one) for member in net.members), key=lambda found: found[0]
+    )
     name, value = _name(net, column), _shown(one, column)
     wider = ", or train with --dtype float64" if net.dtype == "float32" else ""
     expected = f"for which the network's output is not finite; correct it{wider}"
@@ -248,17 +300,26 @@ def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
 def _name(net, column: int) -> str:
     """Return how messages call a feature column."""
     name = net.encoding and net.encoding.name(column)
-    return name or (net.columns[column] if net.columns else f"{column + 1} of {net.inputs}")
+    return name or (
+        net.columns[column] if net.columns else f"{column + 1} of {net.inputs}"
+    )
 
 
-def far_field(net, x: np.ndarray | TableRows, rows: np.ndarray, what: str) -> RowError | None:
-    """Return the error for the first of some rows with a number so far from those of training that float32 has no room
-    for its square; None if there is none. what: such a number makes infinite."""
+def far_field(
+    net, x: np.ndarray | TableRows, rows: np.ndarray, what: str
+) -> RowError | None:
+    """Return the error for the first of some rows with a number so far from those of
+    training that float32 has no room for its square; None if there is none. what: such
+    a number makes infinite."""
     for start in range(0, len(rows), PREDICT_BLOCK):
         some = rows[start : start + PREDICT_BLOCK]
         inputs = engine_rows(net, x[some])
         if inputs.dtype.kind == "V":
-            inputs = inputs["numbers"] if "numbers" in inputs.dtype.names else np.zeros((len(some), 1))
+            inputs = (
+                inputs["numbers"]
+                if "numbers" in inputs.dtype.names
+                else np.zeros((len(some), 1))
+            )
         far = np.abs(inputs.reshape(len(some), -1)) > FAR
         if not far.any():
             continue
@@ -267,17 +328,22 @@ def far_field(net, x: np.ndarray | TableRows, rows: np.ndarray, what: str) -> Ro
         _, column = _furthest(net, one)
         told = _shown(one, column, number_text)
         gap = f", or take it for a gap with --missing={told}"
-        found = f"found {told}, so far from all other numbers that {what}; correct it{gap}"
+        found = (
+            f"found {told}, so far from all other numbers that {what}; correct it{gap}"
+        )
         return RowError(row, f"column {_name(net, column)}: {found}")
     return None
 
 
 def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
-    """Return (distance from 0, feature column) of a row's input that is furthest from 0; a gap without an input of its
-    own is infinitely far."""
+    """Return (distance from 0, feature column) of a row's input that is furthest from
+    0; a gap without an input of its own is infinitely far."""
     rows = engine_rows(net, one)
     if rows.dtype.kind != "V":
-        values, columns = np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf), range(rows.size)
+        values, columns = (
+            np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf),
+            range(rows.size),
+        )
     else:
         values, columns = np.zeros(1), [column for column, _ in net.encoding.order]
         if "numbers" in rows.dtype.names:
@@ -286,8 +352,11 @@ def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
     return float(values[place]), columns[place]
 
 
-def _shown(one: np.ndarray | TableRows, column: int, write: Callable = "{:g}".format) -> str:
-    """Return the value of a row's feature column as messages show it; of a row that is encoded already just that."""
+def _shown(
+    one: np.ndarray | TableRows, column: int, write: Callable = "{:g}".format
+) -> str:
+    """Return the value of a row's feature column as messages show it; of a row that is
+    encoded already just that."""
     if isinstance(one, TableRows):
         value, words = one.columns[column].values[0], one.columns[column].words
         return words[value] if one.kinds[column] == "text" else write(value)

@@ -1,5 +1,6 @@
-"""Which of some rows a model was trained on, as far as it knows: the rows of its training data, which it knows by their
-digest, exactly; those of other data by the hashes of its training rows."""
+"""Which of some rows a model was trained on, as far as it knows: the rows of its
+training data, which it knows by their digest, exactly; those of other data by the
+hashes of its training rows."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from ..data.dataset import Dataset, as_read_by
 from ..data.loading import split_of_model
 from ..data.row_hashes import KEPT, hashes_of, kept_hashes, knows_earlier_rows
 
-LEAST_SAMPLE = 5  # rows that could be among the kept hashes, from which a share is told of all
+# rows that could be among the kept hashes, from which a share is told of all
+LEAST_SAMPLE = 5
 TOLD = 0.1  # share of the rows from which an estimate is told
 ROLES = ("groups", "times")  # of rows, which decide the split
 
 
 class Trained(NamedTuple):
-    """How many of some rows a model was trained on; count: None where it cannot tell."""
+    """How many of some rows a model was trained on; count: None where it cannot
+    tell."""
 
     rows: int
     count: int | None
@@ -25,7 +28,8 @@ class Trained(NamedTuple):
 
     @classmethod
     def none_of(cls, rows: int) -> Trained:
-        """Return what is said of rows that were held out, or are judged by networks that do not know them."""
+        """Return what is said of rows that were held out, or are judged by networks
+        that do not know them."""
         return cls(rows, 0)
 
     @property
@@ -38,13 +42,16 @@ class Trained(NamedTuple):
     def told(self, model: str) -> str:
         """Return the beginning of that warning."""
         about = "" if self.is_exact else "about "
-        return f"{model} was trained on {about}{self.count:,} of these {self.rows:,} rows"
+        return (
+            f"{model} was trained on {about}{self.count:,} of these {self.rows:,} rows"
+        )
 
 
 def trained_on(net, ds: Dataset) -> Trained:
     """Return how many rows of a data set a network was trained on."""
     is_network = hasattr(net, "row_hashes")  # or only looks like one
-    if not is_network or net.config.get("reference"):  # the original program tests on the rows that it trains on
+    # the original program tests on the rows that it trains on
+    if not is_network or net.config.get("reference"):
         return Trained(len(ds.x), None, False)
     known = known_rows(net, ds)
     if known is None:
@@ -58,35 +65,50 @@ def trained_on(net, ds: Dataset) -> Trained:
 
 
 def known_rows(net, ds: Dataset) -> np.ndarray | None:
-    """Return which rows of its training data, or of a part of them, a network was trained on, bool (rows,); None for
-    other data."""
+    """Return which rows of its training data, or of a part of them, a network was
+    trained on, bool (rows,); None for other data."""
     if not is_training_data(net, ds):
         return None
     whole = ds if ds.whole is None else ds.whole
     is_trained = np.zeros(whole.rows, bool)
     is_trained[split_of_model(net, whole).training] = True
-    if whole.sets_of_twins is not None:  # the networks know a row that leaves by its twin
+    # the networks know a row that leaves by its twin
+    if whole.sets_of_twins is not None:
         is_trained = np.isin(whole.sets_of_twins, whole.sets_of_twins[is_trained])
     return is_trained if ds.whole is None else is_trained[ds.part_rows]
 
 
 def is_training_data(net, ds: Dataset) -> bool:
-    """Return whether these are the rows that a network was trained on and held out, or some of them."""
+    """Return whether these are the rows that a network was trained on and held out, or
+    some of them."""
     facts = net.dataset or {}
     digest = facts.get("sha256") or (net.row_hashes or {}).get("data")
-    if digest is None or facts.get("part") or ds.y is None or (ds.is_part and ds.whole is None):
+    if (
+        digest is None
+        or facts.get("part")
+        or ds.y is None
+        or (ds.is_part and ds.whole is None)
+    ):
         return False
     asked = net.config.get("target")
-    same_target = ds.targets == net.targets if net.targets else ds.target in (asked, str(asked))
+    same_target = (
+        ds.targets == net.targets if net.targets else ds.target in (asked, str(asked))
+    )
     roles = net.config.get("table", {})
-    same_roles = all(getattr(ds, role) is not None for role in ROLES if role.removesuffix("s") in roles)
-    same_roles = same_roles and (ds.sets_of_twins is not None) == roles.get("drop_duplicates", False)
+    same_roles = all(
+        getattr(ds, role) is not None
+        for role in ROLES
+        if role.removesuffix("s") in roles
+    )
+    same_roles = same_roles and (ds.sets_of_twins is not None) == roles.get(
+        "drop_duplicates", False
+    )
     return same_target and same_roles and ds.sha256 == digest
 
 
 def _estimate(net, x) -> int | None:
-    """Return about how many rows a network was trained on by the hashes that it keeps; None where they are too few to
-    tell, or there are none."""
+    """Return about how many rows a network was trained on by the hashes that it keeps;
+    None where they are too few to tell, or there are none."""
     if net.row_hashes is None:
         return None
     kept = kept_hashes(net.row_hashes)

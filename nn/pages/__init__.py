@@ -1,4 +1,5 @@
-"""The page of --report and pictures: one file of sentences, tables and pictures, and what a model's says.
+"""The page of --report and pictures: one file of sentences, tables and pictures, and
+what a model's says.
 
     page.py        Page, Table, Image: HTML, Markdown or JSON
     chart.py       Plot, Line, Axis: pictures as SVG

@@ -1,7 +1,8 @@
 """Pictures as SVG, written by hand: lines, dots and areas over two axes.
 
-They take the colours of the text around them, light or dark. The colours of lines are legible on both and told apart by
-the colour-blind (after Okabe and Ito); lines differ in markers and dashes too.
+They take the colours of the text around them, light or dark. The colours of lines are
+legible on both and told apart by the colour-blind (after Okabe and Ito); lines differ
+in markers and dashes too.
 """
 
 from __future__ import annotations
@@ -17,30 +18,39 @@ import numpy as np
 
 from ..utils import OutputError, atomic_write, cut_line, os_reason
 
-WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426  # of a plot, in units of the viewBox; where its axes end
-LETTER, LONGEST, LONGEST_WORD = 7.0, 40, 12  # usual width of a letter; letters of a name, of a word on an axis
+# of a plot, in units of the viewBox; where its axes end
+WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426
+# usual width of a letter; letters of a name, of a word on an axis
+LETTER, LONGEST, LONGEST_WORD = 7.0, 40, 12
 POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 LEAST_SPAN = 20  # of a logarithmic axis, from its start to its end
 MOST_MARKED = 30  # points of a line that have markers
 COLOURS = ("#2a7fc0", "#d55e00", "#009e73", "#c0629a", "#a87800", "#3d9bd6", "#7f7f7f")
 MARKERS = (
-    "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0", "m-3-3h6v6h-6z", "m0-4l4 7h-8z", "m0-4l4 4-4 4-4-4z", "m0 4l-4-7h8z",
-    "m-3-3l6 6m0-6l-6 6", "m-4 0h8m-4-4v8",
-)  # fmt: skip
+    "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
+    "m-3-3h6v6h-6z",
+    "m0-4l4 7h-8z",
+    "m0-4l4 4-4 4-4-4z",
+    "m0 4l-4-7h8z",
+    "m-3-3l6 6m0-6l-6 6",
+    "m-4 0h8m-4-4v8",
+)
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
 STYLE = """svg{color-scheme:light dark;font:12px system-ui,sans-serif} svg text{fill:currentColor}
 svg .e{text-anchor:end} svg .m{text-anchor:middle} svg .h{font-weight:600;font-size:13px} svg .g{stroke:#8885;fill:none}
 svg .l{fill:none;stroke-width:1.8} svg .dots{stroke-width:4;stroke-linecap:round;stroke-opacity:.45}
 svg .mark{stroke-width:10;stroke-linecap:round} svg .a{fill-opacity:.35;stroke-width:1}
 svg .r{stroke:#888;stroke-dasharray:3 3;fill:none}
-""" + "".join(f"svg .s{i}{{stroke:{c}}}svg .f{i}{{fill:{c}}}" for i, c in enumerate(COLOURS))
+""" + "".join(
+    f"svg .s{i}{{stroke:{c}}}svg .f{i}{{fill:{c}}}" for i, c in enumerate(COLOURS)
+)
 
 
 @dataclass
 class Axis:
-    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ...; log: where
-    the points span LEAST_SPAN times."""
+    """The label and the ends of an axis. ends: None, those of the points; words: of the
+    places 0, 1, 2, ...; log: where the points span LEAST_SPAN times."""
 
     label: str = ""
     log: bool = False
@@ -50,9 +60,11 @@ class Axis:
 
 @dataclass
 class Line:
-    """Points of a plot. look: line, steps (along x, then y), dots, area (x: edges), mark, rule (a reference).
+    """Points of a plot. look: line, steps (along x, then y), dots, area (x: edges),
+    mark, rule (a reference).
 
-    number: of its colour, marker and dashes; None: its place among the lines that have any.
+    number: of its colour, marker and dashes; None: its place among the lines that have
+    any.
     """
 
     name: str
@@ -64,7 +76,10 @@ class Line:
     def __post_init__(self):
         x, y = (np.asarray(each, np.float64) for each in (self.x, self.y))
         if self.look in ("line", "steps") and len(x) > GRID:
-            steps = [GRID * (each - each.min()) / max(np.ptp(each), 1e-300) for each in (x, y)]
+            steps = [
+                GRID * (each - each.min()) / max(np.ptp(each), 1e-300)
+                for each in (x, y)
+            ]
             moved = (np.diff(np.round(steps), axis=1) != 0).any(axis=0)
             kept = np.concatenate([[True], moved[:-1], [True]])
             x, y = x[kept], y[kept]
@@ -85,31 +100,46 @@ class Plot:
         """Return (headers, lines) of some points of each line."""
         found = []
         for line in self.lines:
-            for k in np.unique(np.linspace(0, len(line.y) - 1, min(POINTS, len(line.y))).astype(int)):
+            for k in np.unique(
+                np.linspace(0, len(line.y) - 1, min(POINTS, len(line.y))).astype(int)
+            ):
                 x = self.x.words[int(line.x[k])] if self.x.words else f"{line.x[k]:.4g}"
                 found.append([line.name, x, f"{line.y[k]:.4g}"])
         return ["", self.x.label, self.y.label], found
 
     def svg(self) -> str:
         """Return the picture as an <svg>."""
-        is_crowded = LETTER * sum(len(cut_line(word, LONGEST_WORD)) + 2 for word in self.x.words) > WIDTH - 60
+        is_crowded = (
+            LETTER * sum(len(cut_line(word, LONGEST_WORD)) + 2 for word in self.x.words)
+            > WIDTH - 60
+        )
         bottom = HEIGHT - (86 if is_crowded else 46)
         y = Scale(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
         left = 28 + LETTER * max((len(text) for _, text in y.ticks), default=0)
         x = Scale(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
         grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
         grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
-        parts = [_text(WIDTH / 2, 16, self.title, "h m"), f'<path class="g" d="{grid}"/>']
+        parts = [
+            _text(WIDTH / 2, 16, self.title, "h m"),
+            f'<path class="g" d="{grid}"/>',
+        ]
         parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
         look = ("e", -25) if is_crowded else ("m", 0)
-        parts += [_text(at + 4 * is_crowded, bottom + 15, text, *look) for at, text in x.ticks]
+        parts += [
+            _text(at + 4 * is_crowded, bottom + 15, text, *look) for at, text in x.ticks
+        ]
         parts.append(_text((left + RIGHT) / 2, HEIGHT - 14, self.x.label, "m"))
         parts.append(_text(12, (TOP + bottom) // 2, self.y.label, "m", -90))
-        for place, line in enumerate(line for line in self.lines if line.look != "rule" and line.number is None):
+        for place, line in enumerate(
+            line for line in self.lines if line.look != "rule" and line.number is None
+        ):
             line.number = place
         legend, height = _legend(self.lines, left)
-        for line in self.lines:  # of an area the last height is that of its last edge, too
-            places = zip_longest(map(x.at, line.x), map(y.at, line.y), fillvalue=y.at(line.y[-1]))
+        # of an area the last height is that of its last edge, too
+        for line in self.lines:
+            places = zip_longest(
+                map(x.at, line.x), map(y.at, line.y), fillvalue=y.at(line.y[-1])
+            )
             parts.append(_drawn(line, places, bottom))
         inside = "".join([*parts, *legend])
         label = html.escape(cut_line(self.title, 80))
@@ -118,7 +148,9 @@ class Plot:
 
 def alone(picture: Plot) -> str:
     """Return a picture as a file of its own."""
-    svg = picture.svg().replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}"', 1)
+    svg = picture.svg().replace(
+        "<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}"', 1
+    )
     first = svg.index(">") + 1
     return f"{svg[:first]}<style>{STYLE}</style>{svg[first:]}\n"
 
@@ -128,7 +160,9 @@ def save(pictures: Iterable[Plot], folder: str) -> list[str]:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{folder}: cannot make the folder: {os_reason(error)}") from error
+        raise OutputError(
+            f"{folder}: cannot make the folder: {os_reason(error)}"
+        ) from error
     files = []
     for picture in pictures:
         files.append(str(Path(folder) / f"{picture.name}.svg"))
@@ -137,45 +171,64 @@ def save(pictures: Iterable[Plot], folder: str) -> list[str]:
 
 
 class Scale:
-    """Numbers from low to high, on a logarithmic axis their logarithms, at the places from start to end."""
+    """Numbers from low to high, on a logarithmic axis their logarithms, at the places
+    from start to end."""
 
     def __init__(self, axis: Axis, values: list[float], start: float, end: float):
-        """values: those that are on the axis, which leaves them some room at its ends."""
+        """values: those that are on the axis, which leaves them some room at its
+        ends."""
         self.words, self.start, self.end = axis.words, start, end
-        known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [0.1, 1.0]
+        known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [
+            0.1,
+            1.0,
+        ]
         ends = (-0.5, len(axis.words) - 0.5) if axis.words else axis.ends
         low, high = ends or (min(known), max(known))
         if is_log := axis.log and high > LEAST_SPAN * low:
             low, high = math.log10(low), math.log10(high)
         room = 0.0 if ends else 0.04 * (high - low) or abs(high) / 2 or 1.0
         self.is_log, self.low, self.high = is_log, low - room, high + room
-        self.least = 0.0 if ends else float(all(v % 1 == 0 for v in known))  # between two ticks
+        # between two ticks
+        self.least = 0.0 if ends else float(all(v % 1 == 0 for v in known))
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""
         if self.is_log:
             value = max(math.log10(value), self.low) if value > 0 else self.low
-        return self.start + (self.end - self.start) * (value - self.low) / ((self.high - self.low) or 1.0)
+        return self.start + (self.end - self.start) * (value - self.low) / (
+            (self.high - self.low) or 1.0
+        )
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Return (place, text) of the words, or of round values."""
         if self.words:
-            return [(self.at(k), cut_line(word, LONGEST_WORD)) for k, word in enumerate(self.words)]
-        return [(self.at(v), f"{v:.6g}") for v in (self._decades() if self.is_log else self._round())]
+            return [
+                (self.at(k), cut_line(word, LONGEST_WORD))
+                for k, word in enumerate(self.words)
+            ]
+        return [
+            (self.at(v), f"{v:.6g}")
+            for v in (self._decades() if self.is_log else self._round())
+        ]
 
     def _decades(self) -> list[float]:
         """Return powers of ten, or 1, 2, 5 times them where there are few."""
         powers = range(math.floor(self.low), math.ceil(self.high) + 1)
         digits = (1, 2, 5) if len(powers) < 4 else (1,)
-        each = [d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6)] for d in digits]
+        each = [
+            d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6)] for d in digits
+        ]
         return [v for v in each if self.low - 1e-9 <= math.log10(v) <= self.high + 1e-9]
 
     def _round(self) -> list[float]:
         rough = max((self.high - self.low) / 5, self.least)
         power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
         step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        first, last = (
+            math.ceil(self.low / step - 1e-9),
+            math.floor(self.high / step + 1e-9),
+        )
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
@@ -190,12 +243,20 @@ def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> 
     if line.look in ("dots", "mark"):
         return f'<path class="{line.look} s{colour}" d="{"".join(f"M{x} {y}h0" for x, y in points)}"/>'
     steps = "".join(f"V{y}H{x}" for x, y in points[1:])
-    path = start + points[0][1] + steps if line.look == "steps" else "M" + "L".join(f"{x} {y}" for x, y in points)
+    path = (
+        start + points[0][1] + steps
+        if line.look == "steps"
+        else "M" + "L".join(f"{x} {y}" for x, y in points)
+    )
     if line.look == "rule":
         return f'<path class="r" d="{path}"/>'
     dashes = DASHES[look // len(COLOURS) % len(DASHES)]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    marks = "".join(f"M{x} {y}{MARKERS[colour]}" for x, y in points) if len(points) <= MOST_MARKED else ""
+    marks = (
+        "".join(f"M{x} {y}{MARKERS[colour]}" for x, y in points)
+        if len(points) <= MOST_MARKED
+        else ""
+    )
     marked = f'<path class="l s{colour}" d="{marks}"/>' if marks else ""
     return f'<path class="l s{colour}"{dashed} d="{path}"/>{marked}'
 
@@ -208,7 +269,11 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
         width = 28 + LETTER * len(name)
         if x > left and x + width > WIDTH:
             x, y = left, y + 17
-        sample = [(x + 9, y - 4)] if line.look in ("dots", "mark") else [(x, y - 4), (x + 18, y - 4)]
+        sample = (
+            [(x + 9, y - 4)]
+            if line.look in ("dots", "mark")
+            else [(x, y - 4), (x + 18, y - 4)]
+        )
         parts += [_drawn(line, sample, y), _text(x + 24, y, name)]
         x += width + 10
     return parts, y + 8 if parts else HEIGHT - 6
@@ -218,7 +283,9 @@ def _text(x: float, y: float, text: str, kinds: str = "", turned: int = 0) -> st
     """Return a text at a place. kinds: of STYLE; turned: by how many degrees."""
     more = f' class="{kinds}"' if kinds else ""
     more += f' transform="rotate({turned} {_n(x)} {_n(y)})"' if turned else ""
-    return f'<text x="{_n(x)}" y="{_n(y)}"{more}>{html.escape(cut_line(text, 80))}</text>'
+    return (
+        f'<text x="{_n(x)}" y="{_n(y)}"{more}>{html.escape(cut_line(text, 80))}</text>'
+    )
 
 
 def _n(value: float) -> str:

@@ -1,5 +1,6 @@
-"""The page of a model: how good it is, which columns matter, where it errs, what it was made of and how; of two models,
-which is better. Without rows to test it on: what the model file knows."""
+"""The page of a model: how good it is, which columns matter, where it errs, what it was
+made of and how; of two models, which is better. Without rows to test it on: what the
+model file knows."""
 
 from __future__ import annotations
 
@@ -19,7 +20,14 @@ from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
 from ..settings.values import parse_rule
 from ..terminal import figures
-from ..terminal.figures import count_text, ends_text, number_text, rate_text, setting_text, shape_text
+from ..terminal.figures import (
+    count_text,
+    ends_text,
+    number_text,
+    rate_text,
+    setting_text,
+    shape_text,
+)
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import curves, importance
 from ..test.values import gives_logits, names_of
@@ -28,33 +36,65 @@ from ..utils import DataError, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of
 
-LEAST_INTERVALS, MOST_INTERVALS = 10, 100_000  # rows from and up to which there are intervals
+# rows from and up to which there are intervals
+LEAST_INTERVALS, MOST_INTERVALS = 10, 100_000
 MOST_EXPLAINED = 20_000  # rows on which importance is measured
 MOST_IMPORTANT, MOST_LINES, MOST_OUTPUTS = 20, 100, 7
-USUAL_THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+USUAL_THRESHOLDS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    0.9,
+    0.95,
+    0.98,
+    0.99,
+)
 MOST_POINTS, MOST_TARGETS = 1_500, 3  # of a scatter plot
-MOST_CELLS, MOST_BESIDE = 30, 6  # classes of a confusion matrix; of one that is half a page wide
+# classes of a confusion matrix; of one that is half a page wide
+MOST_CELLS, MOST_BESIDE = 30, 6
 MOST_CLASSES, MOST_PAIRS, MISTAKES = 60, 12, 12
-BINS, RANGES, LEAST_BIN = 40, 8, 10  # of scores, of predictions; rows of a point of the calibration
-LEAST_GROUP, GROUPS, SURE = 20, 8, 3.0  # rows of a group, groups shown, standard errors from the mean of all
+# of scores, of predictions; rows of a point of the calibration
+BINS, RANGES, LEAST_BIN = 40, 8, 10
+# rows of a group, groups shown, standard errors from the mean of all
+LEAST_GROUP, GROUPS, SURE = 20, 8, 3.0
 ENDS = (0.0, 1.0)
-MOST_ERRORS = np.array([0.05, 0.95])  # between these shares of a range's errors lie 90 % of them
+# between these shares of a range's errors lie 90 % of them
+MOST_ERRORS = np.array([0.05, 0.95])
 
 
 def of_model(
-    net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None, trained=None,
+    net,
+    model: str,
+    ds=None,
+    about: str = "rows",
+    *,
+    found=None,
+    threshold=None,
+    important=None,
+    trained=None,
     progress=None,
-) -> Page:  # fmt: skip
+) -> Page:
     """Return the page of a model, tested on the rows of ds if there are any.
 
-    about: what the rows are. found: (rows, folds, scores) as out_of_fold returns them, where folds predict them.
-    threshold: None, the network's. important: (Importance, curves) of the columns, where they are known. trained: how
-    many of the rows the model was trained on (Trained). progress: of the importance, see there.
+    about: what the rows are. found: (rows, folds, scores) as out_of_fold returns them,
+    where folds predict them. threshold: None, the network's. important: (Importance,
+    curves) of the columns, where they are known. trained: how many of the rows the
+    model was trained on (Trained). progress: of the importance, see there.
     """
     page = Page(f"Model {basename(model)}", [_about(net)])
     if ds is not None and ds.y is not None:
         _test(page, net, ds, about, found, threshold, important, progress)
-        target = figures.target_text(net.targets, net.config.get("target"), is_table=False)
+        target = figures.target_text(
+            net.targets, net.config.get("target"), is_table=False
+        )
         page.answer += [f"It predicts the {target}."] if target else []
         if trained is not None and trained.is_told:
             told = "these figures say how well it knows them, not how good it is on new rows"
@@ -66,17 +106,29 @@ def of_model(
 
 
 def _about(net) -> str:
-    of = {"binary": "two classes", "multiclass": f"{net.outputs} classes", "regression": "numbers"}[net.task]
+    of = {
+        "binary": "two classes",
+        "multiclass": f"{net.outputs} classes",
+        "regression": "numbers",
+    }[net.task]
     told = figures.target_text(net.targets, net.config.get("target"), is_table=False)
     target = f" ({told})" if told else ""
-    networks = f"{len(net.members)} networks predict" if net.is_combined else "One network predicts"
+    networks = (
+        f"{len(net.members)} networks predict"
+        if net.is_combined
+        else "One network predicts"
+    )
     return f"{networks} {of}{target} from {len(names_of(net))} inputs."
 
 
-def _test(page: Page, net, ds, about: str, found, threshold, important, progress) -> None:
+def _test(
+    page: Page, net, ds, about: str, found, threshold, important, progress
+) -> None:
     """Add what a test tells."""
     if found is not None and found[2] is None:
-        _test_by_kept_figures(page, net, ds, about, found, threshold, important, progress)
+        _test_by_kept_figures(
+            page, net, ds, about, found, threshold, important, progress
+        )
         return
     rows = ds if found is None else ds.of_rows(found[0])
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
@@ -84,11 +136,17 @@ def _test(page: Page, net, ds, about: str, found, threshold, important, progress
     with without_remarks():
         has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
         beside = {} if found is None else by_fold(net, threshold)
-        result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals, **beside)
+        result = figures_of(
+            net, rows, scores, threshold=threshold, intervals=has_intervals, **beside
+        )
     page.answer = [_answer(net, result, about), *_by_whom(net, found)]
     blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
     headers = ["", "", "95 % interval" if has_intervals else ""]
-    page.sections["Result"] = [Table("metrics", headers, figures.metric_lines(result)), *_by_target(result), *blocks]
+    page.sections["Result"] = [
+        Table("metrics", headers, figures.metric_lines(result)),
+        *_by_target(result),
+        *blocks,
+    ]
     if np.ndim(ds.x) == 4:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
@@ -101,26 +159,42 @@ def _by_whom(net, found) -> list[str]:
     if found is None:
         return []
     if net.crossed.is_retrained:
-        return ["Each row was predicted by networks of earlier rows only; those that predict now know all of them."]
-    return ["One fold's networks judge each row, all predict new ones: it may be a little better than told."]
+        return [
+            "Each row was predicted by networks of earlier rows only; those that predict now know all of them."
+        ]
+    return [
+        "One fold's networks judge each row, all predict new ones: it may be a little better than told."
+    ]
 
 
 def _add_columns_that_matter(page: Page, net, ds, found, important, progress) -> None:
     try:
         known, curves_of = important or _important(net, ds, found, progress)
-        page.sections["Columns that matter"] = [*_known_rows(net, found), *_importance(net, known, curves_of)]
-        best = [name for name, holds in zip(known.names, known.holds, strict=True) if holds][:3]
+        page.sections["Columns that matter"] = [
+            *_known_rows(net, found),
+            *_importance(net, known, curves_of),
+        ]
+        best = [
+            name for name, holds in zip(known.names, known.holds, strict=True) if holds
+        ][:3]
         page.answer += [f"What matters most: {listed(best)}."] if best else []
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
 
 
-def _test_by_kept_figures(page: Page, net, ds, about: str, found, threshold, important, progress) -> None:
-    """Add what a test tells of rows whose out-of-fold scores the model does not keep."""
+def _test_by_kept_figures(
+    page: Page, net, ds, about: str, found, threshold, important, progress
+) -> None:
+    """Add what a test tells of rows whose out-of-fold scores the model does not
+    keep."""
     result = kept_figures(net, threshold, intervals=True)
     page.answer = [_answer(net, result, about), *_by_whom(net, found)]
     metrics = Table("metrics", ["", "", "95 % interval"], figures.metric_lines(result))
-    page.sections["Result"] = [metrics, *_by_target(result), f"Only these can be told: {NO_SCORES}."]
+    page.sections["Result"] = [
+        metrics,
+        *_by_target(result),
+        f"Only these can be told: {NO_SCORES}.",
+    ]
     if np.ndim(ds.x) != 4:
         _add_columns_that_matter(page, net, ds, found, important, progress)
 
@@ -134,11 +208,15 @@ def _by_target(result: dict) -> list[Table]:
 def _answer(net, result: dict, about: str) -> str:
     def rate(name: str, shown=rate_text) -> str:
         ends = result.get("intervals", {}).get(name)
-        return shown(result[name]) + (f" (95%: {ends_text(ends, shown)})" if ends else "")
+        return shown(result[name]) + (
+            f" (95%: {ends_text(ends, shown)})" if ends else ""
+        )
 
     start = f"On {result['rows']:,} {about}, the model"
     if net.task == "binary":
-        there, alarms = (count_text(result["tp"] + result[wrong]) for wrong in ("fn", "fp"))
+        there, alarms = (
+            count_text(result["tp"] + result[wrong]) for wrong in ("fn", "fp")
+        )
         name = (net.classes or ["0", "1"])[1]
         return (
             f"{start} finds {rate('recall')} of the {there} of class {name}; of its {alarms} alarms "
@@ -154,70 +232,142 @@ def _answer(net, result: dict, about: str) -> str:
 
 
 def _confusion(names, counts) -> Table:
-    lines = [[name, *(count_text(v) if v else "" for v in row)] for name, row in zip(names, counts, strict=True)]
+    lines = [
+        [name, *(count_text(v) if v else "" for v in row)]
+        for name, row in zip(names, counts, strict=True)
+    ]
     shades = [[v / max(sum(row), 1e-300) for v in row] for row in counts]
-    caption = "rows of each true class by predicted class; darker is more of the true class"
-    return Table(caption, ["true \\ predicted", *names], lines, shades=shades, is_wide=len(names) > MOST_BESIDE)
+    caption = (
+        "rows of each true class by predicted class; darker is more of the true class"
+    )
+    return Table(
+        caption,
+        ["true \\ predicted", *names],
+        lines,
+        shades=shades,
+        is_wide=len(names) > MOST_BESIDE,
+    )
 
 
 def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return curves (of rows of both classes), scores and calibration, the threshold marked, and a table of thresholds.
+    """Return curves (of rows of both classes), scores and calibration, the threshold
+    marked, and a table of thresholds.
 
-    result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights (rows,) or None.
+    result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights
+    (rows,) or None.
     """
     scores, classes = scores[:, 0].astype(np.float64), net.classes or ["0", "1"]
-    blocks: list[Block] = [_confusion(classes, [[result["tn"], result["fp"]], [result["fn"], result["tp"]]])]
+    blocks: list[Block] = [
+        _confusion(
+            classes, [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
+        )
+    ]
     if result["roc_auc"] is not None:
         blocks += _curves(result, cut_offs(truth, scores, weights))
     blocks.append(_score_picture(result, truth, scores, weights, classes))
     if result["brier"] is not None:
-        blocks.append(_calibration(truth, scores, weights, result["brier"], f"class {classes[1]}"))
+        blocks.append(
+            _calibration(truth, scores, weights, result["brier"], f"class {classes[1]}")
+        )
     rule = net.config.get("threshold")
     name, costs = parse_rule(rule) if isinstance(rule, str) else ("", ())
-    return [*blocks, threshold_table(result, truth, scores, weights, costs if name == "cost" else ())]
+    return [
+        *blocks,
+        threshold_table(
+            result, truth, scores, weights, costs if name == "cost" else ()
+        ),
+    ]
 
 
-def threshold_table(result: dict, truth, scores, weights, costs: tuple[float, ...] = ()) -> Table:
-    """Return what thresholds give, the test's marked; of scores that are no probabilities tenths of their range.
+def threshold_table(
+    result: dict, truth, scores, weights, costs: tuple[float, ...] = ()
+) -> Table:
+    """Return what thresholds give, the test's marked; of scores that are no
+    probabilities tenths of their range.
 
     costs: of a false alarm and of a missed row, which add a column.
     """
-    cuts, used, usual = cut_offs(truth, scores, weights), result["threshold"], USUAL_THRESHOLDS
+    cuts, used, usual = (
+        cut_offs(truth, scores, weights),
+        result["threshold"],
+        USUAL_THRESHOLDS,
+    )
     if scores.min() < 0 or scores.max() > 1:
         usual = np.linspace(scores.min(), scores.max(), 11, dtype=np.float64).tolist()
     alarms = 1000 * (cuts.tp + cuts.fp) / (cuts.tp[-1] + cuts.fp[-1])
     lines = []
     for threshold in sorted({*usual, used}):
         k = int((cuts.scores >= threshold).sum()) - 1  # cut-offs fall, the first is inf
-        rates = (rate_text(rate[k]) for rate in (cuts.precision, cuts.recall, cuts.fbeta(1)))
+        rates = (
+            rate_text(rate[k]) for rate in (cuts.precision, cuts.recall, cuts.fbeta(1))
+        )
         cost = [f"{cuts.cost(*costs)[k]:g}"] if costs else []
-        lines.append([f"{threshold:.4g}{' (used)' * (threshold == used)}", *rates, f"{alarms[k]:.1f}", *cost])
-    headers = ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows", "cost"]
+        lines.append(
+            [
+                f"{threshold:.4g}{' (used)' * (threshold == used)}",
+                *rates,
+                f"{alarms[k]:.1f}",
+                *cost,
+            ]
+        )
+    headers = [
+        "threshold",
+        "precision",
+        "recall",
+        "F1",
+        "alarms per 1,000 rows",
+        "cost",
+    ]
     return Table("thresholds", headers if costs else headers[:-1], lines, 0)
 
 
 def _curves(result: dict, cuts) -> list[Plot]:
-    def plot(name: str, title: str, x: str, y: str, lines: list[Line], *at: float) -> Plot:
+    def plot(
+        name: str, title: str, x: str, y: str, lines: list[Line], *at: float
+    ) -> Plot:
         used = Line(f"threshold {result['threshold']:.4g}", [at[0]], [at[1]], "mark")
         return Plot(name, title, Axis(x, ends=ENDS), Axis(y, ends=ENDS), [*lines, used])
 
     recall, precision, false_alarms = cuts.recall, cuts.precision, cuts.fp / cuts.fp[-1]
-    precision[0] = precision[1]  # no row, no precision: the curve begins at the first row's
+    # no row, no precision: the curve begins at the first row's
+    precision[0] = precision[1]
     share = (cuts.tp[-1] / (cuts.tp[-1] + cuts.fp[-1])).item()
     lines = [
         Line(f"area {result['pr_auc']:.4f}", recall, precision, "steps"),
         Line(f"by chance {share:.3g}", ENDS, [share, share], "rule"),
     ]
     at = result["recall"], result["precision"]
-    first = plot("precision-recall", "Precision and recall", "recall", "precision", lines, *at)
-    lines = [Line(f"area {result['roc_auc']:.4f}", false_alarms, recall), Line("by chance", ENDS, ENDS, "rule")]
+    first = plot(
+        "precision-recall", "Precision and recall", "recall", "precision", lines, *at
+    )
+    lines = [
+        Line(f"area {result['roc_auc']:.4f}", false_alarms, recall),
+        Line("by chance", ENDS, ENDS, "rule"),
+    ]
     at = result["fp"] / (result["fp"] + result["tn"]), result["recall"]
-    return [first, plot("roc", "ROC curve", "false positive rate", "true positive rate (recall)", lines, *at)]
+    return [
+        first,
+        plot(
+            "roc",
+            "ROC curve",
+            "false positive rate",
+            "true positive rate (recall)",
+            lines,
+            *at,
+        ),
+    ]
 
 
 def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
-    ends = ENDS if scores.min() >= 0 and scores.max() <= 1 else (scores.min(), scores.max())
-    edges, weights = np.histogram_bin_edges(scores, BINS, ends), np.ones(len(scores)) if weights is None else weights
+    ends = (
+        ENDS
+        if scores.min() >= 0 and scores.max() <= 1
+        else (scores.min(), scores.max())
+    )
+    edges, weights = (
+        np.histogram_bin_edges(scores, BINS, ends),
+        np.ones(len(scores)) if weights is None else weights,
+    )
     lines = []
     for label, name in enumerate(classes):
         own = truth == label
@@ -225,62 +375,132 @@ def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
             heights = np.histogram(scores[own], edges, weights=weights[own])[0] / total
             lines.append(Line(f"class {name}", edges, heights, "area"))
     least = min(v for line in lines for v in line.y if v > 0) / 2, 1.0
-    lines.append(Line(f"threshold {result['threshold']:.4g}", [result["threshold"]] * 2, least, "rule"))
+    lines.append(
+        Line(
+            f"threshold {result['threshold']:.4g}",
+            [result["threshold"]] * 2,
+            least,
+            "rule",
+        )
+    )
     axes = Axis("score", ends=ends), Axis("share of the class's rows", True, least)
     return Plot("scores", "Scores by class", *axes, lines)
 
 
 def _calibration(truth, scores, weights, brier: float, of: str) -> Plot:
     """Return how often rows of each tenth of the scores are what the score says."""
-    weights, place = 1.0 if weights is None else weights, np.minimum((scores * 10).astype(int), 9)
+    weights, place = (
+        1.0 if weights is None else weights,
+        np.minimum((scores * 10).astype(int), 9),
+    )
     rows, total = np.bincount(place), np.bincount(place, weights * np.ones(len(scores)))
     kept = (rows >= min(LEAST_BIN, max(1, len(scores) // 10))) & (total > 0)
-    x, y = (np.bincount(place, weights * each)[kept] / total[kept] for each in (scores, truth))
-    axes = Axis(f"score of {of}", ends=ENDS), Axis("share of the rows that are it", ends=ENDS)
+    x, y = (
+        np.bincount(place, weights * each)[kept] / total[kept]
+        for each in (scores, truth)
+    )
+    axes = (
+        Axis(f"score of {of}", ends=ENDS),
+        Axis("share of the rows that are it", ends=ENDS),
+    )
     lines = [Line("tenths of the score", x, y), Line("calibrated", ENDS, ENDS, "rule")]
     return Plot("calibration", f"Calibration (Brier score {brier:.4g})", *axes, lines)
 
 
 def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return the confusion matrix as a heat map, the most confused pairs, each class, and calibration."""
+    """Return the confusion matrix as a heat map, the most confused pairs, each class,
+    and calibration."""
     names = [row["class"] for row in result["per_class"]]
-    blocks: list[Block] = [_confusion(names, result["confusion"])] if len(names) <= MOST_CELLS else []
+    blocks: list[Block] = (
+        [_confusion(names, result["confusion"])] if len(names) <= MOST_CELLS else []
+    )
     if lines := figures.confused_pairs(result, MOST_PAIRS):
-        blocks.append(Table("most confused", ["true", "predicted", "rows", "of the class"], lines, 2))
+        blocks.append(
+            Table(
+                "most confused", ["true", "predicted", "rows", "of the class"], lines, 2
+            )
+        )
     each = sorted(result["per_class"], key=lambda row: -row["support"])[:MOST_CLASSES]
-    title = "classes" if len(each) == len(names) else f"the {MOST_CLASSES} largest of {len(names)} classes"
-    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], figures.class_lines(each)))
+    title = (
+        "classes"
+        if len(each) == len(names)
+        else f"the {MOST_CLASSES} largest of {len(names)} classes"
+    )
+    blocks.append(
+        Table(
+            title,
+            ["class", "precision", "recall", "F1", "rows"],
+            figures.class_lines(each),
+        )
+    )
     if result["brier"] is not None:
         sure = scores.max(axis=1).astype(np.float64)
-        blocks.append(_calibration(decide(scores) == truth, sure, weights, result["brier"], "the predicted class"))
+        blocks.append(
+            _calibration(
+                decide(scores) == truth,
+                sure,
+                weights,
+                result["brier"],
+                "the predicted class",
+            )
+        )
     return blocks
 
 
 def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return predicted against true values, the errors, and the errors by range of the prediction."""
+    """Return predicted against true values, the errors, and the errors by range of the
+    prediction."""
     weights, truth, scores = without_zeros(weights, truth, scores)
-    predicted, names = scores.astype(np.float64), net.targets or [f"output {i}" for i in range(net.outputs)]
-    every, shown, unit = -(-len(truth) // MOST_POINTS), names[:MOST_TARGETS], "(unit of the target)"
+    predicted, names = (
+        scores.astype(np.float64),
+        net.targets or [f"output {i}" for i in range(net.outputs)],
+    )
+    every, shown, unit = (
+        -(-len(truth) // MOST_POINTS),
+        names[:MOST_TARGETS],
+        "(unit of the target)",
+    )
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    lines = [Line(name, truth[::every, k], predicted[::every, k], "dots") for k, name in enumerate(shown)]
+    lines = [
+        Line(name, truth[::every, k], predicted[::every, k], "dots")
+        for k, name in enumerate(shown)
+    ]
     lines.append(Line("perfect prediction", ends, ends, "rule"))
     axes = Axis(f"true value {unit}"), Axis(f"predicted value {unit}")
     blocks: list[Block] = [Plot("predicted", "Predicted against true", *axes, lines)]
     errors = predicted - truth
-    edges, lines = np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5)))), []
+    edges, lines = (
+        np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5)))),
+        [],
+    )
     for k, name in enumerate(shown):
         with np.errstate(over="ignore", invalid="ignore"):
             mean = _mean(errors[:, k], weights)
             deviation = np.sqrt(_mean((errors[:, k] - mean) ** 2, weights))
         label = f"{name}: mean {_digits(mean, 3)}, deviation {_digits(deviation, 3)}"
-        lines.append(Line(label, edges, np.histogram(errors[:, k], edges, weights=weights)[0], "area"))
-    blocks.append(Plot("errors", "Errors", Axis(f"predicted - true {unit}"), Axis("rows"), lines))
-    return blocks + [_residuals(predicted[:, k], errors[:, k], weights, name) for k, name in enumerate(shown)]
+        lines.append(
+            Line(
+                label,
+                edges,
+                np.histogram(errors[:, k], edges, weights=weights)[0],
+                "area",
+            )
+        )
+    blocks.append(
+        Plot("errors", "Errors", Axis(f"predicted - true {unit}"), Axis("rows"), lines)
+    )
+    return blocks + [
+        _residuals(predicted[:, k], errors[:, k], weights, name)
+        for k, name in enumerate(shown)
+    ]
 
 
 def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Return the mean of values of rows; weights, above 0: a row of weight 2 counts as the row twice."""
-    return np.average(values, weights=None if weights is None else weights / weights.max())
+    """Return the mean of values of rows; weights, above 0: a row of weight 2 counts as
+    the row twice."""
+    return np.average(
+        values, weights=None if weights is None else weights / weights.max()
+    )
 
 
 def _count(weights: np.ndarray | None, rows: np.ndarray) -> str:
@@ -288,15 +508,20 @@ def _count(weights: np.ndarray | None, rows: np.ndarray) -> str:
     return count_text(len(rows) if weights is None else weights[rows].sum().item())
 
 
-def _residuals(predicted: np.ndarray, errors: np.ndarray, weights: np.ndarray | None, name: str) -> Table:
-    """Return the errors by range of the prediction; weights (rows,) above 0, or None."""
+def _residuals(
+    predicted: np.ndarray, errors: np.ndarray, weights: np.ndarray | None, name: str
+) -> Table:
+    """Return the errors by range of the prediction; weights (rows,) above 0, or
+    None."""
     lines = []
     for values, own in _ranges(predicted, RANGES):
         part, counts = errors[own], None if weights is None else weights[own]
         ends = " to ".join(_digits(v, 4) for v in quantiles(part, MOST_ERRORS, counts))
         with np.errstate(over="ignore"):
             mean, rmse = _mean(part, counts), np.sqrt(_mean(part**2, counts))
-        lines.append([values, _count(weights, own), _digits(mean, 4), _digits(rmse, 4), ends])
+        lines.append(
+            [values, _count(weights, own), _digits(mean, 4), _digits(rmse, 4), ends]
+        )
     headers = ["predicted", "rows", "mean error", "RMSE", "90 % of the errors"]
     return Table(f"errors of {name} by range of the prediction", headers, lines)
 
@@ -307,9 +532,14 @@ def _digits(value: float, digits: int) -> str:
 
 
 def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (ends, rows) of at most `most` ranges with as many of the values each; gaps are in none."""
+    """Yield (ends, rows) of at most `most` ranges with as many of the values each; gaps
+    are in none."""
     is_known = ~np.isnan(values)
-    edges = np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1))) if is_known.any() else values[:0]
+    edges = (
+        np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1)))
+        if is_known.any()
+        else values[:0]
+    )
     place = np.searchsorted(edges[1:-1], values, side="right")
     for k in range(len(edges) - 1):
         own = np.flatnonzero((place == k) & is_known)
@@ -317,7 +547,11 @@ def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{edges[k]:.4g} to {edges[k + 1]:.4g}", own
 
 
-_OF_TASK = {"binary": of_two_classes, "multiclass": of_classes, "regression": of_numbers}
+_OF_TASK = {
+    "binary": of_two_classes,
+    "multiclass": of_classes,
+    "regression": of_numbers,
+}
 
 
 def mistakes(net, x: np.ndarray, truth, scores) -> Table:
@@ -327,13 +561,19 @@ def mistakes(net, x: np.ndarray, truth, scores) -> Table:
     said, shown = scores[:, 0], "{:.4g}".format
     if net.task != "regression":
         said, shown = decide(scores, net.threshold), lambda label: names[int(label)]
-    for k in [k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0]:
+    for k in [
+        k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0
+    ]:
         pixels = np.asarray(x[k], np.float64)
         low, high = _black_and_white(net, x, pixels)
         pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
         image = np.moveaxis(pixels, 0, 2) if len(pixels) == 3 else pixels[0]
         each.append([image_of(image), str(k), shown(truth[k].flat[0]), shown(said[k])])
-    return Table("rows whose prediction is furthest from the truth", ["", "row", "true", "predicted"], each)
+    return Table(
+        "rows whose prediction is furthest from the truth",
+        ["", "row", "true", "predicted"],
+        each,
+    )
 
 
 def _black_and_white(net, x: np.ndarray, pixels: np.ndarray) -> tuple[float, float]:
@@ -346,7 +586,8 @@ def _black_and_white(net, x: np.ndarray, pixels: np.ndarray) -> tuple[float, flo
 
 
 def _losses(net, truth, scores) -> np.ndarray:
-    """Return how wrong each row is: the absolute error, the log loss, or 1 where no probabilities tell more."""
+    """Return how wrong each row is: the absolute error, the log loss, or 1 where no
+    probabilities tell more."""
     scores = scores.astype(np.float64)
     if net.task == "regression":
         return np.abs(scores - truth).mean(axis=1)
@@ -357,10 +598,12 @@ def _losses(net, truth, scores) -> np.ndarray:
 
 
 def groups(net, x, truth, scores, weights=None) -> Block:
-    """Return the groups of rows, by one column each, whose loss is furthest above that of all rows.
+    """Return the groups of rows, by one column each, whose loss is furthest above that
+    of all rows.
 
-    weights (rows,): a row of weight 2 counts as two in the means, one of weight 0 is in no group. The standard error of
-    a group's mean is by the number of rows of equal weight that would be as sure of it (Kish 1965).
+    weights (rows,): a row of weight 2 counts as two in the means, one of weight 0 is in
+    no group. The standard error of a group's mean is by the number of rows of equal
+    weight that would be as sure of it (Kish 1965).
     """
     losses, counts = _losses(net, truth, scores), np.ones(len(truth))
     if weights is not None:
@@ -377,13 +620,28 @@ def groups(net, x, truth, scores, weights=None) -> Block:
         as_sure = counts[own].sum() ** 2 / (counts[own] ** 2).sum()
         above = (own_mean - mean) * np.sqrt(as_sure) / max(deviation, 1e-300)
         if above > SURE:
-            line = [column, values, _count(weights, own), f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
+            line = [
+                column,
+                values,
+                _count(weights, own),
+                f"{own_mean:.4g}",
+                f"{own_mean / mean:.2f} times",
+            ]
             found.append((-above, line))
-    what = "mean absolute error" if net.task == "regression" else "log loss" if gives_logits(net) else "share of errors"
+    what = (
+        "mean absolute error"
+        if net.task == "regression"
+        else "log loss"
+        if gives_logits(net)
+        else "share of errors"
+    )
     if not found:
         return f"No group of at least {least} rows errs clearly more than the rest ({what} {mean:.4g})."
     every = _count(weights, np.arange(len(losses)))
-    title, headers = f"groups of rows; all {every}: {mean:.4g}", ["column", "values", "rows", what, "of all"]
+    title, headers = (
+        f"groups of rows; all {every}: {mean:.4g}",
+        ["column", "values", "rows", what, "of all"],
+    )
     return Table(title, headers, [line for _, line in sorted(found)[:GROUPS]], 2)
 
 
@@ -392,34 +650,54 @@ def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
     for name, column in zip(names_of(net), TableRows.of(x).columns, strict=True):
         yield name, "(missing)", np.flatnonzero(column.is_gap)
         if column.reads == "text":
-            counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
+            counts = np.bincount(
+                column.values[column.values >= 0], minlength=len(column.words)
+            )
             for code in np.argsort(-counts, kind="stable")[:RANGES]:
                 yield name, column.words[code], np.flatnonzero(column.values == code)
         elif column.reads == "number":
-            yield from ((name, values, own) for values, own in _ranges(column.values, 4))
+            yield from (
+                (name, values, own) for values, own in _ranges(column.values, 4)
+            )
 
 
 def _important(net, ds, found, progress):
     """Return (Importance, curves) on rows that the networks do not know."""
     parts = judging_parts(net, ds, found)
     every = -(-sum(len(rows) for rows, _ in parts) // MOST_EXPLAINED)
-    known = importance(net, ds, parts=[(rows[::every], members) for rows, members in parts], progress=progress)
+    known = importance(
+        net,
+        ds,
+        parts=[(rows[::every], members) for rows, members in parts],
+        progress=progress,
+    )
     return known, curves(net, ds, known.names)
 
 
 def _known_rows(net, found) -> list[Block]:
-    """Return a sentence where columns are judged by networks that know the rows, although the metrics are not."""
+    """Return a sentence where columns are judged by networks that know the rows,
+    although the metrics are not."""
     if found is None or not net.crossed.is_retrained:
         return []
-    return ["The networks know these rows: after the metrics were taken they were trained once more on all of them."]
+    return [
+        "The networks know these rows: after the metrics were taken they were trained once more on all of them."
+    ]
 
 
 def _importance(net, known, curves_of) -> list[Block]:
     label, lines = METRICS[known.metric].label, figures.importance_lines(vars(known))
     title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
-    title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns" * (len(lines) > MOST_IMPORTANT)
-    blocks: list[Block] = [Table(title, ["column", "", label, "95 % interval"], lines[:MOST_IMPORTANT], 2)]
-    blocks += [_curve(net, name, points, k) for k, (name, points) in enumerate(curves_of.items()) if points]
+    title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns" * (
+        len(lines) > MOST_IMPORTANT
+    )
+    blocks: list[Block] = [
+        Table(title, ["column", "", label, "95 % interval"], lines[:MOST_IMPORTANT], 2)
+    ]
+    blocks += [
+        _curve(net, name, points, k)
+        for k, (name, points) in enumerate(curves_of.items())
+        if points
+    ]
     return blocks + [
         f"{one} and {other} are correlated ({r:.2f}): what one of them tells, the other may tell too."
         for one, other, r in known.correlated[:3]
@@ -427,36 +705,65 @@ def _importance(net, known, curves_of) -> list[Block]:
 
 
 def _curve(net, name: str, points, number: int) -> Plot:
-    """Return the mean prediction by the values of a column: a line of numbers, dots of words."""
+    """Return the mean prediction by the values of a column: a line of numbers, dots of
+    words."""
     has_words = not isinstance(points[0][0], float)
     words = tuple(str(value) or "(missing)" for value, _ in points) if has_words else ()
     x = range(len(points)) if has_words else [value for value, _ in points]
-    names = [f"class {name}" for name in (net.classes or ())[net.outputs == 1 :]] or net.targets or ["prediction"]
-    outputs = zip(names[:MOST_OUTPUTS], zip(*(scores for _, scores in points), strict=True), strict=False)
+    names = (
+        [f"class {name}" for name in (net.classes or ())[net.outputs == 1 :]]
+        or net.targets
+        or ["prediction"]
+    )
+    outputs = zip(
+        names[:MOST_OUTPUTS],
+        zip(*(scores for _, scores in points), strict=True),
+        strict=False,
+    )
     lines = [Line(own, x, y, "mark" if has_words else "line") for own, y in outputs]
-    axes = Axis(name, words=words), Axis("mean value" if net.task == "regression" else "mean score")
-    return Plot(f"curve-{number}", f"Prediction if all rows had this {name}", *axes, lines)
+    axes = (
+        Axis(name, words=words),
+        Axis("mean value" if net.task == "regression" else "mean score"),
+    )
+    return Plot(
+        f"curve-{number}", f"Prediction if all rows had this {name}", *axes, lines
+    )
 
 
 def _columns(net, x) -> list[Block]:
-    """Return the columns of a model: the kind of each, what it became and, of rows, values and gaps."""
+    """Return the columns of a model: the kind of each, what it became and, of rows,
+    values and gaps."""
     shape, names, encoding = net.layers[0].in_shape, names_of(net), net.encoding
     if len(shape) == 3 and shape[1:] != (1, 1):
         return [f"Images of {shape_text(shape)} pixels, scaled by {net.scaling.kind}."]
     rows, lines = None if x is None else TableRows.of(x), []
     for k, name in enumerate(names[:MOST_LINES]):
         encoder = None if encoding is None else encoding.encoders[k]
-        became = ["number", net.scaling.kind] if encoder is None else [encoder.kind, encoder.summary()]
+        became = (
+            ["number", net.scaling.kind]
+            if encoder is None
+            else [encoder.kind, encoder.summary()]
+        )
         lines.append([name, *became, *([] if rows is None else _values(rows, k))])
-    headers = ["column", "kind", "became", *([] if rows is None else ["values", "", "gaps"])]
+    headers = [
+        "column",
+        "kind",
+        "became",
+        *([] if rows is None else ["values", "", "gaps"]),
+    ]
     more = f", the first {MOST_LINES}" if len(names) > MOST_LINES else ""
-    blocks: list[Block] = [Table(f"{len(names)} columns{more}", headers, lines, 5, True)]
+    blocks: list[Block] = [
+        Table(f"{len(names)} columns{more}", headers, lines, 5, True)
+    ]
     left_out = len(net.config.get("left_out", ()))
-    return blocks + ([f"{left_out} columns of the file were no inputs."] if left_out else [])
+    return blocks + (
+        [f"{left_out} columns of the file were no inputs."] if left_out else []
+    )
 
 
 def _values(rows: TableRows, k: int) -> list[str]:
-    """Return what the values of a column are, their distribution in small, and the share of gaps."""
+    """Return what the values of a column are, their distribution in small, and the
+    share of gaps."""
     column = rows.columns[k]
     is_known = ~column.is_gap
     gaps = "" if is_known.all() else f"{1 - is_known.mean():.1%}"
@@ -464,8 +771,15 @@ def _values(rows: TableRows, k: int) -> list[str]:
         return ["", "", gaps]
     if column.reads == "text":
         counts = np.bincount(column.values[is_known], minlength=len(column.words))
-        order, more = np.argsort(-counts, kind="stable")[:3], np.count_nonzero(counts) - 3
-        told = ", ".join(f"{column.words[i][:16]} {counts[i] / counts.sum():.0%}" for i in order if counts[i])
+        order, more = (
+            np.argsort(-counts, kind="stable")[:3],
+            np.count_nonzero(counts) - 3,
+        )
+        told = ", ".join(
+            f"{column.words[i][:16]} {counts[i] / counts.sum():.0%}"
+            for i in order
+            if counts[i]
+        )
         return [told + (f", {more} more" if more > 0 else ""), "", gaps]
     known = np.asarray(column.values, np.float64)[is_known]
     low, high = known.min(), known.max()
@@ -477,49 +791,107 @@ def _values(rows: TableRows, k: int) -> list[str]:
 
 def _training(net) -> list[Block]:
     """Return what was trained, and what it cost."""
-    told = {name: setting_text(value) for name, value in _settings(net).items() if name != "layers"}
+    told = {
+        name: setting_text(value)
+        for name, value in _settings(net).items()
+        if name != "layers"
+    }
     told |= figures.facts_of(net)
-    found = [("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
+    found = [
+        (
+            "what was trained",
+            ["", ""],
+            [[name, value] for name, value in told.items() if value],
+            2,
+        )
+    ]
     architectures = figures.layers_of(net)
     if len(architectures) == 1:
         headers = ["layer", "activation", "output shape", "parameters"]
         found.append(("layers", headers, figures.layer_lines(architectures[0][1]), 2))
     tried = "what was tried; the loss is that of rows that a network did not know"
-    found += [(tried, *figures.candidates_of(net), 1), ("members", *figures.members_of(net), 1)]
-    return [Table(title, headers, lines[:MOST_LINES], words) for title, headers, lines, words in found if lines]
+    found += [
+        (tried, *figures.candidates_of(net), 1),
+        ("members", *figures.members_of(net), 1),
+    ]
+    return [
+        Table(title, headers, lines[:MOST_LINES], words)
+        for title, headers, lines, words in found
+        if lines
+    ]
 
 
 def _settings(net) -> dict:
-    """Return the flags of the training, by name; of a file for --validation without its folder."""
+    """Return the flags of the training, by name; of a file for --validation without its
+    folder."""
     known = settings_of_model(net.config)
     found = {name: known[name] for name in sorted({*known} & {*BY_NAME})}
-    found |= {"validation": basename(found["validation"])} if isinstance(found.get("validation"), str) else {}
+    found |= (
+        {"validation": basename(found["validation"])}
+        if isinstance(found.get("validation"), str)
+        else {}
+    )
     return {name: value for name, value in found.items() if value not in (None, False)}
 
 
 def _losses_by_epoch(net) -> list[Plot]:
-    """Return the losses, and the metric that chose the epoch where that is no loss; the best epoch is marked.
+    """Return the losses, and the metric that chose the epoch where that is no loss; the
+    best epoch is marked.
 
-    Of several networks, which each chose its own epoch, the metric is the mean, and none is marked.
+    Of several networks, which each chose its own epoch, the metric is the mean, and
+    none is marked.
     """
     history, several = net.history, len(net.members) > 1
     monitor = net.config["monitor"] if net.config.get("monitor") in METRICS else "loss"
-    metric = {epoch: value for epoch, value in enumerate(history.get("val_metric") or [], 1) if value is not None}
-    best = None if several else metric and (max if METRICS[monitor].higher_is_better else min)(metric, key=metric.get)
-    losses = {"training rows": history["loss"], "held-out rows": history["val_loss"] or ()}
+    metric = {
+        epoch: value
+        for epoch, value in enumerate(history.get("val_metric") or [], 1)
+        if value is not None
+    }
+    best = (
+        None
+        if several
+        else metric
+        and (max if METRICS[monitor].higher_is_better else min)(metric, key=metric.get)
+    )
+    losses = {
+        "training rows": history["loss"],
+        "held-out rows": history["val_loss"] or (),
+    }
     if "val_metric" in history:
         losses["validation rows"] = losses.pop("held-out rows")
-    label = f"loss ({net.loss}{', of scaled targets' * (net.target_scaling is not None)})"
-    lines = [Line(rows, range(1, 1 + len(values)), values) for rows, values in losses.items() if len(values)]
-    drawn = [Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)] if lines else []
+    label = (
+        f"loss ({net.loss}{', of scaled targets' * (net.target_scaling is not None)})"
+    )
+    lines = [
+        Line(rows, range(1, 1 + len(values)), values)
+        for rows, values in losses.items()
+        if len(values)
+    ]
+    drawn = (
+        [Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)]
+        if lines
+        else []
+    )
     if metric and monitor != "loss":
         axes = Axis("epoch"), Axis(f"{monitor} of the validation rows")
         lines = [Line("validation rows", [*metric], [*metric.values()])]
-        which = f"mean of {len(net.members)} networks" if several else f"epoch {best} is the best"
+        which = (
+            f"mean of {len(net.members)} networks"
+            if several
+            else f"epoch {best} is the best"
+        )
         drawn.append(Plot("metric", f"{monitor} while training; {which}", *axes, lines))
     if best and drawn:
         values = [value for line in drawn[-1].lines for value in line.y]
-        drawn[-1].lines.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
+        drawn[-1].lines.append(
+            Line(
+                f"epoch {best}, the best",
+                [best, best],
+                [min(values), max(values)],
+                "rule",
+            )
+        )
     return drawn
 
 
@@ -529,18 +901,29 @@ def _again(net, model: str) -> list[Block]:
     if not data.get("path"):
         return ["The model does not say which file it was trained on."]
     if data.get("part"):
-        return [f"The model was trained on some rows of {short_name(data['path'])}, and does not say which."]
+        return [
+            f"The model was trained on some rows of {short_name(data['path'])}, and does not say which."
+        ]
     digest = [f"SHA-256 of the data: {data['sha256']}"] if data.get("sha256") else []
     return [command_of(net, model, short_name(data["path"])), *digest]
 
 
 def command_of(net, model: str, data: str) -> str:
-    """Return the command that trains the same network from a file of this name, without the folders of files."""
+    """Return the command that trains the same network from a file of this name, without
+    the folders of files."""
     config = net.config
     words = ["nn", "--train", "--dataset", data, "--model", basename(model)]
-    usual = {"loss": TASKS[net.task][1], "backend": "omp", "scaling": "standardization", "seed": 0}
+    usual = {
+        "loss": TASKS[net.task][1],
+        "backend": "omp",
+        "scaling": "standardization",
+        "seed": 0,
+    }
     for name, value in {**_settings(net), **config.get("table", {})}.items():
-        if name not in config.get("chosen", ()) and value not in (BY_NAME[name].default, usual.get(name)):
+        if name not in config.get("chosen", ()) and value not in (
+            BY_NAME[name].default,
+            usual.get(name),
+        ):
             words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     if config.get("left_out"):
         words += ["--drop", ",".join(map(str, config["left_out"]))]
@@ -550,7 +933,8 @@ def command_of(net, model: str, data: str) -> str:
 
 
 def of_comparison(result: dict) -> Page:
-    """Return the page of two models on the same rows. result: what `compared` returns."""
+    """Return the page of two models on the same rows. result: what `compared`
+    returns."""
     one, other = result["models"]
     short = [basename(one), basename(other)]
     short = short if short[0] != short[1] else [f"{short[0]} (1)", f"{short[1]} (2)"]
@@ -558,7 +942,11 @@ def of_comparison(result: dict) -> Page:
     headers = ["", *short, "difference", "95 % interval"]
     table = Table(f"{result['rows']} rows", headers, figures.comparison_lines(result))
     apart = [
-        [str(row["row"]), str(row["true"]), *("; ".join(f"{v:.3g}" for v in row[path]) for path in (one, other))]
+        [
+            str(row["row"]),
+            str(row["true"]),
+            *("; ".join(f"{v:.3g}" for v in row[path]) for path in (one, other)),
+        ]
         for row in result["disagree"]
     ]
     differ = Table("rows on which they differ most", ["row", "true", *short], apart, 0)

@@ -1,4 +1,5 @@
-"""--report: a page of sentences, tables and pictures, written as HTML that needs no other file, as Markdown or as JSON.
+"""--report: a page of sentences, tables and pictures, written as HTML that needs no
+other file, as Markdown or as JSON.
 
 One structure, Page, has the content; the suffix of the file chooses the writer.
 """
@@ -72,7 +73,8 @@ Block = str | Table | Plot
 
 @dataclass
 class Page:
-    """A title, the answer in a sentence or a few, and sections of blocks by their headings."""
+    """A title, the answer in a sentence or a few, and sections of blocks by their
+    headings."""
 
     title: str
     answer: Sequence[str]
@@ -81,19 +83,27 @@ class Page:
     @property
     def pictures(self) -> list[Plot]:
         """Return the pictures of all sections."""
-        return [block for blocks in self.sections.values() for block in blocks if isinstance(block, Plot)]
+        return [
+            block
+            for blocks in self.sections.values()
+            for block in blocks
+            if isinstance(block, Plot)
+        ]
 
 
 def check_suffix(path: str) -> None:
     """Raise UsageError for a file of no known kind."""
     if os.path.splitext(path)[1].lower() not in WRITERS:
-        raise UsageError(f"--report {path}: expected a name that ends in {', '.join(WRITERS)}")
+        raise UsageError(
+            f"--report {path}: expected a name that ends in {', '.join(WRITERS)}"
+        )
 
 
 def write(path: str, page: Page) -> None:
     """Write a page as the suffix says. Raises OutputError."""
     text = WRITERS[os.path.splitext(path)[1].lower()](page)
-    atomic_write(path, text.encode(errors="backslashreplace"))  # a file's name may hold what is no character
+    # a file's name may hold what is no character
+    atomic_write(path, text.encode(errors="backslashreplace"))
 
 
 # ---------------------------------------------------------------- HTML
@@ -104,18 +114,34 @@ def html_of(page: Page) -> str:
     title = html.escape(printable(page.title))
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     head = f'<meta charset="utf-8">{view}<title>{title}</title><style>{STYLE}{chart.STYLE}</style>'
-    body = [f"<h1>{title}</h1>", *(f'<p class="answer">{html.escape(printable(text))}</p>' for text in page.answer)]
+    body = [
+        f"<h1>{title}</h1>",
+        *(
+            f'<p class="answer">{html.escape(printable(text))}</p>'
+            for text in page.answer
+        ),
+    ]
     for heading, blocks in page.sections.items():
         inside = "\n".join(map(_html_block, blocks))
-        body.append(f'<section><h2>{html.escape(heading)}</h2><div class="columns">{inside}</div></section>')
+        body.append(
+            f'<section><h2>{html.escape(heading)}</h2><div class="columns">{inside}</div></section>'
+        )
     body.append(f"<footer><p>{MADE_BY}</p></footer>")
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n'
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
 
 
 def _html_block(block: Block) -> str:
     if isinstance(block, str):
         text = html.escape(printable(block))
-        return f"<p><code>{text}</code></p>" if block.startswith("nn ") else f"<p>{text}</p>"
+        return (
+            f"<p><code>{text}</code></p>"
+            if block.startswith("nn ")
+            else f"<p>{text}</p>"
+        )
     if isinstance(block, Table):
         return _html_table(block)
     return f"<figure>{block.svg()}</figure>"
@@ -123,25 +149,41 @@ def _html_block(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
-        each = enumerate(zip(fields, chain([0.0] * table.words, shades, repeat(0.0)), strict=False))
+        each = enumerate(
+            zip(fields, chain([0.0] * table.words, shades, repeat(0.0)), strict=False)
+        )
         return f"<tr>{''.join(_html_cell(tag, text, k < table.words, shade) for k, (text, shade) in each)}</tr>"
 
     head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""
-    body = "".join(row("td", *each) for each in zip_longest(table.lines, table.shades, fillvalue=()))
-    title = f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>" if table.caption else ""
+    body = "".join(
+        row("td", *each)
+        for each in zip_longest(table.lines, table.shades, fillvalue=())
+    )
+    title = (
+        f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>"
+        if table.caption
+        else ""
+    )
     wide = ' class="wide"' if table.is_wide else ""
     return f'<figure{wide}>{title}<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div></figure>'
 
 
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
     kind = "bar word" if text and {*text} <= BLOCKS else "word" if is_word else ""
-    more = f' class="{kind}"' * bool(kind) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
-    inside = f'<img alt="" src="{text}">' if isinstance(text, Image) else html.escape(cut_line(text, CELL))
+    more = f' class="{kind}"' * bool(
+        kind
+    ) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
+    inside = (
+        f'<img alt="" src="{text}">'
+        if isinstance(text, Image)
+        else html.escape(cut_line(text, CELL))
+    )
     return f"<{tag}{more}>{inside}</{tag}>"
 
 
 def image_of(image: np.ndarray) -> Image:
-    """Return an image of bytes as a cell; of a large one every second pixel, every third one, ..."""
+    """Return an image of bytes as a cell; of a large one every second pixel, every
+    third one, ..."""
     step = -(-max(image.shape[:2]) // PIXELS)
     image = np.ascontiguousarray(image[::step, ::step])
     colour = 2 if image.ndim == 3 else 0
@@ -150,7 +192,12 @@ def image_of(image: np.ndarray) -> Image:
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     data = b"\x89PNG\r\n\x1a\n"
     for name, part in parts:
-        data += struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+        data += (
+            struct.pack(">I", len(part))
+            + name
+            + part
+            + struct.pack(">I", zlib.crc32(name + part))
+        )
     return Image(f"data:image/png;base64,{base64.b64encode(data).decode()}")
 
 
@@ -173,9 +220,13 @@ def _markdown_block(block: Block) -> str:
     return _markdown_table(block.title, *block.table())
 
 
-def _markdown_table(caption: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def _markdown_table(
+    caption: str, headers: Sequence[str], lines: Iterable[Sequence[str]]
+) -> str:
     rows = [[_markdown_cell(field) for field in line] for line in (headers, *lines)]
-    text = "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(headers), *rows[1:]])
+    text = "\n".join(
+        f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(headers), *rows[1:]]
+    )
     return f"{_plain(caption)}\n\n{text}" if caption else text
 
 
@@ -193,4 +244,8 @@ def json_of(page: Page) -> str:
     return json.dumps({**vars(page), "made_by": MADE_BY}, indent=1, default=vars) + "\n"
 
 
-WRITERS: dict[str, Callable[[Page], str]] = {".html": html_of, ".md": markdown_of, ".json": json_of}
+WRITERS: dict[str, Callable[[Page], str]] = {
+    ".html": html_of,
+    ".md": markdown_of,
+    ".json": json_of,
+}

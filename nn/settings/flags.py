@@ -1,7 +1,9 @@
-"""The settings of nn: one record for each, which is a flag of the command line and a keyword in Python; its modes.
+"""The settings of nn: one record for each, which is a flag of the command line and a
+keyword in Python; its modes.
 
-The parser and its help, --config, the checks of `train` and of the estimators, their signatures, what model files and
-checkpoints keep, and the table of the guide are made from MODES and FLAGS.
+The parser and its help, --config, the checks of `train` and of the estimators, their
+signatures, what model files and checkpoints keep, and the table of the guide are made
+from MODES and FLAGS.
 """
 
 from __future__ import annotations
@@ -63,14 +65,17 @@ EXPLAIN = frozenset({"explain"})
 
 @dataclass(frozen=True)
 class Flag:
-    """A setting: its name (dashes pass for underscores), its help, its values, its default.
+    """A setting: its name (dashes pass for underscores), its help, its values, its
+    default.
 
-    help: {} stands for the default. default: None where something else decides. modes: the modes that read it.
+    help: {} stands for the default. default: None where something else decides. modes:
+    the modes that read it.
     alone: the value that it has without one; "" where it needs one.
-    of: what takes it as a keyword of the same name: load (data), network, engine, train, several (networks that
-    train trains together) or checkpoint; "" for a flag that commands read themselves. later: the original program has
-    no such thing, so --reference refuses it, and files of models keep it only where it is not the default. reference:
-    what --reference sets it to. group: that its help is listed in.
+    of: what takes it as a keyword of the same name: load (data), network, engine,
+    train, several (networks that train trains together) or checkpoint; "" for a flag
+    that commands read themselves. later: the original program has no such thing, so
+    --reference refuses it, and files of models keep it only where it is not the
+    default. reference: what --reference sets it to. group: that its help is listed in.
     """
 
     name: str
@@ -98,14 +103,19 @@ class Flag:
     @property
     def names(self) -> list[str]:
         """All spellings, the short one first."""
-        return [*filter(None, [self.short]), self.long, *([f"--{self.alias}"] if self.alias else [])]
+        return [
+            *filter(None, [self.short]),
+            self.long,
+            *([f"--{self.alias}"] if self.alias else []),
+        ]
 
     @property
     def type(self) -> str:
         return self.value.type if self.value else "bool"
 
     def check(self, given):
-        """Return the value that a text or a value from Python stands for. Raises UsageError."""
+        """Return the value that a text or a value from Python stands for. Raises
+        UsageError."""
         if self.value:
             return self.value(self.long, given)
         given = plain(given)
@@ -123,9 +133,10 @@ def _name_of(name: str, names: Iterable[str], help: str, **more) -> Flag:
 class Mode(Flag):
     """A mode of nn: a flag, mostly a switch, and a word, which others follow.
 
-    usage: what follows the word. words: the flags whose values that are, in this order: `nn train DATA` is `nn --train
-    --dataset DATA`, and the words of one flag are its value, with a comma between them. needs: the flags with a path
-    without which it cannot run. module: of nn/commands, where its function is.
+    usage: what follows the word. words: the flags whose values that are, in this order:
+    `nn train DATA` is `nn --train --dataset DATA`, and the words of one flag are its
+    value, with a comma between them. needs: the flags with a path without which it
+    cannot run. module: of nn/commands, where its function is.
     """
 
     group: str = "Mode, exactly one"
@@ -138,211 +149,684 @@ class Mode(Flag):
 MODES = {
     mode.name: mode
     for mode in [
-        Mode("train", "Train a network on --dataset and write it to --model.", usage="DATA -m MODEL",
-             words=("dataset",), needs=("dataset",), module="train"),  # and model, but for --folds
-        Mode("test", "Test --model on --dataset, or on the rows that its training held out.", usage="MODEL [DATA]",
-             words=("model", "dataset"), needs=("model",)),
-        Mode("predict", "Write predictions for the rows of --dataset as CSV, .parquet or .jsonl.",
-             usage="MODEL DATA [-o FILE]", words=("model", "dataset"), needs=("model", "dataset")),
-        Mode("explain", "Show which columns matter to --model; with --output what each added to each prediction.",
-             usage="MODEL [DATA] [-o FILE]", words=("model", "dataset"), needs=("model",)),
-        Mode("compare", "Compare two models on --dataset, or on rows that neither was trained on.", TEXT, "A,B",
-             usage="A B [--dataset DATA]", words=("compare", "compare")),
-        Mode("info", "Show the contents of --model, or the network that --layers describes.", usage="MODEL",
-             words=("model",)),
-        Mode("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c).",
-             usage="MODEL -o FILE", words=("model",), needs=("model", "output")),
-        Mode("bench", "Time training, prediction and matrix products on every backend of this machine.", TEXT,
-             alone="all", usage="[CASE]", words=("bench",), module="study"),
-        Mode("sweep", "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.", TEXT,
-             "PLAN", usage="PLAN -o FILE", words=("sweep",), needs=("output",), module="study"),
-        Mode("plot", "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH",
-             usage="PATH -o FOLDER", words=("plot",), needs=("output",), module="study"),
+        Mode(
+            "train",
+            "Train a network on --dataset and write it to --model.",
+            usage="DATA -m MODEL",
+            # and model, but for --folds
+            words=("dataset",),
+            needs=("dataset",),
+            module="train",
+        ),
+        Mode(
+            "test",
+            "Test --model on --dataset, or on the rows that its training held out.",
+            usage="MODEL [DATA]",
+            words=("model", "dataset"),
+            needs=("model",),
+        ),
+        Mode(
+            "predict",
+            "Write predictions for the rows of --dataset as CSV, .parquet or .jsonl.",
+            usage="MODEL DATA [-o FILE]",
+            words=("model", "dataset"),
+            needs=("model", "dataset"),
+        ),
+        Mode(
+            "explain",
+            "Show which columns matter to --model; with --output what each added to each prediction.",
+            usage="MODEL [DATA] [-o FILE]",
+            words=("model", "dataset"),
+            needs=("model",),
+        ),
+        Mode(
+            "compare",
+            "Compare two models on --dataset, or on rows that neither was trained on.",
+            TEXT,
+            "A,B",
+            usage="A B [--dataset DATA]",
+            words=("compare", "compare"),
+        ),
+        Mode(
+            "info",
+            "Show the contents of --model, or the network that --layers describes.",
+            usage="MODEL",
+            words=("model",),
+        ),
+        Mode(
+            "export",
+            "Write --model for other programs to --output: ONNX (.onnx) or C (.c).",
+            usage="MODEL -o FILE",
+            words=("model",),
+            needs=("model", "output"),
+        ),
+        Mode(
+            "bench",
+            "Time training, prediction and matrix products on every backend of this machine.",
+            TEXT,
+            alone="all",
+            usage="[CASE]",
+            words=("bench",),
+            module="study",
+        ),
+        Mode(
+            "sweep",
+            "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.",
+            TEXT,
+            "PLAN",
+            usage="PLAN -o FILE",
+            words=("sweep",),
+            needs=("output",),
+            module="study",
+        ),
+        Mode(
+            "plot",
+            "Draw the results of --sweep, or a model's losses, to --output.",
+            TEXT,
+            "PATH",
+            usage="PATH -o FOLDER",
+            words=("plot",),
+            needs=("output",),
+            module="study",
+        ),
     ]
-}  # fmt: skip
+}
 EVERY = frozenset(MODES)
 
-_RATES = ", ".join(f"{optimizer.learning_rate:g} for {name}" for name, optimizer in OPTIMIZERS.items())
-_DECAYS = ", ".join(f"{optimizer.weight_decay:g} for {name}" for name, optimizer in OPTIMIZERS.items())
-_OF_LAYERS = [name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs]
-_HE_LAYERS = listed([name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and")
+_RATES = ", ".join(
+    f"{optimizer.learning_rate:g} for {name}" for name, optimizer in OPTIMIZERS.items()
+)
+_DECAYS = ", ".join(
+    f"{optimizer.weight_decay:g} for {name}" for name, optimizer in OPTIMIZERS.items()
+)
+_OF_LAYERS = [
+    name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs
+]
+_HE_LAYERS = listed(
+    [name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and"
+)
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
 _TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
 _OF_TABLE = {"of": "load", "later": True}
 
 _GROUPS = {
     "Data and model": [
-        Flag("dataset",
-             "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
-             "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these "
-             "also .gz), NPZ, or pictures in a folder of class folders.", TEXT, "PATH", modes=MODEL),
-        Flag("model", "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH", short="-m",
-             modes=ENGINE | {"export"}),
-        Flag("target", "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,
-             "NAME/INDEX", modes=MODEL, of="load"),
-        Flag("positive", "The class that metrics and scores are about (yes, 1, else the rarer of two).", TEXT, "CLASS",
-             of="load", later=True),
-        _name_of("task", ["auto", *TASKS], "{}, by the target's values", modes=TRAIN | {"info"}, of="load",
-                 default="auto"),
-        _name_of("scaling", SCALINGS, "standardization; for images pixel", modes=USE, of="train"),
-        Flag("holdout", "Share of the rows kept out of training ({}).", SHARE, "SHARE", of="train", default=0.2),
-        Flag("validation", "Rows that choose the best epoch: a share of those --holdout leaves, or a file (none).",
-             VALIDATION, "SHARE/FILE", of="train", later=True),
-        Flag("threshold",
-             f"Score from which a row counts as class 1 ({{}}); --train finds it by {threshold_rules()}.",
-             THRESHOLD, "SCORE/RULE", modes=USE, of="train", default=0.5),
-        _name_of("calibrate", CALIBRATIONS, "{}; of class probabilities, by validation rows", of="train",
-                 default="none", later=True),
-        Flag("intervals", "Give the metrics of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
-             later=True),
-        Flag("output",
-             "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.", TEXT,
-             "PATH", short="-o", modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"})),
-        Flag("background", "Rows that --explain compares with (100 of the training file).", TEXT, "FILE",
-             modes=EXPLAIN),
-        Flag("group_columns", "Groups of columns whose importance --explain reports too: a+b,c+d.", TEXT, "GROUPS",
-             modes=EXPLAIN),
-        Flag("exact", "Contributions by all coalitions of columns, however long that takes.",
-             modes=EXPLAIN),
-        Flag("report", "Write a page of the model, the comparison or the sweep: .html, .md or .json.", TEXT, "FILE",
-             modes=frozenset({"test", "explain", "compare", "info", "sweep", "plot"})),
+        Flag(
+            "dataset",
+            "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
+            "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these "
+            "also .gz), NPZ, or pictures in a folder of class folders.",
+            TEXT,
+            "PATH",
+            modes=MODEL,
+        ),
+        Flag(
+            "model",
+            "Model file, in the original program's text format if it ends in .m.",
+            TEXT,
+            "PATH",
+            short="-m",
+            modes=ENGINE | {"export"},
+        ),
+        Flag(
+            "target",
+            "Target columns, separated by commas; from 0, negative from the end (the last).",
+            TEXT,
+            "NAME/INDEX",
+            modes=MODEL,
+            of="load",
+        ),
+        Flag(
+            "positive",
+            "The class that metrics and scores are about (yes, 1, else the rarer of two).",
+            TEXT,
+            "CLASS",
+            of="load",
+            later=True,
+        ),
+        _name_of(
+            "task",
+            ["auto", *TASKS],
+            "{}, by the target's values",
+            modes=TRAIN | {"info"},
+            of="load",
+            default="auto",
+        ),
+        _name_of(
+            "scaling",
+            SCALINGS,
+            "standardization; for images pixel",
+            modes=USE,
+            of="train",
+        ),
+        Flag(
+            "holdout",
+            "Share of the rows kept out of training ({}).",
+            SHARE,
+            "SHARE",
+            of="train",
+            default=0.2,
+        ),
+        Flag(
+            "validation",
+            "Rows that choose the best epoch: a share of those --holdout leaves, or a file (none).",
+            VALIDATION,
+            "SHARE/FILE",
+            of="train",
+            later=True,
+        ),
+        Flag(
+            "threshold",
+            f"Score from which a row counts as class 1 ({{}}); --train finds it by {threshold_rules()}.",
+            THRESHOLD,
+            "SCORE/RULE",
+            modes=USE,
+            of="train",
+            default=0.5,
+        ),
+        _name_of(
+            "calibrate",
+            CALIBRATIONS,
+            "{}; of class probabilities, by validation rows",
+            of="train",
+            default="none",
+            later=True,
+        ),
+        Flag(
+            "intervals",
+            "Give the metrics of --test 95 % intervals, by bootstrap.",
+            modes=frozenset({"test"}),
+            later=True,
+        ),
+        Flag(
+            "output",
+            "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.",
+            TEXT,
+            "PATH",
+            short="-o",
+            modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"}),
+        ),
+        Flag(
+            "background",
+            "Rows that --explain compares with (100 of the training file).",
+            TEXT,
+            "FILE",
+            modes=EXPLAIN,
+        ),
+        Flag(
+            "group_columns",
+            "Groups of columns whose importance --explain reports too: a+b,c+d.",
+            TEXT,
+            "GROUPS",
+            modes=EXPLAIN,
+        ),
+        Flag(
+            "exact",
+            "Contributions by all coalitions of columns, however long that takes.",
+            modes=EXPLAIN,
+        ),
+        Flag(
+            "report",
+            "Write a page of the model, the comparison or the sweep: .html, .md or .json.",
+            TEXT,
+            "FILE",
+            modes=frozenset({"test", "explain", "compare", "info", "sweep", "plot"}),
+        ),
     ],
     "Columns of a table": [
-        Flag("categories", "Columns that are categories: names or indices, separated by commas.", NAMES, "COLS",
-             **_OF_TABLE),
-        Flag("numbers", "Columns that are numbers, or inputs although they look like an id.", NAMES, "COLS",
-             **_OF_TABLE),
-        Flag("dates", "Columns that are dates; COL=%d.%m.%Y gives their format.", FORMS, "COLS", **_OF_TABLE),
-        Flag("ordered", "Columns of ordered categories: size=small<medium<large.", FORMS, "COL=A<B", **_OF_TABLE),
+        Flag(
+            "categories",
+            "Columns that are categories: names or indices, separated by commas.",
+            NAMES,
+            "COLS",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "numbers",
+            "Columns that are numbers, or inputs although they look like an id.",
+            NAMES,
+            "COLS",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "dates",
+            "Columns that are dates; COL=%d.%m.%Y gives their format.",
+            FORMS,
+            "COLS",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "ordered",
+            "Columns of ordered categories: size=small<medium<large.",
+            FORMS,
+            "COL=A<B",
+            **_OF_TABLE,
+        ),
         Flag("drop", "Columns that are not inputs.", NAMES, "COLS", **_OF_TABLE),
-        Flag("id", "Columns that are not inputs, written beside predictions; of --predict any columns, '*' for all.",
-             NAMES, "COLS", modes=TRAIN | {"predict"}, **_OF_TABLE),
-        Flag("drop_duplicates", "Train on one of the rows that are equal in inputs and target, the first.",
-             **_OF_TABLE),
-        Flag("weight", "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL", **_OF_TABLE),
-        Flag("group", "Column of groups, which no split divides.", TEXT, "COL", **_OF_TABLE),
-        Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),
-        Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.", NAMES,
-             "WORDS", **_OF_TABLE),
-        Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
-             "gaps too.", modes=USE | {"explain", "compare"}, **_OF_TABLE),
-        Flag("number_embedding",
-             "Inputs added to numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
-             "(pieces, where one value is the usual one).", NUMBER_EMBEDDING, "KIND", of="train", later=True),
-        Flag("target_means", "Inputs added to columns of more than 16 words: means of the target in other rows.",
-             of="train", default=False, later=True),
-        Flag("separator", "Separator of a text file (found by nn): a character, or tab.", TEXT, "CHAR",
-             modes=MODEL, of="load"),
-        _name_of("header", ["auto", "yes", "no"], "{}; whether the first row names the columns", modes=MODEL,
-                 of="load", default="auto"),
+        Flag(
+            "id",
+            "Columns that are not inputs, written beside predictions; of --predict any columns, '*' for all.",
+            NAMES,
+            "COLS",
+            modes=TRAIN | {"predict"},
+            **_OF_TABLE,
+        ),
+        Flag(
+            "drop_duplicates",
+            "Train on one of the rows that are equal in inputs and target, the first.",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "weight",
+            "Column with the weight of each row: 2 counts as the row twice.",
+            TEXT,
+            "COL",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "group",
+            "Column of groups, which no split divides.",
+            TEXT,
+            "COL",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "time",
+            "Column of times: the last rows are held out.",
+            TEXT,
+            "COL",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "missing",
+            "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.",
+            NAMES,
+            "WORDS",
+            **_OF_TABLE,
+        ),
+        Flag(
+            "strict",
+            "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
+            "gaps too.",
+            modes=USE | {"explain", "compare"},
+            **_OF_TABLE,
+        ),
+        Flag(
+            "number_embedding",
+            "Inputs added to numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
+            "(pieces, where one value is the usual one).",
+            NUMBER_EMBEDDING,
+            "KIND",
+            of="train",
+            later=True,
+        ),
+        Flag(
+            "target_means",
+            "Inputs added to columns of more than 16 words: means of the target in other rows.",
+            of="train",
+            default=False,
+            later=True,
+        ),
+        Flag(
+            "separator",
+            "Separator of a text file (found by nn): a character, or tab.",
+            TEXT,
+            "CHAR",
+            modes=MODEL,
+            of="load",
+        ),
+        _name_of(
+            "header",
+            ["auto", "yes", "no"],
+            "{}; whether the first row names the columns",
+            modes=MODEL,
+            of="load",
+            default="auto",
+        ),
     ],
     "Network": [
-        Flag("layers",
-             "Inputs (auto: those of the table), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
-             LAYERS, "SPEC", modes=TRAIN | {"info"}),
-        _name_of("activation", _OF_LAYERS,
-                 f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
-                 modes=TRAIN | {"info"}, of="network", default="relu", reference="sigmoid"),
+        Flag(
+            "layers",
+            "Inputs (auto: those of the table), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
+            LAYERS,
+            "SPEC",
+            modes=TRAIN | {"info"},
+        ),
+        _name_of(
+            "activation",
+            _OF_LAYERS,
+            f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
+            modes=TRAIN | {"info"},
+            of="network",
+            default="relu",
+            reference="sigmoid",
+        ),
         _name_of("loss", LOSSES, _TASK_LOSSES, of="network", reference="mse"),
-        _name_of("init", INITIALIZERS, f"he before {_HE_LAYERS}, else glorot; of tables lecun", of="network",
-                 reference="uniform"),
+        _name_of(
+            "init",
+            INITIALIZERS,
+            f"he before {_HE_LAYERS}, else glorot; of tables lecun",
+            of="network",
+            reference="uniform",
+        ),
     ],
     "Training": [
-        Flag("epochs", "Passes over the training rows ({}).", whole(1), "N", of="train", default=20),
-        Flag("batch_number", "Rows in a batch ({}).", whole(1), "N", alias="batch_size", of="train", default=32),
-        Flag("patience", "Stop after this many epochs without a better one on the --validation rows (never).",
-             whole(1), "N", of="train", later=True),
-        Flag("networks", "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
-             whole(1, MOST_NETWORKS), "K", of="several"),
-        Flag("vary",
-             "Draw settings of each of --networks and choose the best: 'learning_rate=1e-4..1e-2,hidden=32|64|128-64'.",
-             TEXT, "SPEC", of="several"),
-        Flag("folds", "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
-             whole(2, MOST_NETWORKS), "F", of="several"),
-        _name_of("effort", EFFORTS, "{}, without --layers; how hard to search for networks and settings",
-                 default="standard"),
-        _name_of("monitor", MONITORS, "loss; the metric that chooses the best epoch", of="train", later=True,
-                 modes=TRAIN | {"explain"}),
-        Flag("refit", "Train once more for the best number of epochs, on the --validation rows too.", of="train",
-             default=False, later=True),
-        Flag("clip", "Keep predictions of regression within the range of the training targets and a tenth of it.",
-             of="train", default=False, later=True),
-        Flag("class_weight", "none, balanced, or a number for each class: how much its rows count ({}).",
-             CLASS_WEIGHT, "WEIGHTS", of="train", default="none", later=True),
+        Flag(
+            "epochs",
+            "Passes over the training rows ({}).",
+            whole(1),
+            "N",
+            of="train",
+            default=20,
+        ),
+        Flag(
+            "batch_number",
+            "Rows in a batch ({}).",
+            whole(1),
+            "N",
+            alias="batch_size",
+            of="train",
+            default=32,
+        ),
+        Flag(
+            "patience",
+            "Stop after this many epochs without a better one on the --validation rows (never).",
+            whole(1),
+            "N",
+            of="train",
+            later=True,
+        ),
+        Flag(
+            "networks",
+            "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
+            whole(1, MOST_NETWORKS),
+            "K",
+            of="several",
+        ),
+        Flag(
+            "vary",
+            "Draw settings of each of --networks and choose the best: 'learning_rate=1e-4..1e-2,hidden=32|64|128-64'.",
+            TEXT,
+            "SPEC",
+            of="several",
+        ),
+        Flag(
+            "folds",
+            "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
+            whole(2, MOST_NETWORKS),
+            "F",
+            of="several",
+        ),
+        _name_of(
+            "effort",
+            EFFORTS,
+            "{}, without --layers; how hard to search for networks and settings",
+            default="standard",
+        ),
+        _name_of(
+            "monitor",
+            MONITORS,
+            "loss; the metric that chooses the best epoch",
+            of="train",
+            later=True,
+            modes=TRAIN | {"explain"},
+        ),
+        Flag(
+            "refit",
+            "Train once more for the best number of epochs, on the --validation rows too.",
+            of="train",
+            default=False,
+            later=True,
+        ),
+        Flag(
+            "clip",
+            "Keep predictions of regression within the range of the training targets and a tenth of it.",
+            of="train",
+            default=False,
+            later=True,
+        ),
+        Flag(
+            "class_weight",
+            "none, balanced, or a number for each class: how much its rows count ({}).",
+            CLASS_WEIGHT,
+            "WEIGHTS",
+            of="train",
+            default="none",
+            later=True,
+        ),
         Flag("learning_rate", f"Step size ({_RATES}).", POSITIVE, "RATE", of="train"),
-        _name_of("optimizer", OPTIMIZERS, "{}", of="train", default="adam", reference="sgd"),
-        Flag("momentum", "Momentum of sgd ({}).", SHARE, "SHARE", of="train", default=0.0, reference=0.0),
-        Flag("weight_decay", f"Decoupled from the gradient, not on biases ({_DECAYS}).", NOT_NEGATIVE, "RATE",
-             of="train", reference=0.0),
-        _name_of("augment", AUGMENTATIONS, "{}, without --layers chosen; how images are moved while training",
-                 of="train", default="none", later=True),
-        _name_of("schedule", SCHEDULES, "{}; of the learning rate", of="train", default="cooldown",
-                 reference="constant"),
-        Flag("seed", "Seed of initial weights, shuffles and held-out rows ({}).", whole(0, 2**32 - 1), "N",
-             short="-s", of="network", default=0),
-        Flag("split_seed", "Another seed for held-out and validation rows (that of --seed).", whole(0, 2**32 - 1),
-             "N", of="train", later=True),
-        Flag("reference", "Compute bit for bit as the original C program did.", modes=USE, of="network"),
+        _name_of(
+            "optimizer", OPTIMIZERS, "{}", of="train", default="adam", reference="sgd"
+        ),
+        Flag(
+            "momentum",
+            "Momentum of sgd ({}).",
+            SHARE,
+            "SHARE",
+            of="train",
+            default=0.0,
+            reference=0.0,
+        ),
+        Flag(
+            "weight_decay",
+            f"Decoupled from the gradient, not on biases ({_DECAYS}).",
+            NOT_NEGATIVE,
+            "RATE",
+            of="train",
+            reference=0.0,
+        ),
+        _name_of(
+            "augment",
+            AUGMENTATIONS,
+            "{}, without --layers chosen; how images are moved while training",
+            of="train",
+            default="none",
+            later=True,
+        ),
+        _name_of(
+            "schedule",
+            SCHEDULES,
+            "{}; of the learning rate",
+            of="train",
+            default="cooldown",
+            reference="constant",
+        ),
+        Flag(
+            "seed",
+            "Seed of initial weights, shuffles and held-out rows ({}).",
+            whole(0, 2**32 - 1),
+            "N",
+            short="-s",
+            of="network",
+            default=0,
+        ),
+        Flag(
+            "split_seed",
+            "Another seed for held-out and validation rows (that of --seed).",
+            whole(0, 2**32 - 1),
+            "N",
+            of="train",
+            later=True,
+        ),
+        Flag(
+            "reference",
+            "Compute bit for bit as the original C program did.",
+            modes=USE,
+            of="network",
+        ),
     ],
     "Watching a training": [
-        Flag("profile", "Report the time of each layer, forward and backward, in a batch."),
-        Flag("trace", "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
+        Flag(
+            "profile",
+            "Report the time of each layer, forward and backward, in a batch.",
+        ),
+        Flag(
+            "trace",
+            "Write a timeline for chrome://tracing or ui.perfetto.dev.",
+            TEXT,
+            "FILE",
+        ),
         Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
-        Flag("logdir", "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
+        Flag(
+            "logdir",
+            "Write losses, weights and the graph for TensorBoard.",
+            TEXT,
+            "DIR",
+        ),
     ],
     "Long trainings": [
-        Flag("checkpoint", "File to save the whole state of the training in.", TEXT, "FILE", of="checkpoint"),
-        Flag("checkpoint_every", "Epochs between checkpoints, at least a second apart ({}).", whole(1), "N",
-             of="checkpoint", default=1),
-        Flag("resume", "Continue from this file; auto: from --checkpoint if it exists.", TEXT, "auto/FILE",
-             of="checkpoint"),
+        Flag(
+            "checkpoint",
+            "File to save the whole state of the training in.",
+            TEXT,
+            "FILE",
+            of="checkpoint",
+        ),
+        Flag(
+            "checkpoint_every",
+            "Epochs between checkpoints, at least a second apart ({}).",
+            whole(1),
+            "N",
+            of="checkpoint",
+            default=1,
+        ),
+        Flag(
+            "resume",
+            "Continue from this file; auto: from --checkpoint if it exists.",
+            TEXT,
+            "auto/FILE",
+            of="checkpoint",
+        ),
     ],
     "Running": [
-        _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
-        Flag("threads", "Threads (OMP_NUM_THREADS, else the cores this process may use).", whole(1, MOST_THREADS), "N",
-             modes=ENGINE | {"bench"}, of="engine"),
-        Flag("gpus", "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST", modes=ENGINE,
-             of="engine"),
-        _name_of("distribute", DISTRIBUTIONS, "{}; where the parameters are kept, with several GPUs or nodes",
-                 of="network", default="mirrored"),
-        Flag("memory", "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
-             BYTES, "SIZE", modes=USE, of="load"),
-        _name_of("dtype", DTYPES, "{}; tf32: float32 whose products a GPU takes with a 10-bit mantissa, faster",
-                 modes=ENGINE | {"export"}, of="engine", default="float32", reference="float64"),
-        Flag("verbose", "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
+        _name_of(
+            "backend",
+            BACKENDS,
+            "{}",
+            modes=ENGINE | {"bench"},
+            of="engine",
+            default="auto",
+            reference="seq",
+        ),
+        Flag(
+            "threads",
+            "Threads (OMP_NUM_THREADS, else the cores this process may use).",
+            whole(1, MOST_THREADS),
+            "N",
+            modes=ENGINE | {"bench"},
+            of="engine",
+        ),
+        Flag(
+            "gpus",
+            "GPUs: how many (2), or which: 0,2, or 2, for one alone.",
+            GPUS,
+            "N/LIST",
+            modes=ENGINE,
+            of="engine",
+        ),
+        _name_of(
+            "distribute",
+            DISTRIBUTIONS,
+            "{}; where the parameters are kept, with several GPUs or nodes",
+            of="network",
+            default="mirrored",
+        ),
+        Flag(
+            "memory",
+            "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
+            BYTES,
+            "SIZE",
+            modes=USE,
+            of="load",
+        ),
+        _name_of(
+            "dtype",
+            DTYPES,
+            "{}; tf32: float32 whose products a GPU takes with a 10-bit mantissa, faster",
+            modes=ENGINE | {"export"},
+            of="engine",
+            default="float32",
+            reference="float64",
+        ),
+        Flag(
+            "verbose",
+            "Print more: each layer's kernels, and all epochs.",
+            short="-v",
+            modes=EVERY,
+        ),
         Flag("quiet", "Print nothing but results and errors.", short="-q", modes=EVERY),
-        Flag("config", "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE",
-             modes=EVERY),
+        Flag(
+            "config",
+            "JSON or TOML file with flags by their names; the command line wins.",
+            TEXT,
+            "FILE",
+            modes=EVERY,
+        ),
         Flag("json", "Print the result as one JSON object.", modes=EVERY),
         Flag("force", "Continue where nn would otherwise refuse.", modes=EVERY),
         Flag("debug", "Show the traceback of a failure.", modes=EVERY),
     ],
-}  # fmt: skip
-FLAGS = [replace(flag, group=group) for group, flags in _GROUPS.items() for flag in flags]
+}
+FLAGS = [
+    replace(flag, group=group) for group, flags in _GROUPS.items() for flag in flags
+]
 GONE = {  # a former flag -> what takes its place
-    "window": "memory", "keep": "vary", "trials": "json", "trace_batches": "trace", "index": "sweep PLAN:N",
-    "case": "bench=NAME", "tf32": "dtype tf32",
-}  # fmt: skip
+    "window": "memory",
+    "keep": "vary",
+    "trials": "json",
+    "trace_batches": "trace",
+    "index": "sweep PLAN:N",
+    "case": "bench=NAME",
+    "tf32": "dtype tf32",
+}
 SYNONYMS = {  # what other programs call a setting, or a person does
-    "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
-    "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",
-    "l2": "weight_decay", "random_state": "seed", "device": "backend", "workers": "threads", "jobs": "threads",
-    "ensemble": "networks", "cv": "folds", "tune": "vary", "log": "history", "save": "model", "ignore": "drop",
+    "lr": "learning_rate",
+    "bs": "batch_number",
+    "file": "dataset",
+    "input": "dataset",
+    "label": "target",
+    "y": "target",
+    "hidden": "layers",
+    "test_size": "holdout",
+    "val_split": "validation",
+    "early_stopping": "patience",
+    "l2": "weight_decay",
+    "random_state": "seed",
+    "device": "backend",
+    "workers": "threads",
+    "jobs": "threads",
+    "ensemble": "networks",
+    "cv": "folds",
+    "tune": "vary",
+    "log": "history",
+    "save": "model",
+    "ignore": "drop",
     "normalize": "scaling",
-}  # fmt: skip
+}
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if name}
 DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not None}
 
 
-_OF_MODELS = {flag.name for flag in FLAGS if flag.of in ("load", "network", "engine", "train", "several")}
+_OF_MODELS = {
+    flag.name
+    for flag in FLAGS
+    if flag.of in ("load", "network", "engine", "train", "several")
+}
 _OF_MODELS |= {"layers", "effort"}
 
 
 def settings_of_model(config: dict) -> dict:
-    """Return those of a model's settings that say what is computed. A model may come from a stranger: others that are
-    flags, such as files to be written, are none of its business."""
-    others = {name for name, flag in {**MODES, **BY_NAME}.items() if flag.name not in _OF_MODELS}
-    return {name: value for name, value in config.items() if plain_name(name) not in others}
+    """Return those of a model's settings that say what is computed. A model may come
+    from a stranger: others that are flags, such as files to be written, are none of its
+    business."""
+    others = {
+        name
+        for name, flag in {**MODES, **BY_NAME}.items()
+        if flag.name not in _OF_MODELS
+    }
+    return {
+        name: value for name, value in config.items() if plain_name(name) not in others
+    }
 
 
 def plain_name(name: str) -> str:
@@ -357,7 +841,11 @@ def read_by(mode: str) -> set[str]:
 def given_values(given: SimpleNamespace, names: Iterable[str]) -> dict:
     """Return those of the named flags that were given, with their values."""
     values = {name: getattr(given, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None and value is not False}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and value is not False
+    }
 
 
 def settings_of(*of: str) -> list[Flag]:
@@ -371,17 +859,21 @@ def keywords(given: SimpleNamespace, *of: str) -> dict:
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """Return which of the known names a name that is none of them was probably meant to be."""
+    """Return which of the known names a name that is none of them was probably meant to
+    be."""
     known = list(known)
     begun = next((one for one in known if one.startswith(name)), None)
-    return SYNONYMS[name] if SYNONYMS.get(name) in known else begun or closest(name, known)
+    return (
+        SYNONYMS[name] if SYNONYMS.get(name) in known else begun or closest(name, known)
+    )
 
 
 def checked_settings(function: str, given: dict, *of: str) -> dict:
-    """Return keywords of a function by the names of the flags, without those that are None.
+    """Return keywords of a function by the names of the flags, without those that are
+    None.
 
-    Lists become their texts, and NumPy's numbers Python's own. Raises UsageError for one that is no keyword of these,
-    or is given by both its names.
+    Lists become their texts, and NumPy's numbers Python's own. Raises UsageError for
+    one that is no keyword of these, or is given by both its names.
     """
     names = {name: flag.name for name, flag in BY_NAME.items() if flag.of in of}
     found: dict = {}
@@ -390,24 +882,36 @@ def checked_settings(function: str, given: dict, *of: str) -> dict:
             raise UsageError(f"{name}: has gone; use {GONE[name]}")
         if name not in names:
             close = meant(name, names)
-            raise UsageError(f"{name}: no such setting of {function}" + (f"; did you mean {close}?" if close else ""))
+            raise UsageError(
+                f"{name}: no such setting of {function}"
+                + (f"; did you mean {close}?" if close else "")
+            )
         flag = BY_NAME[name]
         value = flag.value.text_of(value) if flag.value else plain(value)
         if value is not None and found.setdefault(names[name], value) is not value:
-            raise UsageError(f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out")
+            raise UsageError(
+                f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out"
+            )
     return {name: value for name, value in found.items() if value is not None}
 
 
 def takes(*of: str, without: Iterable[str] = ()) -> Callable:
-    """Return a decorator of a function with **settings, whose signature then names them, as notebooks show it."""
+    """Return a decorator of a function with **settings, whose signature then names
+    them, as notebooks show it."""
     keyword = inspect.Parameter.KEYWORD_ONLY
 
     def named(function: Callable) -> Callable:
         plain = inspect.signature(function)
-        own = [one for one in plain.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        own = [
+            one
+            for one in plain.parameters.values()
+            if one.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
         taken = {*without, *plain.parameters}
         more = [
-            inspect.Parameter(name, keyword, default=None, annotation=f"{flag.type} | None")
+            inspect.Parameter(
+                name, keyword, default=None, annotation=f"{flag.type} | None"
+            )
             for name, flag in BY_NAME.items()
             if flag.of in of and name not in taken
         ]
@@ -423,7 +927,8 @@ REFERENCE = {flag.name: flag.reference for flag in FLAGS if flag.reference is no
 
 
 def check_reference(given: dict) -> None:
-    """Raise UsageError for a setting that contradicts --reference, or that the original program does not have.
+    """Raise UsageError for a setting that contradicts --reference, or that the original
+    program does not have.
 
     given: by the flags' names; None, False: not given.
     """
@@ -434,16 +939,27 @@ def check_reference(given: dict) -> None:
         shown = flag.long if value is True else f"{flag.long} {value}"
         if flag.reference is not None and value not in ("auto", flag.reference):
             meant = f"{flag.long} {flag.reference}"
-            raise UsageError(f"{shown} contradicts --reference, which means {meant}; leave one out")
+            raise UsageError(
+                f"{shown} contradicts --reference, which means {meant}; leave one out"
+            )
         if flag.later and value != flag.default:
             raise UsageError(f"{shown}: --reference has no such thing; leave one out")
     if isinstance(given.get("threshold"), str):
-        raise UsageError(f"--threshold {given['threshold']}: --reference takes a number only; leave one out")
+        raise UsageError(
+            f"--threshold {given['threshold']}: --reference takes a number only; leave one out"
+        )
 
 
 def check_reference_layers(layers) -> None:
-    """Raise UsageError if the original program does not have such layers (layers.Layer)."""
+    """Raise UsageError if the original program does not have such layers
+    (layers.Layer)."""
     for layer in layers:
         if (layer.kind, layer.activation) != ("dense", "sigmoid"):
-            found = f"{layer.item}:{layer.activation}" if layer.biases else layer.item or layer.kind
-            raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")
+            found = (
+                f"{layer.item}:{layer.activation}"
+                if layer.biases
+                else layer.item or layer.kind
+            )
+            raise UsageError(
+                f"--layers {found} contradicts --reference, which has dense sigmoid layers only"
+            )

@@ -21,8 +21,8 @@ _WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with 
 
 
 def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str]:
-    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word, and
-    so is all of the text if it is one of the names."""
+    """Return the words of a list with commas, in which a word with a comma is quoted as
+    in CSV; an index is a word, and so is all of the text if it is one of the names."""
     if text in names:
         return [text]
     found = _WORDS.findall(str(text)) if text not in (None, "") else []
@@ -36,7 +36,8 @@ def in_a_list(name: str) -> str:
 
 
 def joined_names(given: Iterable) -> str:
-    """Return the text of names, or of what a mapping says of each: its form, its words in order, or nothing."""
+    """Return the text of names, or of what a mapping says of each: its form, its words
+    in order, or nothing."""
     if not isinstance(given, Mapping):
         return ",".join(in_a_list(str(name)) for name in given)
     words = []
@@ -61,8 +62,8 @@ def joined_numbers(given: Sequence) -> str:
 
 
 def plain(value):
-    """Return a setting from Python without NumPy's types: its numbers and truth values are Python's own, an array is a
-    list."""
+    """Return a setting from Python without NumPy's types: its numbers and truth values
+    are Python's own, an array is a list."""
     is_of_numpy = hasattr(value, "dtype") and hasattr(value, "tolist")
     return value.tolist() if is_of_numpy else value
 
@@ -72,10 +73,11 @@ def plain(value):
 
 @dataclass(frozen=True)
 class Value:
-    """A kind of value: how to read its text, which values are allowed, the words for them, and its type in Python.
+    """A kind of value: how to read its text, which values are allowed, the words for
+    them, and its type in Python.
 
-    joined: makes the text of a list from Python or a file; None: there is no such list. adds_up: a flag that is given
-    again adds to its list.
+    joined: makes the text of a list from Python or a file; None: there is no such list.
+    adds_up: a flag that is given again adds to its list.
     """
 
     read: Callable[[str], Any]  # raises ValueError
@@ -87,7 +89,8 @@ class Value:
     adds_up: bool = False
 
     def text_of(self, given: object) -> object:
-        """Return the text of a list; other values as they are, without NumPy's types."""
+        """Return the text of a list; other values as they are, without NumPy's
+        types."""
         given = plain(given)
         is_list = isinstance(given, (list, tuple, set, frozenset))
         if isinstance(given, Mapping):
@@ -95,7 +98,8 @@ class Value:
         return self.joined(given) if is_list and self.joined else given
 
     def __call__(self, flag: str, given: object):
-        """Return the value that a text, or a value from Python, stands for. Raises UsageError, which names the flag."""
+        """Return the value that a text, or a value from Python, stands for. Raises
+        UsageError, which names the flag."""
         given = self.text_of(given)
         try:
             value = self.read(str(given))
@@ -107,7 +111,12 @@ class Value:
 
 
 def whole(low: int, high: int = LARGEST) -> Value:
-    return Value(int, f"a whole number from {low} to {high}", "int", lambda value: low <= value <= high)
+    return Value(
+        int,
+        f"a whole number from {low} to {high}",
+        "int",
+        lambda value: low <= value <= high,
+    )
 
 
 def one_of(names: Iterable[str]) -> Value:
@@ -117,7 +126,8 @@ def one_of(names: Iterable[str]) -> Value:
 
 
 def listed(names: Sequence[str], last: str) -> str:
-    """Return names with commas between them, and with the word `last` before the last one."""
+    """Return names with commas between them, and with the word `last` before the last
+    one."""
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -129,26 +139,33 @@ def _finite(text: str) -> float:
 
 
 def _bytes(text: str) -> int:
-    """Return the bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in 1024s."""
+    """Return the bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in
+    1024s."""
     number = text.upper().removesuffix("B").removesuffix("I")
     power = "KMGT".find(number[-1:]) + 1 if number[-1:] else 0
     return int(float(number[:-1] if power else number) * 1024**power)
 
 
 def device_numbers(gpus: str | int) -> tuple[int, ...]:
-    """Return the GPUs that `--gpus` names: 2, the first two; 0,2 those; 2, that one alone. Raises ValueError."""
+    """Return the GPUs that `--gpus` names: 2, the first two; 0,2 those; 2, that one
+    alone. Raises ValueError."""
     text = str(gpus)
     if "," not in text:
         numbers = tuple(range(min(int(text), MOST_GPUS + 1)))
     else:
         numbers = tuple(int(word) for word in text.removesuffix(",").split(","))
-    if not 0 < len(numbers) <= MOST_GPUS or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+    if (
+        not 0 < len(numbers) <= MOST_GPUS
+        or min(numbers) < 0
+        or len(set(numbers)) < len(numbers)
+    ):
         raise ValueError(text)
     return numbers
 
 
 def _share_or_file(text: str) -> float | str:
-    """Return what --validation means: a share, or the path of a file. ValueError for a share that cannot be."""
+    """Return what --validation means: a share, or the path of a file. ValueError for a
+    share that cannot be."""
     try:
         share = float(text)
     except ValueError:
@@ -159,7 +176,8 @@ def _share_or_file(text: str) -> float | str:
 
 
 def class_weight_numbers(text: str) -> list[float]:
-    """Return the numbers of --class_weight. ValueError where one is none, negative or not finite, or all are 0."""
+    """Return the numbers of --class_weight. ValueError where one is none, negative or
+    not finite, or all are 0."""
     numbers = [float(word) for word in text.split(",")]
     if not all(0 <= number < math.inf for number in numbers) or not any(numbers):
         raise ValueError(text)
@@ -175,7 +193,8 @@ def _class_weight(text: str) -> str:
 def threshold_rules() -> str:
     """Return the rules of --threshold as they are written: f1, fbeta=B, ..."""
     return ", ".join(
-        f"{name}={':'.join(rule.numbers)}" if rule.numbers else name for name, rule in THRESHOLD_RULES.items()
+        f"{name}={':'.join(rule.numbers)}" if rule.numbers else name
+        for name, rule in THRESHOLD_RULES.items()
     )
 
 
@@ -190,7 +209,8 @@ def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def _threshold(text: str) -> float | str:
-    """Return the number that a value of --threshold is, or its text if it is a rule. Raises ValueError."""
+    """Return the number that a value of --threshold is, or its text if it is a rule.
+    Raises ValueError."""
     if text.partition("=")[0] in THRESHOLD_RULES:
         parse_rule(text)
         return text
@@ -198,7 +218,8 @@ def _threshold(text: str) -> float | str:
 
 
 def check_is_number(threshold: float | str | None) -> None:
-    """Raise UsageError for a rule where a number belongs: the rows that judge a threshold must not choose it."""
+    """Raise UsageError for a rule where a number belongs: the rows that judge a
+    threshold must not choose it."""
     if isinstance(threshold, str):
         raise UsageError(
             f"--threshold {threshold}: a rule is for --train, which keeps the number that it finds in the model; "
@@ -210,7 +231,8 @@ def check_is_number(threshold: float | str | None) -> None:
 class NumberEmbedding:
     """The inputs that --number_embedding makes of a column of numbers.
 
-    kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the waves' first frequencies.
+    kind: linear, pieces (of the axis) or waves. count: of them. deviation: of the
+    waves' first frequencies.
     """
 
     kind: str
@@ -220,12 +242,20 @@ class NumberEmbedding:
 
 def number_embedding_value(text: str) -> NumberEmbedding:
     """Return what a value of --number_embedding means. Raises ValueError."""
-    found = re.fullmatch(r"(linear)|(pieces)([0-9]{1,9})|(waves)([0-9]{1,9})(?::(.+))?", text)
+    found = re.fullmatch(
+        r"(linear)|(pieces)([0-9]{1,9})|(waves)([0-9]{1,9})(?::(.+))?", text
+    )
     if not found:
         raise ValueError(text)
     linear, pieces, edges, waves, count, deviation = found.groups()
-    embedding = NumberEmbedding(linear or pieces or waves, int(edges or count or 0), float(deviation or 1))
-    least, most = {"linear": (0, 0), "pieces": (2, MOST_PIECES), "waves": (1, MOST_WAVES)}[embedding.kind]
+    embedding = NumberEmbedding(
+        linear or pieces or waves, int(edges or count or 0), float(deviation or 1)
+    )
+    least, most = {
+        "linear": (0, 0),
+        "pieces": (2, MOST_PIECES),
+        "waves": (1, MOST_WAVES),
+    }[embedding.kind]
     if not (least <= embedding.count <= most and 0 < embedding.deviation < math.inf):
         raise ValueError(text)
     return embedding
@@ -236,24 +266,42 @@ def _number_embedding(text: str) -> str:
     return text
 
 
-BYTES = Value(_bytes, "a size in bytes such as 2G or 500M", "int", lambda value: value > 0)
+BYTES = Value(
+    _bytes, "a size in bytes such as 2G or 500M", "int", lambda value: value > 0
+)
 POSITIVE = Value(_finite, "a finite number above 0", "float", lambda value: value > 0)
-NOT_NEGATIVE = Value(_finite, "a finite number, 0 or above", "float", lambda value: value >= 0)
-SHARE = Value(_finite, "a number from 0 to below 1", "float", lambda value: 0 <= value < 1)
-VALIDATION = Value(_share_or_file, "a share above 0 and below 1, or a file", "float | str", bool)
+NOT_NEGATIVE = Value(
+    _finite, "a finite number, 0 or above", "float", lambda value: value >= 0
+)
+SHARE = Value(
+    _finite, "a number from 0 to below 1", "float", lambda value: 0 <= value < 1
+)
+VALIDATION = Value(
+    _share_or_file, "a share above 0 and below 1, or a file", "float | str", bool
+)
 CLASS_WEIGHT = Value(
-    _class_weight, "none, balanced, or a number of at least 0 for each class, 1,10", "str | list[float]",
+    _class_weight,
+    "none, balanced, or a number of at least 0 for each class, 1,10",
+    "str | list[float]",
     joined=joined_items,
-)  # fmt: skip
+)
 NUMBER_EMBEDDING = Value(
-    _number_embedding, f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})"
+    _number_embedding,
+    f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})",
 )
 THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | str")
 GPUS = Value(
-    device_numbers, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)", "str | int | tuple[int, ...]",
+    device_numbers,
+    "how many GPUs (2), or their numbers (0,2, or 2, for one alone)",
+    "str | int | tuple[int, ...]",
     joined=joined_numbers,
-)  # fmt: skip
-TEXT = Value(str, "a value that is not a flag", "str", lambda value: value != "" and not value.startswith("--"))
+)
+TEXT = Value(
+    str,
+    "a value that is not a flag",
+    "str",
+    lambda value: value != "" and not value.startswith("--"),
+)
 NAMES = replace(TEXT, type="str | list[str]", joined=joined_names, adds_up=True)
 FORMS = replace(NAMES, type="str | list[str] | dict[str, Any]")
 LAYERS = replace(TEXT, type="str | list[int | str]", joined=joined_items)

@@ -2,9 +2,11 @@
 
     bench.py    the benchmark's cases; --bench
     results.py  the CSV file of results
-    sweep.py    --sweep: a plan -> entries, each in a process of its own: load, train, time, test -> results
+    sweep.py    --sweep: a plan -> entries, each in a process of its own: load, train,
+                time, test -> results
     sweep_page.py   the page of a sweep, with its pictures
     solar.py    irradiance series (measured or synthetic) -> data sets
 
-Imports: everything from utils to pages. Imported by: commands; datasets/solar.py and tests/bench use it too.
+Imports: everything from utils to pages. Imported by: commands; datasets/solar.py and
+tests/bench use it too.
 """

@@ -1,7 +1,7 @@
 """The benchmark cases, and how long they take on the backends of this machine.
 
-One list, CASES, of training steps, forward passes and matrix products. `nn --bench` times them on every
-backend; tests/bench times the same ones beside other libraries.
+One list, CASES, of training steps, forward passes and matrix products. `nn --bench`
+times them on every backend; tests/bench times the same ones beside other libraries.
 """
 
 from __future__ import annotations
@@ -23,18 +23,26 @@ from ..matrix import matmul
 from ..nn import Network
 from ..nn_aux import BACKENDS
 from ..terminal import tables
-from ..utils import NnError, UsageError, available_cores, default_threads, processor_name
+from ..utils import (
+    NnError,
+    UsageError,
+    available_cores,
+    default_threads,
+    processor_name,
+)
 
 STREAM = 0x42000000  # of the random numbers that the cases' data are made of
 MEASURING_SECONDS = 0.3  # of one case on one backend
-LONGEST_SECONDS = 4.0  # a case is skipped, unless asked for by name, where one measurement takes about longer
+# a case is skipped, unless asked for by name, where one measurement takes about longer
+LONGEST_SECONDS = 4.0
 
 
 # ---------------------------------------------------------------- data
 
 
 def normal(shape: tuple[int, ...], dtype: str, stream: int = STREAM) -> np.ndarray:
-    """Return an array of normal random numbers, the same everywhere for a shape and a stream."""
+    """Return an array of normal random numbers, the same everywhere for a shape and a
+    stream."""
     return random.normal(math.prod(shape), 0, stream).reshape(shape).astype(dtype)
 
 
@@ -49,17 +57,24 @@ class Model:
     layers: str
     task: str
 
-    def network(self, dtype: str, backend: str = "auto", threads: int | None = None) -> Network:
-        return Network(self.layers, self.task, dtype=dtype, backend=backend, threads=threads)
+    def network(
+        self, dtype: str, backend: str = "auto", threads: int | None = None
+    ) -> Network:
+        return Network(
+            self.layers, self.task, dtype=dtype, backend=backend, threads=threads
+        )
 
     def data(self, rows: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return x (rows, inputs) and targets as an engine takes them: labels (rows,), or y (rows, outputs)."""
+        """Return x (rows, inputs) and targets as an engine takes them: labels (rows,),
+        or y (rows, outputs)."""
         layers = self.network(dtype).layers
         x = normal((rows, layers[0].inputs), dtype)
         if self.task == "regression":
             return x, normal((rows, layers[-1].outputs), dtype, STREAM + 1)
         labels = shuffled(rows, 0, STREAM) % max(2, layers[-1].outputs)
-        return x, labels.astype(np.int32) if self.task == "multiclass" else labels[:, None].astype(dtype)
+        return x, labels.astype(np.int32) if self.task == "multiclass" else labels[
+            :, None
+        ].astype(dtype)
 
 
 @dataclass
@@ -73,7 +88,8 @@ class PreparedCase:
 
 @dataclass(frozen=True)
 class TrainStepCase:
-    """A training step, measured as training does: shuffle, gather, forward, loss, backward and update.
+    """A training step, measured as training does: shuffle, gather, forward, loss,
+    backward and update.
 
     networks: trained together, each on rows in an order of its own.
     """
@@ -97,8 +113,11 @@ class TrainStepCase:
 
     @property
     def operations(self) -> float:
-        """Return the multiplications and additions of a step: forward, of the weights, of all inputs but the first."""
-        each = [multiplications(layer) for layer in self.model.network(self.dtype).layers]
+        """Return the multiplications and additions of a step: forward, of the weights,
+        of all inputs but the first."""
+        each = [
+            multiplications(layer) for layer in self.model.network(self.dtype).layers
+        ]
         first = next(count for count in each if count)
         return 2.0 * self.batch * (3 * sum(each) - first)
 
@@ -107,7 +126,9 @@ class TrainStepCase:
         net = self.model.network(self.dtype, backend, threads)
         engine, data = net.engine, net.engine.load(*self.data())
         settings = at_constant_rate(self.optimizer, self.learning_rate, self.batch)
-        epoch = (self._alone if self.networks == 1 else self._together)(net, data, settings)
+        epoch = (self._alone if self.networks == 1 else self._together)(
+            net, data, settings
+        )
         epochs = itertools.count()
 
         def once() -> float:
@@ -116,12 +137,18 @@ class TrainStepCase:
             epoch(number, lambda: engine.progress(step=number * self.batches))
             return (time.perf_counter() - began) / self.batches / self.networks
 
-        used = engine.threads_for(self.batch) if self.networks == 1 else min(engine.threads, self.networks)
+        used = (
+            engine.threads_for(self.batch)
+            if self.networks == 1
+            else min(engine.threads, self.networks)
+        )
         return PreparedCase(once, used, net)
 
     def _alone(self, net: Network, data, settings: EpochSettings) -> Callable:
         order = PhiloxOrder(self.rows, net.seed, ahead=not net.traits.on_host)
-        return lambda number, progress: net.engine.epoch(data, order.epoch(number), settings, progress())
+        return lambda number, progress: net.engine.epoch(
+            data, order.epoch(number), settings, progress()
+        )
 
     def _together(self, net: Network, data, settings: EpochSettings) -> Callable:
         members, rows = range(self.networks), np.arange(self.rows)
@@ -130,7 +157,10 @@ class TrainStepCase:
             pack.set(member, "parameters", net.engine.get("parameters"))
         each = [replace(settings, seed=member) for member in members]
         return lambda number, progress: pack.epoch(
-            [PackJob(member, data, rows, each[member], progress(), number) for member in members]
+            [
+                PackJob(member, data, rows, each[member], progress(), number)
+                for member in members
+            ]
         )
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
@@ -150,17 +180,24 @@ class Forward:
 
     @property
     def operations(self) -> float:
-        return 2.0 * self.rows * sum(map(multiplications, self.model.network(self.dtype).layers))
+        return (
+            2.0
+            * self.rows
+            * sum(map(multiplications, self.model.network(self.dtype).layers))
+        )
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         net = self.model.network(self.dtype, backend, threads)
         x, _ = self.model.data(self.rows, self.dtype)
-        return PreparedCase(timed(lambda: net.predict(x)), net.engine.threads_for(self.rows), net)
+        return PreparedCase(
+            timed(lambda: net.predict(x)), net.engine.threads_for(self.rows), net
+        )
 
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product, a (m, k) times b (k, n); those `transposed` lie in memory as their transpose."""
+    """A matrix product, a (m, k) times b (k, n); those `transposed` lie in memory as
+    their transpose."""
 
     name: str
     m: int
@@ -188,7 +225,9 @@ class Product:
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         a, b = self.factors()
         threads = (threads or default_threads()) if TRAITS[backend].threaded else 1
-        return PreparedCase(timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads)
+        return PreparedCase(
+            timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads
+        )
 
 
 def multiplications(layer: Layer) -> int:
@@ -202,7 +241,8 @@ def at_constant_rate(optimizer: str, rate: float, batch: int) -> EpochSettings:
 
 
 def timed(call: Callable[[], object]) -> Callable[[], float]:
-    """Return a function that measures seconds of a call, over enough calls to hide the cost of reading the clock."""
+    """Return a function that measures seconds of a call, over enough calls to hide the
+    cost of reading the clock."""
     count, seconds = 0, 0.0
     while seconds < 1e-3 and count < 1000:
         count += 1
@@ -221,17 +261,43 @@ def timed(call: Callable[[], object]) -> Callable[[], float]:
 
 CC = Model("cc", "30,60:sigmoid,10:sigmoid,1", "binary")
 CC_RELU = Model("cc-relu", "30,60,10,1", "binary")
-DIGITS = Model("digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "multiclass")
-# The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand for its other two.
-CNN0 = Model("cnn0", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
-CNN1 = Model("cnn1", "3x40x40,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass")
-CNN2 = Model("cnn2", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10", "multiclass")
+DIGITS = Model(
+    "digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "multiclass"
+)
+# The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand
+# for its other two.
+CNN0 = Model(
+    "cnn0", "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass"
+)
+CNN1 = Model(
+    "cnn1", "3x40x40,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10", "multiclass"
+)
+CNN2 = Model(
+    "cnn2",
+    "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,conv64k3p1,maxpool2,100,10",
+    "multiclass",
+)
 SOLAR_50 = Model("solar-50", "50,50,1", "regression")
 SOLAR_WIDE = Model("solar-wide", "50,6400,1", "regression")
 SOLAR_DEEP = Model("solar-deep", "50,800,400,208,1", "regression")
 SOLAR_LARGE = Model("solar-large", "50,3200,1600,832,1", "regression")
-SOLAR_CNN = Model("solar-cnn", "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu", "regression")
-MODELS = [CC, DIGITS, CNN0, CNN1, CNN2, SOLAR_50, SOLAR_WIDE, SOLAR_DEEP, SOLAR_LARGE, SOLAR_CNN]
+SOLAR_CNN = Model(
+    "solar-cnn",
+    "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu",
+    "regression",
+)
+MODELS = [
+    CC,
+    DIGITS,
+    CNN0,
+    CNN1,
+    CNN2,
+    SOLAR_50,
+    SOLAR_WIDE,
+    SOLAR_DEEP,
+    SOLAR_LARGE,
+    SOLAR_CNN,
+]
 
 CASES = [
     TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01),
@@ -250,28 +316,44 @@ CASES = [
     TrainStepCase("solar-deep", SOLAR_DEEP, 1000, 10),
     TrainStepCase("solar-large", SOLAR_LARGE, 1000, 2),
     TrainStepCase("solar-cnn", SOLAR_CNN, 64, 2),
-    *(Forward(f"{model.name}-forward-{rows}", model, rows) for model in MODELS for rows in (1, 10_000)),
+    *(
+        Forward(f"{model.name}-forward-{rows}", model, rows)
+        for model in MODELS
+        for rows in (1, 10_000)
+    ),
     *(Product(f"product-{n}", n, n, n) for n in (512, 1024, 2048, 4096)),
-    *(Product(f"product-{n}-float64", n, n, n, "float64") for n in (512, 1024, 2048, 4096)),
+    *(
+        Product(f"product-{n}-float64", n, n, n, "float64")
+        for n in (512, 1024, 2048, 4096)
+    ),
     Product("product-odd", 1021, 517, 769),
     Product("product-odd-float64", 1021, 517, 769, "float64"),
     Product("product-thin", 32, 800, 1568),
     Product("product-long", 144, 32, 20_000, transposed="a"),
-    *(Product(f"product-1024-{t}", 1024, 1024, 1024, transposed=t) for t in ("a", "b", "ab")),
+    *(
+        Product(f"product-1024-{t}", 1024, 1024, 1024, transposed=t)
+        for t in ("a", "b", "ab")
+    ),
 ]
 
 
 def select(names: Iterable[str] = ()) -> list:
-    """Return the cases of these names, or whose names begin so; all without names. Raises UsageError."""
+    """Return the cases of these names, or whose names begin so; all without names.
+    Raises UsageError."""
     cases = {case.name: case for case in CASES}
     return [cases[name] for name in named(names, cases)]
 
 
 def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Return the names that are asked for, by themselves or by their beginnings; all for none. Raises UsageError."""
+    """Return the names that are asked for, by themselves or by their beginnings; all
+    for none. Raises UsageError."""
     names, chosen = list(names), {}
     for name in beginnings:
-        found = [name] if name in names else [other for other in names if other.startswith(name)]
+        found = (
+            [name]
+            if name in names
+            else [other for other in names if other.startswith(name)]
+        )
         if not found:
             raise UsageError(f"no case {name}; the cases are {', '.join(names)}")
         chosen |= dict.fromkeys(found)
@@ -281,12 +363,19 @@ def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
 # ---------------------------------------------------------------- nn --bench
 
 
-def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int | None = None, say=None) -> dict:
-    """Time the cases on every backend of this machine, or on one; returns the figures of `--json`.
+def bench(
+    names: Iterable[str] = (),
+    *,
+    backend: str | None = None,
+    threads: int | None = None,
+    say=None,
+) -> dict:
+    """Time the cases on every backend of this machine, or on one; returns the figures
+    of `--json`.
 
-    names: of cases, all without. say: is told what runs, in a line. A case that would take long on a backend
-    is skipped unless it was asked for. Raises UsageError for a name that no case has, NnError where the one
-    backend cannot be used.
+    names: of cases, all without. say: is told what runs, in a line. A case that would
+    take long on a backend is skipped unless it was asked for. Raises UsageError for a
+    name that no case has, NnError where the one backend cannot be used.
     """
     names, results, skipped, backends = list(names), [], [], []
     cases = select(names)
@@ -310,11 +399,17 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
         if say:
             say(f"{case.name} on {name}")
         results.append(measure(case, name, threads))
-    return {"processor": processor_name(), "cores": available_cores(), "results": results, "skipped": skipped}
+    return {
+        "processor": processor_name(),
+        "cores": available_cores(),
+        "results": results,
+        "skipped": skipped,
+    }
 
 
 def median_seconds(once: Callable[[], float], seconds: float) -> float:
-    """Return the median of what `once` measures for about `seconds`; the first counts only if there is no other."""
+    """Return the median of what `once` measures for about `seconds`; the first counts
+    only if there is no other."""
     began = time.perf_counter()
     times = [once()]
     while time.perf_counter() - began < seconds:
@@ -323,7 +418,8 @@ def median_seconds(once: Callable[[], float], seconds: float) -> float:
 
 
 def measure(case, backend: str, threads: int | None = None) -> dict:
-    """Return the figures of one case on one backend: medians of the measurements of about MEASURING_SECONDS."""
+    """Return the figures of one case on one backend: medians of the measurements of
+    about MEASURING_SECONDS."""
     run = case.start(backend, threads)
     median = median_seconds(run.once, MEASURING_SECONDS)
     return {
@@ -343,16 +439,28 @@ def report(result: dict) -> None:
     rows = []
     for r in result["results"]:
         held = "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB"
-        figures = [str(r["threads"]), duration(r["us"]), r["per"], f"{r['gflops']:.1f}", held]
+        figures = [
+            str(r["threads"]),
+            duration(r["us"]),
+            r["per"],
+            f"{r['gflops']:.1f}",
+            held,
+        ]
         rows.append([r["case"], r["backend"], r["dtype"], *figures])
     tables.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
     if result["skipped"]:
-        rows = [[s["case"] or "all", s["backend"], s["reason"]] for s in result["skipped"]]
+        rows = [
+            [s["case"] or "all", s["backend"], s["reason"]] for s in result["skipped"]
+        ]
         tables.table(["case", "backend", "skipped"], rows, left=3)
 
 
 def duration(us: float) -> str:
     """Return microseconds as text with three digits, in us, ms or s."""
-    unit, factor = next((u, f) for u, f in (("us", 1), ("ms", 1e3), ("s", 1e6)) if us < 1000 * f or u == "s")
+    unit, factor = next(
+        (u, f)
+        for u, f in (("us", 1), ("ms", 1e3), ("s", 1e6))
+        if us < 1000 * f or u == "s"
+    )
     value = us / factor
     return f"{value:.{max(0, 2 - int(math.log10(max(value, 1))))}f} {unit}"

@@ -1,4 +1,5 @@
-"""CSV files of figures to which several processes may add lines: the results of --sweep."""
+"""CSV files of figures to which several processes may add lines: the results of
+--sweep."""
 
 from __future__ import annotations
 
@@ -17,22 +18,80 @@ MOST_BYTES = 256 << 20  # of a file of lines, each some hundred bytes
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
 OK = "ok"
 
-TEXTS = ("entry", "plan", "status", "data", "layers", "kind", "backend", "engine", "device", "distribute")
+TEXTS = (
+    "entry",
+    "plan",
+    "status",
+    "data",
+    "layers",
+    "kind",
+    "backend",
+    "engine",
+    "device",
+    "distribute",
+)
 TEXTS += ("dtype", "nn", "numpy", "python", "when")
 COLUMNS = (
-    "entry", "plan", "index", "status", "data", "layers", "kind", "depth", "width", "parameters", "rows",
-    "inputs", "batch_number", "epochs", "backend", "engine", "device", "cores", "threads", "threads_used", "gpus",
-    "distribute", "dtype", "train_s", "epoch_s", "batch_ms", "batch_p95_ms", *(f"infer_{n}_ms" for n in
-    INFERENCE_ROWS), "network_bytes", "peak_bytes", "loss", "rmse", "mae", "r2", "skill", "accuracy", "nn",
-    "numpy", "python", "when",
-)  # fmt: skip
+    "entry",
+    "plan",
+    "index",
+    "status",
+    "data",
+    "layers",
+    "kind",
+    "depth",
+    "width",
+    "parameters",
+    "rows",
+    "inputs",
+    "batch_number",
+    "epochs",
+    "backend",
+    "engine",
+    "device",
+    "cores",
+    "threads",
+    "threads_used",
+    "gpus",
+    "distribute",
+    "dtype",
+    "train_s",
+    "epoch_s",
+    "batch_ms",
+    "batch_p95_ms",
+    *(f"infer_{n}_ms" for n in INFERENCE_ROWS),
+    "network_bytes",
+    "peak_bytes",
+    "loss",
+    "rmse",
+    "mae",
+    "r2",
+    "skill",
+    "accuracy",
+    "nn",
+    "numpy",
+    "python",
+    "when",
+)
 NEEDED = ("entry", "plan", "layers", "status")  # of every line
-MEASURED = ("data", "kind", "engine", "device", "dtype", "nn", "python", "depth", "parameters", "batch_number")
+MEASURED = (
+    "data",
+    "kind",
+    "engine",
+    "device",
+    "dtype",
+    "nn",
+    "python",
+    "depth",
+    "parameters",
+    "batch_number",
+)
 MEASURED += ("batch_ms", "cores", "network_bytes")  # of a network that was trained
 
 
 def read_results(path: str) -> list[dict]:
-    """Return the lines of a file of results, numbers as floats, empty fields as None; an unfinished line is none.
+    """Return the lines of a file of results, numbers as floats, empty fields as None;
+    an unfinished line is none.
 
     Raises InputNotFound, and DataError for what --sweep never writes.
     """
@@ -58,12 +117,16 @@ def _lines_of(path: str) -> list[list[str]]:
         raise InputNotFound(f"{path}: not a regular file; name a file")
     try:
         if os.path.getsize(path) > MOST_BYTES:
-            raise DataError(f"{path}: more than {MOST_BYTES >> 20} MiB, expected lines of results; name another file")
+            raise DataError(
+                f"{path}: more than {MOST_BYTES >> 20} MiB, expected lines of results; name another file"
+            )
         text = Path(path).read_bytes().decode()
     except OSError as error:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not text, expected the CSV that --sweep writes") from error
+        raise DataError(
+            f"{path}: not text, expected the CSV that --sweep writes"
+        ) from error
     if not text:
         return []
     header, *lines = csv_lines(path, text[: text.rfind("\n") + 1]) or [[]]
@@ -74,7 +137,9 @@ def _lines_of(path: str) -> list[list[str]]:
                 f"{path}: written by another version of nn, with other columns ({others}); name a new file to run "
                 f"the plan again"
             )
-        raise DataError(f"{path}: its columns are not those that --sweep writes; name another file")
+        raise DataError(
+            f"{path}: its columns are not those that --sweep writes; name another file"
+        )
     return [line for line in lines if len(line) == len(header)]
 
 
@@ -83,7 +148,9 @@ def csv_lines(path: str, text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
-        raise DataError(f"{path}: not CSV ({error}); copy it again or write it anew") from error
+        raise DataError(
+            f"{path}: not CSV ({error}); copy it again or write it anew"
+        ) from error
 
 
 def _value(name: str, text: str) -> str | float | None:
@@ -98,7 +165,8 @@ def _value(name: str, text: str) -> str | float | None:
 
 
 def append_result(path: str, row: dict) -> None:
-    """Add a line, after a header if the file is new. Raises OutputError, and DataError for a file of other columns."""
+    """Add a line, after a header if the file is new. Raises OutputError, and DataError
+    for a file of other columns."""
     header, line = _line(COLUMNS), _line([_text(row.get(column)) for column in COLUMNS])
     with writing(path), open(path, "a+b") as file:
         wait_for_lock(file.fileno())  # until it is closed
@@ -106,7 +174,9 @@ def append_result(path: str, row: dict) -> None:
         text = file.read()
         whole = text.rfind(b"\n") + 1
         if whole and text[: text.index(b"\n") + 1] != header:
-            raise DataError(f"{path}: its columns are others than those to add; name another file")
+            raise DataError(
+                f"{path}: its columns are others than those to add; name another file"
+            )
         file.truncate(whole)  # a line that was cut when a run was ended
         file.write(line if whole else header + line)
         file.flush()
@@ -116,7 +186,8 @@ def append_result(path: str, row: dict) -> None:
 def _line(fields: Sequence[str]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue().encode(errors="backslashreplace")  # a file's name may hold what is no character
+    # a file's name may hold what is no character
+    return text.getvalue().encode(errors="backslashreplace")
 
 
 def _text(value) -> str:
@@ -126,7 +197,8 @@ def _text(value) -> str:
 
 
 def collect(path: str) -> list[dict]:
-    """Return the results in a file, in all CSV files of a folder, or in all that match a pattern such as `r-*.csv`.
+    """Return the results in a file, in all CSV files of a folder, or in all that match
+    a pattern such as `r-*.csv`.
 
     Of several lines of one entry, backend and device the last one counts.
     """
@@ -135,7 +207,9 @@ def collect(path: str) -> list[dict]:
     else:
         files = [path] if os.path.exists(path) else sorted(glob.glob(path))
     if not files:
-        raise InputNotFound(f"{path}: no such file, and no CSV file matches it; create one with nn --sweep")
+        raise InputNotFound(
+            f"{path}: no such file, and no CSV file matches it; create one with nn --sweep"
+        )
     rows = {}
     for file in files:
         for row in read_results(file):

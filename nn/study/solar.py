@@ -1,8 +1,9 @@
-"""Irradiance series of a field of stations, as data to forecast one station from all of them.
+"""Irradiance series of a field of stations, as data to forecast one station from all of
+them.
 
-A series (measured, or of synthetic clouds that the wind drives over the field) becomes a table, a row of
-which holds all stations now, or maps of 50 x 50 pixels interpolated from the stations; the target of both is
-the wanted station some seconds later.
+A series (measured, or of synthetic clouds that the wind drives over the field) becomes
+a table, a row of which holds all stations now, or maps of 50 x 50 pixels interpolated
+from the stations; the target of both is the wanted station some seconds later.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 class Series:
     """Irradiance of several stations at the same times.
 
-    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their names; places: (stations,
+    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their
+    names; places: (stations,
     2) metres to the east and north, None if unknown.
     """
 
@@ -45,13 +47,18 @@ class Series:
     places: np.ndarray | None = None
 
     def station(self, name: str | None) -> int:
-        """Return the index of a station; without a name that of the station nearest to the middle, or 0."""
+        """Return the index of a station; without a name that of the station nearest to
+        the middle, or 0."""
         if name is None:
             if self.places is None:
                 return 0
-            return int(np.argmin(((self.places - self.places.mean(axis=0)) ** 2).sum(axis=1)))
+            return int(
+                np.argmin(((self.places - self.places.mean(axis=0)) ** 2).sum(axis=1))
+            )
         if name not in self.stations:
-            raise UsageError(f"no station {name}; the stations are {', '.join(self.stations[:10])}, ...")
+            raise UsageError(
+                f"no station {name}; the stations are {', '.join(self.stations[:10])}, ..."
+            )
         return self.stations.index(name)
 
 
@@ -59,18 +66,24 @@ class Series:
 
 
 def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> Series:
-    """Return a synthetic series: days from 8 to 16 h, a row every `step` seconds, stations anywhere in 3 x 3 km.
+    """Return a synthetic series: days from 8 to 16 h, a row every `step` seconds,
+    stations anywhere in 3 x 3 km.
 
-    The clouds are a sum of plane waves, longer ones stronger, which the wind moves and which slowly change of
-    themselves; where the sum is high the sky is clear. The same numbers on every machine, up to rounding.
+    The clouds are a sum of plane waves, longer ones stronger, which the wind moves and
+    which slowly change of themselves; where the sum is high the sky is clear. The same
+    numbers on every machine, up to rounding.
     """
     if rows < 1 or stations < 1 or not step > 0:
-        raise UsageError(f"clouds: {rows} rows of {stations} stations every {step:g} s; expected all above 0")
+        raise UsageError(
+            f"clouds: {rows} rows of {stations} stations every {step:g} s; expected all above 0"
+        )
     places = FIELD * uniform(2 * stations, seed, STREAM).reshape(stations, 2)
     length = LONGEST * (SHORTEST / LONGEST) ** uniform(WAVES, seed, STREAM + 1)
     direction, phase = (2 * math.pi * uniform(WAVES, seed, STREAM + n) for n in (2, 3))
-    number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])  # (2, waves), 1/m
-    own = 0.15 * 2 * math.pi * (uniform(WAVES, seed, STREAM + 4) - 0.5) / 60  # 1/s: what does not come with the wind
+    # (2, waves), 1/m
+    number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])
+    # 1/s: what does not come with the wind
+    own = 0.15 * 2 * math.pi * (uniform(WAVES, seed, STREAM + 4) - 0.5) / 60
     strength = length / np.sqrt((length**2).sum() / 2)  # the sum's deviation is 1
     rate = own - np.array(WIND) @ number
     elapsed = step * np.arange(rows)
@@ -79,16 +92,24 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
     for at in range(0, rows, 4096):
         block = slice(at, at + 4096)
         moved = elapsed[block, None] * rate
-        # cos(a + b) = cos a cos b - sin a sin b: the waves at all stations by two matrix products
-        field = (strength * np.cos(moved)) @ np.cos(there).T - (strength * np.sin(moved)) @ np.sin(there).T
-        values[block] = _clear_sky(elapsed[block])[:, None] * (0.25 + 0.75 / (1 + np.exp(-4 * field)))
+        # cos(a + b) = cos a cos b - sin a sin b: the waves at all stations by two
+        # matrix products
+        field = (strength * np.cos(moved)) @ np.cos(there).T - (
+            strength * np.sin(moved)
+        ) @ np.sin(there).T
+        values[block] = _clear_sky(elapsed[block])[:, None] * (
+            0.25 + 0.75 / (1 + np.exp(-4 * field))
+        )
     days = np.floor(elapsed / DAY_SECONDS)
     names = [f"station_{n:02d}" for n in range(1, stations + 1)]
-    return Series(DAY_BEGINS + elapsed + days * (24 * 3600 - DAY_SECONDS), values, names, places)
+    return Series(
+        DAY_BEGINS + elapsed + days * (24 * 3600 - DAY_SECONDS), values, names, places
+    )
 
 
 def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
-    """Return W/m2 of a day without clouds, `elapsed` seconds of daytime after the first morning."""
+    """Return W/m2 of a day without clouds, `elapsed` seconds of daytime after the first
+    morning."""
     hour = (DAY_BEGINS + elapsed % DAY_SECONDS) / 3600
     return CLEAR_SKY * np.cos(math.pi * (hour - 12) / 14)
 
@@ -97,20 +118,26 @@ def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
 
 
 def read_series(path: str, stations_path: str | None = None) -> Series:
-    """Return a series from CSV (gzip or not): the time first, ISO 8601 or seconds, then a column for each station.
+    """Return a series from CSV (gzip or not): the time first, ISO 8601 or seconds, then
+    a column for each station.
     A time without a zone is universal time.
 
-    stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x and y (metres); a
-    station belongs to the column of its name, or to the one that ends in its number. Rows with an empty or
-    unreadable value are left out, with one warning that counts them. Raises InputNotFound and DataError.
+    stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x
+    and y (metres); a station belongs to the column of its name, or to the one that ends
+    in its number. Rows with an empty or unreadable value are left out, with one warning
+    that counts them. Raises InputNotFound and DataError.
     """
     header, *lines = _csv_rows(path) or [[]]
     if len(header) < 2 or not lines:
-        raise DataError(f"{path}: expected a header, a time column and at least one station; check --series")
+        raise DataError(
+            f"{path}: expected a header, a time column and at least one station; check --series"
+        )
     times, values, left_out = [], [], 0
     for number, line in enumerate(lines, 2):
         if len(line) != len(header):
-            raise DataError(f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header")
+            raise DataError(
+                f"{path}, row {number}: {len(line)} columns, expected {len(header)} as in the header"
+            )
         try:
             values.append([float(field) for field in line[1:]])
             times.append(_seconds(line[0]))
@@ -118,14 +145,23 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
             values = values[: len(times)]
             left_out += 1
     if left_out:
-        log.warning("%s: ignored %d of %d rows, which have gaps", path, left_out, len(lines))
+        log.warning(
+            "%s: ignored %d of %d rows, which have gaps", path, left_out, len(lines)
+        )
     if not times:
         raise DataError(f"{path}: no row has a time and a number for every station")
     times, values = np.array(times), np.array(values, np.float32)
     if (np.diff(times) <= 0).any() or not np.isfinite(values).all():
-        raise DataError(f"{path}: times that do not increase, or values that are not finite; sort and correct the rows")
+        raise DataError(
+            f"{path}: times that do not increase, or values that are not finite; sort and correct the rows"
+        )
     stations = header[1:]
-    return Series(times, values, stations, _places(stations_path, stations) if stations_path else None)
+    return Series(
+        times,
+        values,
+        stations,
+        _places(stations_path, stations) if stations_path else None,
+    )
 
 
 def _csv_rows(path: str) -> list[list[str]]:
@@ -147,26 +183,48 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
     header, *lines = _csv_rows(path) or [[]]
     try:
         degrees = "lat" in header
-        name, first, second = (header.index(n) for n in ("station", *(("lon", "lat") if degrees else ("x", "y"))))
-        known = {line[name]: (float(line[first]), float(line[second])) for line in lines}
+        name, first, second = (
+            header.index(n)
+            for n in ("station", *(("lon", "lat") if degrees else ("x", "y")))
+        )
+        known = {
+            line[name]: (float(line[first]), float(line[second])) for line in lines
+        }
     except (ValueError, IndexError) as error:
-        raise DataError(f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers") from error
+        raise DataError(
+            f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers"
+        ) from error
     by_number = {_number(station): place for station, place in known.items()}
-    places = [known.get(station, by_number.get(_number(station))) for station in stations]
-    missing = [station for station, place in zip(stations, places, strict=True) if place is None]
+    places = [
+        known.get(station, by_number.get(_number(station))) for station in stations
+    ]
+    missing = [
+        station
+        for station, place in zip(stations, places, strict=True)
+        if place is None
+    ]
     if missing:
-        raise DataError(f"{path}: no coordinates for {missing[0]} ({len(missing)} stations); add them")
+        raise DataError(
+            f"{path}: no coordinates for {missing[0]} ({len(missing)} stations); add them"
+        )
     places = np.array(places)
     if not np.isfinite(places).all():
-        raise DataError(f"{path}: a place that is not finite, expected numbers; correct it")
+        raise DataError(
+            f"{path}: a place that is not finite, expected numbers; correct it"
+        )
     if degrees:
         middle = math.radians(places[:, 1].mean())
-        places = (places - places.mean(axis=0)) * METRES_A_DEGREE * np.array([math.cos(middle), 1.0])
+        places = (
+            (places - places.mean(axis=0))
+            * METRES_A_DEGREE
+            * np.array([math.cos(middle), 1.0])
+        )
     return places
 
 
 def _number(station: str) -> str:
-    """Return the digits at the end of a name without zeros before them, by which files call a station alike."""
+    """Return the digits at the end of a name without zeros before them, by which files
+    call a station alike."""
     digits = station[len(station.rstrip("0123456789")) :]
     return (digits.lstrip("0") or "0") if digits else station
 
@@ -175,36 +233,58 @@ def _number(station: str) -> str:
 
 
 def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> Dataset:
-    """All stations now, x (rows, stations), and the wanted one `horizon` seconds later, y (rows, 1); W/m2."""
+    """All stations now, x (rows, stations), and the wanted one `horizon` seconds later,
+    y (rows, 1); W/m2."""
     station = series.station(wanted)
     now, later = _pairs(series, horizon)
-    return _dataset(series, station, horizon, later, series.values[now], station, list(series.stations))
+    return _dataset(
+        series,
+        station,
+        horizon,
+        later,
+        series.values[now],
+        station,
+        list(series.stations),
+    )
 
 
-def maps(series: Series, wanted: str | None = None, horizon: float = 60.0, side: int = MAP_SIDE) -> Dataset:
-    """Return the field as images x (rows, 1, side, side) in W/m2, north up; y as in `table`.
+def maps(
+    series: Series,
+    wanted: str | None = None,
+    horizon: float = 60.0,
+    side: int = MAP_SIDE,
+) -> Dataset:
+    """Return the field as images x (rows, 1, side, side) in W/m2, north up; y as in
+    `table`.
 
-    A pixel is the mean of all stations, weighted by 1 / distance^2 (Shepard 1968); the pixel that holds a
-    station is that station, and the wanted one's is its own.
+    A pixel is the mean of all stations, weighted by 1 / distance^2 (Shepard 1968); the
+    pixel that holds a station is that station, and the wanted one's is its own.
     """
     if series.places is None:
         raise UsageError("maps need the stations' coordinates; give --stations FILE")
     station = series.station(wanted)
     weights, pixels = _interpolation(series.places, station, side)
     now, later = _pairs(series, horizon)
-    images = (series.values[now] @ weights.T.astype(np.float32)).reshape(-1, 1, side, side)
+    images = (series.values[now] @ weights.T.astype(np.float32)).reshape(
+        -1, 1, side, side
+    )
     images.reshape(len(now), -1)[:, pixels[station]] = series.values[now, station]
     return _dataset(series, station, horizon, later, images, int(pixels[station]))
 
 
-def _dataset(series: Series, station: int, horizon: float, later, x, now: int, columns=None) -> Dataset:
-    """later: the rows of the targets; now: the input that is the wanted station's value of the same time as x."""
+def _dataset(
+    series: Series, station: int, horizon: float, later, x, now: int, columns=None
+) -> Dataset:
+    """later: the rows of the targets; now: the input that is the wanted station's value
+    of the same time as x."""
     targets = [f"{series.stations[station]}_in_{horizon:g}s"]
     y = series.values[later, station][:, None]
     return Dataset(x, y, "regression", columns=columns, targets=targets, now=[now])
 
 
-def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+def _interpolation(
+    places: np.ndarray, wanted: int, side: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (weights (pixels, stations), the pixel of each station)."""
     low, high = places.min(axis=0), places.max(axis=0)
     size = max(float((high - low).max()), 1.0) / side
@@ -212,9 +292,12 @@ def _interpolation(places: np.ndarray, wanted: int, side: int) -> tuple[np.ndarr
     pixels = (side - 1 - row) * side + column
     east = low[0] + size * (np.arange(side) + 0.5)
     north = (low[1] + size * (np.arange(side) + 0.5))[::-1]
-    distances = (east[None, :, None] - places[:, 0]) ** 2 + (north[:, None, None] - places[:, 1]) ** 2
+    distances = (east[None, :, None] - places[:, 0]) ** 2 + (
+        north[:, None, None] - places[:, 1]
+    ) ** 2
     weights = 1 / np.maximum(distances.reshape(side * side, -1), 1e-6 * size**2)
-    for station in [*range(len(places)), wanted]:  # where two share a pixel, the later one, and at last the wanted
+    # where two share a pixel, the later one, and at last the wanted
+    for station in [*range(len(places)), wanted]:
         weights[pixels[station]] = np.arange(len(places)) == station
     return weights / weights.sum(axis=1, keepdims=True), pixels
 
@@ -228,20 +311,30 @@ def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
     found = later < len(series.times)
     found[found] = np.abs(series.times[later[found]] - wanted[found]) < 1e-3
     if not found.any():
-        raise UsageError(f"--horizon {horizon:g}: no two rows of the series are this far apart")
+        raise UsageError(
+            f"--horizon {horizon:g}: no two rows of the series are this far apart"
+        )
     return np.flatnonzero(found), later[found]
 
 
 def forecast(
-    series: Series, form: str = "table", wanted: str | None = None, horizon: float = 60.0, test_share: float = 0.2
+    series: Series,
+    form: str = "table",
+    wanted: str | None = None,
+    horizon: float = 60.0,
+    test_share: float = 0.2,
 ) -> tuple[Dataset, Dataset | None]:
-    """Return (data to train on, to test on): the last `test_share` of the time is for testing, None if that is 0.
+    """Return (data to train on, to test on): the last `test_share` of the time is for
+    testing, None if that is 0.
 
-    form: table or maps. Neighbours in a series are almost equal, so that rows held out at random would say
-    too much; for the same reason the last training rows, whose targets lie in the testing time, are left out.
+    form: table or maps. Neighbours in a series are almost equal, so that rows held out
+    at random would say too much; for the same reason the last training rows, whose
+    targets lie in the testing time, are left out.
     """
     if not 0 <= test_share < 1:
-        raise UsageError(f"--test_share {test_share:g}: expected a share from 0 to below 1")
+        raise UsageError(
+            f"--test_share {test_share:g}: expected a share from 0 to below 1"
+        )
     ds = {"table": table, "maps": maps}[form](series, wanted, horizon)
     cut = ds.rows - int(test_share * ds.rows)
     if cut == ds.rows:

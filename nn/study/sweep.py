@@ -1,15 +1,18 @@
-"""--sweep: train one network after another as a plan says, and write a line of figures for each.
+"""--sweep: train one network after another as a plan says, and write a line of figures
+for each.
 
-results.py keeps the figures. Each entry of a plan runs in a process of its own: what it needs in memory is its own, and
-whatever ends it ends only it.
+results.py keeps the figures. Each entry of a plan runs in a process of its own: what it
+needs in memory is its own, and whatever ends it ends only it.
 
-A plan's keys are flags, `data` (DATA_KEYS), `name` and `batches`, the most that an epoch has, where a plan measures
-time only; a flag may have a list of values, and every combination of them is an entry. `parts` holds several such
-objects, which share the keys beside it:
+A plan's keys are flags, `data` (DATA_KEYS), `name` and `batches`, the most that an
+epoch has, where a plan measures time only; a flag may have a list of values, and every
+combination of them is an entry. `parts` holds several such objects, which share the
+keys beside it:
 
     {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
      "epochs": 3, "batch_number": [100, 1000],
-     "parts": [{"layers": ["50,50,1", "50,100,1"], "backend": "omp", "threads": [1, 2]}]}
+     "parts": [{"layers": ["50,50,1", "50,100,1"], "backend": "omp", "threads": [1,
+     2]}]}
 """
 
 from __future__ import annotations
@@ -50,34 +53,66 @@ from . import solar
 from .bench import median_seconds, timed
 from .results import COLUMNS, INFERENCE_ROWS, OK, append_result, collect, read_results
 
-__all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_results", "report", "sweep"]
+__all__ = [
+    "COLUMNS",
+    "OK",
+    "Entry",
+    "collect",
+    "load_data",
+    "read_plan",
+    "read_results",
+    "report",
+    "sweep",
+]
 
-STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
+STOPPED = {
+    code
+    for signum in (signal.SIGINT, signal.SIGTERM)
+    for code in (-signum, 128 + signum)
+}
 MOST_RECORDED = 20_000  # batches whose times are noted one by one
 INFERENCE_SECONDS = 0.2  # to measure calls of predict with some number of rows
 CLAIM_SECONDS = 0.2  # between two looks at an entry that another process runs
 MOST_ENTRIES = 100_000  # of a plan
 DATA_KEYS = (  # datasets/README.md says what they mean
-    "path", "test", "target", "clouds", "series", "stations", "form", "wanted", "horizon", "test_share",
-)  # fmt: skip
+    "path",
+    "test",
+    "target",
+    "clouds",
+    "series",
+    "stations",
+    "form",
+    "wanted",
+    "horizon",
+    "test_share",
+)
 
 
-def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> list[dict]:
-    """Run the entries of a plan that `results` does not hold yet, or of PLAN:N the one of index N; all results then.
+def sweep(
+    plan: str, results: str, say: Callable[[str], None] | None = None
+) -> list[dict]:
+    """Run the entries of a plan that `results` does not hold yet, or of PLAN:N the one
+    of index N; all results then.
 
-    Several sweeps may share the results: an entry that another one runs is left to it, and waited for at the end. Where
-    the other one has died, the entry is run here.
-    say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError, OutputError.
+    Several sweeps may share the results: an entry that another one runs is left to it,
+    and waited for at the end. Where the other one has died, the entry is run here.
+    say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError,
+    OutputError.
     """
     path, _, number = plan.rpartition(":")
     is_one = number.isdecimal() and not os.path.exists(plan)
     entries = read_plan(path if is_one else plan)
     if is_one:
         if int(number) >= len(entries):
-            raise UsageError(f"--sweep {plan}: {path} has {len(entries)} entries, expected 0 to {len(entries) - 1}")
+            raise UsageError(
+                f"--sweep {plan}: {path} has {len(entries)} entries, expected 0 to {len(entries) - 1}"
+            )
         entries = [entries[int(number)]]
     own = _Sweep(plan, results, is_one, say or (lambda line: None))
-    titles = [f"{number}/{len(entries)}: {entry.describe()}" for number, entry in enumerate(entries, 1)]
+    titles = [
+        f"{number}/{len(entries)}: {entry.describe()}"
+        for number, entry in enumerate(entries, 1)
+    ]
     waiting = [pair for pair in zip(entries, titles, strict=True) if not own.run(*pair)]
     for entry, title in waiting:
         own.wait_for(entry, title)
@@ -85,15 +120,19 @@ def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> 
 
 
 class _Sweep:
-    """One of the processes that add to results. is_one: it runs one entry, in this process."""
+    """One of the processes that add to results. is_one: it runs one entry, in this
+    process."""
 
-    def __init__(self, plan: str, results: str, is_one: bool, say: Callable[[str], None]):
+    def __init__(
+        self, plan: str, results: str, is_one: bool, say: Callable[[str], None]
+    ):
         self._plan, self._results, self._is_one, self._say = plan, results, is_one, say
         self._done: set[str] = set()
         self._look()
 
     def run(self, entry: Entry, title: str) -> bool:
-        """Run an entry that is not among the results; return False where another process is at it."""
+        """Run an entry that is not among the results; return False where another
+        process is at it."""
         if entry.name in self._done:
             return True
         if self._is_one and _was_claimed(self._results, entry):
@@ -113,7 +152,8 @@ class _Sweep:
         return True
 
     def wait_for(self, entry: Entry, title: str) -> None:
-        """Wait until an entry that another process runs is among the results; run it if that process ends before."""
+        """Wait until an entry that another process runs is among the results; run it if
+        that process ends before."""
         is_told = False
         while not self.run(entry, title):
             if not is_told:
@@ -128,52 +168,83 @@ class _Sweep:
 
 
 def _was_claimed(results: str, entry: Entry) -> bool:
-    """Return whether the process that has started this one had claimed the entry: the claim's file is standard input
-    then, by which the claim lasts as long as either of the two."""
+    """Return whether the process that has started this one had claimed the entry: the
+    claim's file is standard input then, by which the claim lasts as long as either of
+    the two."""
     try:
         return os.path.samestat(os.fstat(0), os.stat(claim_file(results, entry.name)))
     except OSError:
         return False
 
 
-# `-m nn` would take a folder nn beside the caller for the package, such as this project's own sources
+# `-m nn` would take a folder nn beside the caller for the package, such as this
+# project's own sources
 LAUNCH = "import sys; sys.path = [path for path in sys.path if path]; from nn.__main__ import main; sys.exit(main())"
 
 
 def _run_apart(plan: str, results: str, entry: Entry, claimed: int | None) -> None:
-    """Run an entry in a process of its own, which adds its line; where it could not, the line says why. claimed: the
-    open file of the claim."""
+    """Run an entry in a process of its own, which adds its line; where it could not,
+    the line says why. claimed: the open file of the claim."""
     package = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     flags = ["--sweep", f"{plan}:{entry.index}", "-o", results, "--quiet"]
     ended = subprocess.run(
         [sys.executable, "-c", LAUNCH, *flags],
-        env={**os.environ, "PYTHONPATH": paths}, stdin=claimed, capture_output=True, text=True, errors="replace",
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": paths},
+        stdin=claimed,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
     if ended.returncode in STOPPED:  # from outside, and the sweep with it
         raise KeyboardInterrupt
     if ended.returncode < 0:
-        reason = f"ended by signal {-ended.returncode}" + (": out of memory?" if ended.returncode == -9 else "")
+        reason = f"ended by signal {-ended.returncode}" + (
+            ": out of memory?" if ended.returncode == -9 else ""
+        )
     else:
-        reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix("nn: ")
+        reason = (
+            ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+        )[-1].removeprefix("nn: ")
     if ended.returncode:
         append_result(results, {**entry.facts(), "status": reason})
 
 
 def report(rows: list[dict]) -> None:
-    headers = ["layers", "backend", "threads", "batch", "parameters", "ms/batch", "ms/row", "RMSE or accuracy", ""]
-    columns = {"threads": ".0f", "batch_number": ".0f", "parameters": ",.0f", "batch_ms": ".3g", "infer_1_ms": ".3g"}
+    headers = [
+        "layers",
+        "backend",
+        "threads",
+        "batch",
+        "parameters",
+        "ms/batch",
+        "ms/row",
+        "RMSE or accuracy",
+        "",
+    ]
+    columns = {
+        "threads": ".0f",
+        "batch_number": ".0f",
+        "parameters": ",.0f",
+        "batch_ms": ".3g",
+        "infer_1_ms": ".3g",
+    }
     columns["error"] = ".4g"
     lines = []
     for row in rows:
         row = row | {"error": row["accuracy"] if row["rmse"] is None else row["rmse"]}
-        figures = ["" if row[name] is None else format(row[name], digits) for name, digits in columns.items()]
+        figures = [
+            "" if row[name] is None else format(row[name], digits)
+            for name, digits in columns.items()
+        ]
         status = "" if row["status"] == OK else row["status"]
-        lines.append([row["layers"].replace(":relu", ""), f"{row['backend']}", *figures, status])
+        lines.append(
+            [row["layers"].replace(":relu", ""), f"{row['backend']}", *figures, status]
+        )
     tables.table(headers, lines, left=2)
 
 
-# ---------------------------------------------------------------- plans: JSON or TOML in, entries out
+# -------------------------------------------------- plans: JSON or TOML in, entries out
 
 
 @dataclass(frozen=True)
@@ -188,30 +259,55 @@ class Entry:
     @property
     def name(self) -> str:
         """Return a digest of the settings: the same in every plan and place."""
-        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
+        return hashlib.sha256(
+            json.dumps(self.settings, sort_keys=True).encode()
+        ).hexdigest()[:12]
 
     def facts(self) -> dict:
         """Return the columns of the results that are known before the entry runs."""
-        flags = ("layers", "backend", "threads", "gpus", "distribute", "dtype", "batch_number", "epochs")
+        flags = (
+            "layers",
+            "backend",
+            "threads",
+            "gpus",
+            "distribute",
+            "dtype",
+            "batch_number",
+            "epochs",
+        )
         facts = {key: self.settings.get(key, "") for key in flags}
         with contextlib.suppress(ValueError):  # the run refuses it
-            facts["gpus"] = facts["gpus"] if facts["gpus"] in ("", None) else len(device_numbers(facts["gpus"]))
+            facts["gpus"] = (
+                facts["gpus"]
+                if facts["gpus"] in ("", None)
+                else len(device_numbers(facts["gpus"]))
+            )
         data = self.settings["data"]
         source = Path(data.get("path") or data.get("series") or "clouds").name
         source += "" if "path" in data else f" {data.get('form', 'table')}"
-        facts |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": source}
+        facts |= {
+            "entry": self.name,
+            "plan": self.plan,
+            "index": self.index,
+            "data": source,
+        }
         with contextlib.suppress(UsageError):
             facts |= network_facts(parse(facts["layers"]))
         return facts
 
     def describe(self) -> str:
         s = self.settings
-        more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "distribute", "batch_number") if key in s]
+        more = [
+            f"{key} {s[key]}"
+            for key in ("backend", "threads", "gpus", "distribute", "batch_number")
+            if key in s
+        ]
         return ", ".join([s["layers"], *more])
 
 
 def network_facts(layers) -> dict:
-    """Kind, hidden layers that learn, neurons or filters of the largest of them, and parameters."""
+    """Kind, hidden layers that learn, neurons or filters of the largest of them, and
+    parameters."""
     sizes = [layer.out_shape[0] for layer in layers if layer.weight_shape]
     return {
         "kind": "cnn" if any(layer.kind == "conv" for layer in layers) else "dense",
@@ -224,19 +320,23 @@ def network_facts(layers) -> dict:
 def flag_names() -> tuple[set[str], set[str]]:
     """Return the flags that a plan may name: those of Network and those of train."""
     of_network, of_training = (
-        {flag.name for flag in settings_of(*of)} for of in (("network", "engine"), ("train", "several"))
+        {flag.name for flag in settings_of(*of)}
+        for of in (("network", "engine"), ("train", "several"))
     )
     return (of_network | {"layers", "task"}) - {"reference"}, of_training
 
 
 def read_plan(path: str) -> list[Entry]:
-    """Return the entries of a plan, in order. Raises InputNotFound, DataError, UsageError (naming a wrong key)."""
+    """Return the entries of a plan, in order. Raises InputNotFound, DataError,
+    UsageError (naming a wrong key)."""
     plan = read_config(path, "--sweep")
     name = str(plan.pop("name", Path(path).stem))
     parts = plan.pop("parts", [{}])
     settings: list[dict] = []
     try:
-        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        if not isinstance(parts, list) or not all(
+            isinstance(part, dict) for part in parts
+        ):
             raise UsageError("parts: expected a list of objects")
         for part in parts:
             settings += _combinations({**plan, **part}, MOST_ENTRIES - len(settings))
@@ -244,16 +344,24 @@ def read_plan(path: str) -> list[Entry]:
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     except TypeError as error:  # a date in TOML
-        raise UsageError(f"{path}: a value that no flag has ({error}), expected numbers, texts and truths") from error
-    return [Entry(name, index, entry, Path(path).parent) for index, entry in enumerate(unique.values())]
+        raise UsageError(
+            f"{path}: a value that no flag has ({error}), expected numbers, texts and truths"
+        ) from error
+    return [
+        Entry(name, index, entry, Path(path).parent)
+        for index, entry in enumerate(unique.values())
+    ]
 
 
 def _combinations(part: dict, most: int) -> Iterable[dict]:
-    """Return every combination of a part's values. Raises UsageError for a wrong key, or more than `most`."""
+    """Return every combination of a part's values. Raises UsageError for a wrong key,
+    or more than `most`."""
     _check_keys(part, {*set().union(*flag_names()), "data", "batches"}, "")
     for key in ("data", "layers"):
         if key not in part:
-            raise UsageError(f"a part without {key}; add it to the part or beside the parts")
+            raise UsageError(
+                f"a part without {key}; add it to the part or beside the parts"
+            )
     _check_data(part["data"])
     axes = [
         [(key, value) for value in (values if isinstance(values, list) else [values])]
@@ -262,10 +370,14 @@ def _combinations(part: dict, most: int) -> Iterable[dict]:
     ]
     for key, value in itertools.chain(*axes):
         if key == "layers" and not isinstance(value, str):
-            raise UsageError(f'layers: found {json.dumps(value)}, expected text such as "30,60,10,1"')
+            raise UsageError(
+                f'layers: found {json.dumps(value)}, expected text such as "30,60,10,1"'
+            )
     count = math.prod(map(len, axes))
     if count > most:
-        raise UsageError(f"{count} more combinations of its values, expected at most {MOST_ENTRIES} in all")
+        raise UsageError(
+            f"{count} more combinations of its values, expected at most {MOST_ENTRIES} in all"
+        )
     return map(dict, itertools.product(*axes))
 
 
@@ -279,14 +391,20 @@ def _check_data(data: dict) -> None:
         raise UsageError(f"data: form {data['form']}: expected table or maps")
     for key in ("path", "test", "series", "stations"):
         if not isinstance(data.get(key, ""), str):
-            raise UsageError(f"data: {key}: found {data[key]}, expected the name of a file")
+            raise UsageError(
+                f"data: {key}: found {data[key]}, expected the name of a file"
+            )
 
 
 def _check_keys(keys: Iterable[str], known: Iterable[str], where: str) -> None:
     for key in keys:
         if key not in known:
             close = closest(key, sorted(known))
-            cure = f": did you mean {close}?" if close else f"; the keys are {', '.join(sorted(known))}"
+            cure = (
+                f": did you mean {close}?"
+                if close
+                else f"; the keys are {', '.join(sorted(known))}"
+            )
             raise UsageError(f"{where}no such key {key}{cure}")
 
 
@@ -298,45 +416,64 @@ def load_data(data: dict, folder: Path):
     if "path" in data:
         paths = data["path"], data.get("test")
         given = {"target": data["target"]} if "target" in data else {}
-        return (load(relative_to(folder, path), **given) if path else None for path in paths)
+        return (
+            load(relative_to(folder, path), **given) if path else None for path in paths
+        )
     if "clouds" in data:
         try:
             series = solar.clouds(**data["clouds"])
         except TypeError as error:
-            raise UsageError(f"data: clouds: {error}; its keys are rows, stations, seed and step") from error
+            raise UsageError(
+                f"data: clouds: {error}; its keys are rows, stations, seed and step"
+            ) from error
     else:
         stations = data.get("stations")
-        series = solar.read_series(str(folder / data["series"]), stations and str(folder / stations))
-    more = {key: data[key] for key in ("wanted", "horizon", "test_share") if key in data}
+        series = solar.read_series(
+            str(folder / data["series"]), stations and str(folder / stations)
+        )
+    more = {
+        key: data[key] for key in ("wanted", "horizon", "test_share") if key in data
+    }
     return solar.forecast(series, data.get("form", "table"), **more)
 
 
 def run_entry(entry: Entry) -> dict:
-    """Train and measure one entry; the line of results. Whatever keeps it from running is its `status`."""
+    """Train and measure one entry; the line of results. Whatever keeps it from running
+    is its `status`."""
     row = entry.facts()
     try:
         row |= {**_measure(entry), "status": OK}
     except (NnError, MemoryError) as error:
         row["status"] = str(error) or "out of memory"
-    row |= {"nn": __version__, "numpy": np.__version__, "python": sys.version.split()[0]}
+    row |= {
+        "nn": __version__,
+        "numpy": np.__version__,
+        "python": sys.version.split()[0],
+    }
     return row | {"when": datetime.now(timezone.utc).isoformat(timespec="seconds")}
 
 
 def _measure(entry: Entry) -> dict:
     """Load, train, time and test an entry; returns its columns of the results.
 
-    It is trained on all rows where there are test data; single batches are timed where that costs nothing.
+    It is trained on all rows where there are test data; single batches are timed where
+    that costs nothing.
     """
     settings, (of_network, of_training) = entry.settings, flag_names()
     for name, value in settings.items():
         if name in BY_NAME and value is not None and value is not False:
             flag_value(entry.plan, BY_NAME[name], value)
     options = {key: value for key, value in settings.items() if key in of_training}
-    batch, epochs = (options.get(key, DEFAULTS[key]) for key in ("batch_number", "epochs"))
+    batch, epochs = (
+        options.get(key, DEFAULTS[key]) for key in ("batch_number", "epochs")
+    )
     ds, test_ds = load_data(settings["data"], entry.folder)
     if "batches" in settings:
         ds = ds.of_rows(slice(settings["batches"] * batch))
-    net = Network(**{"task": ds.task} | {key: value for key, value in settings.items() if key in of_network})
+    net = Network(
+        **{"task": ds.task}
+        | {key: value for key, value in settings.items() if key in of_network}
+    )
     net.expect_batches(batch)
     if net.traits.times_single_batches:
         net.engine.record(min(epochs * -(-ds.rows // batch), MOST_RECORDED))
@@ -354,13 +491,17 @@ def _measure(entry: Entry) -> dict:
         "engine": net.engine.describe(),
         "device": net.engine.device_name(),
         "cores": available_cores(),
-        "threads": net.engine.threads,  # that it may use; a small batch is not worth all of them
+        # that it may use; a small batch is not worth all of them
+        "threads": net.engine.threads,
         "threads_used": result["threads"],
         "dtype": net.dtype,
         "train_s": result["seconds"],
         "epoch_s": result["seconds"] / result["epochs_run"],
         **_batch_times(net.engine, times),
-        **{f"infer_{n}_ms": _inference_ms(net, ds.x[np.arange(n) % len(ds.x)]) for n in INFERENCE_ROWS},
+        **{
+            f"infer_{n}_ms": _inference_ms(net, ds.x[np.arange(n) % len(ds.x)])
+            for n in INFERENCE_ROWS
+        },
         "network_bytes": net.engine.bytes(),
         "peak_bytes": peak if sys.platform == "darwin" else 1024 * peak,
         "loss": result["loss"][-1],
@@ -379,14 +520,21 @@ class _EpochTimes(Callback):
 
 
 def _batch_times(engine, epochs: _EpochTimes) -> dict:
-    """Return median and 95th percentile of a batch in milliseconds, of the epochs' means on a GPU.
+    """Return median and 95th percentile of a batch in milliseconds, of the epochs'
+    means on a GPU.
 
-    On a GPU nothing waits for a single batch. The first epoch also prepares the engine; it does not count if there
-    are others.
+    On a GPU nothing waits for a single batch. The first epoch also prepares the engine;
+    it does not count if there are others.
     """
-    times = [1e3 * (max(s.end for s in steps) - min(s.begin for s in steps)) for steps in engine.recorded()]
+    times = [
+        1e3 * (max(s.end for s in steps) - min(s.begin for s in steps))
+        for steps in engine.recorded()
+    ]
     times = times or epochs.batch_ms[1:] or epochs.batch_ms
-    return {"batch_ms": float(np.median(times)), "batch_p95_ms": float(np.percentile(times, 95))}
+    return {
+        "batch_ms": float(np.median(times)),
+        "batch_p95_ms": float(np.percentile(times, 95)),
+    }
 
 
 def _inference_ms(net, x) -> float:
@@ -399,4 +547,6 @@ def _errors(net, ds, test_ds) -> dict:
         rows = split_of_model(net, ds).holdout
         test_ds = ds.of_rows(rows) if len(rows) else ds
     figures = test(net, test_ds)
-    return {name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")}
+    return {
+        name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")
+    }

@@ -6,7 +6,15 @@ import json
 from collections import Counter
 from types import SimpleNamespace
 
-from ..settings.flags import BY_NAME, DEFAULTS, GONE, MODES, meant, plain_name, settings_of_model
+from ..settings.flags import (
+    BY_NAME,
+    DEFAULTS,
+    GONE,
+    MODES,
+    meant,
+    plain_name,
+    settings_of_model,
+)
 from ..settings.values import joined_items
 from ..utils import DataError, InputNotFound, UsageError, is_file_name, os_reason
 
@@ -15,22 +23,30 @@ REFUSED = "config"  # a file that names a file: whose flags would win?
 
 
 def read_config(path: str, flag: str = "--config") -> dict:
-    """Return the keys and values of a JSON or TOML file, recognised by its content; a pipe is read once, front to back.
+    """Return the keys and values of a JSON or TOML file, recognised by its content; a
+    pipe is read once, front to back.
 
     flag: names the file, to the user.
 
-    Raises InputNotFound, DataError (with line and column) and UsageError for a key that appears twice.
+    Raises InputNotFound, DataError (with line and column) and UsageError for a key that
+    appears twice.
     """
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise DataError(f"{path}: more than {MOST_BYTES} bytes, expected JSON or TOML with flags; check {flag}")
+            raise DataError(
+                f"{path}: more than {MOST_BYTES} bytes, expected JSON or TOML with flags; check {flag}"
+            )
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: byte {error.start} is not UTF-8 text, expected JSON or TOML") from error
+        raise DataError(
+            f"{path}: byte {error.start} is not UTF-8 text, expected JSON or TOML"
+        ) from error
     except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}; check {flag}") from error
+        raise InputNotFound(
+            f"{path}: cannot read: {os_reason(error)}; check {flag}"
+        ) from error
     return _parsed(path, text.removeprefix("\ufeff"))
 
 
@@ -52,25 +68,35 @@ def _parsed(path: str, text: str) -> dict:
             return json.loads(text, object_pairs_hook=once)
         return tomllib.loads(text)
     except json.JSONDecodeError as error:
-        where, reason, expected = f", row {error.lineno}, column {error.colno}", error.msg, "JSON"
+        where, reason, expected = (
+            f", row {error.lineno}, column {error.colno}",
+            error.msg,
+            "JSON",
+        )
     except tomllib.TOMLDecodeError as error:
         reason, expected = str(error), "JSON or TOML such as epochs = 20"
     except ValueError:
         reason = "a number of thousands of digits"
     except RecursionError:
         reason, expected = "nested too deeply", "flags and their values"
-    raise DataError(f"{path}{where}: {reason[:1].lower()}{reason[1:]}, expected {expected}")
+    raise DataError(
+        f"{path}{where}: {reason[:1].lower()}{reason[1:]}, expected {expected}"
+    )
 
 
 def apply_config(given: SimpleNamespace) -> None:
-    """Fill in from the file `given.config` what the command line left open and the mode reads.
+    """Fill in from the file `given.config` what the command line left open and the mode
+    reads.
 
-    The file holds flags by their names, or, as `nn --info --json` prints them, under the key `config`
-    beside the data set that they were used on. null and false stand for a flag that was not given. Raises UsageError
-    for a key that is no flag and a value that the flag cannot have; see read_config.
+    The file holds flags by their names, or, as `nn --info --json` prints them, under
+    the key `config` beside the data set that they were used on. null and false stand
+    for a flag that was not given. Raises UsageError for a key that is no flag and a
+    value that the flag cannot have; see read_config.
     """
     path = given.config
-    known = {name: flag for name, flag in {**MODES, **BY_NAME}.items() if name != REFUSED}
+    known = {
+        name: flag for name, flag in {**MODES, **BY_NAME}.items() if name != REFUSED
+    }
     values = {}
     for name, value in _flags_of(path, read_config(path), given).items():
         if name in GONE:
@@ -79,18 +105,26 @@ def apply_config(given: SimpleNamespace) -> None:
             continue
         if name not in known:
             close = meant(name, known)
-            cure = f": did you mean {close}?" if close else "; nn --help --all lists all flags"
+            cure = (
+                f": did you mean {close}?"
+                if close
+                else "; nn --help --all lists all flags"
+            )
             raise UsageError(f"{path}: no such flag {name}{cure}")
         flag = known[name]
         if flag.name in values and values[flag.name] != value:
-            raise UsageError(f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one")
+            raise UsageError(
+                f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one"
+            )
         values[flag.name] = value
     if any(getattr(given, mode) for mode in MODES):
         values = {name: value for name, value in values.items() if name not in MODES}
     left_open = {
         name: flag_value(path, known[name], value)
         for name, value in values.items()
-        if value is not None and value is not False and getattr(given, name) in (None, False)
+        if value is not None
+        and value is not False
+        and getattr(given, name) in (None, False)
     }
     chosen = {mode for mode in MODES if getattr(given, mode) or mode in left_open}
     for name, value in left_open.items():
@@ -99,7 +133,8 @@ def apply_config(given: SimpleNamespace) -> None:
     if "scaling" in left_open and not given.train and given.model is not None:
         from ..files.text_model import is_text
 
-        if not is_text(given.model):  # the model stores its own, that of the file was for its training
+        # the model stores its own, that of the file was for its training
+        if not is_text(given.model):
             given.scaling = None
 
 
@@ -111,7 +146,9 @@ def _flags_of(path: str, values: dict, given: SimpleNamespace) -> dict:
     flags = _by_python_names(path, nested)
     kept = settings_of_model(flags)
     for name in sorted(flags.keys() - kept.keys()):
-        given.remarks.append(f"{path}: {name}: a model does not say what is written or read beside it; left out")
+        given.remarks.append(
+            f"{path}: {name}: a model does not say what is written or read beside it; left out"
+        )
     if not given.train:
         return kept
     data = values.get("dataset")
@@ -135,31 +172,43 @@ def _by_python_names(path: str, values: dict) -> dict:
 
 
 def _check_is_here(path: str, name: str, value) -> None:
-    """Raise UsageError for data of a model's training that lie elsewhere: its file may be a stranger's, and would say
-    which host gets to know of this one."""
+    """Raise UsageError for data of a model's training that lie elsewhere: its file may
+    be a stranger's, and would say which host gets to know of this one."""
     from ..data.source import lies_elsewhere
 
     if isinstance(value, str) and lies_elsewhere(value):
-        raise UsageError(f"{path}: {name} {value} of a model lies elsewhere; give --{name} on the command line")
+        raise UsageError(
+            f"{path}: {name} {value} of a model lies elsewhere; give --{name} on the command line"
+        )
 
 
 def _given_of(values: dict) -> dict:
-    """Return what was given of a model's settings: not what --effort chose, nor what the data decided."""
+    """Return what was given of a model's settings: not what --effort chose, nor what
+    the data decided."""
     chosen, table = values.get("chosen"), values.get("table")
     if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
         return values
-    without = {"candidates", "chosen", "left_out", "table"} | {name for name in chosen or [] if isinstance(name, str)}
+    without = {"candidates", "chosen", "left_out", "table"} | {
+        name for name in chosen or [] if isinstance(name, str)
+    }
     has_scores_of_one_class = values.get("task") not in ("multiclass", "regression")
     if not has_scores_of_one_class and values.get("threshold") == DEFAULTS["threshold"]:
-        without.add("threshold")  # which nobody gave: files keep the default, for two classes alone it may be said
-    return {name: value for name, value in values.items() if name not in without} | (table or {})
+        # which nobody gave: files keep the default, for two classes alone it may be
+        # said
+        without.add("threshold")
+    return {name: value for name, value in values.items() if name not in without} | (
+        table or {}
+    )
 
 
 def flag_value(path: str, flag, value):
-    """Return the value of a flag (of FLAGS) from a file's, checked as if it had been typed. Raises UsageError."""
+    """Return the value of a flag (of FLAGS) from a file's, checked as if it had been
+    typed. Raises UsageError."""
     if flag.value is None:
         if value is not True:
-            raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")
+            raise UsageError(
+                f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false"
+            )
         return True
     if value is True and flag.alone:
         return flag.alone
@@ -169,9 +218,13 @@ def flag_value(path: str, flag, value):
         text = str(value)
     else:
         found = json.dumps(value, default=str)
-        raise UsageError(f"{path}: {flag.name}: found {found}, expected {flag.value.expected}")
+        raise UsageError(
+            f"{path}: {flag.name}: found {found}, expected {flag.value.expected}"
+        )
     if not is_file_name(text):
-        raise UsageError(f"{path}: {flag.name}: found a character that no name has, expected {flag.value.expected}")
+        raise UsageError(
+            f"{path}: {flag.name}: found a character that no name has, expected {flag.value.expected}"
+        )
     try:
         return flag.value(flag.name, text)
     except UsageError as error:

@@ -21,8 +21,11 @@ class WarningLines(logging.Handler):
         say(f"nn: {record.levelname.lower()}: {record.getMessage()}")
 
 
-def say_run(about: str, backend: str, threads: int, dtype: str, seed: int, remark: str = "") -> None:
-    """Print the first lines of a run: engine, threads, type, seed and a remark, then the lines about the data."""
+def say_run(
+    about: str, backend: str, threads: int, dtype: str, seed: int, remark: str = ""
+) -> None:
+    """Print the first lines of a run: engine, threads, type, seed and a remark, then
+    the lines about the data."""
     from .. import __version__
 
     engine = f"nn {__version__}: {backend}, {threads} thread{'s' * (threads > 1)}, {dtype}, seed {seed}"
@@ -32,8 +35,8 @@ def say_run(about: str, backend: str, threads: int, dtype: str, seed: int, remar
 
 
 def about(ds, rows: str = "rows", net=None) -> str:
-    """Return a data set in a line, file, shape, classes, and the target of a table in another. rows: the word for its
-    rows. net: the network that they judge."""
+    """Return a data set in a line, file, shape, classes, and the target of a table in
+    another. rows: the word for its rows. net: the network that they judge."""
     from ..data.source import short_name
 
     if ds.outputs is None:
@@ -41,29 +44,40 @@ def about(ds, rows: str = "rows", net=None) -> str:
     elif ds.classes is None:
         kind = f"regression of {', '.join(ds.targets or [f'{ds.outputs} value' + 's' * (ds.outputs > 1)])}"
     else:
-        counts = [f"{name} ({count})" for name, count in zip(ds.classes, ds.class_counts(), strict=True)]
+        counts = [
+            f"{name} ({count})"
+            for name, count in zip(ds.classes, ds.class_counts(), strict=True)
+        ]
         if ds.task == "binary" and ds.classes != ["0", "1"]:
             counts[-1] = f"{counts[-1][:-1]}, positive)"
         kind = f"{ds.task}, classes {listed(counts)}"
     shape = "x".join(map(str, ds.row_shape))
-    line = printable(f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}")
+    line = printable(
+        f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
+    )
     asked = ds.target if net is None else net.config.get("target")
-    target = "" if ds.outputs is None else target_text(ds.targets, asked, bool(ds.places))
+    target = (
+        "" if ds.outputs is None else target_text(ds.targets, asked, bool(ds.places))
+    )
     return f"{line}\n{printable(target)}" if target else line
 
 
 def about_training(ds) -> str:
-    """Return a data set in one line, and one more for each thing that a person should know of how it was read."""
+    """Return a data set in one line, and one more for each thing that a person should
+    know of how it was read."""
     lines = about(ds).splitlines()
     if ds.left_out:
-        reasons = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
+        reasons = listed(
+            [f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10
+        )
         lines.append(f"left out: {reasons}; --numbers or --categories keeps a column")
     lines += ds.about_left_out()
     return "\n".join(map(printable, [*lines, *ds.remarks]))
 
 
 def say_encoding(encoding) -> None:
-    """Print what the columns of a table are, a line for each kind, and how many inputs they become."""
+    """Print what the columns of a table are, a line for each kind, and how many inputs
+    they become."""
     for kind, columns in encoding.by_kind().items():
         say(f"{kind}: {listed(columns, 12)}")
     inputs = sum(column.outputs for column in encoding.columns)
@@ -82,7 +96,10 @@ def show_cursor() -> None:
 
 
 class ClosedStream(io.TextIOBase):
-    """Standard output where the caller has closed it: what would be printed there is not lost without a word."""
+    """Standard output where the caller has closed it: what would be printed there is
+    not lost without a word."""
 
     def write(self, text: str) -> int:
-        raise OutputError("standard output is closed, and the results would be printed there; give it a file or a pipe")
+        raise OutputError(
+            "standard output is closed, and the results would be printed there; give it a file or a pipe"
+        )

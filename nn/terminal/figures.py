@@ -12,14 +12,16 @@ from ..utils import counted, listed
 
 
 def number_text(value) -> str:
-    """Return a figure with six digits; `undefined` for None, and for what is beyond float64."""
+    """Return a figure with six digits; `undefined` for None, and for what is beyond
+    float64."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "undefined"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def short_text(value: float | None) -> str:
-    """Return a figure with three digits, zeros at the end too; `undefined` for None, and for what is beyond float64."""
+    """Return a figure with three digits, zeros at the end too; `undefined` for None,
+    and for what is beyond float64."""
     if value is None or not math.isfinite(value):
         return "undefined"
     if value == 0:
@@ -42,7 +44,8 @@ def count_text(value: float) -> str:
 
 
 def ends_text(interval: Sequence[float] | None, shown: Callable) -> str:
-    """Return both ends of an interval, each written by `shown`; `undefined` for None."""
+    """Return both ends of an interval, each written by `shown`; `undefined` for
+    None."""
     return "undefined" if interval is None else " to ".join(map(shown, interval))
 
 
@@ -52,37 +55,59 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def layers_of(net) -> list[tuple[str, Sequence]]:
-    """Return (title, layers) of a network, or of each of its members that differ in layers: how many have them."""
+    """Return (title, layers) of a network, or of each of its members that differ in
+    layers: how many have them."""
     counts = Counter(tuple(member.layers) for member in net.members)
-    titles = [f"{count} network{'s' * (count > 1)}" if net.is_combined else "" for count in counts.values()]
+    titles = [
+        f"{count} network{'s' * (count > 1)}" if net.is_combined else ""
+        for count in counts.values()
+    ]
     return list(zip(titles, counts, strict=True))
 
 
 def setting_text(value) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        ""
+        if value is None
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def members_of(net) -> tuple[list[str], list[list[str]]]:
-    """Return (headers, a line for each member) of the settings in which a network's members differ; no lines if none.
+    """Return (headers, a line for each member) of the settings in which a network's
+    members differ; no lines if none.
 
     The seeds are told beside the others only.
     """
     configs = [member.config for member in net.members]
     keys = dict.fromkeys([*net.config, *(name for own in configs for name in own)])
-    names = [name for name in keys if name not in _OF_ALL and len({str(own.get(name)) for own in configs}) > 1]
+    names = [
+        name
+        for name in keys
+        if name not in _OF_ALL and len({str(own.get(name)) for own in configs}) > 1
+    ]
     rows = [
-        [str(member.seed), f"{weight:g}", *(setting_text(member.config.get(name)) for name in names)]
+        [
+            str(member.seed),
+            f"{weight:g}",
+            *(setting_text(member.config.get(name)) for name in names),
+        ]
         for member, weight in zip(net.members, net.member_weights, strict=True)
     ]
     return ["seed", "weight", *names], rows if names else []
 
 
 def candidates_of(net) -> tuple[list[str], list[list[str]]]:
-    """Return (headers, a line for each candidate) of what the choice of a network's layers has tried."""
+    """Return (headers, a line for each candidate) of what the choice of a network's
+    layers has tried."""
     lines = []
     for own in net.config.get("candidates", ()):
         loss = "" if own["loss"] is None else f"{own['loss']:.4g}"
-        lines.append([own["layers"], loss, f"{own['operations']:.2g}", str(own["weight"])])
+        lines.append(
+            [own["layers"], loss, f"{own['operations']:.2g}", str(own["weight"])]
+        )
     return ["candidate", "loss", "multiply-adds", "weight"], lines
 
 
@@ -104,56 +129,100 @@ def bar(share: float, longest: int = 12) -> str:
 
 
 def confused_pairs(result: dict, most: int) -> list[list[str]]:
-    """Return (true class, predicted class, rows, their share of the class) of the most frequent errors of a test."""
+    """Return (true class, predicted class, rows, their share of the class) of the most
+    frequent errors of a test."""
     names, counts = [row["class"] for row in result["per_class"]], result["confusion"]
-    pairs = [(-n, a, b) for a, row in enumerate(counts) for b, n in enumerate(row) if n > 0 and a != b]
+    pairs = [
+        (-n, a, b)
+        for a, row in enumerate(counts)
+        for b, n in enumerate(row)
+        if n > 0 and a != b
+    ]
     return [
-        [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
+        [
+            names[a],
+            names[b],
+            count_text(counts[a][b]),
+            f"{counts[a][b] / sum(counts[a]):.1%}",
+        ]
         for _, a, b in sorted(pairs)[:most]
     ]
 
 
 def metric_lines(result: dict) -> list[list[str]]:
     """Return (label, value, its interval or none) of each metric of a test."""
-    intervals, shown = result.get("intervals", {}), number_text if "rmse" in result else rate_text
-    each = {name: (METRICS[name].label, value) for name, value in result.items() if name in METRICS}
+    intervals, shown = (
+        result.get("intervals", {}),
+        number_text if "rmse" in result else rate_text,
+    )
+    each = {
+        name: (METRICS[name].label, value)
+        for name, value in result.items()
+        if name in METRICS
+    }
     for name, value in result.get("macro", {}).items():
         each[f"macro_{name}"] = f"macro {METRICS[name].label}", value
     return [
-        [label, shown(value), ends_text(intervals[name], shown) if name in intervals else ""]
+        [
+            label,
+            shown(value),
+            ends_text(intervals[name], shown) if name in intervals else "",
+        ]
         for name, (label, value) in each.items()
     ]
 
 
 def target_lines(result: dict) -> tuple[list[str], list[list[str]]]:
-    """Return (headers, a line for each target) of a test of several targets; no lines for a single one."""
+    """Return (headers, a line for each target) of a test of several targets; no lines
+    for a single one."""
     by_target = result.get("per_target", ())
     names = [name for name in METRICS if by_target and name in by_target[0]]
     headers = ["target", *(METRICS[name].label for name in names)]
-    return headers, [[row["target"], *(number_text(row[name]) for name in names)] for row in by_target]
+    return headers, [
+        [row["target"], *(number_text(row[name]) for name in names)]
+        for row in by_target
+    ]
 
 
 def class_lines(rows: Sequence[dict]) -> list[list[str]]:
     """Return (class, precision, recall, F1, rows) of classes of a test."""
-    rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in rows]
-    return [[row["class"], *own, count_text(row["support"])] for row, own in zip(rows, rates, strict=True)]
+    rates = [
+        [rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in rows
+    ]
+    return [
+        [row["class"], *own, count_text(row["support"])]
+        for row, own in zip(rows, rates, strict=True)
+    ]
 
 
 def layer_lines(layers) -> list[list[str]]:
     """Return (layer, activation, output shape, parameters) of each layer."""
     return [
-        [own["layer"], own["activation"] if own["parameters"] or own["activation"] != "linear" else "",
-         shape_text(own["output"]), f"{own['parameters']:,}"]
+        [
+            own["layer"],
+            own["activation"]
+            if own["parameters"] or own["activation"] != "linear"
+            else "",
+            shape_text(own["output"]),
+            f"{own['parameters']:,}",
+        ]
         for own in describe(layers)
-    ]  # fmt: skip
+    ]
 
 
 def importance_lines(found: dict) -> list[list[str]]:
-    """Return (column, bar, what the metric loses without it, its interval) of each column. found: of an Importance."""
+    """Return (column, bar, what the metric loses without it, its interval) of each
+    column. found: of an Importance."""
     most = max(*found["mean"], 1e-300)
-    ends = [ends_text(pair, _brief) for pair in zip(found["low"], found["high"], strict=True)]
+    ends = [
+        ends_text(pair, _brief)
+        for pair in zip(found["low"], found["high"], strict=True)
+    ]
     each = zip(found["names"], found["mean"], ends, strict=True)
-    return [[name, bar(mean / most), _brief(mean), interval] for name, mean, interval in each]
+    return [
+        [name, bar(mean / most), _brief(mean), interval]
+        for name, mean, interval in each
+    ]
 
 
 def _brief(value: float) -> str:
@@ -162,16 +231,21 @@ def _brief(value: float) -> str:
 
 
 def comparison_lines(found: dict) -> list[list[str]]:
-    """Return (metric, both values, difference, interval) of each metric of two models."""
+    """Return (metric, both values, difference, interval) of each metric of two
+    models."""
     return [
-        [METRICS[name].label, *(number_text(own[key]) for key in (*found["models"], "difference")),
-         ends_text(own["interval"], number_text)]
+        [
+            METRICS[name].label,
+            *(number_text(own[key]) for key in (*found["models"], "difference")),
+            ends_text(own["interval"], number_text),
+        ]
         for name, own in found["metrics"].items()
-    ]  # fmt: skip
+    ]
 
 
 def _out_of_fold(net) -> str:
-    """Return how many rows folds judge, or why a model of an earlier version keeps none of their scores."""
+    """Return how many rows folds judge, or why a model of an earlier version keeps none
+    of their scores."""
     if net.crossed is not None:
         told = f"{len(net.crossed.rows):,} of {len(net.crossed.fold):,} rows, {len(net.crossed.thresholds)} folds"
         if net.crossed.is_retrained:
@@ -183,7 +257,8 @@ def _out_of_fold(net) -> str:
 
 
 def target_text(names: Sequence[str] | None, asked, is_table: bool = True) -> str:
-    """Return which columns are the targets, and how others are chosen where nobody has; empty for none of a table.
+    """Return which columns are the targets, and how others are chosen where nobody has;
+    empty for none of a table.
 
     names: of the target columns. asked: --target, None: the last column.
     """
@@ -196,23 +271,42 @@ def target_text(names: Sequence[str] | None, asked, is_table: bool = True) -> st
         return f"{word} {listed(names)} ({last}; --target chooses)"
     if names:
         return f"{word} {listed(names)}"
-    return f"target {last} (--target chooses)" if asked is None else f"target column {asked}"
+    return (
+        f"target {last} (--target chooses)"
+        if asked is None
+        else f"target column {asked}"
+    )
 
 
 def facts_of(net) -> dict[str, str]:
-    """Return what people are told of a network, by its name; empty where there is nothing to tell."""
+    """Return what people are told of a network, by its name; empty where there is
+    nothing to tell."""
     judged = "validation loss" if "val_metric" in net.history else "held-out loss"
     each = [
-        sum(layer.outputs * layer.fan_in for layer in own.layers if layer.weight_shape and not layer.columns)
+        sum(
+            layer.outputs * layer.fan_in
+            for layer in own.layers
+            if layer.weight_shape and not layer.columns
+        )
         for own in net.members
     ]
-    of_training = sum(3 * n * len(own.history["loss"]) for n, own in zip(each, net.members, strict=True))  # and back
+    # and back
+    of_training = sum(
+        3 * n * len(own.history["loss"])
+        for n, own in zip(each, net.members, strict=True)
+    )
     networks, weights = "", net.member_weights
     if len(net.members) > 1:
         networks = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
-        networks += f", weights {listed([f'{weight:g}' for weight in weights])}" if len(set(weights)) > 1 else ""
+        networks += (
+            f", weights {listed([f'{weight:g}' for weight in weights])}"
+            if len(set(weights)) > 1
+            else ""
+        )
     losses = [("loss", net.history["loss"]), (judged, net.history["val_loss"])]
-    trained = [f"{len(net.history['loss'])} epochs"] + [f"{name} {each[-1]:.6g}" for name, each in losses if each]
+    trained = [f"{len(net.history['loss'])} epochs"] + [
+        f"{name} {each[-1]:.6g}" for name, each in losses if each
+    ]
     return {
         "task": net.task,
         "loss": net.loss,
@@ -226,7 +320,8 @@ def facts_of(net) -> dict[str, str]:
         "networks": networks,
         "layers": "; ".join(counted(member.spec for member in net.members)),
         "parameters": f"{sum(member.parameter_count for member in net.members):,}",
-        "multiply-adds": f"{sum(each):,} a prediction" + f", {of_training:,} a row of training" * bool(of_training),
+        "multiply-adds": f"{sum(each):,} a prediction"
+        + f", {of_training:,} a row of training" * bool(of_training),
         "hold-out": f"{net.holdout:g}",
         "out of fold": _out_of_fold(net),
         "trained": ", ".join(trained) if len(trained) > 1 else "",

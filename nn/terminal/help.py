@@ -1,4 +1,5 @@
-"""--help, --version and --completion: one screen of the commonest flags, all flags, what a shell completes."""
+"""--help, --version and --completion: one screen of the commonest flags, all flags,
+what a shell completes."""
 
 from __future__ import annotations
 
@@ -54,8 +55,11 @@ _LEFT = 31  # columns of a flag's names
 
 
 def show(argv: list[str]) -> None:
-    """Print the help, the version or the completions that argv asks for. Raises UsageError."""
-    mode = next((mode for mode in MODES if mode in argv[:1] or f"--{mode}" in argv), None)
+    """Print the help, the version or the completions that argv asks for. Raises
+    UsageError."""
+    mode = next(
+        (mode for mode in MODES if mode in argv[:1] or f"--{mode}" in argv), None
+    )
     if "--version" in argv:
         print(f"nn {__version__}")
     elif "--completion" in argv:
@@ -70,7 +74,10 @@ def show(argv: list[str]) -> None:
 
 
 def _overview(everything: bool) -> str:
-    lines = ["Train and test neural networks, fast, with the same results everywhere.", ""]
+    lines = [
+        "Train and test neural networks, fast, with the same results everywhere.",
+        "",
+    ]
     for mode in MODES.values():
         lines += _entry(f"nn {mode.name} {mode.usage}", mode.help)
     lines += ["", *_wrapped(ABOUT)]
@@ -86,7 +93,11 @@ def _of_mode(mode: str, everything: bool) -> str:
     else:
         common = [BY_NAME[name] for name in COMMON if BY_NAME[name] in own]
         lines += [f"  {_names(flag):{_LEFT}} {COMMON[flag.name]}" for flag in common]
-        lines += ["", f"nn {mode} --help --all lists all {len(own)} flags."] if len(own) > len(common) else []
+        lines += (
+            ["", f"nn {mode} --help --all lists all {len(own)} flags."]
+            if len(own) > len(common)
+            else []
+        )
     return "\n".join([*lines, *(["", *_wrapped(NOTES[mode])] if mode in NOTES else [])])
 
 
@@ -114,7 +125,13 @@ def _entry(names: str, text: str) -> list[str]:
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
     width = max(60, shutil.get_terminal_size().columns)
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
 
 
 # ---------------------------------------------------------------- completion
@@ -125,38 +142,48 @@ def _spellings(flags: Iterable[Flag]) -> str:
 
 
 def _bash(shell: str) -> str:
-    """Return the function that completes words, flags by the mode, and values that are names; else files."""
+    """Return the function that completes words, flags by the mode, and values that are
+    names; else files."""
     named = [flag for flag in FLAGS if _has_names(flag)]
-    values = [f'    {"|".join(flag.names)}) words="{" ".join(flag.value.names)}" ;;' for flag in named]
+    values = [
+        f'    {"|".join(flag.names)}) words="{" ".join(flag.value.names)}" ;;'
+        for flag in named
+    ]
     modes = [
         f'        {mode}) words="{_spellings(flag for flag in _ALL if flag.name in read_by(mode))} --help" ;;'
         for mode in MODES
     ]
     begin = ["autoload -U +X bashcompinit && bashcompinit"] if shell == "zsh" else []
-    return "\n".join([
-        *begin,
-        "_nn() {",
-        '    local cur="${COMP_WORDS[COMP_CWORD]}" words=""',
-        '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
-        *values,
-        f'    *) if [[ $COMP_CWORD == 1 && $cur != -* ]]; then words="{" ".join(MODES)}"; fi',
-        '        if [[ $cur == -* ]]; then case "${COMP_WORDS[1]#--}" in',
-        *modes,
-        f'        *) words="{_spellings(_ALL)} --help --version" ;;',
-        "        esac; fi ;;",
-        "    esac",
-        '    COMPREPLY=($(compgen -W "$words" -- "$cur"))',
-        "}",
-        "complete -o default -F _nn nn",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *begin,
+            "_nn() {",
+            '    local cur="${COMP_WORDS[COMP_CWORD]}" words=""',
+            '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
+            *values,
+            f'    *) if [[ $COMP_CWORD == 1 && $cur != -* ]]; then words="{" ".join(MODES)}"; fi',
+            '        if [[ $cur == -* ]]; then case "${COMP_WORDS[1]#--}" in',
+            *modes,
+            f'        *) words="{_spellings(_ALL)} --help --version" ;;',
+            "        esac; fi ;;",
+            "    esac",
+            '    COMPREPLY=($(compgen -W "$words" -- "$cur"))',
+            "}",
+            "complete -o default -F _nn nn",
+        ]
+    )
 
 
 def _fish() -> str:
     lines = [
-        f"complete -c nn -n __fish_use_subcommand -a {mode} -d '{_plain(own.help)}'" for mode, own in MODES.items()
+        f"complete -c nn -n __fish_use_subcommand -a {mode} -d '{_plain(own.help)}'"
+        for mode, own in MODES.items()
     ]
     for flag in _ALL:
-        names = "".join(f" -{'l' if name.startswith('--') else 's'} {name.lstrip('-')}" for name in flag.names)
+        names = "".join(
+            f" -{'l' if name.startswith('--') else 's'} {name.lstrip('-')}"
+            for name in flag.names
+        )
         value = (
             f" -x -a '{' '.join(flag.value.names)}'"
             if _has_names(flag)

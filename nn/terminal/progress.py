@@ -1,5 +1,5 @@
-"""The progress of a training, of --effort over all candidates, or of another long computation, on stderr: a bar on a
-terminal, lines in a pipe."""
+"""The progress of a training, of --effort over all candidates, or of another long
+computation, on stderr: a bar on a terminal, lines in a pipe."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
 LONG_SECONDS = 5.0  # that are left: worth telling
-STEP_LINES, STEP_SECONDS = 30, 2.0  # of steps in a pipe, at most; from which they are told
-MOST_LINES = 6  # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
+# of steps in a pipe, at most; from which they are told
+STEP_LINES, STEP_SECONDS = 30, 2.0
+# of epochs or candidates in a pipe, and the last one, unless --verbose has them all
+MOST_LINES = 6
 
 
-def make_progress(about: str, remark: str = "", quiet: bool = False, verbose: bool = False) -> Callback | None:
-    """Return the callback of a training for a person: a bar on a terminal, lines in a pipe, None if quiet.
+def make_progress(
+    about: str, remark: str = "", quiet: bool = False, verbose: bool = False
+) -> Callback | None:
+    """Return the callback of a training for a person: a bar on a terminal, lines in a
+    pipe, None if quiet.
 
     about: the data in one line. remark: for the first line.
     """
@@ -27,18 +32,25 @@ def make_progress(about: str, remark: str = "", quiet: bool = False, verbose: bo
 
 
 def is_told(number: int, count: int, most: int = MOST_LINES) -> bool:
-    """Return whether this epoch or candidate (from 1) is among the `most` that get a line, or the last one."""
+    """Return whether this epoch or candidate (from 1) is among the `most` that get a
+    line, or the last one."""
     return number == count or (number - 1) % -(-count // most) == 0
 
 
 class Lines(Callback):
-    """The first lines of a run and a plain line for some epochs, of --effort for some candidates when they have ended;
-    if `verbose` for all, the epochs of candidates too, and the route of each layer."""
+    """The first lines of a run and a plain line for some epochs, of --effort for some
+    candidates when they have ended; if `verbose` for all, the epochs of candidates too,
+    and the route of each layer."""
 
     tells_candidates = False  # all of them
 
     def __init__(self, about: str, remark: str = "", verbose: bool = False):
-        self._about, self._remark, self._verbose, self._most = about, remark, verbose, MOST_LINES
+        self._about, self._remark, self._verbose, self._most = (
+            about,
+            remark,
+            verbose,
+            MOST_LINES,
+        )
         self._shares: list[float] = []  # of all operations, for each candidate
         self._number = 0  # of candidates that have ended
 
@@ -47,27 +59,58 @@ class Lines(Callback):
 
     def start(self, info: dict) -> None:
         if not self._number:
-            say_run(self._about, info["backend"], info["threads"], info["dtype"], info["seed"], self._remark)
+            say_run(
+                self._about,
+                info["backend"],
+                info["threads"],
+                info["dtype"],
+                info["seed"],
+                self._remark,
+            )
             if info["encoding"] is not None:
                 say_encoding(info["encoding"])
         if self._shares and not self._verbose:
             return
-        say("{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(**info))
+        say(
+            "{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(
+                **info
+            )
+        )
         self._judged, self._chosen_by = "", info["monitor"]
-        held_out = ", {validation} validating by {monitor}".format(**info) if info["monitor"] else ""
+        held_out = (
+            ", {validation} validating by {monitor}".format(**info)
+            if info["monitor"]
+            else ""
+        )
         held_out += ", {holdout} held out".format(**info) if info["holdout"] else ""
-        batches = "{epochs} epochs of {batches} batches of {batch_number}".format(**info)
-        steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(**info)
+        batches = "{epochs} epochs of {batches} batches of {batch_number}".format(
+            **info
+        )
+        steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(
+            **info
+        )
         say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
         if info["resumed"]:
-            say("resuming from {file}: {epoch} epochs and {row} rows are done".format(**info["resumed"]))
+            say(
+                "resuming from {file}: {epoch} epochs and {row} rows are done".format(
+                    **info["resumed"]
+                )
+            )
         for line in info["routes"]() if self._verbose else ():
             say(line)
 
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
+        self,
+        epoch: int,
+        epochs: int,
+        loss: float,
+        val_loss: float | None,
+        seconds: float,
+        us_per_batch: float,
     ) -> None:
-        if not self._verbose and (self._shares or not is_told(epoch, epochs, self._most)):
+        if not self._verbose and (
+            self._shares or not is_told(epoch, epochs, self._most)
+        ):
             return
         word = "validation" if self._chosen_by else "held-out"
         held_out = "" if val_loss is None else f"  {word} {val_loss:<11.6g}"
@@ -82,24 +125,35 @@ class Lines(Callback):
 
     def refit(self, epochs: int, rows: int) -> None:
         if self._shares:
-            say(f"the networks that were chosen are trained once more on all {rows} rows")
+            say(
+                f"the networks that were chosen are trained once more on all {rows} rows"
+            )
         else:
             self._judged, self._most = "", 1
-            say(f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs")
+            say(
+                f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs"
+            )
 
     def ended(self, layers: str, loss: str) -> None:
         self._number += 1
-        if not (self.tells_candidates or self._verbose or is_told(self._number, len(self._shares))):
+        if not (
+            self.tells_candidates
+            or self._verbose
+            or is_told(self._number, len(self._shares))
+        ):
             return
         passed, done = time.monotonic() - self._began, sum(self._shares[: self._number])
         left = passed * (1 - done) / done
         remark = f", at most {left:.0f} s left" if left > LONG_SECONDS else ""
-        say(f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}")
+        say(
+            f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}"
+        )
 
 
 class Bar(Lines):
-    """A bar over all epochs with loss, speed and time left, or over the operations of all candidates; above it the line
-    of each candidate, and if `verbose` those of the epochs."""
+    """A bar over all epochs with loss, speed and time left, or over the operations of
+    all candidates; above it the line of each candidate, and if `verbose` those of the
+    epochs."""
 
     tells_candidates = True
     _bar = None
@@ -111,7 +165,9 @@ class Bar(Lines):
         if not self._shares:
             resumed = info["resumed"]
             self._restart(
-                info["rows"], info["epochs"], resumed["epoch"] + resumed["row"] / info["rows"] if resumed else 0
+                info["rows"],
+                info["epochs"],
+                resumed["epoch"] + resumed["row"] / info["rows"] if resumed else 0,
             )
 
     def _open(self) -> None:
@@ -122,18 +178,27 @@ class Bar(Lines):
         left = TimeRemainingColumn(elapsed_when_finished=True)
         console = Console(file=sys.stderr, highlight=False)
         # without a second thread beside the training
-        self._bar = Progress(texts[0], BarColumn(), texts[1], left, console=console, auto_refresh=False)
+        self._bar = Progress(
+            texts[0], BarColumn(), texts[1], left, console=console, auto_refresh=False
+        )
         self._task, self._drawn = self._bar.add_task("", total=1.0, told=""), 0.0
         self._bar.start()
 
     def _restart(self, rows: int, epochs: int, done: float) -> None:
         """Begin a training of some epochs. done: of them already."""
-        self._rows, self._epochs, self._done, self._began = rows, epochs, done, time.monotonic()
+        self._rows, self._epochs, self._done, self._began = (
+            rows,
+            epochs,
+            done,
+            time.monotonic(),
+        )
         self._draw(done / epochs, f"epoch 1/{epochs}", "")
 
     def _draw(self, share: float, what: str, told: str) -> None:
         self._drawn = time.monotonic()
-        self._bar.update(self._task, completed=share, description=what, told=told, refresh=True)
+        self._bar.update(
+            self._task, completed=share, description=what, told=told, refresh=True
+        )
 
     def update(self, epoch, rows_done, rows, loss):
         if not self._shares:
@@ -144,17 +209,28 @@ class Bar(Lines):
             super().epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
         if self._shares:
             if time.monotonic() - self._drawn >= REDRAW_SECONDS:
-                self._advance_candidate(min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}")
+                self._advance_candidate(
+                    min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}"
+                )
             return
         word = "validation" if self._chosen_by else "held-out"
-        held_out = "" if val_loss is None else f", {word} {val_loss:.6g}{self._judged.rstrip()}"
+        held_out = (
+            ""
+            if val_loss is None
+            else f", {word} {val_loss:.6g}{self._judged.rstrip()}"
+        )
         self._advance(epoch, 1.0, f"loss {loss:.6g}{held_out}")
 
     def _advance(self, epoch: int, share: float, loss: str) -> None:
         now, done = time.monotonic(), epoch - 1 + share
-        if now - self._drawn >= REDRAW_SECONDS or done >= self._epochs:  # epochs can be very short
-            speed = f"{(done - self._done) * self._rows / (now - self._began):,.0f} rows/s"
-            self._draw(done / self._epochs, f"epoch {epoch}/{self._epochs}", f"{loss} {speed}")
+        # epochs can be very short
+        if now - self._drawn >= REDRAW_SECONDS or done >= self._epochs:
+            speed = (
+                f"{(done - self._done) * self._rows / (now - self._began):,.0f} rows/s"
+            )
+            self._draw(
+                done / self._epochs, f"epoch {epoch}/{self._epochs}", f"{loss} {speed}"
+            )
 
     def refit(self, epochs, rows):
         super().refit(epochs, rows)
@@ -168,7 +244,9 @@ class Bar(Lines):
     def _advance_candidate(self, share: float, loss: str) -> None:
         """Draw the bar. share: of the candidate at hand that is done."""
         number, count = self._number, len(self._shares)
-        done = sum(self._shares[:number]) + (share * self._shares[number] if number < count else 0.0)
+        done = sum(self._shares[:number]) + (
+            share * self._shares[number] if number < count else 0.0
+        )
         self._draw(done, f"candidate {min(number + 1, count)}/{count}", loss)
 
     def close(self):
@@ -181,7 +259,8 @@ class Bar(Lines):
 
 
 def make_steps(what: str) -> Steps:
-    """Return what is called with the steps that are done, and the number of all, of a computation named `what`."""
+    """Return what is called with the steps that are done, and the number of all, of a
+    computation named `what`."""
     return (StepBar if on_terminal(sys.stderr) else Steps)(what)
 
 
@@ -226,7 +305,11 @@ class StepBar(Steps):
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = Console(file=sys.stderr, highlight=False)
-        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(elapsed_when_finished=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+        )
         bar = Progress(*columns, console=console, auto_refresh=False)
         self._task = bar.add_task(self._what, total=total)
         bar.start()

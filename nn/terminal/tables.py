@@ -31,9 +31,14 @@ from .figures import (
 LEAST_CELL = 60  # characters that a cell of a wide table may have
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
-    """Print a table whose lines are not too long; the first `left` columns (words) are left-aligned, the others
-    (numbers) right-aligned."""
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    left: int = 1,
+) -> None:
+    """Print a table whose lines are not too long; the first `left` columns (words) are
+    left-aligned, the others (numbers) right-aligned."""
     most = max(LEAST_CELL, LONGEST_LINE // len(headers))
     lines = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
     lines = lines if any(headers) else lines[1:]
@@ -42,7 +47,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = ""
         print(cut_line(title))
     for line in lines:
         places = enumerate(zip(line, widths, strict=True))
-        print("  ".join(f"{text:{'<' if k < left else '>'}{width}}" for k, (text, width) in places).rstrip())
+        print(
+            "  ".join(
+                f"{text:{'<' if k < left else '>'}{width}}"
+                for k, (text, width) in places
+            ).rstrip()
+        )
     print()
 
 
@@ -53,19 +63,31 @@ def facts(pairs: dict[str, str], title: str = "") -> None:
 # ---------------------------------------------------------------- results
 
 RATES, NUMBERS = (
-    {name: metric.label for name, metric in METRICS.items() if task in metric.of and "series" not in metric.of.values()}
+    {
+        name: metric.label
+        for name, metric in METRICS.items()
+        if task in metric.of and "series" not in metric.of.values()
+    }
     for task in ("binary", "regression")
 )
-SERIES = {name: metric.label for name, metric in METRICS.items() if "series" in metric.of.values()}
+SERIES = {
+    name: metric.label
+    for name, metric in METRICS.items()
+    if "series" in metric.of.values()
+}
 INTERVAL = "95 % interval"
 MOST_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
 
 
 def training_report(result: dict, verbose: bool = False) -> None:
-    """Print the outcome of a training, how good it is, and what to do next. verbose: what was chosen, too."""
+    """Print the outcome of a training, how good it is, and what to do next. verbose:
+    what was chosen, too."""
     if "calibration" in result:
         calibration = result["calibration"]
-        pairs = [f"{RATES[name]} {' -> '.join(map(rate_text, calibration[name]))}" for name in ("log_loss", "brier")]
+        pairs = [
+            f"{RATES[name]} {' -> '.join(map(rate_text, calibration[name]))}"
+            for name in ("log_loss", "brier")
+        ]
         show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
         show(f"threshold {result['threshold']:.6g}")
@@ -78,10 +100,14 @@ def training_report(result: dict, verbose: bool = False) -> None:
     about = f"{result.get('model', 'no --model')}: {networks}{result['parameters']:,} parameters"
     if "effort" in result:
         chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-        show(f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}")
+        show(
+            f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}"
+        )
         if "retrained" in result:
             rows = result["retrained"]["rows"]
-            show(f"networks trained once more on all {rows:,} rows; the figures are those of before, in order of time")
+            show(
+                f"networks trained once more on all {rows:,} rows; the figures are those of before, in order of time"
+            )
     else:
         show(
             f"{about}, {_epochs(result)} in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"
@@ -91,13 +117,15 @@ def training_report(result: dict, verbose: bool = False) -> None:
 
 
 def _epochs(result: dict) -> str:
-    """Return how many epochs there were, and how many were asked for where there were fewer."""
+    """Return how many epochs there were, and how many were asked for where there were
+    fewer."""
     run, asked = result["epochs_run"], result["epochs"]
     return f"{run} epochs" if run == asked else f"{run} of {asked} epochs"
 
 
 def _how_good(result: dict) -> str:
-    """Return the loss, or the figures of what was chosen, beside the loss of the class shares or of the mean."""
+    """Return the loss, or the figures of what was chosen, beside the loss of the class
+    shares or of the mean."""
     same = "the mean" if result["classes"] is None else "the class shares"
     baseline = result["baseline"]
     if "effort" not in result:
@@ -105,16 +133,31 @@ def _how_good(result: dict) -> str:
         line = f"{kind} loss {short_text(loss)}"
         if kind != "training":
             line = f"{line}, training loss {short_text(training)}"
-        return line if baseline is None else f"{line}; {same} alone would have {short_text(baseline)}"
+        return (
+            line
+            if baseline is None
+            else f"{line}; {same} alone would have {short_text(baseline)}"
+        )
     by = "out_of_fold" if "out_of_fold" in result else "validated"
-    measured = [_with_interval(label, name, result[by]) for name, label in OF_EFFORT.items() if name in result[by]]
+    measured = [
+        _with_interval(label, name, result[by])
+        for name, label in OF_EFFORT.items()
+        if name in result[by]
+    ]
     line = f"{by.replace('_', ' ')}: {', '.join(measured)}"
-    by_target = [f"{row['target']} {short_text(row['r2'])}" for row in result[by].get("per_target", ())]
+    by_target = [
+        f"{row['target']} {short_text(row['r2'])}"
+        for row in result[by].get("per_target", ())
+    ]
     if by_target:
         line += f"; R2 by target: {', '.join(by_target)}"
     if baseline is None:
         return line
-    beside = f"log loss {short_text(baseline)}" if result["classes"] else f"RMSE {short_text(math.sqrt(baseline))}"
+    beside = (
+        f"log loss {short_text(baseline)}"
+        if result["classes"]
+        else f"RMSE {short_text(math.sqrt(baseline))}"
+    )
     return f"{line}; {same} alone would have {beside}"
 
 
@@ -126,10 +169,17 @@ def _with_interval(label: str, name: str, figures: dict) -> str:
 
 
 def _judged(result: dict) -> tuple[str, float, float]:
-    """Return (which rows judge the network, their loss, the training loss): those of the best epoch, else the last."""
+    """Return (which rows judge the network, their loss, the training loss): those of
+    the best epoch, else the last."""
     if not result["val_loss"]:
         return "training", result["loss"][-1], result["loss"][-1]
-    kind = "validation" if "monitor" in result else "out-of-fold" if "folds" in result else "held-out"
+    kind = (
+        "validation"
+        if "monitor" in result
+        else "out-of-fold"
+        if "folds" in result
+        else "held-out"
+    )
     at = (result.get("best_epoch") or len(result["val_loss"])) - 1
     return kind, result["val_loss"][at], result["loss"][at]
 
@@ -140,35 +190,51 @@ def _next_step(result: dict) -> str:
     if result["learned"] is False:
         return "do what the warning says, and train again"
     kind, loss, training = _judged(result)
-    is_apart = loss > FAR_APART * training and loss - training > (result["baseline"] or math.inf) / 10
+    is_apart = (
+        loss > FAR_APART * training
+        and loss - training > (result["baseline"] or math.inf) / 10
+    )
     if is_apart and "effort" not in result:
         cures = "" if kind == "validation" else "--validation 0.2 --patience 10, "
         return f"the training loss is far below the {kind} loss: try {cures}a larger --weight_decay or more rows"
     if model is None:
         return "the same with --model MODEL keeps the networks"
     name, is_text = shlex.quote(model), model.endswith(".m")
-    has_rows = (result["holdout"] or "folds" in result or "effort" in result) and not is_text
+    has_rows = (
+        result["holdout"] or "folds" in result or "effort" in result
+    ) and not is_text
     return f"nn test {name}{'' if has_rows else ' DATA'}, nn predict {name} DATA -o predictions.csv"
 
 
 OF_EFFORT = {
-    name: (RATES | NUMBERS)[name] for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "mae", "r2")
+    name: (RATES | NUMBERS)[name]
+    for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "mae", "r2")
 }
-FAR_APART = 3.0  # times the training loss, from which a network knows its training rows rather than their rule
+# times the training loss, from which a network knows its training rows rather than
+# their rule
+FAR_APART = 3.0
 MOST_TRIALS = 8  # in the table, unless --verbose
 
 
 def trials_report(result: dict, verbose: bool = False) -> None:
-    """Print what --vary tried and what became of it: the members before the others, then by score; the best ones only,
-    unless verbose. result: the figures of `train`."""
+    """Print what --vary tried and what became of it: the members before the others,
+    then by score; the best ones only, unless verbose. result: the figures of
+    `train`."""
     sign = -1 if METRICS[result["monitor"]].higher_is_better else 1
 
     def key(trial: dict) -> tuple:
         score = trial["score"]
-        return not trial["weight"], trial["status"] == "given up", score is None, sign * (score or 0.0)
+        return (
+            not trial["weight"],
+            trial["status"] == "given up",
+            score is None,
+            sign * (score or 0.0),
+        )
 
     trials = sorted(result["trials"], key=key)
-    settings = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
+    settings = list(
+        dict.fromkeys(name for trial in trials for name in trial["settings"])
+    )
     rows = [
         [
             f"{trial['weight']:g}" if trial["weight"] else trial["status"],
@@ -183,8 +249,14 @@ def trials_report(result: dict, verbose: bool = False) -> None:
     table(["weight", "seed", *settings, "epochs", result["monitor"]], rows, title)
 
 
-def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None, verbose=False) -> None:
-    """Print the figures of `test` as tables. verbose: of many classes all, not only the errors that matter most."""
+def test_report(
+    result: dict,
+    classes: Sequence[str] | None,
+    targets: Sequence[str] | None,
+    verbose=False,
+) -> None:
+    """Print the figures of `test` as tables. verbose: of many classes all, not only the
+    errors that matter most."""
     if "confusion" in result:
         _multiclass_report(result, verbose)
     elif "tp" in result:
@@ -202,7 +274,11 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
 def _folds_report(result: dict) -> None:
     """Print the mean and standard deviation of each figure over the folds."""
     mean, std = result["mean"], result["std"]
-    labels = {name: label for name, label in (RATES | NUMBERS | SERIES).items() if name in mean}
+    labels = {
+        name: label
+        for name, label in (RATES | NUMBERS | SERIES).items()
+        if name in mean
+    }
     rows = []
     for name, label in labels.items():
         shown = rate_text if name in RATES else number_text
@@ -211,21 +287,29 @@ def _folds_report(result: dict) -> None:
 
 
 def _members_report(members: Sequence[dict]) -> None:
-    labels = {name: label for name, label in (RATES | NUMBERS).items() if name in members[0]}
+    labels = {
+        name: label for name, label in (RATES | NUMBERS).items() if name in members[0]
+    }
     weighted = len({own.get("weight") for own in members}) > 1
     rows = [
         [
             str(number),
             *([f"{own['weight']:g}"] if weighted else []),
-            *(number_text(own[name]) if name in NUMBERS else rate_text(own[name]) for name in labels),
+            *(
+                number_text(own[name]) if name in NUMBERS else rate_text(own[name])
+                for name in labels
+            ),
         ]
         for number, own in enumerate(members)
     ]
     table(["member", *(["weight"] if weighted else []), *labels.values()], rows)
 
 
-def _figures(result: dict, title: str = "", first: Sequence[Sequence[str]] = ()) -> None:
-    """Print the metrics one a line, with their intervals if there are any. first: lines above."""
+def _figures(
+    result: dict, title: str = "", first: Sequence[Sequence[str]] = ()
+) -> None:
+    """Print the metrics one a line, with their intervals if there are any. first: lines
+    above."""
     shown = 2 + ("intervals" in result)
     lines = [line[:shown] for line in (*first, *metric_lines(result))]
     table(["", "", INTERVAL][:shown], lines, title, left=3)
@@ -236,8 +320,16 @@ def _binary_report(result, classes):
     table(
         ["", f"predicted {negative}", f"predicted {positive}"],
         [
-            [f"true {negative}", f"{count_text(result['tn'])} TN", f"{count_text(result['fp'])} FP"],
-            [f"true {positive}", f"{count_text(result['fn'])} FN", f"{count_text(result['tp'])} TP"],
+            [
+                f"true {negative}",
+                f"{count_text(result['tn'])} TN",
+                f"{count_text(result['fp'])} FP",
+            ],
+            [
+                f"true {positive}",
+                f"{count_text(result['fn'])} FN",
+                f"{count_text(result['tp'])} TP",
+            ],
         ],
         title=f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
     )
@@ -248,13 +340,25 @@ def _multiclass_report(result, verbose: bool):
     per_class = result["per_class"]
     names = [row["class"] for row in per_class]
     if verbose or len(names) <= MOST_CLASSES:
-        lines = [[name, *map(count_text, counts)] for name, counts in zip(names, result["confusion"], strict=True)]
+        lines = [
+            [name, *map(count_text, counts)]
+            for name, counts in zip(names, result["confusion"], strict=True)
+        ]
         table(["true \\ predicted", *names], lines, title=_rows(result))
     else:
         lines = confused_pairs(result, MOST_CLASSES)
-        table(["true", "predicted", "rows", "of the class"], lines, f"{_rows(result)}; the most frequent errors", 2)
+        table(
+            ["true", "predicted", "rows", "of the class"],
+            lines,
+            f"{_rows(result)}; the most frequent errors",
+            2,
+        )
         per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_CLASSES]
-    title = "" if len(per_class) == len(names) else f"the weakest of {len(names)} classes (all with --verbose)"
+    title = (
+        ""
+        if len(per_class) == len(names)
+        else f"the weakest of {len(names)} classes (all with --verbose)"
+    )
     table(["class", "precision", "recall", "F1", "rows"], class_lines(per_class), title)
     _figures(result)
 
@@ -288,17 +392,36 @@ def profile_report(result: dict) -> None:
             layer["layer"],
             *(_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")),
             f"{layer['share']:.1%}",
-            *("" if rate is None else f"{rate:.1f}" for rate in (layer["gflops_forward"], layer["gflops_backward"])),
+            *(
+                "" if rate is None else f"{rate:.1f}"
+                for rate in (layer["gflops_forward"], layer["gflops_backward"])
+            ),
         ]
         for number, layer in enumerate(result["layers"])
     ]
     for name, words in STEPS_OF_NO_LAYER.items():
         ms = result.get(f"{name}_ms")
         if ms:
-            rows.append(["", words, "", "", "", f"{ms / result['batch_ms']:.1%}", "", ""])
+            rows.append(
+                ["", words, "", "", "", f"{ms / result['batch_ms']:.1%}", "", ""]
+            )
     rows.append(["", "batch", _ms(result["batch_ms"]), "", "", "", "", ""])
-    headers = ["", "layer", "forward ms", "backward ms", "update ms", "share", "GFLOP/s forward", "backward"]
-    table(headers, rows, f"median of {result['batches']} batches of {result['rows']} rows", left=2)
+    headers = [
+        "",
+        "layer",
+        "forward ms",
+        "backward ms",
+        "update ms",
+        "share",
+        "GFLOP/s forward",
+        "backward",
+    ]
+    table(
+        headers,
+        rows,
+        f"median of {result['batches']} batches of {result['rows']} rows",
+        left=2,
+    )
 
 
 def _ms(value: float) -> str:
@@ -309,13 +432,37 @@ def model_report(net, model: str) -> None:
     data = net.dataset or {}
     columns = {"inputs": listed(net.columns or [], 8), **_columns_of(net.encoding)}
     files = {"data": data.get("path") or "", "sha256": data.get("sha256") or ""}
-    facts({name: value for name, value in {"model": model, **facts_of(net), **columns, **files}.items() if value})
-    for title, (headers, rows) in (("what was tried", candidates_of(net)), ("members", members_of(net))):
+    facts(
+        {
+            name: value
+            for name, value in {
+                "model": model,
+                **facts_of(net),
+                **columns,
+                **files,
+            }.items()
+            if value
+        }
+    )
+    for title, (headers, rows) in (
+        ("what was tried", candidates_of(net)),
+        ("members", members_of(net)),
+    ):
         if rows:
             table(headers, rows, title)
-    config = {name: value for name, value in sorted(net.config.items()) if name != "candidates"}
+    config = {
+        name: value
+        for name, value in sorted(net.config.items())
+        if name != "candidates"
+    }
     if config:
-        facts({name: "" if value is None else str(value) for name, value in config.items()}, "config")
+        facts(
+            {
+                name: "" if value is None else str(value)
+                for name, value in config.items()
+            },
+            "config",
+        )
 
 
 def _columns_of(encoding) -> dict[str, str]:
@@ -328,11 +475,14 @@ def _columns_of(encoding) -> dict[str, str]:
 
 
 def network_table(layers, title: str = "") -> None:
-    """Print each layer of a network with its output shape and parameters, and their total."""
+    """Print each layer of a network with its output shape and parameters, and their
+    total."""
     rows = [["", "input", "", shape_text(layers[0].in_shape), "0"]]
     rows += [[str(number), *line] for number, line in enumerate(layer_lines(layers))]
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
-    table(["", "layer", "activation", "output shape", "parameters"], rows, title, left=3)
+    table(
+        ["", "layer", "activation", "output shape", "parameters"], rows, title, left=3
+    )
 
 
 # ---------------------------------------------------------------- explanations
@@ -341,34 +491,52 @@ MOST_COLUMNS = 12  # of importance
 
 
 def importance_report(found: dict, curves: dict, net) -> None:
-    """Print the importance of columns with bars, how scores go with the first ones, and which columns go together."""
+    """Print the importance of columns with bars, how scores go with the first ones, and
+    which columns go together."""
     name = {**RATES, **NUMBERS}.get(found["metric"], found["metric"])
     title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
     lines = importance_lines(found)
     table(["column", "", "lost", INTERVAL], lines[:MOST_COLUMNS], title, 2)
     if len(lines) > MOST_COLUMNS:
-        print(f"{len(lines) - MOST_COLUMNS} more columns: at most {lines[MOST_COLUMNS][2]} each")
+        print(
+            f"{len(lines) - MOST_COLUMNS} more columns: at most {lines[MOST_COLUMNS][2]} each"
+        )
     of = net.classes[-1] if net.classes else "the value"
     for column, points in curves.items():
         if net.outputs == 1 and points:
-            told = [points[0], points[-1]] if isinstance(points[0][0], float) else points[:4]
-            print(f"{cut_line(column, 80)}: {cut_line(of, 80)} " + ", ".join(_point(*point) for point in told))
+            told = (
+                [points[0], points[-1]]
+                if isinstance(points[0][0], float)
+                else points[:4]
+            )
+            print(
+                f"{cut_line(column, 80)}: {cut_line(of, 80)} "
+                + ", ".join(_point(*point) for point in told)
+            )
     for one, other, r in found["correlated"][:3]:
         one, other = cut_line(one, 80), cut_line(other, 80)
-        print(f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'")
+        print(
+            f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'"
+        )
 
 
 def _point(value, scores: list[float]) -> str:
-    shown = f"{value:g}" if isinstance(value, float) else cut_line(value or "(missing)", 80)
+    shown = (
+        f"{value:g}" if isinstance(value, float) else cut_line(value or "(missing)", 80)
+    )
     return f"{scores[0]:.3g} at {shown}"
 
 
 def comparison_report(found: dict) -> None:
-    """Print the metrics of two models side by side, the rows on which they differ most, and the verdict."""
+    """Print the metrics of two models side by side, the rows on which they differ most,
+    and the verdict."""
     one, other = found["models"]
     rows = comparison_lines(found)
     table(["", one, other, "difference", INTERVAL], rows, f"{found['rows']} rows")
     for row in found["disagree"]:
-        said = ", ".join(f"{name} {'; '.join(f'{value:.3g}' for value in row[name])}" for name in found["models"])
+        said = ", ".join(
+            f"{name} {'; '.join(f'{value:.3g}' for value in row[name])}"
+            for name in found["models"]
+        )
         print(printable(f"row {row['row']}, true {row['true']}: {said}"))
     print(printable(found["verdict"]))

@@ -1,12 +1,14 @@
 """Test a network on rows, and explain what it predicts by raw columns.
 
     reports.py     the metrics of a network on a data set
-    values.py      the value of a prediction that is explained, and rows of which some columns are another row's
+    values.py      the value of a prediction that is explained, and rows of which some
+                   columns are another row's
     shapley.py     contributions of columns to each prediction
     compare.py     two models on the same rows
     importance.py  how much a metric loses without a column, and partial dependence
 
-Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train, pages, study, commands.
+Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train,
+pages, study, commands.
 """
 
 from .reports import (
@@ -27,6 +29,18 @@ from .reports import (
 )
 
 __all__ = [
-    "QUICK", "binary_report", "check_threshold", "figures_of", "judged", "multiclass_report", "regression_report",
-    "remarks", "scores_of", "target_of", "test", "tested", "warn_of_trained", "without_remarks",
-]  # fmt: skip
+    "QUICK",
+    "binary_report",
+    "check_threshold",
+    "figures_of",
+    "judged",
+    "multiclass_report",
+    "regression_report",
+    "remarks",
+    "scores_of",
+    "target_of",
+    "test",
+    "tested",
+    "warn_of_trained",
+    "without_remarks",
+]

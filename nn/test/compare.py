@@ -1,4 +1,5 @@
-"""Two models on the same rows: metrics side by side, and whether the rows tell them apart (paired bootstrap)."""
+"""Two models on the same rows: metrics side by side, and whether the rows tell them
+apart (paired bootstrap)."""
 
 from __future__ import annotations
 
@@ -15,22 +16,25 @@ from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
 from .reports import judged, sampling_of
 
-DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}  # the metric of the verdict, by task
+# the metric of the verdict, by task
+DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}
 DISAGREE = 5  # rows told, on which the models differ most
 LEAST_ROWS = 10  # of an interval
-RESERVED = ("difference", "interval", "row", "true")  # keys beside those that models have by their names
+# keys beside those that models have by their names
+RESERVED = ("difference", "interval", "row", "true")
 
 
 class OfFolds(NamedTuple):
-    """Rows that folds judge, as a model keeps them: a threshold of each, and scores before any temperature."""
+    """Rows that folds judge, as a model keeps them: a threshold of each, and scores
+    before any temperature."""
 
     threshold_of_row: np.ndarray
     scores: np.ndarray
 
 
 class Side(NamedTuple):
-    """A model, rows as it reads them, what it predicts of them where that is known, how many of them it knows, and what
-    it keeps of them where folds judge them."""
+    """A model, rows as it reads them, what it predicts of them where that is known, how
+    many of them it knows, and what it keeps of them where folds judge them."""
 
     net: object
     ds: Dataset
@@ -40,16 +44,21 @@ class Side(NamedTuple):
 
     @classmethod
     def of(cls, net, ds: Dataset, found=None) -> Side:
-        """Return the side of a model. found: what out_of_fold returns where folds know the rows apart."""
+        """Return the side of a model. found: what out_of_fold returns where folds know
+        the rows apart."""
         if found is None:
             return cls(net, ds, None, trained_on(net, ds))
         kept = OfFolds(net.crossed.threshold_of_row, net.crossed.scores)
-        return cls(net, ds.of_rows(found[0]), found[2], Trained.none_of(len(found[0])), kept)
+        return cls(
+            net, ds.of_rows(found[0]), found[2], Trained.none_of(len(found[0])), kept
+        )
 
     @property
     def rows(self) -> np.ndarray:
         """Return the indices of the rows in their data."""
-        return np.arange(self.ds.rows) if self.ds.part_rows is None else self.ds.part_rows
+        return (
+            np.arange(self.ds.rows) if self.ds.part_rows is None else self.ds.part_rows
+        )
 
     @property
     def rows_of_data(self) -> int:
@@ -61,13 +70,16 @@ class Side(NamedTuple):
         ds = self.ds.of_rows(places)
         if self.scores is not None:
             kept = OfFolds(*(values[places] for values in self.crossed))
-            return Side(self.net, ds, self.scores[places], Trained.none_of(len(rows)), kept)
+            return Side(
+                self.net, ds, self.scores[places], Trained.none_of(len(rows)), kept
+            )
         return Side(self.net, ds, None, trained_on(self.net, ds))
 
 
 def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
-    """Return what `compared` does of the rows that both sides have, without a verdict where one of the models was
-    trained on them, and trained_rows. Raises DataError where both have rows of one file, and share none."""
+    """Return what `compared` does of the rows that both sides have, without a verdict
+    where one of the models was trained on them, and trained_rows. Raises DataError
+    where both have rows of one file, and share none."""
     first, second = _on_shared_rows(*sides, names)
     both = first, second
     nets, datasets = [side.net for side in both], [side.ds for side in both]
@@ -79,7 +91,10 @@ def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     knowing = [trained.told(name) for trained, name in each if trained.is_told]
     if knowing:
         cure = "give rows that neither knows with --dataset"
-        result |= {"better": None, "verdict": f"no verdict: {' and '.join(knowing)}; {cure}"}
+        result |= {
+            "better": None,
+            "verdict": f"no verdict: {' and '.join(knowing)}; {cure}",
+        }
     return result
 
 
@@ -87,43 +102,72 @@ def _on_shared_rows(first: Side, second: Side, names) -> tuple[Side, Side]:
     """Return the sides of the rows that both have of one file; others as they are."""
     one, other = first.ds, second.ds
     has_one_path = one.path is not None and one.path == other.path
-    is_one_file = has_one_path or (one.sha256 is not None and one.sha256 == other.sha256)
+    is_one_file = has_one_path or (
+        one.sha256 is not None and one.sha256 == other.sha256
+    )
     is_alike = is_one_file and first.rows_of_data == second.rows_of_data
     if not is_alike or np.array_equal(first.rows, second.rows):
         return first, second
     shared = np.intersect1d(first.rows, second.rows)
     if not len(shared):
         held = f"{names[0]} and {names[1]} held out different rows of {name_of(one)}"
-        raise DataError(f"{held}, and there is none that neither knows; give other rows with --dataset")
+        raise DataError(
+            f"{held}, and there is none that neither knows; give other rows with --dataset"
+        )
     return first.only(shared), second.only(shared)
 
 
-def compared(nets, datasets, names, scores=(None, None), crossed=(None, None), *, seed: int = 0) -> dict:
-    """Return what two networks make of the same rows: datasets[k] holds them as nets[k] reads them.
+def compared(
+    nets, datasets, names, scores=(None, None), crossed=(None, None), *, seed: int = 0
+) -> dict:
+    """Return what two networks make of the same rows: datasets[k] holds them as nets[k]
+    reads them.
 
-    names: of the models. scores: what they predict, (rows, outputs) each, where that is known. crossed: what they keep
-    of the rows (nn/nn/crossed.py), where they are judged out of fold.
+    names: of the models. scores: what they predict, (rows, outputs) each, where that is
+    known. crossed: what they keep of the rows (nn/nn/crossed.py), where they are judged
+    out of fold.
 
-    Keys: rows; models, their names; metrics, {name: {first's name: value, second's name: value, difference, interval}},
-    where difference is second less first and interval its 95 % by paired bootstrap (None below 10 rows); metric, that
-    of the verdict; better, the name of the better model or None; verdict, a sentence; disagree, the rows on which the
-    models differ most. Raises UsageError for models of other tasks or classes, DataError for other rows.
+    Keys: rows; models, their names; metrics, {name: {first's name: value, second's
+    name: value, difference, interval}}, where difference is second less first and
+    interval its 95 % by paired bootstrap (None below 10 rows); metric, that of the
+    verdict; better, the name of the better model or None; verdict, a sentence;
+    disagree, the rows on which the models differ most. Raises UsageError for models of
+    other tasks or classes, DataError for other rows.
     """
     first, second = nets
-    if first.task != second.task or (first.classes or []) != (second.classes or []) or first.outputs != second.outputs:
-        raise UsageError(f"{names[0]} and {names[1]} predict different things; compare models of the same targets")
-    each = [judged(net, ds, own) for net, ds, own in zip(nets, datasets, scores, strict=True)]
+    if (
+        first.task != second.task
+        or (first.classes or []) != (second.classes or [])
+        or first.outputs != second.outputs
+    ):
+        raise UsageError(
+            f"{names[0]} and {names[1]} predict different things; compare models of the same targets"
+        )
+    each = [
+        judged(net, ds, own)
+        for net, ds, own in zip(nets, datasets, scores, strict=True)
+    ]
     (truth, _, weights), (other_truth, *_) = each
     if not _are_the_same(truth, other_truth):
-        raise DataError("the models have different rows or targets; give both the same rows with --dataset")
+        raise DataError(
+            "the models have different rows or targets; give both the same rows with --dataset"
+        )
     weights = checked_weights(weights, len(truth))
-    series = [ds.persistence() if first.task == "regression" else None for ds in datasets]
+    series = [
+        ds.persistence() if first.task == "regression" else None for ds in datasets
+    ]
     sides = [
         _side(net, own_truth, scores, persistence, of_rows)
-        for net, (own_truth, scores, _), persistence, of_rows in zip(nets, each, series, crossed, strict=True)
+        for net, (own_truth, scores, _), persistence, of_rows in zip(
+            nets, each, series, crossed, strict=True
+        )
     ]
     values = [side.values(weights) for side in sides]
-    pairs = resampled(sides, weights, seed, sampling_of(datasets[0])) if len(truth) >= LEAST_ROWS else []
+    pairs = (
+        resampled(sides, weights, seed, sampling_of(datasets[0]))
+        if len(truth) >= LEAST_ROWS
+        else []
+    )
     metrics = {
         name: {
             names[0]: values[0][name],
@@ -134,24 +178,35 @@ def compared(nets, datasets, names, scores=(None, None), crossed=(None, None), *
         for name in sides[0].names
     }
     usual = DECIDES[first.task]
-    metric = next((name for name in (usual, *metrics) if metrics[name]["difference"] is not None), usual)
+    metric = next(
+        (name for name in (usual, *metrics) if metrics[name]["difference"] is not None),
+        usual,
+    )
     better = _better(names, metric, metrics[metric])
     return {
-        "rows": len(truth), "models": list(names), "metrics": metrics, "metric": metric, "better": better,
+        "rows": len(truth),
+        "models": list(names),
+        "metrics": metrics,
+        "metric": metric,
+        "better": better,
         "verdict": _verdict(names, metric, metrics[metric], better, len(truth)),
         "disagree": _disagree(first, truth, [scores for _, scores, _ in each], names),
-    }  # fmt: skip
+    }
 
 
 def _side(net, truth, scores, persistence, crossed) -> Judged:
-    """Return what the metrics of a model are formed from; crossed: None, or what it keeps of the rows."""
+    """Return what the metrics of a model are formed from; crossed: None, or what it
+    keeps of the rows."""
     if net.task != "binary" or crossed is None:
         return Judged(net.task, truth, scores, net.threshold, persistence)
-    return Judged(net.task, truth, scores, crossed.threshold_of_row, ranking=crossed.scores)
+    return Judged(
+        net.task, truth, scores, crossed.threshold_of_row, ranking=crossed.scores
+    )
 
 
 def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two models have read the same targets, each in its own type of numbers."""
+    """Return whether two models have read the same targets, each in its own type of
+    numbers."""
     if truth.shape != other.shape:
         return False
     if truth.dtype.kind != "f":
@@ -161,13 +216,15 @@ def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _difference(values: list[dict], name: str) -> float | None:
-    """Return the second's metric less the first's; None where one of them is undefined."""
+    """Return the second's metric less the first's; None where one of them is
+    undefined."""
     own = [side[name] for side in values]
     return None if None in own else own[1] - own[0]
 
 
 def _better(names, metric: str, found: dict) -> str | None:
-    """Return the name of the model whose metric is better, by its interval; None where the rows cannot tell."""
+    """Return the name of the model whose metric is better, by its interval; None where
+    the rows cannot tell."""
     ends = found["interval"]
     if ends is None or ends[0] <= 0 <= ends[1]:
         return None
@@ -179,7 +236,9 @@ def _verdict(names, metric: str, found: dict, better: str | None, rows: int) -> 
     if found["interval"] is None:
         return f"{rows} rows are too few to tell {names[0]} and {names[1]} apart"
     if better is None:
-        return f"these {rows} rows cannot tell which is better: their {label} may be equal"
+        return (
+            f"these {rows} rows cannot tell which is better: their {label} may be equal"
+        )
     other = names[1] if better == names[0] else names[0]
     return f"{better} is better than {other}: {label} {found[better]:.4g} beside {found[other]:.4g}"
 
@@ -191,6 +250,8 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
     found = []
     for row in rows[apart[rows] > 0]:
         true = net.classes[int(truth[row])] if net.classes else truth[row].tolist()
-        said = {name: own[row].tolist() for name, own in zip(names, scores, strict=True)}
+        said = {
+            name: own[row].tolist() for name, own in zip(names, scores, strict=True)
+        }
         found.append({"row": int(row), "true": true, **said})
     return found

@@ -1,4 +1,5 @@
-"""Importance of raw columns by permutation (Breiman 2001), and partial dependence on them (Friedman 2001)."""
+"""Importance of raw columns by permutation (Breiman 2001), and partial dependence on
+them (Friedman 2001)."""
 
 from __future__ import annotations
 
@@ -20,27 +21,36 @@ from .reports import judged, warn_of_trained
 from .values import Value, names_of, scores_of
 
 REPEATS = 5
-MOST_EXCHANGES = 500  # of all columns and repeats, from which each column has fewer repeats
+# of all columns and repeats, from which each column has fewer repeats
+MOST_EXCHANGES = 500
 RESAMPLES, SEED = 100, 0  # of the rows, for the intervals
 MISSED = 0.05  # of intervals do not hold what they say
 CORRELATED = 0.9  # from which two columns share what they say
-ALL_ROWS = 4_000  # up to which each repeat takes all rows; of more it takes a part, but for as many at least
-USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}  # metrics, by task
-CURVES, POINTS, WORDS, AVERAGED = 4, 16, 8, 500  # columns, points of numbers and of words, rows that a point averages
-RARE = 0.01  # of the values of a column, on either side, lie beyond the ends of its curve
+# up to which each repeat takes all rows; of more it takes a part, but for as many at
+# least
+ALL_ROWS = 4_000
+# metrics, by task
+USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}
+# columns, points of numbers and of words, rows that a point averages
+CURVES, POINTS, WORDS, AVERAGED = 4, 16, 8, 500
+# of the values of a column, on either side, lie beyond the ends of its curve
+RARE = 0.01
 
 
 class UndefinedMetric(DataError):
-    """A metric means nothing for these rows, such as the area under the curve of one class."""
+    """A metric means nothing for these rows, such as the area under the curve of one
+    class."""
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Loss of a metric where the values of a column are exchanged between rows; the largest loss first.
+    """Loss of a metric where the values of a column are exchanged between rows; the
+    largest loss first.
 
-    low and high: of a 95 % interval over other rows of this kind. holds: whether the loss is above 0 by an interval so
-    wide that of this number of columns that tell nothing one in forty times one would be called so (Bonferroni).
-    repeats: how often the values of each column were exchanged.
+    low and high: of a 95 % interval over other rows of this kind. holds: whether the
+    loss is above 0 by an interval so wide that of this number of columns that tell
+    nothing one in forty times one would be called so (Bonferroni). repeats: how often
+    the values of each column were exchanged.
     correlated: pairs of columns of numbers that share what they say.
     """
 
@@ -67,12 +77,15 @@ def importance(
     parts: Sequence[tuple[np.ndarray, Sequence]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Importance:
-    """Return the importance of raw columns, and of groups `a+b,c+d` of them, on rows that the model did not see.
+    """Return the importance of raw columns, and of groups `a+b,c+d` of them, on rows
+    that the model did not see.
 
-    repeats: None, five, and fewer of more than 100 columns. progress: is told how many exchanges are done, and of all.
-    parts: (rows, members with their weights) by whom rows are predicted; None: all rows by all members, with a warning
-    where the model was trained on them. Raises
-    DataError where the metric means nothing for these rows, and UsageError for an unknown metric or column.
+    repeats: None, five, and fewer of more than 100 columns. progress: is told how many
+    exchanges are done, and of all. parts: (rows, members with their weights) by whom
+    rows are predicted; None: all rows by all members, with a warning where the model
+    was trained on them. Raises
+    DataError where the metric means nothing for these rows, and UsageError for an
+    unknown metric or column.
     """
     ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
@@ -92,7 +105,9 @@ def importance(
         row_weights = judge.resampled_weights(chosen)
         before = judge.metrics(chosen, judge.scores, row_weights)
         for k, (_, columns) in enumerate(groups):
-            after = judge.metrics(chosen, judge.exchanged(chosen, columns, rng), row_weights)
+            after = judge.metrics(
+                chosen, judge.exchanged(chosen, columns, rng), row_weights
+            )
             lost[repeat, k] = judge.loss(before.value, after.value)
             resampled_lost[repeat, k] = judge.loss(before.resampled, after.resampled)
             if progress is not None:
@@ -118,8 +133,9 @@ def importance(
 
 
 def _usual_repeats(columns: int) -> int:
-    """Return how often the values of each column are exchanged, with a remark where many columns make it less often:
-    intervals are by the rows, and further exchanges only make the mean more exact."""
+    """Return how often the values of each column are exchanged, with a remark where
+    many columns make it less often: intervals are by the rows, and further exchanges
+    only make the mean more exact."""
     repeats = max(1, min(REPEATS, MOST_EXCHANGES // columns))
     if repeats < REPEATS:
         times = "once" if repeats == 1 else f"{repeats} times"
@@ -144,8 +160,9 @@ def _counting(ds: Dataset, parts):
 
 
 def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
-    """Return the standard deviation over the resamples, (columns,), of losses (columns, resamples), without those in
-    which the metric is undefined; infinite where fewer than two are left."""
+    """Return the standard deviation over the resamples, (columns,), of losses (columns,
+    resamples), without those in which the metric is undefined; infinite where fewer
+    than two are left."""
     deviations = np.full(len(resampled_lost), np.inf)
     for column, losses in enumerate(resampled_lost):
         known = losses[np.isfinite(losses)]
@@ -155,7 +172,8 @@ def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
 
 
 def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[int]]]:
-    """Return (name, columns) of what importance is told of: each column, then each group of `a+b,c+d`.
+    """Return (name, columns) of what importance is told of: each column, then each
+    group of `a+b,c+d`.
 
     Raises UsageError for a column that is no input.
     """
@@ -164,22 +182,28 @@ def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[i
         columns = group.split("+")
         unknown = [name for name in columns if name not in names]
         if unknown:
-            raise UsageError(f"--group_columns {group}: {unknown[0]} is no input of the model: {listed(names)}")
+            raise UsageError(
+                f"--group_columns {group}: {unknown[0]} is no input of the model: {listed(names)}"
+            )
         found.append((group, [names.index(name) for name in columns]))
     return found
 
 
 def _columns_of(x):
     """Return the raw columns of rows."""
-    return TableRows.of(x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x).columns
+    return TableRows.of(
+        x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x
+    ).columns
 
 
 def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
-    """Return pairs of columns of numbers whose correlation is at least 0.9, strongest first, with it; a gap is as the
-    mean."""
+    """Return pairs of columns of numbers whose correlation is at least 0.9, strongest
+    first, with it; a gap is as the mean."""
     places, each = [], []
     for place, column in enumerate(_columns_of(x)):
-        values = np.asarray(column.values if column.reads == "number" else [], np.float64)
+        values = np.asarray(
+            column.values if column.reads == "number" else [], np.float64
+        )
         known = np.isfinite(values)
         if known.any():
             values = np.where(known, values - values[known].mean(), 0.0)
@@ -187,13 +211,18 @@ def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
             each.append(values / (np.sqrt((values**2).sum()) or 1.0))
     if not each:
         return []
-    r = matmul(np.array(each), np.array(each).T)  # NumPy's own would end the process where a limit leaves no memory
+    # NumPy's own would end the process where a limit leaves no memory
+    r = matmul(np.array(each), np.array(each).T)
     strong = np.argwhere(np.tril(np.abs(r) >= CORRELATED, -1))
-    return sorted(((names[places[a]], names[places[b]], float(r[a, b])) for a, b in strong), key=lambda p: -abs(p[2]))
+    return sorted(
+        ((names[places[a]], names[places[b]], float(r[a, b])) for a, b in strong),
+        key=lambda p: -abs(p[2]),
+    )
 
 
 class _Metrics(NamedTuple):
-    """A metric of some rows, and of each resample of them (RESAMPLES,), nan where it is undefined."""
+    """A metric of some rows, and of each resample of them (RESAMPLES,), nan where it is
+    undefined."""
 
     value: float
     resampled: np.ndarray
@@ -205,78 +234,112 @@ class _Judge:
     def __init__(self, net, ds: Dataset, name: str, parts):
         self.net, self.name = net, name
         self.parts = []  # (rows, what values them, the rows as it reads them)
-        self.scores = np.zeros((ds.rows, net.outputs))  # rows of no part, as folds by time leave some, are not judged
+        # rows of no part, as folds by time leave some, are not judged
+        self.scores = np.zeros((ds.rows, net.outputs))
         for rows, members in parts:
             if len(rows):
                 value = Value(net, members)
                 self.parts.append((rows, value, value.read(ds.x[rows])))
                 self.scores[rows] = scores_of(net, value.of(self.parts[-1][2]))
         self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
-        self.truth, _, self.weights = judged(net, ds, self.scores.astype(net.value_dtype))
+        self.truth, _, self.weights = judged(
+            net, ds, self.scores.astype(net.value_dtype)
+        )
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))
-        groups, times = (None if values is None else values[rows] for values in (ds.groups, ds.times))
+        groups, times = (
+            None if values is None else values[rows] for values in (ds.groups, ds.times)
+        )
         self.sampling = Sampling(len(rows), groups, times)
 
     def chosen(self, rng, repeats: int) -> list[np.ndarray]:
         """Return the rows of each part that a repeat takes."""
         least = ALL_ROWS // len(self.parts)
         counts = [max(len(rows) // repeats, min(len(rows), least)) for rows in self.all]
-        return [rng.choice(len(rows), count, replace=False) for rows, count in zip(self.all, counts, strict=True)]
+        return [
+            rng.choice(len(rows), count, replace=False)
+            for rows, count in zip(self.all, counts, strict=True)
+        ]
 
     def exchanged(self, chosen, columns: list[int], rng) -> np.ndarray:
-        """Return scores of all rows, where the chosen ones of each part have exchanged the values of columns."""
+        """Return scores of all rows, where the chosen ones of each part have exchanged
+        the values of columns."""
         scores = self.scores.copy()
         for own, (rows, value, read) in zip(chosen, self.parts, strict=True):
             donors = rng.permutation(own)
-            values = value.mixed(columns, [each[own] for each in read], [each[donors] for each in read])
+            values = value.mixed(
+                columns, [each[own] for each in read], [each[donors] for each in read]
+            )
             scores[rows[own]] = scores_of(self.net, values)
         return scores
 
     def rows_of(self, chosen) -> np.ndarray:
         """Return the rows of the data set that are the chosen ones of each part."""
-        return np.concatenate([rows[own] for own, (rows, *_) in zip(chosen, self.parts, strict=True)])
+        return np.concatenate(
+            [rows[own] for own, (rows, *_) in zip(chosen, self.parts, strict=True)]
+        )
 
     def metric(self, chosen, scores: np.ndarray) -> float:
-        """Return the metric of the chosen rows. Raises DataError where it is undefined."""
+        """Return the metric of the chosen rows. Raises DataError where it is
+        undefined."""
         rows = self.rows_of(chosen)
         weights = None if self.weights is None else self.weights[rows]
-        value = metric(self.name, self.net.task, self.truth[rows], scores[rows], weights, threshold=self.net.threshold)
+        value = metric(
+            self.name,
+            self.net.task,
+            self.truth[rows],
+            scores[rows],
+            weights,
+            threshold=self.net.threshold,
+        )
         if value is None:
             told = f"{self.name} is undefined for these {len(rows)} rows"
             raise UndefinedMetric(f"{told}; give more, or another --monitor")
         return value
 
     def resampled_weights(self, chosen) -> np.ndarray:
-        """Return the weights of the chosen rows in each resample of all rows, (RESAMPLES, rows)."""
+        """Return the weights of the chosen rows in each resample of all rows,
+        (RESAMPLES, rows)."""
         rows = self.rows_of(chosen)
-        counts = in_each_resample(lambda times: times[self.place[rows]], self.sampling, None, SEED, RESAMPLES)
-        weights = np.stack(counts).astype(np.uint16)  # a row is drawn a few times at most
+        counts = in_each_resample(
+            lambda times: times[self.place[rows]], self.sampling, None, SEED, RESAMPLES
+        )
+        # a row is drawn a few times at most
+        weights = np.stack(counts).astype(np.uint16)
         return weights if self.weights is None else weights * self.weights[rows]
 
     def metrics(self, chosen, scores: np.ndarray, row_weights: np.ndarray) -> _Metrics:
-        """Return the metric of the chosen rows, and by each of the weights that resamples give them."""
+        """Return the metric of the chosen rows, and by each of the weights that
+        resamples give them."""
         rows, name = self.rows_of(chosen), formula_name(self.name, self.net.task)
-        judged_rows = Judged(self.net.task, self.truth[rows], scores[rows], self.net.threshold)
+        judged_rows = Judged(
+            self.net.task, self.truth[rows], scores[rows], self.net.threshold
+        )
         values = np.full(len(row_weights), np.nan)
-        with np.errstate(all="ignore"):  # what is undefined in a resample does not count
+        # what is undefined in a resample does not count
+        with np.errstate(all="ignore"):
             for resample, weights in enumerate(row_weights):
                 if weights.any():
-                    values[resample] = judged_rows.values(weights.astype(np.float64), [name], exact=False)[name]
+                    values[resample] = judged_rows.values(
+                        weights.astype(np.float64), [name], exact=False
+                    )[name]
         return _Metrics(self.metric(chosen, scores), values)
 
     def loss(self, before, after):
-        """Return by how much a metric, or an array of it, is worse after than before."""
+        """Return by how much a metric, or an array of it, is worse after than
+        before."""
         return before - after if METRICS[self.name].higher_is_better else after - before
 
 
 # ---------------------------------------------------------------- curves
 
 
-def curves(net, ds: Dataset, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[object, list[float]]]]:
-    """Return the partial dependence of the columns named: (value of the column, mean scores of rows that have it, by
-    their weights)."""
+def curves(
+    net, ds: Dataset, names: Sequence[str], seed: int = 0
+) -> dict[str, list[tuple[object, list[float]]]]:
+    """Return the partial dependence of the columns named: (value of the column, mean
+    scores of rows that have it, by their weights)."""
     rng, known = np.random.default_rng(seed), names_of(net)
     ds = ds.without_weightless()
     x = ds.x
@@ -287,23 +350,34 @@ def curves(net, ds: Dataset, names: Sequence[str], seed: int = 0) -> dict[str, l
     for name in [name for name in names if name in known][:CURVES]:
         column, found[name] = known.index(name), []
         for told, row in _points(x, column):
-            scores = scores_of(net, value.mixed([column], read, value.read(x[row : row + 1])))
-            found[name].append((told, np.average(scores, axis=0, weights=weights).tolist()))
+            scores = scores_of(
+                net, value.mixed([column], read, value.read(x[row : row + 1]))
+            )
+            found[name].append(
+                (told, np.average(scores, axis=0, weights=weights).tolist())
+            )
     return found
 
 
 def _points(x, column: int) -> list[tuple[object, int]]:
-    """Return values of a column with a row that has each: quantiles of numbers, the most frequent words."""
+    """Return values of a column with a row that has each: quantiles of numbers, the
+    most frequent words."""
     if isinstance(x, TableRows) and x.kinds[column] == "text":
         words = [*x.columns[column].words, ""]
-        codes, first, counts = np.unique(x.columns[column].values, return_index=True, return_counts=True)
-        found = sorted(zip(-counts, (words[code] for code in codes), first, strict=True))[:WORDS]
+        codes, first, counts = np.unique(
+            x.columns[column].values, return_index=True, return_counts=True
+        )
+        found = sorted(
+            zip(-counts, (words[code] for code in codes), first, strict=True)
+        )[:WORDS]
         return [(word, int(row)) for _, word, row in found]
     values = _columns_of(x)[column].values
     known = np.flatnonzero(values == values)
     if not known.size:
         return []
     ascending = known[np.argsort(values[known], kind="stable")]
-    rows = ascending[((len(ascending) - 1) * np.linspace(RARE, 1 - RARE, POINTS)).astype(int)]
+    rows = ascending[
+        ((len(ascending) - 1) * np.linspace(RARE, 1 - RARE, POINTS)).astype(int)
+    ]
     _, first = np.unique(values[rows], return_index=True)
     return [(float(values[row]), int(row)) for row in rows[first]]

@@ -1,8 +1,10 @@
-"""Test a network on a data set: the figures for two classes, several classes and regression.
+"""Test a network on a data set: the figures for two classes, several classes and
+regression.
 
-The figures themselves are in core/metrics.py. Two rules for what has no value: a rate whose denominator is 0 is 0 (the
-original program's rule); a figure that means nothing for these rows, such as the area under the curve of one class, is
-None. Both are said in a warning.
+The figures themselves are in core/metrics.py. Two rules for what has no value: a rate
+whose denominator is 0 is 0 (the original program's rule); a figure that means nothing
+for these rows, such as the area under the curve of one class, is None. Both are said in
+a warning.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ QUICK_NAMES = {  # the metrics that have these: the first one and the loss
 }
 QUICK_ROWS, QUICK_RESAMPLES = 10_000, 200
 MOST_OF_ONE_ROW = 0.1  # of the squared error
-LEAST_ROWS_OF_A_TENTH = 30  # of fewer rows some row has more than a tenth of the squared error by nature
+# of fewer rows some row has more than a tenth of the squared error by nature
+LEAST_ROWS_OF_A_TENTH = 30
 remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
 
 
@@ -62,23 +65,30 @@ def without_remarks() -> Iterator[None]:
 
 
 def test(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
-    """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test --json`.
+    """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test
+    --json`.
 
-    net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
-      binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
+    net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task
+    decides which figures:
+      binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc
+                  pr_auc log_loss brier
       multiclass  rows accuracy macro confusion per_class mcc log_loss brier
-      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too; of several targets
-                  per_target, a list of them
-    ds: a Dataset, or a file or a data frame with the targets among its columns. Where its rows have weights, a row of
-    weight 2 counts as two rows in everything but `rows`, and a further key `weighted` is true.
+      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill
+                  too; of several targets per_target, a list of them
+    ds: a Dataset, or a file or a data frame with the targets among its columns. Where
+    its rows have weights, a row of weight 2 counts as two rows in everything but
+    `rows`, and a further key `weighted` is true.
     threshold: score from which a row counts as class 1; None takes the network's own.
-    intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
-    Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
-    left_out_rows: {reason: rows} of those that count for nothing, `weightless` and `unlabelled`, if there are any.
-    trained_rows: how many of the rows the network was trained on, as far as it knows, None where it cannot tell; a
-    warning says so where they are some.
-    Raises DataError if the data do not fit the network or a row has values for which its output is not finite, and
-    UsageError for a threshold or task that cannot be.
+    intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by
+    bootstrap (core/bootstrap.py).
+    Numbers are Python's own; None stands for a figure that is undefined, never NaN or
+    infinity.
+    left_out_rows: {reason: rows} of those that count for nothing, `weightless` and
+    `unlabelled`, if there are any. trained_rows: how many of the rows the network was
+    trained on, as far as it knows, None where it cannot tell; a warning says so where
+    they are some.
+    Raises DataError if the data do not fit the network or a row has values for which
+    its output is not finite, and UsageError for a threshold or task that cannot be.
     """
     if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
         ds = load_for(net, ds)
@@ -90,18 +100,22 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
 
 
 def warn_of_trained(trained: Trained, model: str = "the model") -> None:
-    """Say in a line that figures are of rows that a model was trained on, where they are."""
+    """Say in a line that figures are of rows that a model was trained on, where they
+    are."""
     if trained.is_told:
         told = "its figures on them say how well it knows them, not how good it is on new rows"
         log.warning("%s: %s", trained.told(model), told)
 
 
 def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
-    """Return the figures of `test` on rows, whether the network was trained on them or not."""
+    """Return the figures of `test` on rows, whether the network was trained on them or
+    not."""
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
     ds = _counting(ds)
-    return figures_of(net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals)
+    return figures_of(
+        net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals
+    )
 
 
 def _counting(ds):
@@ -110,8 +124,8 @@ def _counting(ds):
 
 
 def scores_of(net, ds, first: int = 0) -> np.ndarray:
-    """Return the outputs of `net` for the rows of `ds`, of whose data `first` rows come before. Raises DataError that
-    names the data and the row."""
+    """Return the outputs of `net` for the rows of `ds`, of whose data `first` rows come
+    before. Raises DataError that names the data and the row."""
     try:
         return net.predict(as_read_by(net, ds).x)
     except RowError as error:
@@ -119,21 +133,32 @@ def scores_of(net, ds, first: int = 0) -> np.ndarray:
 
 
 def figures_of(
-    net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool | str = False, cuts=None,
+    net,
+    ds,
+    scores: np.ndarray,
+    *,
+    threshold: float | None = None,
+    intervals: bool | str = False,
+    cuts=None,
     ranking=None,
-) -> dict:  # fmt: skip
-    """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them.
+) -> dict:
+    """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`,
+    whoever predicted them.
 
-    intervals: those of all metrics; QUICK: of the first metric and of the loss, by few resamples, and none of more than
-    QUICK_ROWS rows. cuts (rows,): the threshold of each row of two classes, where they have thresholds of their own;
-    `threshold` is told then. ranking (rows, 1): what orders them for the areas, where it is not the scores.
+    intervals: those of all metrics; QUICK: of the first metric and of the loss, by few
+    resamples, and none of more than QUICK_ROWS rows. cuts (rows,): the threshold of
+    each row of two classes, where they have thresholds of their own; `threshold` is
+    told then. ranking (rows, 1): what orders them for the areas, where it is not the
+    scores.
     """
     threshold = _checked_threshold(net, threshold)
     truth, scores, weights = judged(net, ds, scores)
     if net.task == "regression":
         report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
         if truth.shape[1] > 1:
-            report["per_target"] = figures_by_target(truth, scores, ds.targets, ds.persistence(), weights)
+            report["per_target"] = figures_by_target(
+                truth, scores, ds.targets, ds.persistence(), weights
+            )
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -145,16 +170,34 @@ def figures_of(
     if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
         persistence = ds.persistence() if net.task == "regression" else None
         of_two = {"ranking": ranking} if net.task == "binary" else {}
-        known = Judged(net.task, truth, scores, threshold if cuts is None else cuts, persistence, **of_two)
-        report["intervals"] = _intervals_of(known, checked_weights(weights, len(truth)), ds, report, intervals == QUICK)
+        known = Judged(
+            net.task,
+            truth,
+            scores,
+            threshold if cuts is None else cuts,
+            persistence,
+            **of_two,
+        )
+        report["intervals"] = _intervals_of(
+            known, checked_weights(weights, len(truth)), ds, report, intervals == QUICK
+        )
     return report
 
 
-def _intervals_of(known: Judged, weights: np.ndarray | None, ds, report: dict, are_quick: bool) -> dict:
-    """Return the intervals of metrics by their names in a report; None where the metric is undefined."""
-    of_few = {"names": QUICK_NAMES[known.task], "resamples": QUICK_RESAMPLES} if are_quick else {}
+def _intervals_of(
+    known: Judged, weights: np.ndarray | None, ds, report: dict, are_quick: bool
+) -> dict:
+    """Return the intervals of metrics by their names in a report; None where the metric
+    is undefined."""
+    of_few = (
+        {"names": QUICK_NAMES[known.task], "resamples": QUICK_RESAMPLES}
+        if are_quick
+        else {}
+    )
     told = {}
-    for name, ends in intervals_of(known, weights, sampling=sampling_of(ds), **of_few).items():
+    for name, ends in intervals_of(
+        known, weights, sampling=sampling_of(ds), **of_few
+    ).items():
         shown = f"macro_{name}" if name in report.get("macro", ()) else name
         is_undefined = name in report and report[name] is None
         told[shown] = None if is_undefined else ends
@@ -162,21 +205,25 @@ def _intervals_of(known: Judged, weights: np.ndarray | None, ds, report: dict, a
 
 
 def sampling_of(ds) -> Sampling:
-    """Return how rows of a data set are drawn again for an interval: by its groups, or by its times."""
+    """Return how rows of a data set are drawn again for an interval: by its groups, or
+    by its times."""
     return Sampling(len(ds.x), getattr(ds, "groups", None), getattr(ds, "times", None))
 
 
 def target_of(net) -> str | list[str] | int | None:
-    """Return the target of a network as JSON has it: its name, of several a list; without names as it was asked for."""
+    """Return the target of a network as JSON has it: its name, of several a list;
+    without names as it was asked for."""
     names = getattr(net, "targets", None)
     if not names:
         return getattr(net, "config", {}).get("target")
     return names[0] if len(names) == 1 else list(names)
 
 
-def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs): those that are
-    given, or the network's."""
+def judged(
+    net, ds, scores: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores
+    (rows, outputs): those that are given, or the network's."""
     scores = scores_of(net, ds) if scores is None else scores
     truth = _truth(net, ds)
     _check_fit(net, ds, truth, scores.shape[1])
@@ -189,15 +236,22 @@ def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.nd
     return truth, scores, getattr(ds, "weights", None)
 
 
-# -------------------------------------------------------------------------------- reports
+# ------------------------------------------------------------------------------ reports
 
 
 def binary_report(
-    truth: np.ndarray, scores: np.ndarray, threshold: float, weights=None, cuts=None, ranking=None
+    truth: np.ndarray,
+    scores: np.ndarray,
+    threshold: float,
+    weights=None,
+    cuts=None,
+    ranking=None,
 ) -> dict:
-    """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,); cuts
-    and ranking as figures_of takes them."""
-    judged = Judged("binary", truth, scores, threshold if cuts is None else cuts, ranking=ranking)
+    """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of
+    class 1, weights (rows,); cuts and ranking as figures_of takes them."""
+    judged = Judged(
+        "binary", truth, scores, threshold if cuts is None else cuts, ranking=ranking
+    )
     weights = checked_weights(weights, len(truth))
     counts = judged.counts(weights)
     _warn_zero_rates(counts, threshold)
@@ -205,7 +259,12 @@ def binary_report(
         remarks.warning("roc_auc and pr_auc are undefined: all rows are of one class")
     _warn_no_probabilities(judged.are_probabilities)
     rows = _rows(len(truth), weights is not None)
-    return {**rows, "threshold": float(threshold), **counts._asdict(), **judged.values(weights)}
+    return {
+        **rows,
+        "threshold": float(threshold),
+        **counts._asdict(),
+        **judged.values(weights),
+    }
 
 
 def _rows(rows: int, weighted: bool) -> dict:
@@ -213,16 +272,26 @@ def _rows(rows: int, weighted: bool) -> dict:
 
 
 def multiclass_report(
-    truth: np.ndarray, scores: np.ndarray, classes: Sequence[str] | None = None, weights=None
+    truth: np.ndarray,
+    scores: np.ndarray,
+    classes: Sequence[str] | None = None,
+    weights=None,
 ) -> dict:
-    """Return all figures for several classes: truth (rows,) class indices, scores (rows, classes), weights (rows,).
+    """Return all figures for several classes: truth (rows,) class indices, scores
+    (rows, classes), weights (rows,).
 
-    classes: their names; without one for each output they are named by number. `macro` is the plain mean over
-    the classes that are in the data or are predicted.
+    classes: their names; without one for each output they are named by number. `macro`
+    is the plain mean over the classes that are in the data or are predicted.
     """
-    judged, weights = Judged("multiclass", truth, scores), checked_weights(weights, len(truth))
+    judged, weights = (
+        Judged("multiclass", truth, scores),
+        checked_weights(weights, len(truth)),
+    )
     outputs = scores.shape[1]
-    names = [str(name) for name in (classes if classes and len(classes) == outputs else range(outputs))]
+    names = [
+        str(name)
+        for name in (classes if classes and len(classes) == outputs else range(outputs))
+    ]
     counts, values = judged.classes(weights), judged.values(weights)
     _warn_zero_classes(counts, names)
     _warn_no_probabilities(judged.are_probabilities)
@@ -230,10 +299,18 @@ def multiclass_report(
         **_rows(len(truth), weights is not None),
         "accuracy": values.pop("accuracy"),
         "macro": {rate: values.pop(rate) for rate in RATES},
-        "confusion": confusion_matrix(judged.truth, judged.predicted, outputs, weights).tolist(),
+        "confusion": confusion_matrix(
+            judged.truth, judged.predicted, outputs, weights
+        ).tolist(),
         "per_class": [
-            {"class": name, **{rate: formula(one) for rate, formula in RATES.items()}, "support": rows}
-            for name, one, rows in zip(names, counts.against_the_rest(), counts.support, strict=True)
+            {
+                "class": name,
+                **{rate: formula(one) for rate, formula in RATES.items()},
+                "support": rows,
+            }
+            for name, one, rows in zip(
+                names, counts.against_the_rest(), counts.support, strict=True
+            )
         ],
         **values,
     }
@@ -246,11 +323,12 @@ def regression_report(
     persistence: np.ndarray | None = None,
     weights=None,
 ) -> dict:
-    """Return all figures for numbers: truth, predicted and persistence (rows, outputs), in the same units.
+    """Return all figures for numbers: truth, predicted and persistence (rows, outputs),
+    in the same units.
 
-    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs. persistence, the
-    forecast that nothing changes, adds its rmse and the skill, 1 - rmse / persistence_rmse (Marquez and
-    Coimbra 2013). weights (rows,).
+    mse, mae and rmse (the root of mse) average over all entries, r2 over the outputs.
+    persistence, the forecast that nothing changes, adds its rmse and the skill, 1 -
+    rmse / persistence_rmse (Marquez and Coimbra 2013). weights (rows,).
     """
     weights = checked_weights(weights, len(truth))
     with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
@@ -258,31 +336,51 @@ def regression_report(
         figures = judged.values(weights)
     constant = are_constant(judged.truth)
     if constant.any():
-        names = listed([targets[i] if targets else f"output {i}" for i in np.flatnonzero(constant)])
-        remarks.warning("r2 is undefined: the true value is the same in all rows for %s", names)
-    if len(truth) > 1 and (are_constant(judged.scores) & ~constant).any():  # a relu at the end that is 0 learns no more
+        names = listed(
+            [targets[i] if targets else f"output {i}" for i in np.flatnonzero(constant)]
+        )
+        remarks.warning(
+            "r2 is undefined: the true value is the same in all rows for %s", names
+        )
+    # a relu at the end that is 0 learns no more
+    if len(truth) > 1 and (are_constant(judged.scores) & ~constant).any():
         remarks.warning(
             "the network gives the same value for every row; train it with another --seed, a smaller"
             " --learning_rate, --init glorot or a linear output layer"
         )
     _remark_on_one_large_error(judged.truth, judged.scores, weights)
     may_be_undefined = ("skill",) if not constant.any() else ("skill", "r2")
-    beyond = [name for name, value in figures.items() if value is None and name not in may_be_undefined]
+    beyond = [
+        name
+        for name, value in figures.items()
+        if value is None and name not in may_be_undefined
+    ]
     if beyond:
-        remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
+        remarks.warning(
+            "%s undefined: squares of such large or small values leave float64's range",
+            listed(beyond),
+        )
     return {**_rows(len(truth), weights is not None), **figures}
 
 
 @np.errstate(all="ignore")  # what leaves float64's range becomes None
-def figures_by_target(truth, predicted, targets: Sequence[str] | None = None, persistence=None, weights=None) -> list:
-    """Return the figures of each target, a dictionary with its name or number under `target`. Arguments as those of
-    regression_report."""
+def figures_by_target(
+    truth,
+    predicted,
+    targets: Sequence[str] | None = None,
+    persistence=None,
+    weights=None,
+) -> list:
+    """Return the figures of each target, a dictionary with its name or number under
+    `target`. Arguments as those of regression_report."""
     weights = checked_weights(weights, len(truth))
     by_target = []
     for number in range(truth.shape[1]):
         column = slice(number, number + 1)
         forecast = None if persistence is None else persistence[:, column]
-        judged = Judged("regression", truth[:, column], predicted[:, column], persistence=forecast)
+        judged = Judged(
+            "regression", truth[:, column], predicted[:, column], persistence=forecast
+        )
         figures: dict = {"target": targets[number] if targets else str(number)}
         for name, value in judged.values(weights).items():
             is_defined = value is not None and math.isfinite(value)
@@ -291,13 +389,18 @@ def figures_by_target(truth, predicted, targets: Sequence[str] | None = None, pe
     return by_target
 
 
-def _remark_on_one_large_error(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None) -> None:
-    """Say which row has more than a tenth of the squared error; truth and predicted (rows, outputs)."""
+def _remark_on_one_large_error(
+    truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None
+) -> None:
+    """Say which row has more than a tenth of the squared error; truth and predicted
+    (rows, outputs)."""
     if len(truth) < LEAST_ROWS_OF_A_TENTH:
         return
     with np.errstate(all="ignore"):
         squares = (predicted - truth) ** 2
-        row_squares = squares.sum(axis=1) if weights is None else squares.sum(axis=1) * weights
+        row_squares = (
+            squares.sum(axis=1) if weights is None else squares.sum(axis=1) * weights
+        )
         row = int(row_squares.argmax())
         share = row_squares[row] / row_squares.sum()
     if share > MOST_OF_ONE_ROW:
@@ -311,22 +414,29 @@ def _remark_on_one_large_error(truth: np.ndarray, predicted: np.ndarray, weights
         )
 
 
-# -------------------------------------------------------------------------------- checks
+# ------------------------------------------------------------------------------- checks
 
 
 def check_threshold(net, threshold: float | None) -> None:
-    """Raise UsageError for a score that cannot decide about class 1; None: the network's own."""
+    """Raise UsageError for a score that cannot decide about class 1; None: the
+    network's own."""
     if threshold is None:
         return
     check_is_number(threshold)
     if not math.isfinite(threshold):
-        raise UsageError(f"--threshold {threshold}: expected a finite number, such as 0.5")
+        raise UsageError(
+            f"--threshold {threshold}: expected a finite number, such as 0.5"
+        )
     if net.task != "binary":
-        raise UsageError(f"--threshold {threshold:g}: is for two classes, the task is {net.task}; leave it out")
+        raise UsageError(
+            f"--threshold {threshold:g}: is for two classes, the task is {net.task}; leave it out"
+        )
     output = ACTIVATIONS[net.layers[-1].output_function]
     if not output.low <= threshold <= output.high:
         scores = f"the scores are from {output.low:g} to {output.high:g}"
-        raise UsageError(f"--threshold {threshold:g}: {scores}, so all rows would be of one class; give one of these")
+        raise UsageError(
+            f"--threshold {threshold:g}: {scores}, so all rows would be of one class; give one of these"
+        )
 
 
 def _checked_threshold(net, threshold: float | None) -> float:
@@ -335,12 +445,15 @@ def _checked_threshold(net, threshold: float | None) -> float:
 
 
 def _truth(net, ds) -> np.ndarray:
-    """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression. Raises
-    DataError for rows without a target, or whose target is an input of the network."""
+    """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64
+    for regression. Raises DataError for rows without a target, or whose target is an
+    input of the network."""
     if ds.y is None:
         raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
     check_range(getattr(net, "pictures", None), ds)
-    inputs = set(getattr(net, "columns", None) or ()).difference(getattr(net, "targets", None) or ())
+    inputs = set(getattr(net, "columns", None) or ()).difference(
+        getattr(net, "targets", None) or ()
+    )
     for name in inputs.intersection(ds.targets or ()):
         raise DataError(
             f"{name_of(ds)}: the target is {name}, an input of the network, expected another column; "
@@ -352,25 +465,31 @@ def _truth(net, ds) -> np.ndarray:
             f" load them with task={net.task!r}"
         )
     if net.task != "regression":
-        is_renumbered = net.classes and ds.classes and list(net.classes) != list(ds.classes)
+        is_renumbered = (
+            net.classes and ds.classes and list(net.classes) != list(ds.classes)
+        )
         return _renumbered(ds, net.classes) if is_renumbered else np.asarray(ds.y)
     return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
 
 
 def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
-    """Return ds.y numbered by `classes`: data that lack a class number the others differently."""
+    """Return ds.y numbered by `classes`: data that lack a class number the others
+    differently."""
     index = {name: i for i, name in enumerate(classes)}
     lookup = np.array([index.get(name, -1) for name in ds.classes])
     truth = lookup[ds.y]
     unknown = np.flatnonzero(truth < 0)
     if unknown.size:
         found = ds.classes[ds.y[unknown[0]]]
-        raise DataError(f"{name_of(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}")
+        raise DataError(
+            f"{name_of(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}"
+        )
     return truth
 
 
 def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
-    """Raise DataError or UsageError unless the outputs match the targets in number, and every class has an output."""
+    """Raise DataError or UsageError unless the outputs match the targets in number, and
+    every class has an output."""
     if net.task == "regression":
         if truth.shape[1] != outputs:
             raise DataError(
@@ -391,13 +510,19 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
         )
 
 
-# -------------------------------------------------------------------------------- warnings
+# ----------------------------------------------------------------------------- warnings
 
 
 def _warn_zero_rates(counts: Counts, threshold: float) -> None:
-    """Warn of rates whose denominator is 0, and name the empty row or column of the counts."""
+    """Warn of rates whose denominator is 0, and name the empty row or column of the
+    counts."""
     tp, fp, fn, tn = counts
-    denominators = {"precision": tp + fp, "recall": tp + fn, "f1": 2 * tp + fp + fn, "mcc": mcc_square(counts)}
+    denominators = {
+        "precision": tp + fp,
+        "recall": tp + fn,
+        "f1": 2 * tp + fp + fn,
+        "mcc": mcc_square(counts),
+    }
     rows = {
         f"no row scores {threshold:g} or more": tp + fp,
         f"no row scores below {threshold:g}": fn + tn,
@@ -412,17 +537,29 @@ def _warn_zero_rates(counts: Counts, threshold: float) -> None:
 
 def _warn_no_probabilities(are_known: bool) -> None:
     if not are_known:
-        remarks.warning("log_loss and brier are undefined: the network's outputs are no probabilities")
+        remarks.warning(
+            "log_loss and brier are undefined: the network's outputs are no probabilities"
+        )
 
 
 def _warn_zero_classes(counts: ClassCounts, names: Sequence[str]) -> None:
     """Warn in one line of rates whose denominator is 0 for some class."""
     each = list(zip(names, counts.predicted, counts.support, strict=True))
     zero = {
-        "precision": ("never predicted", [name for name, predicted, _ in each if not predicted]),
+        "precision": (
+            "never predicted",
+            [name for name, predicted, _ in each if not predicted],
+        ),
         "recall": ("not in the data", [name for name, _, rows in each if not rows]),
-        "f1": ("neither", [name for name, predicted, rows in each if not predicted and not rows]),
+        "f1": (
+            "neither",
+            [name for name, predicted, rows in each if not predicted and not rows],
+        ),
     }
-    found = [f"{rate} of {listed(classes)} ({reason})" for rate, (reason, classes) in zero.items() if classes]
+    found = [
+        f"{rate} of {listed(classes)} ({reason})"
+        for rate, (reason, classes) in zero.items()
+        if classes
+    ]
     if found:
         remarks.warning("set to 0 (denominator 0): %s", "; ".join(found))

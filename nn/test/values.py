@@ -1,10 +1,13 @@
-"""The value of a prediction that is explained, and rows in which some columns have the values of other rows.
+"""The value of a prediction that is explained, and rows in which some columns have the
+values of other rows.
 
-The value is the logit of the score for two classes, each class's log probability less their mean for several, and the
-predicted value for a regression: float64, (rows, outputs). Logits are those of the last layer's sums, so that they are
-finite where a score rounds to 0 or 1.
+The value is the logit of the score for two classes, each class's log probability less
+their mean for several, and the predicted value for a regression: float64, (rows,
+outputs). Logits are those of the last layer's sums, so that they are finite where a
+score rounds to 0 or 1.
 
-Rows are mixed as the engine takes them, encoded and scaled once: each byte of such a row belongs to a raw column.
+Rows are mixed as the engine takes them, encoded and scaled once: each byte of such a
+row belongs to a raw column.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ LINEAR = "linear"
 
 
 def names_of(net) -> list[str]:
-    """Return the names of the raw columns that are inputs; their places where the data had no header."""
+    """Return the names of the raw columns that are inputs; their places where the data
+    had no header."""
     encoding = net.members[0].encoding
     if encoding is not None:
         return [encoding.name(index) for index in range(encoding.features)]
@@ -32,22 +36,32 @@ def names_of(net) -> list[str]:
 
 
 def raw_data(x) -> np.ndarray:
-    """Return rows as they were given, (rows, columns): numbers, or objects where there are words; "" is missing."""
+    """Return rows as they were given, (rows, columns): numbers, or objects where there
+    are words; "" is missing."""
     if not isinstance(x, TableRows):
         return np.asarray(x).reshape(len(x), -1)
     found = np.empty((len(x), len(x.kinds)), object)
     for index, column in enumerate(x.columns):
         words = [*column.words, ""] if column.reads == "text" else None
-        found[:, index] = [*column.values] if words is None else [words[code] for code in column.values]
+        found[:, index] = (
+            [*column.values]
+            if words is None
+            else [words[code] for code in column.values]
+        )
     return found
 
 
 class Reading:
-    """How members read rows that share encoding and scaling: as bytes, each of which belongs to a raw column."""
+    """How members read rows that share encoding and scaling: as bytes, each of which
+    belongs to a raw column."""
 
     def __init__(self, member):
         self.member, encoding = member, member.encoding
-        self._dtype = np.dtype(member.dtype) if encoding is None else encoding.record_of(member.dtype)
+        self._dtype = (
+            np.dtype(member.dtype)
+            if encoding is None
+            else encoding.record_of(member.dtype)
+        )
         self._shape = (member.inputs,) if encoding is None else ()
         self._owner = _owners(member, self._dtype)
         self._order, self._starts = by_column(self._owner)
@@ -60,27 +74,36 @@ class Reading:
         return rows.reshape(len(rows), -1).view(np.uint8)
 
     def differ(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return in which columns rows are unlike others, (rows, others, columns); all as bytes."""
+        """Return in which columns rows are unlike others, (rows, others, columns); all
+        as bytes."""
         unlike = rows[:, None, self._order] != others[:, self._order]
         return np.logical_or.reduceat(unlike, self._starts, axis=2)
 
-    def mixed(self, columns: Sequence[int], taken: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def mixed(
+        self, columns: Sequence[int], taken: np.ndarray, others: np.ndarray
+    ) -> np.ndarray:
         """Return the rows `taken`, but with these columns of `others`; all as bytes."""
         return np.where(np.isin(self._owner, columns), others, taken)
 
     def typed(self, rows: np.ndarray) -> np.ndarray:
         """Return bytes as the rows that the engine takes."""
-        return np.ascontiguousarray(rows).view(self._dtype).reshape(len(rows), *self._shape)
+        return (
+            np.ascontiguousarray(rows)
+            .view(self._dtype)
+            .reshape(len(rows), *self._shape)
+        )
 
 
 def by_column(owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places in the order of the columns that own them, and where each column's begin in it."""
+    """Return the places in the order of the columns that own them, and where each
+    column's begin in it."""
     order = np.argsort(owner, kind="stable")
     return order, np.searchsorted(owner[order], np.arange(owner.max() + 1))
 
 
 def _owners(member, dtype: np.dtype) -> np.ndarray:
-    """Return the raw column of each byte of a row; what fills a record up belongs to the first, and is 0 everywhere."""
+    """Return the raw column of each byte of a row; what fills a record up belongs to
+    the first, and is 0 everywhere."""
     if not dtype.names:
         return np.repeat(np.arange(member.inputs), dtype.itemsize)
     owner, values = np.zeros(dtype.itemsize, np.intp), iter(member.encoding.order)
@@ -92,23 +115,36 @@ def _owners(member, dtype: np.dtype) -> np.ndarray:
 
 
 class Value:
-    """Values that are explained of a network's predictions, also for mixtures of the columns of rows."""
+    """Values that are explained of a network's predictions, also for mixtures of the
+    columns of rows."""
 
     def __init__(self, net, members: Sequence | None = None):
-        """Make the engines. members: with their weights, (member, weight) each; None: all of the network."""
+        """Make the engines. members: with their weights, (member, weight) each; None:
+        all of the network."""
         if len(net.layers[0].in_shape) == 3 and net.layers[0].in_shape[1:] != (1, 1):
-            raise UsageError("images have no columns to explain; nn --test --report shows the worst mistakes")
-        self.net, members = net, members or list(zip(net.members, net.member_weights, strict=True))
+            raise UsageError(
+                "images have no columns to explain; nn --test --report shows the worst mistakes"
+            )
+        self.net, members = (
+            net,
+            members or list(zip(net.members, net.member_weights, strict=True)),
+        )
         self.members, weights = zip(*members, strict=True)
         self._shares = [weight / sum(weights) for weight in weights]
         self.readings: list[Reading] = []
-        self.reading_of = [self._reading(member) for member in self.members]  # numbers of readings
+        # numbers of readings
+        self.reading_of = [self._reading(member) for member in self.members]
         known: list = []
-        self._engines = [engine_of(member, layers_of(member), known) for member in self.members]
+        self._engines = [
+            engine_of(member, layers_of(member), known) for member in self.members
+        ]
 
     def _reading(self, member) -> int:
         for k, known in enumerate(self.readings):
-            if known.member.encoding is member.encoding and known.member.scaling is member.scaling:
+            if (
+                known.member.encoding is member.encoding
+                and known.member.scaling is member.scaling
+            ):
                 return k
         self.readings.append(Reading(member))
         return len(self.readings) - 1
@@ -117,25 +153,42 @@ class Value:
         """Return rows as each reading has them."""
         return [reading.of(x) for reading in self.readings]
 
-    def mixed(self, columns: Sequence[int], taken: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
+    def mixed(
+        self,
+        columns: Sequence[int],
+        taken: Sequence[np.ndarray],
+        others: Sequence[np.ndarray],
+    ) -> np.ndarray:
         """Return the values of the rows `taken`, but with these columns of `others`."""
         each = zip(self.readings, taken, others, strict=True)
-        return self.of([reading.mixed(columns, own, other) for reading, own, other in each])
+        return self.of(
+            [reading.mixed(columns, own, other) for reading, own, other in each]
+        )
 
     def of(self, rows: Sequence[np.ndarray]) -> np.ndarray:
         """Return the values of rows, (rows, outputs)."""
         outputs = []
-        for member, engine, k in zip(self.members, self._engines, self.reading_of, strict=True):
+        for member, engine, k in zip(
+            self.members, self._engines, self.reading_of, strict=True
+        ):
             data = engine.load(self.readings[k].typed(rows[k]))
-            outputs.append(engine.predict(data, vector=member.vector).astype(np.float64))
+            outputs.append(
+                engine.predict(data, vector=member.vector).astype(np.float64)
+            )
         return self.combined(outputs)
 
     def combined(self, outputs: list[np.ndarray]) -> np.ndarray:
-        """Return the values of rows, (rows, outputs), of what each member gives before the last sigmoid or softmax."""
+        """Return the values of rows, (rows, outputs), of what each member gives before
+        the last sigmoid or softmax."""
         net, each = self.net, list(zip(self.members, outputs, strict=True))
         if not gives_logits(net):
-            units = (out if m.target_scaling is None else m.target_scaling.inverse(out) for m, out in each)
-            return sum(share * out for share, out in zip(self._shares, units, strict=True))
+            units = (
+                out if m.target_scaling is None else m.target_scaling.inverse(out)
+                for m, out in each
+            )
+            return sum(
+                share * out for share, out in zip(self._shares, units, strict=True)
+            )
         cooled = [out / member.temperature for member, out in each]
         temperature = net.temperature if net.is_combined else 1.0
         if len(cooled) == 1 and net.outputs == 1:
@@ -145,14 +198,23 @@ class Value:
         if len(logs) > 1:  # the logarithm of the weighted mean of probabilities
             most = np.maximum.reduce(logs)
             shares = zip(self._shares, logs, strict=True)
-            mean = most + np.log(sum(share * np.exp(own - most) for share, own in shares))
+            mean = most + np.log(
+                sum(share * np.exp(own - most) for share, own in shares)
+            )
         mean = mean / temperature
-        return mean[:, 1:] - mean[:, :1] if net.outputs == 1 else mean - mean.mean(axis=1, keepdims=True)
+        return (
+            mean[:, 1:] - mean[:, :1]
+            if net.outputs == 1
+            else mean - mean.mean(axis=1, keepdims=True)
+        )
 
 
 def gives_logits(net) -> bool:
-    """Return whether a network's last layer is a sigmoid or a softmax, so that its sums are logits."""
-    return net.layers[-1].output_function == ("sigmoid" if net.task == "binary" else "softmax")
+    """Return whether a network's last layer is a sigmoid or a softmax, so that its sums
+    are logits."""
+    return net.layers[-1].output_function == (
+        "sigmoid" if net.task == "binary" else "softmax"
+    )
 
 
 def scores_of(net, values: np.ndarray) -> np.ndarray:
@@ -164,26 +226,40 @@ def scores_of(net, values: np.ndarray) -> np.ndarray:
 
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
-    """Return log probabilities: (rows, 2) of logits (rows, 1) of class 1, else (rows, classes)."""
+    """Return log probabilities: (rows, 2) of logits (rows, 1) of class 1, else (rows,
+    classes)."""
     if logits.shape[1] == 1:
-        return np.concatenate([-np.logaddexp(0, logits), -np.logaddexp(0, -logits)], axis=1)
+        return np.concatenate(
+            [-np.logaddexp(0, logits), -np.logaddexp(0, -logits)], axis=1
+        )
     most = logits.max(axis=1, keepdims=True)
     return logits - most - np.log(np.exp(logits - most).sum(axis=1, keepdims=True))
 
 
 def layers_of(member) -> list:
-    """Return the layers of a member, the last one's sums as they are where they are logits."""
+    """Return the layers of a member, the last one's sums as they are where they are
+    logits."""
     layers = list(member.layers)
     if gives_logits(member):
         layers[-1] = replace(layers[-1], activation=LINEAR)
     return layers
 
 
-def engine_of(member, layers: list, known: list[tuple[list, object]], threads: int | None = None):
-    """Return an engine of these layers, a known one where there is one. threads: None, the member's."""
+def engine_of(
+    member, layers: list, known: list[tuple[list, object]], threads: int | None = None
+):
+    """Return an engine of these layers, a known one where there is one. threads: None,
+    the member's."""
     for own, engine in known:
         if own == layers:
             return engine
-    engine = backends.create(member.backend, layers, "mse", member.dtype, threads or member.threads, gpus=member.gpus)
+    engine = backends.create(
+        member.backend,
+        layers,
+        "mse",
+        member.dtype,
+        threads or member.threads,
+        gpus=member.gpus,
+    )
     known.append((layers, engine))
     return engine

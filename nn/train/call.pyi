@@ -1,4 +1,4 @@
-"""The settings of train by name, for editors: made from FLAGS by tests/house/test_types.py."""
+"""The settings of train by name, made from FLAGS by tests/house/test_types.py."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Candidates of --effort: networks and their trainings, for tables and for images.
 
-Those for tables were found by cross-validation on other tables, those for images by validation rows of CIFAR-10 and
-Fashion-MNIST (docs/measured.md).
+Those for tables were found by cross-validation on other tables, those for images by
+validation rows of CIFAR-10 and Fashion-MNIST (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ USUAL_ACTIVATION = "relu"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of a training, by the names of the flags; hidden: sizes, with - between them."""
+    """Settings of a training, by the names of the flags; hidden: sizes, with - between
+    them."""
 
     hidden: str
     activation: str
@@ -41,19 +42,30 @@ class Candidate:
     def layers(self, ds: Dataset) -> str:
         drop = [f"dropout{self.dropout:g}"] if self.dropout else []
         suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
-        hidden = [item for size in self.hidden.split("-") for item in (size + suffix, *drop)]
+        hidden = [
+            item for size in self.hidden.split("-") for item in (size + suffix, *drop)
+        ]
         return ",".join(["auto", *hidden, str(ds.outputs)])
 
     def settings(self) -> dict:
         others = ("hidden", "activation", "dropout", "is_trial")
-        own = {name: value for name, value in asdict(self).items() if name not in others and value is not None}
-        by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
+        own = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in others and value is not None
+        }
+        by = (
+            {"networks": NETWORKS, "validation": SHARE}
+            if self.folds is None
+            else {"validation": OF_FOLD}
+        )
         for name, value in by.items():
             own.setdefault(name, value)  # candidates for images have their own
         return {**own, "holdout": 0.0}
 
     def operations(self, net: Network, rows: int) -> float:
-        """Return the multiply-adds of the forward passes of its epochs, which may end early."""
+        """Return the multiply-adds of the forward passes of its epochs, which may end
+        early."""
         passes = NETWORKS * (1 - SHARE) if self.folds is None else self.folds - 1
         return net.parameter_count * rows * passes * min(self.epochs, 2 * self.patience)
 
@@ -62,9 +74,22 @@ class Candidate:
         return self
 
 
-WIDE = Candidate("128-64", "silu", 0.1, None, 0.002, 0.15, 30, "cooldown", batch_number=16, patience=11)
+WIDE = Candidate(
+    "128-64",
+    "silu",
+    0.1,
+    None,
+    0.002,
+    0.15,
+    30,
+    "cooldown",
+    batch_number=16,
+    patience=11,
+)
 PIECES = replace(WIDE, number_embedding="pieces16")
-WAVES = Candidate("60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, "cooldown", patience=11)
+WAVES = Candidate(
+    "60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, "cooldown", patience=11
+)
 SMOOTH = replace(WAVES, number_embedding="waves8:0.3")
 STEEP = replace(WAVES, number_embedding="waves16:1.0")
 FINE = replace(WAVES, number_embedding="pieces48")
@@ -75,30 +100,52 @@ EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
     "standard": ([WIDE, PIECES, WAVES], [WIDE, FINE, SMOOTH]),
     "best": (
         [WIDE, PIECES, WAVES, FINE, STEEP, JAGGED, BROAD]
-        + [replace(WIDE, number_embedding=one) for one in ("waves8:0.3", "waves16:0.5", "pieces32")],
+        + [
+            replace(WIDE, number_embedding=one)
+            for one in ("waves8:0.3", "waves16:0.5", "pieces32")
+        ],
         [WIDE, FINE, SMOOTH, PIECES, WAVES, JAGGED],
     ),
 }
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
-    """Return the candidates for a number of rows, in the order in which a budget is spent on them."""
+    """Return the candidates for a number of rows, in the order in which a budget is
+    spent on them."""
     few, many = EACH[effort]
     if rows < MANY_ROWS:
         return few
-    own = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": MANY_FOLDS if effort == "best" else 4}
-    return [replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 2, 60), **own) for one in many]
+    own = {
+        "batch_number": MANY_ROWS_BATCH,
+        "patience": 6,
+        "folds": MANY_FOLDS if effort == "best" else 4,
+    }
+    return [
+        replace(
+            one,
+            learning_rate=1.5 * one.learning_rate,
+            epochs=min(one.epochs // 2, 60),
+            **own,
+        )
+        for one in many
+    ]
 
 
 # ---- images
 
-CONVOLVED = 22  # multiply-adds of a convolution in the time of one of a table's small network
-LEAST_SIDE, MOST_SIDE = 8, 64  # of images that are halved by pooling, and of those that are not made smaller before
-ENOUGH_IMAGES, ENOUGH_EPOCHS = 150_000, 8  # that a network should see; what is left is better spent on another one
+# multiply-adds of a convolution in the time of one of a table's small network
+CONVOLVED = 22
+# of images that are halved by pooling, and of those that are not made smaller before
+LEAST_SIDE, MOST_SIDE = 8, 64
+# that a network should see; what is left is better spent on another one
+ENOUGH_IMAGES, ENOUGH_EPOCHS = 150_000, 8
 LEAST_EPOCHS, MOST_EPOCHS, MOST_NETWORKS = 4, 100, 4
-SHIFTED_EPOCHS = 20  # from which on images are seen so often that they should be seen shifted
-TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1  # that a short training sees, and of all that are seen at most
-AS_GOOD, NOTHING = 1.02, 0.005  # a loss that many times as high, and a little more, is as good: what mirror images gain
+# from which on images are seen so often that they should be seen shifted
+SHIFTED_EPOCHS = 20
+# that a short training sees, and of all that are seen at most
+TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1
+# a loss that many times as high, and a little more, is as good: what mirror images gain
+AS_GOOD, NOTHING = 1.02, 0.005
 # shows in long trainings
 
 
@@ -123,33 +170,59 @@ class ImageCandidate(Candidate):
         return ",".join([*items, f"dropout{self.dropout:g}", str(ds.outputs)])
 
     def operations(self, net: Network, rows: int) -> float:
-        """Return the multiply-adds of the forward passes of its epochs, which may end early."""
-        return multiply_adds(net) * rows * (1 - self.validation) * self.epochs * self.networks
+        """Return the multiply-adds of the forward passes of its epochs, which may end
+        early."""
+        return (
+            multiply_adds(net)
+            * rows
+            * (1 - self.validation)
+            * self.epochs
+            * self.networks
+        )
 
     def settled(self, losses: dict[str, float]) -> ImageCandidate:
-        """Return it with mirror images if the losses of short trainings, by augmentation, are as good with them."""
+        """Return it with mirror images if the losses of short trainings, by
+        augmentation, are as good with them."""
         if self.is_trial or not losses:
             return self
         (plain, loss), (mirrored, of_mirrored) = losses.items()
-        return replace(self, augment=mirrored if of_mirrored <= AS_GOOD * loss + NOTHING else plain)
+        return replace(
+            self, augment=mirrored if of_mirrored <= AS_GOOD * loss + NOTHING else plain
+        )
 
-    def within(self, budget: float, macs: int, rows: int, tries: bool) -> list[ImageCandidate]:
-        """Return it with as many epochs and networks as the budget of multiply-adds allows, behind two trials where
-        that `tries` mirror images and has the time. macs: multiply-adds of an image; rows: that are trained on."""
+    def within(
+        self, budget: float, macs: int, rows: int, tries: bool
+    ) -> list[ImageCandidate]:
+        """Return it with as many epochs and networks as the budget of multiply-adds
+        allows, behind two trials where that `tries` mirror images and has the time.
+        macs: multiply-adds of an image; rows: that are trained on."""
         images, rows = budget / macs, max(1, round(rows * (1 - self.validation)))
-        most = math.ceil(TRIAL_IMAGES / rows), int(TRIAL_SHARE * images / rows), MOST_EPOCHS // 2
+        most = (
+            math.ceil(TRIAL_IMAGES / rows),
+            int(TRIAL_SHARE * images / rows),
+            MOST_EPOCHS // 2,
+        )
         trial = min(most) if tries else 0
         images -= 2 * trial * rows
         most = min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS)
-        networks = MOST_NETWORKS if most >= MOST_NETWORKS else NETWORKS  # of an odd number one has no core beside it
+        # of an odd number one has no core beside it
+        networks = MOST_NETWORKS if most >= MOST_NETWORKS else NETWORKS
         epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))
         augments = ("shift", "both") if epochs >= SHIFTED_EPOCHS else ("none", "mirror")
         short = replace(self, epochs=trial, networks=1, is_trial=True)
-        own = replace(self, epochs=epochs, patience=max(8, epochs // 2), networks=networks, augment=augments[0])
+        own = replace(
+            self,
+            epochs=epochs,
+            patience=max(8, epochs // 2),
+            networks=networks,
+            augment=augments[0],
+        )
         return [*(replace(short, augment=name) for name in augments if trial), own]
 
 
-SMALL = ImageCandidate("24-48-96", "relu", 0.3, None, 0.002, 0.05, MOST_EPOCHS, "linear", folds=None)
+SMALL = ImageCandidate(
+    "24-48-96", "relu", 0.3, None, 0.002, 0.05, MOST_EPOCHS, "linear", folds=None
+)
 LARGE = replace(SMALL, hidden="64-128-256", dropout=0.4)
 
 
@@ -160,11 +233,16 @@ def image_share(rows: int) -> float:
 
 def multiply_adds(net: Network) -> int:
     """Return the multiply-adds of one row's forward pass."""
-    return sum(layer.outputs * layer.fan_in for layer in net.layers if layer.weight_shape)
+    return sum(
+        layer.outputs * layer.fan_in for layer in net.layers if layer.weight_shape
+    )
 
 
-def image_candidates(effort: str, rows: int, macs: Callable[[Candidate], int], tries: bool) -> list[Candidate]:
-    """Return the candidates for a number of images; see ImageCandidate.within. macs: of a candidate."""
+def image_candidates(
+    effort: str, rows: int, macs: Callable[[Candidate], int], tries: bool
+) -> list[Candidate]:
+    """Return the candidates for a number of images; see ImageCandidate.within. macs: of
+    a candidate."""
     each = [SMALL, LARGE] if effort == "best" else [SMALL]
     budget, found = CONVOLVED * EFFORTS[effort] / len(each), []
     for one in each:

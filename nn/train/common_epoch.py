@@ -1,8 +1,9 @@
-"""The epoch that the networks of all folds keep, chosen by all of them, and the epochs that the others choose for the
-figures of each fold.
+"""The epoch that the networks of all folds keep, chosen by all of them, and the epochs
+that the others choose for the figures of each fold.
 
-A fold's rows are few where a table is small: the epoch that is best for them is best by luck as well, and its loss is
-too good. All folds together choose one epoch; a fold is judged at the one that the others choose.
+A fold's rows are few where a table is small: the epoch that is best for them is best by
+luck as well, and its loss is too good. All folds together choose one epoch; a fold is
+judged at the one that the others choose.
 """
 
 from __future__ import annotations
@@ -14,30 +15,35 @@ import numpy as np
 from ..nn_aux import METRICS
 from .options import LOSS
 
-# ---- by arrays: values (epochs, folds) of the monitored metric, nan where it is undefined; weights (folds,)
+# ---- by arrays: values (epochs, folds) of the monitored metric, nan where it is
+# undefined; weights (folds,)
 
 
 def relative(losses: np.ndarray, baselines: np.ndarray) -> np.ndarray:
-    """Return losses (epochs, folds) as parts of the folds' baselines (folds,), nan where a baseline is undefined or 0:
+    """Return losses (epochs, folds) as parts of the folds' baselines (folds,), nan
+    where a baseline is undefined or 0:
     a fold of rows that are hard to predict counts no more than another."""
     are_usable = np.isfinite(baselines) & (baselines > 0)
     return losses / np.where(are_usable, baselines, np.nan)
 
 
 def means_of_all(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the weighted mean over the folds of each epoch, (epochs,); nan where no fold's value is defined."""
+    """Return the weighted mean over the folds of each epoch, (epochs,); nan where no
+    fold's value is defined."""
     sums, counts = _sums(values, weights)
     return _divided(sums.sum(axis=1), counts.sum(axis=1))
 
 
 def means_of_others(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return for each epoch and fold the weighted mean over all other folds, (epochs, folds); nan where undefined."""
+    """Return for each epoch and fold the weighted mean over all other folds, (epochs,
+    folds); nan where undefined."""
     sums, counts = _sums(values, weights)
     return _divided(_without_own(sums), _without_own(counts))
 
 
 def are_best(means: np.ndarray, higher_is_better: bool) -> np.ndarray:
-    """Return whether the last epoch's means (epochs, columns) are better than those of all epochs before, (columns,).
+    """Return whether the last epoch's means (epochs, columns) are better than those of
+    all epochs before, (columns,).
 
     One that is undefined is not; the first one that is defined is.
     """
@@ -54,7 +60,8 @@ def _sums(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _without_own(terms: np.ndarray) -> np.ndarray:
-    """Return the sums over all other columns: those before and those behind, for a difference would be rounded."""
+    """Return the sums over all other columns: those before and those behind, for a
+    difference would be rounded."""
     nothing = np.zeros((len(terms), 1))
     before = np.hstack([nothing, np.cumsum(terms, axis=1)[:, :-1]])
     behind = np.hstack([np.cumsum(terms[:, ::-1], axis=1)[:, -2::-1], nothing])
@@ -69,18 +76,22 @@ def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 class FoldEpochs:
-    """The epochs of the networks of all folds, which wait for each other after each: what is kept, and when it is over.
+    """The epochs of the networks of all folds, which wait for each other after each:
+    what is kept, and when it is over.
 
-    members: a Member for each fold. are_own: each network keeps the epoch that is best for its own fold, and ends by
-    its own patience, as folds in time do, which train on ever more rows; what it kept counts for the others then.
+    members: a Member for each fold. are_own: each network keeps the epoch that is best
+    for its own fold, and ends by its own patience, as folds in time do, which train on
+    ever more rows; what it kept counts for the others then.
     """
 
     def __init__(self, members: Sequence, are_own: bool):
         self.members, self.are_own = members, are_own
-        self._known: tuple[int, np.ndarray] = (0, np.zeros(0))  # epochs that all have done, the means over all folds
+        # epochs that all have done, the means over all folds
+        self._known: tuple[int, np.ndarray] = (0, np.zeros(0))
 
     def best_epoch(self, member) -> int | None:
-        """Return the epoch, from 1, whose parameters a network keeps; None where none is known."""
+        """Return the epoch, from 1, whose parameters a network keeps; None where none
+        is known."""
         if self.are_own:
             return member.monitor.best(member.at.val_metrics)
         return member.monitor.best(self._means().tolist())
@@ -92,8 +103,9 @@ class FoldEpochs:
         return member.monitor.is_over(self._means().tolist())
 
     def is_judged_now(self, member) -> bool:
-        """Return whether the other folds find the epoch that a network has just done the best so far: it is the one at
-        which its fold is judged, until they find a better one."""
+        """Return whether the other folds find the epoch that a network has just done
+        the best so far: it is the one at which its fold is judged, until they find a
+        better one."""
         values = self._values()
         if not len(values) or member.at.epoch < len(values):
             return False
@@ -113,7 +125,8 @@ class FoldEpochs:
         return self._known[1]
 
     def _values(self) -> np.ndarray:
-        """Return the metric of each epoch and fold; that of a network that has ended lasts."""
+        """Return the metric of each epoch and fold; that of a network that has ended
+        lasts."""
         lists = [member.at.val_metrics for member in self.members]
         longest = max(map(len, lists))
         values = np.full((longest, len(lists)), np.nan)
@@ -124,7 +137,9 @@ class FoldEpochs:
                 values[len(metrics) :, fold] = metrics[kept - 1]
         if self.members[0].monitor.name != LOSS:
             return values
-        return relative(values, np.array([member.baseline.told for member in self.members]))
+        return relative(
+            values, np.array([member.baseline.told for member in self.members])
+        )
 
     def _weights(self) -> np.ndarray:
         return np.array([member.rows.judging.weight() for member in self.members])

@@ -1,9 +1,10 @@
-"""Decisions about a cross-validation whose figures tell what is true of rows that nobody has looked at: a temperature
-and a threshold are chosen for the rows of a fold by those of all others (the weights of networks in search.py, their
-epochs in common_epoch.py).
+"""Decisions about a cross-validation whose figures tell what is true of rows that
+nobody has looked at: a temperature and a threshold are chosen for the rows of a fold by
+those of all others (the weights of networks in search.py, their epochs in
+common_epoch.py).
 
-Arrays: truth (rows,), of several targets (rows, targets); scores (rows, outputs); of_row (rows,), the fold of each row;
-weights (rows,) or None.
+Arrays: truth (rows,), of several targets (rows, targets); scores (rows, outputs);
+of_row (rows,), the fold of each row; weights (rows,) or None.
 """
 
 from __future__ import annotations
@@ -19,23 +20,36 @@ from ..utils import DataError, UsageError
 # ---- temperature and threshold
 
 
-def temperatures_by_others(truth, scores: np.ndarray, of_row, folds: int, weights=None) -> list[float]:
+def temperatures_by_others(
+    truth, scores: np.ndarray, of_row, folds: int, weights=None
+) -> list[float]:
     """Return the temperature of each fold, 1 of one without rows."""
     found = [1.0] * folds
     for fold in np.unique(of_row).tolist():
         others = of_row != fold
         if others.any():
-            found[fold] = best_temperature(truth[others], scores[others], None if weights is None else weights[others])
+            found[fold] = best_temperature(
+                truth[others],
+                scores[others],
+                None if weights is None else weights[others],
+            )
     return found
 
 
 def thresholds_by_others(
-    rule: str, truth, scores: np.ndarray, of_row, temperatures: Sequence[float], usual: float, weights=None
+    rule: str,
+    truth,
+    scores: np.ndarray,
+    of_row,
+    temperatures: Sequence[float],
+    usual: float,
+    weights=None,
 ) -> list[float]:
-    """Return the threshold of each fold that a rule finds on the scores of the others, by the fold's temperature.
+    """Return the threshold of each fold that a rule finds on the scores of the others,
+    by the fold's temperature.
 
-    usual: the threshold where the others' rows cannot tell one: none of them is of class 1, or no cut-off is precise
-    enough.
+    usual: the threshold where the others' rows cannot tell one: none of them is of
+    class 1, or no cut-off is precise enough.
     """
     found = [usual] * len(temperatures)
     for fold in np.unique(of_row).tolist():
@@ -62,8 +76,11 @@ def tempered_by(scores: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def standard_error(values: np.ndarray, weights=None, groups=None) -> float:
-    """Return the standard error of the mean of values (rows,); groups (rows,): whose rows are alike, None: of none."""
-    weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    """Return the standard error of the mean of values (rows,); groups (rows,): whose
+    rows are alike, None: of none."""
+    weights = (
+        np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    )
     parts = weights * (values - np.average(values, weights=weights))
     count = np.count_nonzero(weights)
     if groups is not None:
@@ -72,4 +89,6 @@ def standard_error(values: np.ndarray, weights=None, groups=None) -> float:
         count = len(parts)
     if count < 2:
         return math.inf
-    return math.sqrt(count / (count - 1) * float((parts**2).sum())) / float(weights.sum())
+    return math.sqrt(count / (count - 1) * float((parts**2).sum())) / float(
+        weights.sum()
+    )

@@ -1,7 +1,9 @@
-"""Decisions after the last epoch: the temperature of the probabilities, then the threshold of class 1.
+"""Decisions after the last epoch: the temperature of the probabilities, then the
+threshold of class 1.
 
-It is found on rows that the network does not know, if there are any: those of --validation, or each row of a
-cross-validation as the network of its fold predicts it; each fold is then judged by what the others' rows tell.
+It is found on rows that the network does not know, if there are any: those of
+--validation, or each row of a cross-validation as the network of its fold predicts it;
+each fold is then judged by what the others' rows tell.
 """
 
 from __future__ import annotations
@@ -25,31 +27,48 @@ from .options import Options, is_decided_later
 
 
 def check_decision(net: Network, options: Options, any_validation: bool) -> None:
-    """Raise UsageError, before training, for a rule or a calibration that cannot be. Remark what rows it will use."""
+    """Raise UsageError, before training, for a rule or a calibration that cannot be.
+    Remark what rows it will use."""
     if isinstance(options.threshold, str):
         flag = f"--threshold {options.threshold}"
         if net.task != "binary":
-            raise UsageError(f"{flag}: is for two classes, the task is {net.task}; leave it out")
+            raise UsageError(
+                f"{flag}: is for two classes, the task is {net.task}; leave it out"
+            )
         if not any_validation:
-            log.warning("%s: chosen on the training rows; --validation sets rows apart for it", flag)
+            log.warning(
+                "%s: chosen on the training rows; --validation sets rows apart for it",
+                flag,
+            )
     if options.calibrate != DEFAULTS["calibrate"]:
         flag = f"--calibrate {options.calibrate}"
         output, _ = TASKS[net.task]
         if net.task == "regression" or net.layers[-1].output_function != output:
             found = f"{net.task}, with a {net.layers[-1].output_function} output layer"
-            raise UsageError(f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {found}")
+            raise UsageError(
+                f"{flag}: needs class probabilities by a sigmoid or softmax; the task is {found}"
+            )
         if not any_validation:
-            raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE, or --folds F")
+            raise UsageError(
+                f"{flag}: needs validation rows; give --validation SHARE or FILE, or --folds F"
+            )
 
 
-def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None) -> dict:
-    """Find temperature and threshold as the options ask, keep them in the network, return what to tell: `threshold`
-    where a rule chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
+def decide_by(
+    net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None
+) -> dict:
+    """Find temperature and threshold as the options ask, keep them in the network,
+    return what to tell: `threshold` where a rule chose it, and `calibration`:
+    temperature, and log_loss and brier as [before, after].
 
-    truth (rows,), scores (rows, outputs) of the network's dtype, not calibrated, weights (rows,) or None: see judged.
-    Raises NnError for scores that are not finite, and what best_threshold raises.
+    truth (rows,), scores (rows, outputs) of the network's dtype, not calibrated,
+    weights (rows,) or None: see judged. Raises NnError for scores that are not finite,
+    and what best_threshold raises.
     """
-    by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULTS["calibrate"]
+    by_rule, calibrated = (
+        isinstance(options.threshold, str),
+        options.calibrate != DEFAULTS["calibrate"],
+    )
     decided: dict = {}
     if by_rule or calibrated:
         bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
@@ -61,58 +80,91 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
-        both = {n: [metric(n, net.task, truth, own, weights) for own in (scores, after)] for n in ("log_loss", "brier")}
+        both = {
+            n: [metric(n, net.task, truth, own, weights) for own in (scores, after)]
+            for n in ("log_loss", "brier")
+        }
         decided["calibration"] = {"temperature": net.temperature, **both}
         scores = after
     if by_rule:
-        net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
+        net.describe(
+            threshold=best_threshold(options.threshold, truth, scores[:, 0], weights)
+        )
         decided["threshold"] = net.threshold
     return decided
 
 
-def decide_crossed(net: Network, options: Options, crossed: Crossed, truth: np.ndarray, weights=None) -> dict:
-    """Do what decide_by does, by the scores of all rows that folds judge, and keep in the network, as `crossed`, the
-    temperature and the threshold that each fold is judged by: those that the rows of the others tell."""
+def decide_crossed(
+    net: Network, options: Options, crossed: Crossed, truth: np.ndarray, weights=None
+) -> dict:
+    """Do what decide_by does, by the scores of all rows that folds judge, and keep in
+    the network, as `crossed`, the temperature and the threshold that each fold is
+    judged by: those that the rows of the others tell."""
     decided = decide_by(net, options, truth, crossed.scores, weights)
     folds, of_row = len(crossed.thresholds), crossed.of_row
     temperatures = [1.0] * folds
     if "calibration" in decided:
-        temperatures = temperatures_by_others(truth, crossed.scores, of_row, folds, weights)
+        temperatures = temperatures_by_others(
+            truth, crossed.scores, of_row, folds, weights
+        )
     thresholds = [net.threshold] * folds
     if isinstance(options.threshold, str):
         thresholds = thresholds_by_others(
-            options.threshold, truth, crossed.scores, of_row, temperatures, net.threshold, weights
+            options.threshold,
+            truth,
+            crossed.scores,
+            of_row,
+            temperatures,
+            net.threshold,
+            weights,
         )
     crossed = replace(crossed, temperatures=temperatures, thresholds=thresholds)
     net.describe(crossed=crossed)
     if "calibration" in decided:
         for name in ("log_loss", "brier"):
-            decided["calibration"][name][1] = metric(name, net.task, truth, crossed.calibrated, weights)
+            decided["calibration"][name][1] = metric(
+                name, net.task, truth, crossed.calibrated, weights
+            )
     return decided
 
 
 def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
-    """Do what decide_by does for members of `net` and their weights, by the rows that judge them: as they predicted
-    them before a refit, else by all rows that they were trained on where there are no validation rows."""
+    """Do what decide_by does for members of `net` and their weights, by the rows that
+    judge them: as they predicted them before a refit, else by all rows that they were
+    trained on where there are no validation rows."""
     if not is_decided_later(options):
         return {}
-    refitted = {member: weight for member, weight in members.items() if member.unknown is not None}
+    refitted = {
+        member: weight
+        for member, weight in members.items()
+        if member.unknown is not None
+    }
     if not refitted:
-        return decide_by(net, options, *judged(net, *next(iter(members)).rows.decisive()))
+        return decide_by(
+            net, options, *judged(net, *next(iter(members)).rows.decisive())
+        )
     truth, scores, weights = zip(*(member.unknown for member in refitted), strict=True)
     mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
     return decide_by(net, options, truth[0], mean, weights[0])
 
 
 def rules_in(settings: dict) -> dict:
-    """Return those keywords of `train` that leave something to be found after the last epoch."""
+    """Return those keywords of `train` that leave something to be found after the last
+    epoch."""
     threshold, calibrate = settings.get("threshold"), settings.get("calibrate")
     rules = {"threshold": threshold} if isinstance(threshold, str) else {}
-    return rules if calibrate in (None, DEFAULTS["calibrate"]) else {**rules, "calibrate": calibrate}
+    return (
+        rules
+        if calibrate in (None, DEFAULTS["calibrate"])
+        else {**rules, "calibrate": calibrate}
+    )
 
 
-def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None) -> tuple:
-    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_by takes them.
+def judged(
+    net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None
+) -> tuple:
+    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as
+    decide_by takes them.
 
     predict: gives the scores of some rows, (rows, ...); None: those of the network.
     """
@@ -121,4 +173,7 @@ def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None
         some = rows[first : first + PREDICT_BLOCK]
         weights = None if ds.weights is None else ds.weights[some]
         parts.append((ds.y[some], (predict or net.predict)(ds.x[some]), weights))
-    return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
+    return tuple(
+        None if part[0] is None else np.concatenate(part)
+        for part in zip(*parts, strict=True)
+    )

@@ -1,9 +1,11 @@
-"""--effort: network, length of training, regularisation and number of members chosen for the data at hand.
+"""--effort: network, length of training, regularisation and number of members chosen
+for the data at hand.
 
-Each candidate is trained on all rows by cross-validation: a network for each fold, which stops by the rows it does not
-know. Of a table whose encoded rows are shuffled by blocks (core/random.py), and of images, these are validation rows,
-the same for all. The candidates that together predict these rows best become the model, counted as often as greedy
-selection chose them.
+Each candidate is trained on all rows by cross-validation: a network for each fold,
+which stops by the rows it does not know. Of a table whose encoded rows are shuffled by
+blocks (core/random.py), and of images, these are validation rows, the same for all. The
+candidates that together predict these rows best become the model, counted as often as
+greedy selection chose them.
 """
 
 from __future__ import annotations
@@ -49,23 +51,35 @@ from .decision import check_decision, decide_by, decide_crossed, judged, rules_i
 from .folds import figures_out_of_fold, with_figures
 from .learned import learned_by_rows, tell
 from .means import has_many_words, means_of
-from .options import LOSS, OF_VALIDATION, Monitor, Options, check_calibration, options_of
+from .options import (
+    LOSS,
+    OF_VALIDATION,
+    Monitor,
+    Options,
+    check_calibration,
+    options_of,
+)
 from .rows import encode, row_bytes
 from .run import mean_losses
 from .search import Choice, choose, choose_crossed, crossed_scores
 
 ROWS_A_FOLD = 4
-MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6  # bounds of what candidates need memory for
+# bounds of what candidates need memory for
+MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6
 INPUTS_A_DATE = 92
 USUAL_SCALING = "standardization"
-RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
+# share of class 1 up to which its threshold is chosen, and the rows of it that this
+# needs
+RARE, LEAST_RARE = 0.1, 20
 
-REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")  # flags that say which networks
+# flags that say which networks
+REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")
 # are trained
 
 
 def why_not(ds: Dataset, effort: str | None = None) -> str | None:
-    """Return why nothing can be chosen for a data set; None where it can. effort: with which, None: any but best."""
+    """Return why nothing can be chosen for a data set; None where it can. effort: with
+    which, None: any but best."""
     if ds.are_images:
         if len(ds.row_shape) < 3:
             return "the data are bytes without height and width"
@@ -82,16 +96,27 @@ def fits(ds: Dataset, effort: str | None) -> bool:
     """Return whether ds.memory has room for the networks; by sizes alone."""
     widest = Network.for_data(ds, JAGGED.layers(ds))
     dates = sum("date" in kind.kind for kind in ds.kinds)
-    parameters = (INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates) * MOST_UNITS + MOST_UNITS**2
-    networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
-    networks *= 2 if effort == "best" else 1  # with ten candidates, one of them twice as wide
-    scores = (MANY_CANDIDATES + 1) * ds.rows * (ds.outputs or 1) * SCORE_TYPE.itemsize  # and those of the choice
+    parameters = (
+        INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates
+    ) * MOST_UNITS + MOST_UNITS**2
+    networks = (
+        MANY_FOLDS
+        * MANY_CANDIDATES
+        * VECTORS
+        * parameters
+        * np.dtype(widest.dtype).itemsize
+    )
+    # with ten candidates, one of them twice as wide
+    networks *= 2 if effort == "best" else 1
+    # and those of the choice
+    scores = (MANY_CANDIDATES + 1) * ds.rows * (ds.outputs or 1) * SCORE_TYPE.itemsize
     scores *= 2 if effort == "best" else 1
     return program_bytes(widest, MANY_ROWS_BATCH) + networks + scores <= ds.memory
 
 
 def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
-    """Return into how many folds these rows can be divided, `wanted` at most; None if not even into two."""
+    """Return into how many folds these rows can be divided, `wanted` at most; None if
+    not even into two."""
     for folds in range(min(wanted, len(rows) // ROWS_A_FOLD), 1, -1):
         try:
             fold_rows(ds, rows, folds, seed, rare=True)
@@ -104,8 +129,8 @@ def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | N
 def rule_for(ds: Dataset) -> dict:
     """Return {"threshold": rule} where class 1 is rare, else {}.
 
-    The mean of several networks is seldom sure of a rare class: at 0.5 more of its rows are missed than others are
-    taken for it.
+    The mean of several networks is seldom sure of a rare class: at 0.5 more of its rows
+    are missed than others are taken for it.
     """
     if ds.task != "binary":
         return {}
@@ -116,21 +141,26 @@ def rule_for(ds: Dataset) -> dict:
 
 
 def replacing(names: Collection[str]) -> str | None:
-    """Return the setting, of those that are given, which replaces the choice; None where there is none."""
+    """Return the setting, of those that are given, which replaces the choice; None
+    where there is none."""
     return next((name for name in REPLACING if name in names), None)
 
 
 def effort_for(effort: str | None, names: Collection[str]) -> str | None:
-    """Return the effort to choose with; None where a setting that is given replaces the choice. effort: what is asked
-    for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
+    """Return the effort to choose with; None where a setting that is given replaces the
+    choice. effort: what is asked for, None: nothing. Raises UsageError for such a
+    setting beside an effort that is asked for."""
     one = replacing(names)
     if effort and one:
-        raise UsageError(f"--effort {effort}: --{one} is not for it; leave one of them out")
+        raise UsageError(
+            f"--effort {effort}: --{one} is not for it; leave one of them out"
+        )
     return effort or (None if one else DEFAULTS["effort"])
 
 
 class Retrained(NamedTuple):
-    """The networks of a candidate that were trained once more on all rows, how long, and what it took."""
+    """The networks of a candidate that were trained once more on all rows, how long,
+    and what it took."""
 
     net: Network
     epochs: int
@@ -149,36 +179,61 @@ class Effort:
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ):
-        """settings: keywords of `train` that the user has set, which all candidates have; of_network: those of Network.
-        Raises UsageError."""
-        self._ds, self._effort, self._of_network = ds, BY_NAME["effort"].check(effort), of_network
-        asks = {"backend", "gpus", "distribute"} & of_network.keys() or of_network.get("dtype") == "tf32"
-        if not (asks or ds.are_images):  # a GPU takes longer to compile each table's kernels
+        """settings: keywords of `train` that the user has set, which all candidates
+        have; of_network: those of Network. Raises UsageError."""
+        self._ds, self._effort, self._of_network = (
+            ds,
+            BY_NAME["effort"].check(effort),
+            of_network,
+        )
+        asks = {"backend", "gpus", "distribute"} & of_network.keys() or of_network.get(
+            "dtype"
+        ) == "tf32"
+        # a GPU takes longer to compile each table's kernels
+        if not (asks or ds.are_images):
             self._of_network = {**of_network, "backend": "omp"}
         settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
-        settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
+        settings = {
+            name: BY_NAME[name].check(value) for name, value in settings.items()
+        }
         check_calibration(settings)
         self.rules = rules_in(settings)  # of the network that is chosen
-        self._fixed = {name: value for name, value in settings.items() if name not in self.rules}
+        self._fixed = {
+            name: value for name, value in settings.items() if name not in self.rules
+        }
         self._means = {"target_means": True} if has_many_words(ds) else {}
         self._activation = of_network.get("activation")
-        self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
+        self._callback, self._checkpoint = (
+            callback or Callback(),
+            checkpoint or Checkpoint(),
+        )
         self._checkpoint.about = {"effort": effort}
-        self._seed = settings.get("split_seed", of_network.get("seed", DEFAULTS["seed"]))
-        self.tried: list[tuple[Candidate, Network, dict]] = []  # with the figures of the training
+        self._seed = settings.get(
+            "split_seed", of_network.get("seed", DEFAULTS["seed"])
+        )
+        # with the figures of the training
+        self.tried: list[tuple[Candidate, Network, dict]] = []
         self._retrained: list[Retrained] = []  # of the candidates that are chosen
         self.net: Network | None = None  # that is trained now, or was last
-        self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
+        # what ended the choice before all candidates were tried
+        self.stopped: Stopped | None = None
 
     def candidates(self) -> list[tuple[Candidate, Network, float]]:
-        """Return the candidates that the effort allows, one at least, with their networks, nothing trained, and their
-        operations. Raises UsageError for rows that cannot be divided into folds."""
+        """Return the candidates that the effort allows, one at least, with their
+        networks, nothing trained, and their operations. Raises UsageError for rows that
+        cannot be divided into folds."""
         rows, images = self._rows(), self._ds.are_images
         means = means_of(self._ds, rows, bool(self._means))
 
         @functools.cache
         def statistics() -> list:
-            return statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows, means, self._ds.row_counts(rows))
+            return statistics_of(
+                TableRows.of(self._ds.x),
+                self._ds.kinds,
+                rows,
+                means,
+                self._ds.row_counts(rows),
+            )
 
         def network(candidate: Candidate) -> Network:
             net, settings = self._network(candidate), self._settings(candidate)
@@ -186,23 +241,42 @@ class Effort:
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
             return net
 
-        self._by_share = images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
+        self._by_share = (
+            images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
+        )
         if images:  # the budget has decided how long they are trained
-            each = [(candidate, network(candidate)) for candidate in self._candidates(rows, self._effort)]
-            return [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
+            each = [
+                (candidate, network(candidate))
+                for candidate in self._candidates(rows, self._effort)
+            ]
+            return [
+                (candidate, net, candidate.operations(net, len(rows)))
+                for candidate, net in each
+            ]
         return self._affordable(self._effort, rows, network)
 
-    def _affordable(self, effort: str, rows: np.ndarray, network: Callable) -> list[tuple[Candidate, Network, float]]:
-        """Return the candidates of an effort that its budget has room for, each with its network and operations.
+    def _affordable(
+        self, effort: str, rows: np.ndarray, network: Callable
+    ) -> list[tuple[Candidate, Network, float]]:
+        """Return the candidates of an effort that its budget has room for, each with
+        its network and operations.
 
-        Where it has room for none: the cheapest, or what the next higher effort takes, if that takes less: of very wide
-        tables the one candidate of a lower effort is none of the cheapest.
+        Where it has room for none: the cheapest, or what the next higher effort takes,
+        if that takes less: of very wide tables the one candidate of a lower effort is
+        none of the cheapest.
         """
-        each = [(candidate, network(candidate)) for candidate in self._candidates(rows, effort)]
-        costs = [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
+        each = [
+            (candidate, network(candidate))
+            for candidate in self._candidates(rows, effort)
+        ]
+        costs = [
+            (candidate, net, candidate.operations(net, len(rows)))
+            for candidate, net in each
+        ]
         budget, found, known = EFFORTS[effort], [], set()
         for candidate, net, cost in costs:
-            same = replace(candidate, number_embedding=None), tuple(net.layers)  # without numbers nothing is embedded
+            # without numbers nothing is embedded
+            same = replace(candidate, number_embedding=None), tuple(net.layers)
             if cost <= budget and same not in known:
                 found.append((candidate, net, cost))
                 budget -= cost
@@ -217,41 +291,61 @@ class Effort:
         return min(cheapest, others, key=lambda each: sum(cost for *_, cost in each))
 
     def _network(self, candidate: Candidate) -> Network:
-        return Network.for_data(self._ds, candidate.layers(self._ds), **self._of_network)
+        return Network.for_data(
+            self._ds, candidate.layers(self._ds), **self._of_network
+        )
 
     def _settings(self, candidate: Candidate) -> dict:
         clip = {"clip": True} if self._ds.task == "regression" else {}
         return {**candidate.settings(), **clip, **self._means, **self._fixed}
 
     def _rows(self) -> np.ndarray:
-        return split_rows(self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed).training
+        return split_rows(
+            self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed
+        ).training
 
     def _candidates(self, rows: np.ndarray, effort: str) -> list[Candidate]:
         """Return the candidates for these rows, with the settings that are given."""
-        own = {name: self._fixed[name] for name in ("epochs", "patience") if name in self._fixed}
+        own = {
+            name: self._fixed[name]
+            for name in ("epochs", "patience")
+            if name in self._fixed
+        }
         if self._activation:
             own["activation"] = self._activation
         if self._ds.are_images:
             tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
-            found = image_candidates(effort, len(rows), lambda one: multiply_adds(self._network(one)), tries)
+            found = image_candidates(
+                effort, len(rows), lambda one: multiply_adds(self._network(one)), tries
+            )
             return [replace(one, **own) for one in found]
         found = candidates_for(len(rows), effort)
-        folds = None if self._by_share else most_folds(self._ds, rows, found[0].folds, self._seed)
+        folds = (
+            None
+            if self._by_share
+            else most_folds(self._ds, rows, found[0].folds, self._seed)
+        )
         if folds is None and not self._by_share:
-            raise UsageError(f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds")
+            raise UsageError(
+                f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds"
+            )
         return [replace(one, folds=folds, **own) for one in found]
 
     @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
-        """Return the network and the figures of --json. train: trains a network with keywords. Stopped: without a
-        checkpoint, after the first candidate the best of those that have ended is kept, and the training is over."""
+        """Return the network and the figures of --json. train: trains a network with
+        keywords. Stopped: without a checkpoint, after the first candidate the best of
+        those that have ended is kept, and the training is over."""
         candidates, choice = self.candidates(), None
-        check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
+        check_decision(
+            candidates[0][1], self._decision(candidates[0][1]), any_validation=True
+        )
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
         self._compile_ahead(candidates)
         try:
-            with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
+            # whose records candidates may share
+            with beside_checkpoint(self._checkpoint.path):
                 self._try(candidates, train)
                 choice = self._choose()
                 if self._knows_first_rows_only:
@@ -266,7 +360,11 @@ class Effort:
         tell(result, self._ds)
         return net, result
 
-    def _try(self, candidates: list[tuple[Candidate, Network, float]], train: Callable[..., dict]) -> None:
+    def _try(
+        self,
+        candidates: list[tuple[Candidate, Network, float]],
+        train: Callable[..., dict],
+    ) -> None:
         """Train the networks of all candidates."""
         losses: dict[str, float] = {}
         for candidate, net, _ in candidates:
@@ -277,8 +375,11 @@ class Effort:
             else:
                 self.tried.append((candidate, net, figures))
 
-    def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:
-        """Let a GPU's compiler begin with what all candidates for a table need: it takes longer than their training."""
+    def _compile_ahead(
+        self, candidates: list[tuple[Candidate, Network, float]]
+    ) -> None:
+        """Let a GPU's compiler begin with what all candidates for a table need: it
+        takes longer than their training."""
         for candidate, net, _ in candidates:
             if candidate.folds and not net.traits.on_host and len(net.gpus) < 2:
                 rows = len(self._rows())
@@ -286,25 +387,41 @@ class Effort:
                 batch = min(self._settings(candidate)["batch_number"], rows)
                 net.engine.compile_ahead(batch, -(-rows // candidate.folds), record)
 
-    def _trained(self, candidate: Candidate, net: Network, train: Callable[..., dict]) -> dict:
+    def _trained(
+        self, candidate: Candidate, net: Network, train: Callable[..., dict]
+    ) -> dict:
         """Train the networks of a candidate; return its figures."""
-        settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
+        settings = {
+            **self._settings(candidate),
+            "callback": self._callback,
+            "checkpoint": self._checkpoint,
+        }
         with without_remarks():
             figures = train(net, self._ds, **settings)
         name, loss = _loss_of(figures)
-        self._callback.ended(net.spec, f"{name} {'undefined' if loss is None else format(loss, '.4g')}")
+        self._callback.ended(
+            net.spec, f"{name} {'undefined' if loss is None else format(loss, '.4g')}"
+        )
         return figures
 
     @property
     def _knows_first_rows_only(self) -> bool:
-        """Return whether the networks of folds know the rows before a time only, some of them few."""
+        """Return whether the networks of folds know the rows before a time only, some
+        of them few."""
         return self._ds.times is not None and not self._by_share
 
-    def _trained_on_all(self, choice: Choice, train: Callable[..., dict]) -> list[Retrained]:
-        """Train the networks of the candidates that are chosen once more, on all rows, and return these networks."""
+    def _trained_on_all(
+        self, choice: Choice, train: Callable[..., dict]
+    ) -> list[Retrained]:
+        """Train the networks of the candidates that are chosen once more, on all rows,
+        and return these networks."""
         found = []
         rows = len(self._rows())
-        chosen = [tried for tried, count in zip(self.tried, choice.counts, strict=True) if count]
+        chosen = [
+            tried
+            for tried, count in zip(self.tried, choice.counts, strict=True)
+            if count
+        ]
         self._callback.refit(max(self._epochs_on_all(*one) for one in chosen), rows)
         for candidate, of_folds, figures in chosen:
             epochs = self._epochs_on_all(candidate, of_folds, figures)
@@ -313,7 +430,11 @@ class Effort:
                 for name, value in self._settings(candidate).items()
                 if name not in ("folds", "validation", *OF_VALIDATION)
             }
-            settings |= {"networks": len(of_folds.members), "epochs": epochs, "checkpoint": self._checkpoint}
+            settings |= {
+                "networks": len(of_folds.members),
+                "epochs": epochs,
+                "checkpoint": self._checkpoint,
+            }
             net = self._network(candidate)
             with without_remarks():
                 own = train(net, self._ds, **settings)
@@ -321,7 +442,8 @@ class Effort:
         return found
 
     def _epochs_on_all(self, candidate: Candidate, net: Network, figures: dict) -> int:
-        """Return in how many epochs of all rows there are as many steps as the last fold's network was trained for."""
+        """Return in how many epochs of all rows there are as many steps as the last
+        fold's network was trained for."""
         rows, last = len(self._rows()), len(net.members) - 1
         size = self._settings(candidate)["batch_number"]
         known = rows - int(np.count_nonzero(net.crossed.fold == last))
@@ -330,15 +452,31 @@ class Effort:
         return max(1, round(steps / math.ceil(rows / size)))
 
     def timed(self, batches: int) -> Network:
-        """Return a network of the candidate that was chosen first, trained anew and alone for some batches, which its
-        engine has timed: what was trained for the model stays as it is."""
+        """Return a network of the candidate that was chosen first, trained anew and
+        alone for some batches, which its engine has timed: what was trained for the
+        model stays as it is."""
         candidate, net, _ = self._first
         net = net.members[0].sibling(net.seed)
         net.compute_at(Device(net.threads, net.gpus[:1]))
-        of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
-        settings = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
+        of_rows = (
+            "networks",
+            "folds",
+            *OF_VALIDATION,
+            "validation",
+            "calibrate",
+            "threshold",
+        )
+        settings = {
+            name: value
+            for name, value in self._settings(candidate).items()
+            if name not in of_rows
+        }
         rows = self._rows()[: batches * settings["batch_number"]]
-        settings |= {"epochs": 1, "holdout": 0.0, "callback": Recording(lambda: net, batches)}
+        settings |= {
+            "epochs": 1,
+            "holdout": 0.0,
+            "callback": Recording(lambda: net, batches),
+        }
         with without_remarks():
             train(net, self._ds, rows=rows, **settings)
         return net
@@ -348,7 +486,8 @@ class Effort:
         return options_of(net, self._ds, self.rules)
 
     def _choose(self) -> Choice:
-        """Return how often each candidate is chosen, by the rows that its networks do not know."""
+        """Return how often each candidate is chosen, by the rows that its networks do
+        not know."""
         if self._by_share:
             ds = self._ds.of_rows(self._validation_rows(), inputs=False)
             scores = [self._validated(net) for _, net, _ in self.tried]
@@ -356,22 +495,31 @@ class Effort:
             return Choice(counts, [counts])
         crossed = self.tried[0][1].crossed
         ds = self._ds.of_rows(crossed.rows, inputs=False)
-        return choose_crossed(ds.task, ds.y, self._scores_of_candidates(), crossed.of_row, ds.weights)
+        return choose_crossed(
+            ds.task, ds.y, self._scores_of_candidates(), crossed.of_row, ds.weights
+        )
 
     def _scores_of_candidates(self) -> list[np.ndarray]:
         return [net.crossed.scores for _, net, _ in self.tried]
 
     def _validation_rows(self) -> np.ndarray:
         share = self.tried[0][0].settings()["validation"]
-        return split_rows(self._ds, self._fixed.get("holdout", 0.0), share, self._seed).validation
+        return split_rows(
+            self._ds, self._fixed.get("holdout", 0.0), share, self._seed
+        ).validation
 
     def _validated(self, net: Network) -> np.ndarray:
         return judged(net, self._ds, self._validation_rows())[1]
 
     def _combined(self, choice: Choice) -> tuple[Network, dict]:
-        """Return the network of those that were chosen so often, and the figures of --json."""
+        """Return the network of those that were chosen so often, and the figures of
+        --json."""
         counts = choice.counts
-        chosen = [(*tried, count) for tried, count in zip(self.tried, counts, strict=True) if count]
+        chosen = [
+            (*tried, count)
+            for tried, count in zip(self.tried, counts, strict=True)
+            if count
+        ]
         self._first, rows = chosen[0][:3], len(self._rows())
         first, net, figures = self._first
         judged_members = [
@@ -381,26 +529,48 @@ class Effort:
         ]
         weights = [weight for _, weight, _ in judged_members]
         epochs = max(len(one.history["loss"]) for one, *_ in judged_members)
-        history = mean_losses([(member.history, best, epochs) for member, _, best in judged_members], weights)
-        networks = [one.net for one in self._retrained] or [own for _, own, _, _ in chosen]
+        history = mean_losses(
+            [(member.history, best, epochs) for member, _, best in judged_members],
+            weights,
+        )
+        networks = [one.net for one in self._retrained] or [
+            own for _, own, _, _ in chosen
+        ]
         members = [member for own in networks for member in own.members]
         told = [
-            {"layers": own.spec, "loss": _loss_of(each)[1], "operations": one.operations(own, rows), "weight": count}
+            {
+                "layers": own.spec,
+                "loss": _loss_of(each)[1],
+                "operations": one.operations(own, rows),
+                "weight": count,
+            }
             for (one, own, each), count in zip(self.tried, counts, strict=True)
         ]
-        seconds = [figures["seconds"] for *_, figures in self.tried] + [one.seconds for one in self._retrained]
+        seconds = [figures["seconds"] for *_, figures in self.tried] + [
+            one.seconds for one in self._retrained
+        ]
         crossed = None
         if not self._by_share:
             kept = net.crossed
             scores = crossed_scores(self._scores_of_candidates(), choice, kept.of_row)
             crossed = replace(kept, scores=scores, is_retrained=bool(self._retrained))
-        net.describe(config={**net.config, **self._config(first), "candidates": told}, history=history)
+        net.describe(
+            config={**net.config, **self._config(first), "candidates": told},
+            history=history,
+        )
         net.combine(members, weights)
-        judgement = self._validated_judgement(net) if crossed is None else self._crossed_judgement(net, crossed)
+        judgement = (
+            self._validated_judgement(net)
+            if crossed is None
+            else self._crossed_judgement(net, crossed)
+        )
         of_one = ("folds", "mean", "std", "members", "best_epoch")
         retrained = {}
         if self._retrained:
-            retrained["retrained"] = {"rows": rows, "epochs": [one.epochs for one in self._retrained]}
+            retrained["retrained"] = {
+                "rows": rows,
+                "epochs": [one.epochs for one in self._retrained],
+            }
         return net, {
             **{name: value for name, value in figures.items() if name not in of_one},
             **history,
@@ -408,11 +578,18 @@ class Effort:
             "networks": len(members),
             "parameters": sum(member.parameter_count for member in members),
             "members": [
-                {"seed": member.seed, "weight": weight, "settings": {"layers": member.spec}, "best_epoch": None}
+                {
+                    "seed": member.seed,
+                    "weight": weight,
+                    "settings": {"layers": member.spec},
+                    "best_epoch": None,
+                }
                 for member, weight in zip(members, weights, strict=True)
             ],
             "effort": self._effort,
-            "chosen": [self.flags(candidate, count) for candidate, _, _, count in chosen],
+            "chosen": [
+                self.flags(candidate, count) for candidate, _, _, count in chosen
+            ],
             "tried": len(self.tried),
             **judgement,
             **retrained,
@@ -420,35 +597,57 @@ class Effort:
         }
 
     def _crossed_judgement(self, net: Network, crossed: Crossed) -> dict:
-        """Decide by the rows that folds judge, each as the others choose; return what is told of it."""
+        """Decide by the rows that folds judge, each as the others choose; return what
+        is told of it."""
         ds = self._ds.of_rows(crossed.rows, inputs=False)
         decided = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
         with_figures(net, self._ds)
         return {
             **decided,
-            "out_of_fold": figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False),
-            **learned_by_rows(ds, net.crossed.calibrated, net.outputs, net.crossed.of_row),
+            "out_of_fold": figures_out_of_fold(
+                net, self._ds, intervals=QUICK, with_key=False
+            ),
+            **learned_by_rows(
+                ds, net.crossed.calibrated, net.outputs, net.crossed.of_row
+            ),
         }
 
     def _validated_judgement(self, net: Network) -> dict:
         """Decide by the validation rows; return what is told of it."""
-        ds, scores = self._ds.of_rows(self._validation_rows(), inputs=False), self._validated(net)
+        ds, scores = (
+            self._ds.of_rows(self._validation_rows(), inputs=False),
+            self._validated(net),
+        )
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         scores = net.calibrated(scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
-        return {**decided, "validated": figures, **learned_by_rows(ds, scores, net.outputs)}
+        return {
+            **decided,
+            "validated": figures,
+            **learned_by_rows(ds, scores, net.outputs),
+        }
 
     def _config(self, candidate: Candidate) -> dict:
-        """Return what the network's settings have beside those of its first candidate: what was given, and under
-        `chosen` the names of those that were not."""
-        fixed = {**self._fixed, **self.rules, **({"activation": self._activation} if self._activation else {})}
+        """Return what the network's settings have beside those of its first candidate:
+        what was given, and under `chosen` the names of those that were not."""
+        fixed = {
+            **self._fixed,
+            **self.rules,
+            **({"activation": self._activation} if self._activation else {}),
+        }
         chosen = sorted({"layers", *self._settings(candidate)} - fixed.keys())
         return {**fixed, "effort": self._effort, "chosen": chosen}
 
     def flags(self, candidate: Candidate, count: int) -> dict:
-        """Return {"flags": those that train the candidate's networks, "weight": how often it was chosen}."""
-        flags = " ".join(_flag(name, value) for name, value in self._settings(candidate).items())
-        return {"flags": f"--layers {candidate.layers(self._ds)} {flags}", "weight": count}
+        """Return {"flags": those that train the candidate's networks, "weight": how
+        often it was chosen}."""
+        flags = " ".join(
+            _flag(name, value) for name, value in self._settings(candidate).items()
+        )
+        return {
+            "flags": f"--layers {candidate.layers(self._ds)} {flags}",
+            "weight": count,
+        }
 
 
 def _flag(name: str, value) -> str:
@@ -460,8 +659,12 @@ def _flag(name: str, value) -> str:
 
 
 def _loss_of(figures: dict) -> tuple[str, float | None]:
-    """Return the mean loss of the folds with its name, or that of validation rows; None where it is undefined."""
+    """Return the mean loss of the folds with its name, or that of validation rows; None
+    where it is undefined."""
     if "mean" not in figures:
-        return "validation loss", min((value for value in figures["val_metric"] if value is not None), default=None)
+        return "validation loss", min(
+            (value for value in figures["val_metric"] if value is not None),
+            default=None,
+        )
     name = next(name for name in ("log_loss", "mse") if name in figures["mean"])
     return name.replace("_", " "), figures["mean"][name]

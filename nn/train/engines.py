@@ -1,5 +1,6 @@
-"""The engines of the networks of a run: an Ask is what one wants computed next; Engines computes what several ask for,
-those of a device whose layers are alike as a pack; Ranks are the processes that share the networks out."""
+"""The engines of the networks of a run: an Ask is what one wants computed next; Engines
+computes what several ask for, those of a device whose layers are alike as a pack; Ranks
+are the processes that share the networks out."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ TOGETHER = "together"  # what a network yields that waits for all others
 
 @dataclass
 class Ask:
-    """A computation that a network asks for: an epoch, or the loss or outputs of some rows."""
+    """A computation that a network asks for: an epoch, or the loss or outputs of some
+    rows."""
 
     what: str  # epoch, loss, predict
     job: PackJob
@@ -32,7 +34,9 @@ class Ask:
         job = self.job
         if self.what == "epoch":
             return engine.epoch(job.data, job.order(), job.settings, job.progress)
-        return {"loss": engine.loss, "predict": engine.predict}[self.what](job.data, job.rows)
+        return {"loss": engine.loss, "predict": engine.predict}[self.what](
+            job.data, job.rows
+        )
 
 
 def stop_all(asks: Mapping[int, Ask]) -> None:
@@ -43,19 +47,33 @@ def stop_all(asks: Mapping[int, Ask]) -> None:
 
 
 class Engines:
-    """The engine of each of several networks, and what they compute together: each device those of its share."""
+    """The engine of each of several networks, and what they compute together: each
+    device those of its share."""
 
-    def __init__(self, net: Network, networks: Mapping[int, Network], devices: Sequence[Device], batch_number: int):
-        """net: whose engine, on the first device, computes the networks of its layers. networks: by their numbers."""
+    def __init__(
+        self,
+        net: Network,
+        networks: Mapping[int, Network],
+        devices: Sequence[Device],
+        batch_number: int,
+    ):
+        """net: whose engine, on the first device, computes the networks of its layers.
+        networks: by their numbers."""
         self._net, self._threads = net, net.engine.threads
         self._at_once: list[Pack] = []  # of few members each, on one thread
         self._engines: dict[int, MemberEngine] = {}
         numbers = list(networks)
         for at, device in enumerate(devices):
-            share = numbers[len(numbers) * at // len(devices) : len(numbers) * (at + 1) // len(devices)]
+            share = numbers[
+                len(numbers) * at // len(devices) : len(numbers)
+                * (at + 1)
+                // len(devices)
+            ]
             for number in share if at else ():
                 networks[number].compute_at(device)
-            self._engines |= self._made({number: networks[number] for number in share}, at, batch_number)
+            self._engines |= self._made(
+                {number: networks[number] for number in share}, at, batch_number
+            )
 
     def get(self, number: int) -> MemberEngine | None:
         """Return the engine of a network; None for one that is not computed here."""
@@ -63,44 +81,72 @@ class Engines:
 
     @property
     def packs(self) -> list[Pack]:
-        return list(dict.fromkeys(engine.pack_of_member for engine in self._engines.values()))
+        return list(
+            dict.fromkeys(engine.pack_of_member for engine in self._engines.values())
+        )
 
-    def _made(self, networks: Mapping[int, Network], device: int, batch_number: int) -> dict[int, MemberEngine]:
+    def _made(
+        self, networks: Mapping[int, Network], device: int, batch_number: int
+    ) -> dict[int, MemberEngine]:
         """Return the engine of each network of a device by its number."""
         net, alike = self._net, numbers_by_layers(networks)
         small = [numbers for numbers in alike if len(numbers) < self._threads]
-        at_once = net.traits.on_host and len(small) > 1 and sum(map(len, small)) >= self._threads
+        at_once = (
+            net.traits.on_host
+            and len(small) > 1
+            and sum(map(len, small)) >= self._threads
+        )
         engines = {}
         for numbers in alike:
             first = networks[numbers[0]]
             if at_once and numbers in small:
                 engine = on_one_thread(first)
             else:
-                engine = net.engine if kind_of(first) == kind_of(net) and not device else first.engine
+                engine = (
+                    net.engine
+                    if kind_of(first) == kind_of(net) and not device
+                    else first.engine
+                )
             pack = engine.pack(len(numbers), batch_number)
             if at_once and numbers in small:
                 self._at_once.append(pack)
-            engines |= {number: MemberEngine(engine, pack, member, device) for member, number in enumerate(numbers)}
+            engines |= {
+                number: MemberEngine(engine, pack, member, device)
+                for member, number in enumerate(numbers)
+            }
         return engines
 
     def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
-        """Return what networks ask for, all of one kind (Ask.what), in the order of the asks."""
+        """Return what networks ask for, all of one kind (Ask.what), in the order of the
+        asks."""
         on_each: dict[int, dict[Pack, dict[int, PackJob]]] = {}
         for number, ask in asks.items():
             engine = self._engines[number]
             jobs = on_each.setdefault(engine.on_device, {})
             jobs.setdefault(engine.pack_of_member, {})[number] = engine.job(ask.job)
         found: dict[int, object] = {}
-        for own in at_the_same_time([lambda jobs=jobs: self._of_packs(what, jobs) for jobs in on_each.values()], asks):
+        for own in at_the_same_time(
+            [lambda jobs=jobs: self._of_packs(what, jobs) for jobs in on_each.values()],
+            asks,
+        ):
             found |= own
         return [found[number] for number in asks]
 
-    def _of_packs(self, what: str, jobs: dict[Pack, dict[int, PackJob]]) -> dict[int, object]:
-        """Return what the jobs of each pack of a device give: of one after the other, but for those that are small."""
+    def _of_packs(
+        self, what: str, jobs: dict[Pack, dict[int, PackJob]]
+    ) -> dict[int, object]:
+        """Return what the jobs of each pack of a device give: of one after the other,
+        but for those that are small."""
 
         def of(pack: Pack) -> dict[int, object]:
             own = jobs[pack]
-            return dict(zip(own, getattr(pack, what)(list(own.values())) or [None] * len(own), strict=True))
+            return dict(
+                zip(
+                    own,
+                    getattr(pack, what)(list(own.values())) or [None] * len(own),
+                    strict=True,
+                )
+            )
 
         parts = [of(pack) for pack in jobs if pack not in self._at_once]
         small = [pack for pack in jobs if pack in self._at_once]
@@ -110,9 +156,11 @@ class Engines:
         return {number: result for part in parts for number, result in part.items()}
 
 
-def at_the_same_time(calls: Sequence[Callable[[], dict]], asks: Mapping[int, Ask]) -> list[dict]:
-    """Return what the calls give, each in a thread of its own. Raises the first error of one, once the others, which
-    are told to stop what was asked for, have ended."""
+def at_the_same_time(
+    calls: Sequence[Callable[[], dict]], asks: Mapping[int, Ask]
+) -> list[dict]:
+    """Return what the calls give, each in a thread of its own. Raises the first error
+    of one, once the others, which are told to stop what was asked for, have ended."""
     if len(calls) < 2:
         return [call() for call in calls]
     with ThreadPoolExecutor(len(calls)) as workers:
@@ -120,7 +168,9 @@ def at_the_same_time(calls: Sequence[Callable[[], dict]], asks: Mapping[int, Ask
         done, others = wait(running, return_when=FIRST_EXCEPTION)
         if others:
             stop_all(asks)
-        error = next((future.exception() for future in done if future.exception()), None)
+        error = next(
+            (future.exception() for future in done if future.exception()), None
+        )
         if error is not None:
             raise error
         return [future.result() for future in running]
@@ -139,7 +189,8 @@ def numbers_by_layers(networks: Mapping[int, Network]) -> list[list[int]]:
 
 
 def on_one_thread(net: Network) -> Engine:
-    """Return a network's engine, made for one thread; the network's own setting stays."""
+    """Return a network's engine, made for one thread; the network's own setting
+    stays."""
     threads, net.threads = net.threads, 1
     try:
         return net.engine
@@ -148,25 +199,34 @@ def on_one_thread(net: Network) -> Engine:
 
 
 class Ranks:
-    """The ranks among which `count` networks are shared out, a process alone included. Each runs all networks, and
-    computes what its own ask for.
+    """The ranks among which `count` networks are shared out, a process alone included.
+    Each runs all networks, and computes what its own ask for.
 
-    All ranks call the methods alike, with the same asks, and get the same answers, by which all networks go on alike.
+    All ranks call the methods alike, with the same asks, and get the same answers, by
+    which all networks go on alike.
     """
 
     def __init__(self, rank_group: RankGroup, count: int, dtype: str):
         """dtype: of vectors and outputs."""
-        self.group, self.size, self._dtype = rank_group, rank_group.size, np.dtype(dtype)
+        self.group, self.size, self._dtype = (
+            rank_group,
+            rank_group.size,
+            np.dtype(dtype),
+        )
         self._members: list[RankMember] = []
-        self._shares = [range(count)[rank_group.share(count, rank)] for rank in range(self.size)]
-        self.own = self._shares[rank_group.rank]  # the numbers of the networks that this rank computes
+        self._shares = [
+            range(count)[rank_group.share(count, rank)] for rank in range(self.size)
+        ]
+        # the numbers of the networks that this rank computes
+        self.own = self._shares[rank_group.rank]
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
         return {number: ask for number, ask in asks.items() if number in self.own}
 
     def engine_of(self, number: int, engine: Engine, own: Engine | None) -> Engine:
-        """Return the engine of a network as all ranks see it; engine, own: see RankMember."""
+        """Return the engine of a network as all ranks see it; engine, own: see
+        RankMember."""
         if self.size == 1:
             return own
         self._members.append(RankMember(engine, own, partial(self._from_owner, number)))
@@ -174,8 +234,9 @@ class Ranks:
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
-        """Let all ranks get the networks' vectors from their owners in the block, which all of them enter. Elsewhere a
-        rank that meets with an error, and brings its trainings to their ends, would wait for others."""
+        """Let all ranks get the networks' vectors from their owners in the block, which
+        all of them enter. Elsewhere a rank that meets with an error, and brings its
+        trainings to their ends, would wait for others."""
         for member in self._members:
             member.tells = True
         try:
@@ -185,11 +246,13 @@ class Ranks:
                 member.tells = False
 
     def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray | None:
-        """Return an array of the owner of a network, None where that has none; None: this rank is not the owner. Raises
-        NnError."""
+        """Return an array of the owner of a network, None where that has none; None:
+        this rank is not the owner. Raises NnError."""
         owner = next(rank for rank, share in enumerate(self._shares) if number in share)
         flat = np.zeros(0, np.uint8)
-        described = self.group.gather(None if array is None else [array.dtype.str, array.shape])[owner]
+        described = self.group.gather(
+            None if array is None else [array.dtype.str, array.shape]
+        )[owner]
         if array is not None:
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if described is None:
@@ -199,22 +262,28 @@ class Ranks:
     def _gathered(self, array: np.ndarray) -> list[np.ndarray]:
         try:
             return self.group.gather_arrays(array)
-        except MemoryError:  # which a training outlives, but the others would wait for this rank
-            raise NnError("out of memory for what ranks tell each other; use smaller layers") from None
+        except MemoryError:
+            # which a training outlives, but the others would wait for this rank
+            raise NnError(
+                "out of memory for what ranks tell each other; use smaller layers"
+            ) from None
 
     # ---- answers
 
     def tell(self, is_done: bool, signum: int | None) -> tuple[bool, int | None]:
-        """Tell the others whether this rank has answered its asks, and its signal; return (whether all have, the signal
-        of one of them, None without)."""
+        """Tell the others whether this rank has answered its asks, and its signal;
+        return (whether all have, the signal of one of them, None without)."""
         if self.size == 1:
             return is_done, signum
         everyone = self.group.gather([is_done, signum])
         signals = (signum for _, signum in everyone if signum is not None)
         return all(is_done for is_done, _ in everyone), next(signals, None)
 
-    def answers(self, what: str, asks: Mapping[int, Ask], found: Sequence) -> dict[int, object]:
-        """Return the answers to all asks, of one kind (Ask.what); found: those to this rank's, in their order."""
+    def answers(
+        self, what: str, asks: Mapping[int, Ask], found: Sequence
+    ) -> dict[int, object]:
+        """Return the answers to all asks, of one kind (Ask.what); found: those to this
+        rank's, in their order."""
         own = dict(zip(self.owned(asks), found, strict=True))
         if self.size == 1:
             return own
@@ -224,7 +293,10 @@ class Ranks:
             pairs = [[number, float(loss)] for number, loss in own.items()]
         else:
             ends = {number: asks[number].job.progress for number in own}
-            pairs = [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]
+            pairs = [
+                [number, [int(end.row), int(end.step), float(end.loss)]]
+                for number, end in ends.items()
+            ]
         answers = dict(pair for rank in self.group.gather(pairs) for pair in rank)
         if what == "loss":
             return answers
@@ -233,13 +305,23 @@ class Ranks:
             progress.row, progress.step, progress.loss = row, step, loss
         return dict.fromkeys(asks)
 
-    def _outputs(self, asks: Mapping[int, Ask], own: Mapping[int, np.ndarray]) -> dict[int, object]:
+    def _outputs(
+        self, asks: Mapping[int, Ask], own: Mapping[int, np.ndarray]
+    ) -> dict[int, object]:
         """Return the outputs (rows, outputs) of each network."""
-        flat = np.concatenate([np.zeros(0, self._dtype), *(out.ravel() for out in own.values())])
+        flat = np.concatenate(
+            [np.zeros(0, self._dtype), *(out.ravel() for out in own.values())]
+        )
         found = {}
         for share, values in zip(self._shares, self._gathered(flat), strict=True):
             numbers = [number for number in share if number in asks]
             if numbers:
                 ends = np.cumsum([len(asks[number].job.rows) for number in numbers])
-                found |= dict(zip(numbers, np.split(values.reshape(ends[-1], -1), ends[:-1]), strict=True))
+                found |= dict(
+                    zip(
+                        numbers,
+                        np.split(values.reshape(ends[-1], -1), ends[:-1]),
+                        strict=True,
+                    )
+                )
         return found

@@ -1,7 +1,7 @@
 """NetworkClassifier, NetworkRegressor: networks as scikit-learn trains and uses them.
 
-A fit reads X and y as nn.load reads a file, and trains as `nn --train` does, with --effort or with --holdout 0: the
-same rows and the same seed give the same numbers.
+A fit reads X and y as nn.load reads a file, and trains as `nn --train` does, with
+--effort or with --holdout 0: the same rows and the same seed give the same numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ import numpy as np
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import TYPES_OF_NUMPY, number_text
-from ..data.dataset import Choices, Dataset, Schema, TableRows, all_weightless, with_gaps
+from ..data.dataset import (
+    Choices,
+    Dataset,
+    Schema,
+    TableRows,
+    all_weightless,
+    with_gaps,
+)
 from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
 from ..layers import begins_auto, input_shape, parse
@@ -44,32 +51,60 @@ try:
         validate_data,
     )
 except ImportError:
-    raise UsageError(needs_package("sklearn", "nn.NetworkClassifier and nn.NetworkRegressor need")) from None
+    raise UsageError(
+        needs_package("sklearn", "nn.NetworkClassifier and nn.NetworkRegressor need")
+    ) from None
 
-QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
+# optimiser steps that one network is trained for at least where no epochs are given
+QUICK_STEPS = 1000
 _DENSE_VALUES = 1 << 22  # of a sparse matrix that are predicted at a time
 _LEAST_SHARE = 1e-12  # whose logit is finite
-_FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
+# of a column of objects
+_FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)
 # Settings of files and of the command line, and those that have another name here.
 _NONE = {
-    "target", "task", "id", "weight", "group", "time", "separator", "header", "memory", "seed", "reference",
-    "distribute", "holdout", "folds", "batch_number", "positive",
-}  # fmt: skip
+    "target",
+    "task",
+    "id",
+    "weight",
+    "group",
+    "time",
+    "separator",
+    "header",
+    "memory",
+    "seed",
+    "reference",
+    "distribute",
+    "holdout",
+    "folds",
+    "batch_number",
+    "positive",
+}
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"
 _QUICK_GIVES_WAY = ("activation", "epochs")  # to these too
 
 
 def _constructor(*without: str) -> Callable:
-    """Return __init__ of an estimator, whose parameters are the settings but for some."""
+    """Return __init__ of an estimator, whose parameters are the settings but for
+    some."""
 
     @takes("network", "train", "several", "load", "engine", without={*_NONE, *without})
-    def __init__(self, layers=None, *, effort=None, batch_size=None, random_state=0, **settings):
-        self.layers, self.effort, self.batch_size, self.random_state = layers, effort, batch_size, random_state
+    def __init__(
+        self, layers=None, *, effort=None, batch_size=None, random_state=0, **settings
+    ):
+        self.layers, self.effort, self.batch_size, self.random_state = (
+            layers,
+            effort,
+            batch_size,
+            random_state,
+        )
         names = self._get_param_names()
         for name in settings:
             if name not in names:
-                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+                raise TypeError(
+                    f"{type(self).__name__}() got an unexpected keyword argument {name!r}"
+                )
         for name in names:
             if name not in vars(self):
                 setattr(self, name, settings.get(name))
@@ -78,18 +113,22 @@ def _constructor(*without: str) -> Callable:
 
 
 class _NetworkEstimator(BaseEstimator):
-    """The base of both estimators: rows are checked as scikit-learn does, then read as nn reads tables."""
+    """The base of both estimators: rows are checked as scikit-learn does, then read as
+    nn reads tables."""
 
     def fit(self, X, y, sample_weight=None, eval_set=None):
         """Train on the rows of X and their targets y; returns the estimator.
 
-        X (rows, columns): an array or a data frame, with texts, dates and gaps if there are any. sample_weight (rows,):
-        a row of weight 2 counts as two. eval_set: (X, y) or (X, y, sample_weight) that choose the best epoch, in place
-        of `validation`.
+        X (rows, columns): an array or a data frame, with texts, dates and gaps if there
+        are any. sample_weight (rows,): a row of weight 2 counts as two. eval_set: (X,
+        y) or (X, y, sample_weight) that choose the best epoch, in place of
+        `validation`.
         Raises ValueError for what cannot be trained on, as scikit-learn does.
         """
         if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
         names = _names(y)
         with _value_errors():
             X, y = self._checked(X, y)
@@ -101,39 +140,67 @@ class _NetworkEstimator(BaseEstimator):
             if ds.duplicates():
                 log.warning("%s", ds.about_duplicates())
             seed = self.random_state
-            seed = int(seed if isinstance(seed, numbers.Integral) else check_random_state(seed).randint(2**31))
+            seed = int(
+                seed
+                if isinstance(seed, numbers.Integral)
+                else check_random_state(seed).randint(2**31)
+            )
             if self._may_choose(ds, eval_set):
                 of_network = {
                     "seed": seed,
                     **self._given("network", "engine"),
                 }
-                choice = Effort(ds, self.effort or DEFAULTS["effort"], self._given("train"), of_network)
+                choice = Effort(
+                    ds,
+                    self.effort or DEFAULTS["effort"],
+                    self._given("train"),
+                    of_network,
+                )
                 net, figures = choice.run(train)
             else:
                 net, figures = self._trained(ds, seed, eval_set)
-            net.describe(classes=self._class_names(), targets=names if net.columns else None)
+            net.describe(
+                classes=self._class_names(), targets=names if net.columns else None
+            )
             net.describe(label_type=self._label_type())
-        self.network_, self.figures_, self.loss_curve_ = net, figures, net.history["loss"]
+        self.network_, self.figures_, self.loss_curve_ = (
+            net,
+            figures,
+            net.history["loss"],
+        )
         return self
 
     # ---- training
 
     def _may_choose(self, ds: Dataset, eval_set) -> bool:
-        """Return whether `effort` chooses the network: nothing says which it is, and there are rows enough.
+        """Return whether `effort` chooses the network: nothing says which it is, and
+        there are rows enough.
 
-        Raises UsageError for an unknown effort, and for standard or best beside parameters that replace the choice.
+        Raises UsageError for an unknown effort, and for standard or best beside
+        parameters that replace the choice.
         """
         replacing = [*REPLACING, *(_QUICK_GIVES_WAY if self.effort == QUICK else ())]
         given = [name for name in replacing if getattr(self, name, None) is not None]
         given += [] if eval_set is None else ["eval_set"]
-        if self.effort is not None and BY_NAME["effort"].check(self.effort) != QUICK and given:
-            raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
+        if (
+            self.effort is not None
+            and BY_NAME["effort"].check(self.effort) != QUICK
+            and given
+        ):
+            raise UsageError(
+                f"effort {self.effort}: {given[0]} is not for it; leave one of them out"
+            )
         return not given and why_not(ds, self.effort) is None
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
-        net = Network.for_data(ds, self._layers(), seed=seed, **self._given("network", "engine"))
-        given = {"batch_number": DEFAULTS["batch_number"], **self._given("train", "several")}
+        net = Network.for_data(
+            ds, self._layers(), seed=seed, **self._given("network", "engine")
+        )
+        given = {
+            "batch_number": DEFAULTS["batch_number"],
+            **self._given("train", "several"),
+        }
         if eval_set is not None:
             given["validation"] = self._validation(eval_set)
         batches = -(-ds.rows // max(given["batch_number"], 1))
@@ -143,11 +210,22 @@ class _NetworkEstimator(BaseEstimator):
     # ---- what a person gives
 
     def _given(self, *of: str) -> dict:
-        """Return the settings that are keywords of these (settings.flags.Flag.of) and not None."""
+        """Return the settings that are keywords of these (settings.flags.Flag.of) and
+        not None."""
         names = {"batch_number": "batch_size"}
-        values = {flag.name: getattr(self, names.get(flag.name, flag.name), None) for flag in settings_of(*of)}
-        texts = {flag.name: flag.value.text_of if flag.value else plain for flag in settings_of(*of)}
-        return {name: texts[name](value) for name, value in values.items() if value is not None}
+        values = {
+            flag.name: getattr(self, names.get(flag.name, flag.name), None)
+            for flag in settings_of(*of)
+        }
+        texts = {
+            flag.name: flag.value.text_of if flag.value else plain
+            for flag in settings_of(*of)
+        }
+        return {
+            name: texts[name](value)
+            for name, value in values.items()
+            if value is not None
+        }
 
     def _layers(self) -> str | None:
         return LAYERS.text_of(self.layers)
@@ -170,8 +248,11 @@ class _NetworkEstimator(BaseEstimator):
         rows = X if isinstance(X, np.ndarray) else np.zeros((len(X), 1))
         return _check_sample_weight(sample_weight, rows, dtype=np.float64)
 
-    def _counting_targets(self, y: np.ndarray, weights: np.ndarray | None, reset: bool = True) -> np.ndarray:
-        """Return targets as _targets does, by the rows of a weight above 0; the others, which leave, have 0."""
+    def _counting_targets(
+        self, y: np.ndarray, weights: np.ndarray | None, reset: bool = True
+    ) -> np.ndarray:
+        """Return targets as _targets does, by the rows of a weight above 0; the others,
+        which leave, have 0."""
         counts = slice(None) if weights is None else weights != 0
         if weights is not None and not counts.any():
             raise all_weightless(len(y))
@@ -181,7 +262,8 @@ class _NetworkEstimator(BaseEstimator):
         return targets
 
     def _validation(self, eval_set):
-        """Return a function that reads the rows of eval_set as a network reads its data."""
+        """Return a function that reads the rows of eval_set as a network reads its
+        data."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
         if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
@@ -199,13 +281,23 @@ class _NetworkEstimator(BaseEstimator):
     # ---- rows
 
     def _checked(self, X, y="no_validation", reset: bool = True):
-        """Return X as a frame or an array, and y, checked as scikit-learn does, which notes or compares the columns."""
+        """Return X as a frame or an array, and y, checked as scikit-learn does, which
+        notes or compares the columns."""
         X = with_gaps(X)
-        is_frame = not isinstance(X, (np.ndarray, dict, list, tuple)) and not issparse(X) and open_frame(X) is not None
+        is_frame = (
+            not isinstance(X, (np.ndarray, dict, list, tuple))
+            and not issparse(X)
+            and open_frame(X) is not None
+        )
         if is_frame:
             validate_data(self, X, skip_check_array=True, reset=reset)
         else:
-            rules = {"dtype": None, "ensure_all_finite": "allow-nan", "accept_sparse": "csr", "reset": reset}
+            rules = {
+                "dtype": None,
+                "ensure_all_finite": "allow-nan",
+                "accept_sparse": "csr",
+                "reset": reset,
+            }
             X = validate_data(self, X, **rules)
             X = _fields(X) if X.dtype.kind == "O" else X
         if isinstance(y, str):
@@ -215,18 +307,25 @@ class _NetworkEstimator(BaseEstimator):
         return X, y
 
     def _outputs(self, X) -> np.ndarray:
-        """Return the network's outputs (rows, outputs) for these rows; a sparse matrix is made dense by batches."""
+        """Return the network's outputs (rows, outputs) for these rows; a sparse matrix
+        is made dense by batches."""
         check_is_fitted(self)
         with _value_errors():
             X = self._checked(X, reset=False)
             if not issparse(X):
                 return self.network_.predict(self._rows(X))
             count = max(1, _DENSE_VALUES // X.shape[1])
-            batches = [X[first : first + count].toarray() for first in range(0, X.shape[0], count)]
-            return np.concatenate([self.network_.predict(self._rows(batch)) for batch in batches])
+            batches = [
+                X[first : first + count].toarray()
+                for first in range(0, X.shape[0], count)
+            ]
+            return np.concatenate(
+                [self.network_.predict(self._rows(batch)) for batch in batches]
+            )
 
     def _dense(self, X):
-        """Return a sparse matrix as an array, other rows as they are. Raises UsageError if it has no room in memory."""
+        """Return a sparse matrix as an array, other rows as they are. Raises UsageError
+        if it has no room in memory."""
         if not issparse(X):
             return X
         dtype, free = np.dtype(self._dtype()), available_memory()
@@ -242,7 +341,11 @@ class _NetworkEstimator(BaseEstimator):
     def _rows(self, X) -> np.ndarray | TableRows:
         """Return X as the network's data are read."""
         schema = self.network_.schema
-        schema = replace(schema, targets=[], choices=replace(schema.choices, strict=bool(self.strict)))
+        schema = replace(
+            schema,
+            targets=[],
+            choices=replace(schema.choices, strict=bool(self.strict)),
+        )
         rows = loading.load(X, schema, labelled=False).x
         if schema.encoding is not None:
             schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
@@ -257,17 +360,21 @@ class _NetworkEstimator(BaseEstimator):
 class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     """A network that tells classes, for scikit-learn.
 
-    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. Network,
-    training and members are chosen as `nn --train` chooses them, by `effort` (standard; quick, best), unless layers,
-    networks, vary, validation, refit or eval_set say which networks there are, or rows are too few: one network, or
-    those, is then trained on all rows, without `epochs` for 1,000 steps at least. quick gives way to activation and
-    epochs too. There is no warm_start and no partial_fit: fit begins anew each time.
-    random_state: the seed. dtype: float32, float64, tf32. class_weight: how much the rows of each class count in the
-    loss, times their sample_weight: balanced (each class as much as another), {class: weight} (1 for the others), or
-    a number for each class in the order of classes_. fit holds no rows out: `validation` or eval_set set some apart.
+    The parameters have the names and meanings of the flags of `nn`; None: the default
+    of `nn --train`. Network, training and members are chosen as `nn --train` chooses
+    them, by `effort` (standard; quick, best), unless layers, networks, vary,
+    validation, refit or eval_set say which networks there are, or rows are too few: one
+    network, or those, is then trained on all rows, without `epochs` for 1,000 steps at
+    least. quick gives way to activation and epochs too. There is no warm_start and no
+    partial_fit: fit begins anew each time.
+    random_state: the seed. dtype: float32, float64, tf32. class_weight: how much the
+    rows of each class count in the loss, times their sample_weight: balanced (each
+    class as much as another), {class: weight} (1 for the others), or a number for each
+    class in the order of classes_. fit holds no rows out: `validation` or eval_set set
+    some apart.
 
-    Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each),
-    figures_ (those of `nn --train --json`).
+    Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_
+    (an epoch's mean loss each), figures_ (those of `nn --train --json`).
     """
 
     __init__: Callable[..., None] = _constructor(*_OF_NUMBERS)
@@ -279,7 +386,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return self.classes_[picked]
 
     def predict_proba(self, X) -> np.ndarray:
-        """Return the probability of each class (rows, classes), in the order of classes_."""
+        """Return the probability of each class (rows, classes), in the order of
+        classes_."""
         scores = self._outputs(X)
         return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
 
@@ -289,12 +397,19 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return np.log(np.maximum(proba, np.finfo(proba.dtype).tiny))
 
     def decision_function(self, X) -> np.ndarray:
-        """Return how far each row is towards a class, by the logit of probabilities: above 0 it is classes_[1] (rows,);
-        of several classes (rows, classes)."""
+        """Return how far each row is towards a class, by the logit of probabilities:
+        above 0 it is classes_[1] (rows,); of several classes (rows, classes)."""
         scores = self._outputs(X).astype(np.float64)
-        are_probabilities = self.network_.layers[-1].output_function in ("sigmoid", "softmax")
+        are_probabilities = self.network_.layers[-1].output_function in (
+            "sigmoid",
+            "softmax",
+        )
         level = _logit if are_probabilities else np.asarray
-        return level(scores) if scores.shape[1] > 1 else level(scores[:, 0]) - level(self.network_.threshold)
+        return (
+            level(scores)
+            if scores.shape[1] > 1
+            else level(scores[:, 0]) - level(self.network_.threshold)
+        )
 
     def _task(self) -> str:
         return "binary" if len(self.classes_) == 2 else "multiclass"
@@ -310,15 +425,22 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         if reset:
             self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds one class, {self.classes_[0]!r}, expected two or more")
+            raise ValueError(
+                f"y holds one class, {self.classes_[0]!r}, expected two or more"
+            )
         unknown = ~np.isin(y, self.classes_)
         if unknown.any():
-            raise ValueError(f"y: found class {y[unknown][0]!r}, expected one of {listed(self.classes_.tolist())}")
+            raise ValueError(
+                f"y: found class {y[unknown][0]!r}, expected one of {listed(self.classes_.tolist())}"
+            )
         return np.searchsorted(self.classes_, y)
 
     def _class_names(self) -> list[str]:
         are_numbers = self.classes_.dtype.kind in "iuf"
-        return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
+        return [
+            number_text(value) if are_numbers else str(value)
+            for value in self.classes_.tolist()
+        ]
 
     def _label_type(self) -> str | None:
         return TYPES_OF_NUMPY.get(self.classes_.dtype.kind)
@@ -336,17 +458,19 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     """A network that tells numbers, one or several of each row, for scikit-learn.
 
-    The parameters, and how network, training and members are chosen, are those of NetworkClassifier, without those of
-    classes; clip: keep predictions near the range of the targets.
+    The parameters, and how network, training and members are chosen, are those of
+    NetworkClassifier, without those of classes; clip: keep predictions near the range
+    of the targets.
 
-    Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each), figures_
-    (those of `nn --train --json`).
+    Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an
+    epoch's mean loss each), figures_ (those of `nn --train --json`).
     """
 
     __init__: Callable[..., None] = _constructor(*_OF_CLASSES)
 
     def predict(self, X) -> np.ndarray:
-        """Return what each row is told to be, float64: (rows,), or (rows, targets) where y had two axes."""
+        """Return what each row is told to be, float64: (rows,), or (rows, targets)
+        where y had two axes."""
         values = self._outputs(X).astype(np.float64)
         return values[:, 0] if self._is_single else values
 
@@ -387,14 +511,19 @@ def _logit(share) -> np.ndarray:
 
 
 def _fields(X: np.ndarray) -> np.ndarray:
-    """Return an array of objects as numbers where all of them are, else as it is. Raises TypeError for others."""
+    """Return an array of objects as numbers where all of them are, else as it is.
+    Raises TypeError for others."""
     types = {type(value) for value in X.flat}
     other = [kind for kind in types if not issubclass(kind, _FIELDS)]
     if other:
-        raise TypeError(f"X: argument must be a string or a number, not {other[0].__name__!r}")
+        raise TypeError(
+            f"X: argument must be a string or a number, not {other[0].__name__!r}"
+        )
     if any(issubclass(kind, (str, date, datetime, np.datetime64)) for kind in types):
         return X
-    return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+    return check_array(
+        X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X"
+    )
 
 
 @contextlib.contextmanager

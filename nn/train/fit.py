@@ -27,10 +27,17 @@ from ..utils import LayersMismatch, UsageError, listed, log
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
-from .folds import check_scores, figures_out_of_fold, remark_on_rows_apart, unseen_of, unseen_parts
+from .folds import (
+    check_scores,
+    figures_out_of_fold,
+    remark_on_rows_apart,
+    unseen_of,
+    unseen_parts,
+)
 from .options import settings_by_kind
 
-OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
+# whose settings fit takes
+OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"
 
 LINES = 12  # of columns that a repr names
 
@@ -45,21 +52,40 @@ def fit(
     checkpoint: str | Checkpoint | None = None,
     **settings,
 ) -> Model:
-    """Train on data as `nn --train` does: the same settings give the same model file, byte for byte.
+    """Train on data as `nn --train` does: the same settings give the same model file,
+    byte for byte.
 
-    data: a path, a data frame, an array, a dictionary of columns, a list of rows, or a Dataset. target: the name or
-    place of a column, a list of them, or an array or list of values beside the data. settings: by the names of the
-    flags. Without those that say which networks there are (layers, networks, folds, vary, validation, ...) `effort`
-    (standard) chooses them. Raises UsageError, DataError.
+    data: a path, a data frame, an array, a dictionary of columns, a list of rows, or a
+    Dataset. target: the name or place of a column, a list of them, or an array or list
+    of values beside the data. settings: by the names of the flags. Without those that
+    say which networks there are (layers, networks, folds, vary, validation, ...)
+    `effort` (standard) chooses them. Raises UsageError, DataError.
     """
-    of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind("fit", settings, *OF_FIT)
+    of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind(
+        "fit", settings, *OF_FIT
+    )
     of_network, of_training = of_network | of_engine, of_train | several
     layers = LAYERS.text_of(layers)
-    asked = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
-    chooses = effort_for(effort, [name for name, value in asked.items() if value is not False])
-    saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
+    asked = {
+        **of_load,
+        **of_network,
+        **of_training,
+        **({} if layers is None else {"layers": layers}),
+    }
+    chooses = effort_for(
+        effort, [name for name, value in asked.items() if value is not False]
+    )
+    saving = (
+        checkpoint
+        if isinstance(checkpoint, Checkpoint)
+        else Checkpoint(checkpoint, **of_checkpoint)
+    )
     described = parsed(layers, of_network)
-    ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
+    ds = (
+        data
+        if isinstance(data, Dataset)
+        else training_data(data, target, described, of_load, of_network)
+    )
     for told in ds.about_left_out():
         log.warning("%s: %s", name_of(ds), told)
     reason = chooses and why_not(ds, chooses)
@@ -67,15 +93,24 @@ def fit(
         raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")
     if reason or not chooses:
         net = Network.for_data(ds, layers, **of_network)
-        return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
-    return Model(*Effort(ds, chooses, of_training, of_network, callback, saving).run(train))
+        return Model(
+            net, train(net, ds, callback=callback, checkpoint=saving, **of_training)
+        )
+    return Model(
+        *Effort(ds, chooses, of_training, of_network, callback, saving).run(train)
+    )
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:
-    """Return --layers, as text and parsed before the task is known; None without them. of_network: its settings."""
+    """Return --layers, as text and parsed before the task is known; None without them.
+    of_network: its settings."""
     if layers is None:
         return None
-    any_inputs = "1x512x512" if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS) else "1"
+    any_inputs = (
+        "1x512x512"
+        if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS)
+        else "1"
+    )
     spec = layers.replace("auto", any_inputs, 1) if begins_auto(layers) else layers
     if not of_network.get("reference"):
         return layers, parse(spec, of_network.get("activation") or "relu")
@@ -85,8 +120,9 @@ def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | No
 
 
 def training_data(data, target, described, of_load: dict, of_network: dict) -> Dataset:
-    """Read data for a training. target: as fit has it; described: what `parsed` returns, which says how many columns
-    are inputs; of_load, of_network: settings. Raises UsageError where the layers do not fit the data."""
+    """Read data for a training. target: as fit has it; described: what `parsed`
+    returns, which says how many columns are inputs; of_load, of_network: settings.
+    Raises UsageError where the layers do not fit the data."""
     of_load = {
         **of_load,
         **{name: of_network[name] for name in ("dtype",) if name in of_network},
@@ -101,13 +137,16 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
     if begins_auto(layers):
         return load(data, outputs=found[-1].outputs, **of_load)
     try:
-        return load(data, inputs=input_shape(found), outputs=found[-1].outputs, **of_load)
+        return load(
+            data, inputs=input_shape(found), outputs=found[-1].outputs, **of_load
+        )
     except LayersMismatch as error:
         raise UsageError(f"--layers {layers}: {error}") from error
 
 
 def _names_columns(data, target) -> bool:
-    """Return whether a target names columns of the data; else it holds a value for each row."""
+    """Return whether a target names columns of the data; else it holds a value for each
+    row."""
     if isinstance(target, (str, int, np.integer)):
         return True
     if not isinstance(target, (list, tuple)):
@@ -115,14 +154,19 @@ def _names_columns(data, target) -> bool:
     if isinstance(data, (str, os.PathLike)):
         return True
     frame = columns_of(data)
-    return frame is not None and len(target) != frame.rows and {*target} <= {*(frame.names or ())}
+    return (
+        frame is not None
+        and len(target) != frame.rows
+        and {*target} <= {*(frame.names or ())}
+    )
 
 
 class Model:
     """The content of a model file: one network, or many whose mean predicts.
 
-    network: a Network. metrics: those of its training, by the keys of `nn --train --json`; empty for a file that was
-    loaded. columns: the names of the inputs. members: the networks.
+    network: a Network. metrics: those of its training, by the keys of `nn --train
+    --json`; empty for a file that was loaded. columns: the names of the inputs.
+    members: the networks.
     """
 
     def __init__(self, network: Network, metrics: dict | None = None):
@@ -130,7 +174,8 @@ class Model:
 
     @classmethod
     def load(cls, path, **engine) -> Model:
-        """Return the model of a file, everything in it checked. engine: backend, threads, gpus, dtype."""
+        """Return the model of a file, everything in it checked. engine: backend,
+        threads, gpus, dtype."""
         return cls(Network.of_file(path, **engine))
 
     def save(self, path) -> None:
@@ -152,8 +197,8 @@ class Model:
         return self.network.columns
 
     def predict(self, rows) -> np.ndarray:
-        """Return the class of each row (rows,), in the type in which training was given it, or the values (rows,), of
-        several targets (rows, targets)."""
+        """Return the class of each row (rows,), in the type in which training was given
+        it, or the values (rows,), of several targets (rows, targets)."""
         net, outputs = self.network, self.network.predict(rows)
         if net.task == "regression":
             return outputs[:, 0] if outputs.shape[1] == 1 else outputs
@@ -163,15 +208,19 @@ class Model:
         return labels_of(net.classes, net.label_type)[picked]
 
     def predict_proba(self, rows) -> np.ndarray:
-        """Return the probability of each class (rows, classes). Raises UsageError for a regression."""
+        """Return the probability of each class (rows, classes). Raises UsageError for a
+        regression."""
         if self.network.task == "regression":
-            raise UsageError("predict_proba: the task is regression, which has no classes; use predict")
+            raise UsageError(
+                "predict_proba: the task is regression, which has no classes; use predict"
+            )
         outputs = self.network.predict(rows)
         return np.hstack([1 - outputs, outputs]) if outputs.shape[1] == 1 else outputs
 
     def test(self, data, **settings) -> dict:
-        """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn --test --json`. Rows of the
-        training are predicted out of fold, where folds were trained."""
+        """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn
+        --test --json`. Rows of the training are predicted out of fold, where folds were
+        trained."""
         ds = data if isinstance(data, Dataset) else load_for(self.network, data)
         found = unseen_of(self.network, ds)
         if found is None:
@@ -183,38 +232,59 @@ class Model:
         """Return how much a metric loses without each column; see nn.importance."""
         ds = data if isinstance(data, Dataset) else load_for(self.network, data)
         parts = None
-        if unseen_of(self.network, ds) is not None and not self.network.crossed.is_retrained:
+        if (
+            unseen_of(self.network, ds) is not None
+            and not self.network.crossed.is_retrained
+        ):
             parts = unseen_parts(self.network, ds)
         return importance(self.network, ds, parts=parts, **settings)
 
     def explain(self, rows, background=None, **settings) -> Explanation:
-        """Return what each column added to the prediction of each row; see nn.explain."""
+        """Return what each column added to the prediction of each row; see
+        nn.explain."""
         return explain(self.network, rows, background, **settings)
 
     def __repr__(self) -> str:
         """Return task, columns, members and out-of-fold metrics, a line each."""
         net = self.network
-        lines = [f"<nn.Model: {net.task}" + (f", classes {listed(net.classes)}" if net.classes else "")]
-        lines.append(f"columns: {listed((net.columns or [f'{net.inputs} without names'])[:LINES])}")
+        lines = [
+            f"<nn.Model: {net.task}"
+            + (f", classes {listed(net.classes)}" if net.classes else "")
+        ]
+        lines.append(
+            f"columns: {listed((net.columns or [f'{net.inputs} without names'])[:LINES])}"
+        )
         count = len(net.members)
         parameters = sum(member.parameter_count for member in net.members)
-        lines.append(f"{count} network{'s' if count > 1 else ''}, {parameters:,} parameters")
+        lines.append(
+            f"{count} network{'s' if count > 1 else ''}, {parameters:,} parameters"
+        )
         for name in ("out_of_fold", "validated", "mean"):
             found = self.metrics.get(name) or {}
-            numbers = [f"{key} {value:.4g}" for key, value in found.items() if isinstance(value, float)]
-            lines += [f"{name.replace('_', ' ')}: {', '.join(numbers)}"] if numbers else []
+            numbers = [
+                f"{key} {value:.4g}"
+                for key, value in found.items()
+                if isinstance(value, float)
+            ]
+            lines += (
+                [f"{name.replace('_', ' ')}: {', '.join(numbers)}"] if numbers else []
+            )
         return "\n  ".join(lines) + ">"
 
 
 def compare(a, b, data, *, seed: int = 0) -> dict:
-    """Return the metrics of two models on the same rows with the paired 95 % interval of each difference, which model
-    is better or that the rows cannot tell, and where they disagree most; by the keys of `nn --compare --json`.
+    """Return the metrics of two models on the same rows with the paired 95 % interval
+    of each difference, which model is better or that the rows cannot tell, and where
+    they disagree most; by the keys of `nn --compare --json`.
 
-    a, b: Models, Networks or model files, called a and b in the result. data: as Model.test takes it.
+    a, b: Models, Networks or model files, called a and b in the result. data: as
+    Model.test takes it.
     """
     nets = [model.network if isinstance(model, Model) else model for model in (a, b)]
     nets = [net if isinstance(net, Network) else Network.of_file(net) for net in nets]
-    datasets = [data if isinstance(data, Dataset) else load_for(net, data) for net in nets]
+    datasets = [
+        data if isinstance(data, Dataset) else load_for(net, data) for net in nets
+    ]
     unseen = [unseen_of(net, ds) for net, ds in zip(nets, datasets, strict=True)]
     for net, found in zip(nets, unseen, strict=True):
         if found is not None:

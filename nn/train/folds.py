@@ -1,4 +1,5 @@
-"""Figures of a cross-validation: over its folds, and of each row by the network that did not know it."""
+"""Figures of a cross-validation: over its folds, and of each row by the network that
+did not know it."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that ar
 
 
 def summary(each: Sequence[dict]) -> dict:
-    """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test` for several networks.
+    """Return {"mean": {figure: number or None}, "std": ...} over the figures of `test`
+    for several networks.
 
-    std is that of a sample, by n - 1. A figure that is undefined for one of them does not count there.
+    std is that of a sample, by n - 1. A figure that is undefined for one of them does
+    not count there.
     """
     found: dict[str, dict] = {"mean": {}, "std": {}}
     for name, first in each[0].items():
@@ -40,7 +43,8 @@ def summary(each: Sequence[dict]) -> dict:
 
 
 def check_crossed(net: Network, model: str = "the model") -> None:
-    """Raise DataError for a network that keeps no folds of its rows, as those of earlier versions; model: its name.
+    """Raise DataError for a network that keeps no folds of its rows, as those of
+    earlier versions; model: its name.
 
     To deal folds again would be wrong: they are dealt by other rules now."""
     if net.crossed is None:
@@ -50,13 +54,15 @@ def check_crossed(net: Network, model: str = "the model") -> None:
 
 
 def crossed_of(net: Network, ds: Dataset) -> Crossed:
-    """Return what a network keeps of the rows of ds, on which a cross-validation trained it. Raises DataError as
-    check_crossed does, and for other data."""
+    """Return what a network keeps of the rows of ds, on which a cross-validation
+    trained it. Raises DataError as check_crossed does, and for other data."""
     check_crossed(net)
     if len(net.crossed.fold) != ds.rows:
         expected = f"the {len(net.crossed.fold)} that the model was trained on"
         found = f"{name_of(ds)}: found {ds.rows} rows, expected {expected}"
-        raise DataError(f"{found}; restore the old file, give rows with --dataset, or train again")
+        raise DataError(
+            f"{found}; restore the old file, give rows with --dataset, or train again"
+        )
     return net.crossed
 
 
@@ -64,16 +70,23 @@ NO_SCORES = "the model keeps the out-of-fold figures of its training alone, not 
 
 
 def check_scores(net: Network) -> None:
-    """Raise DataError for a network that keeps no out-of-fold scores, for what needs those of each row."""
+    """Raise DataError for a network that keeps no out-of-fold scores, for what needs
+    those of each row."""
     if net.crossed.scores is None:
         known = METRICS.keys() & net.crossed.figures.keys()
-        told = [f"{METRICS[name].label} {net.crossed.figures[name]:.6g}" for name in METRICS if name in known]
-        raise DataError(f"{NO_SCORES}: {', '.join(told)}; give other rows with --dataset")
+        told = [
+            f"{METRICS[name].label} {net.crossed.figures[name]:.6g}"
+            for name in METRICS
+            if name in known
+        ]
+        raise DataError(
+            f"{NO_SCORES}: {', '.join(told)}; give other rows with --dataset"
+        )
 
 
 def with_figures(net: Network, ds: Dataset) -> None:
-    """Let a network keep the figures of its out-of-fold scores, and their intervals, where the scores are too large for
-    a file."""
+    """Let a network keep the figures of its out-of-fold scores, and their intervals,
+    where the scores are too large for a file."""
     if net.crossed is not None and net.crossed.is_large:
         with without_remarks():
             figures = figures_out_of_fold(net, ds, intervals=True, with_key=False)
@@ -81,8 +94,9 @@ def with_figures(net: Network, ds: Dataset) -> None:
 
 
 def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict:
-    """Return the figures that a network keeps in the place of out-of-fold scores; say in a line what it cannot tell.
-    Raises DataError for another threshold than those of the folds."""
+    """Return the figures that a network keeps in the place of out-of-fold scores; say
+    in a line what it cannot tell. Raises DataError for another threshold than those of
+    the folds."""
     check_threshold(net, threshold)
     if threshold is not None:
         check_scores(net)
@@ -93,13 +107,17 @@ def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict
     return figures
 
 
-def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return (rows, their folds, scores) of a network that `folds` trained on ds, as it keeps them: each row is
-    predicted by networks that do not know it, at the epoch and with the weights that the other folds choose.
+def out_of_fold(
+    net: Network, ds: Dataset
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return (rows, their folds, scores) of a network that `folds` trained on ds, as it
+    keeps them: each row is predicted by networks that do not know it, at the epoch and
+    with the weights that the other folds choose.
 
-    rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
-    (effort): scores are then a weighted mean. Probabilities are calibrated by the temperature of the row's fold. None
-    in the place of scores that the network does not keep.
+    rows: indices of those that a fold tested, ascending. Several cross-validations may
+    have trained the network (effort): scores are then a weighted mean. Probabilities
+    are calibrated by the temperature of the row's fold. None in the place of scores
+    that the network does not keep.
     """
     crossed = crossed_of(net, ds)
     scores = None if crossed.scores is None else crossed.calibrated
@@ -107,11 +125,16 @@ def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def predicted_out_of_fold(
-    networks: Sequence[Network], ds: Dataset, folds: Sequence[Fold], scores: Sequence[np.ndarray | None]
+    networks: Sequence[Network],
+    ds: Dataset,
+    folds: Sequence[Fold],
+    scores: Sequence[np.ndarray | None],
 ) -> Crossed:
-    """Return the rows of ds that folds test, each as the network of its fold predicts it.
+    """Return the rows of ds that folds test, each as the network of its fold predicts
+    it.
 
-    scores: of each fold's rows, as its engine gave them; None: those of the network as it is.
+    scores: of each fold's rows, as its engine gave them; None: those of the network as
+    it is.
     """
     tested = np.concatenate([fold.tested for fold in folds])
     order = np.argsort(tested, kind="stable")
@@ -122,75 +145,119 @@ def predicted_out_of_fold(
             outputs.append(judged(net, ds, fold.tested)[1])
         else:
             outputs.append(in_units(net, known))
-    return Crossed.of(ds.rows, tested[order], of_row[order], np.concatenate(outputs)[order], len(folds))
+    return Crossed.of(
+        ds.rows,
+        tested[order],
+        of_row[order],
+        np.concatenate(outputs)[order],
+        len(folds),
+    )
 
 
 def unseen_of(net: Network, ds: Dataset):
-    """Return what out_of_fold returns where these are the rows that the folds of a network divided, known by their
-    digest; None for others, and where no fold knows rows apart."""
-    if net.crossed is None or net.holdout or ds.is_part or not is_training_data(net, ds):
+    """Return what out_of_fold returns where these are the rows that the folds of a
+    network divided, known by their digest; None for others, and where no fold knows
+    rows apart."""
+    if (
+        net.crossed is None
+        or net.holdout
+        or ds.is_part
+        or not is_training_data(net, ds)
+    ):
         return None
     return out_of_fold(net, ds)
 
 
 def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
-    """Return for each fold that `folds` trained net on its rows of ds, and [(member, weight)] that do not know them."""
-    crossed, each = crossed_of(net, ds), [*zip(net.members, net.member_weights, strict=True)]
+    """Return for each fold that `folds` trained net on its rows of ds, and [(member,
+    weight)] that do not know them."""
+    crossed, each = (
+        crossed_of(net, ds),
+        [*zip(net.members, net.member_weights, strict=True)],
+    )
     folds = len(crossed.thresholds)
-    return [(np.flatnonzero(crossed.fold == number), each[number::folds]) for number in range(folds)]
+    return [
+        (np.flatnonzero(crossed.fold == number), each[number::folds])
+        for number in range(folds)
+    ]
 
 
 def remark_on_rows_apart(net: Network, count: int, model: str = "the model") -> None:
-    """Say in a line by whom rows of the training are predicted; count: of these rows."""
+    """Say in a line by whom rows of the training are predicted; count: of these
+    rows."""
     told = JUDGED_BEFORE if net.crossed.is_retrained else PREDICTED_APART
     log.warning(told, model, f"{count:,}")
 
 
 def by_fold(net: Network, threshold: float | None = None) -> dict:
-    """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the thresholds that the other folds
-    choose, unless one is given, and the scores before any temperature, by which rows of all folds can be ordered."""
+    """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the
+    thresholds that the other folds choose, unless one is given, and the scores before
+    any temperature, by which rows of all folds can be ordered."""
     cuts = net.crossed.threshold_of_row if threshold is None else None
     return {"cuts": cuts, "ranking": net.crossed.scores}
 
 
-def judging_parts(net: Network, ds: Dataset, found=None) -> list[tuple[np.ndarray, list | None]]:
-    """Return (rows, members with their weights) by whom rows of ds are judged: all by all members (None), or where
-    folds know them apart what unseen_parts returns. found: what out_of_fold returns then."""
+def judging_parts(
+    net: Network, ds: Dataset, found=None
+) -> list[tuple[np.ndarray, list | None]]:
+    """Return (rows, members with their weights) by whom rows of ds are judged: all by
+    all members (None), or where folds know them apart what unseen_parts returns. found:
+    what out_of_fold returns then."""
     if found is None or net.crossed.is_retrained:
         return [(np.arange(ds.rows), None)]
     return unseen_parts(net, ds)
 
 
 def figures_out_of_fold(
-    net: Network, ds: Dataset, found=None, *, threshold: float | None = None, intervals: bool | str = False,
-    each: bool = False, with_key: bool = True,
-) -> dict:  # fmt: skip
-    """Return the figures of `test` where each row is predicted by the network that did not know it, and `out_of_fold`.
+    net: Network,
+    ds: Dataset,
+    found=None,
+    *,
+    threshold: float | None = None,
+    intervals: bool | str = False,
+    each: bool = False,
+    with_key: bool = True,
+) -> dict:
+    """Return the figures of `test` where each row is predicted by the network that did
+    not know it, and `out_of_fold`.
 
-    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is known. threshold: of all rows;
-    None: of each fold the one that the others choose. each: adds the key `members`, the figures of each fold. with_key:
-    whether there is the key `out_of_fold`.
+    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is
+    known. threshold: of all rows; None: of each fold the one that the others choose.
+    each: adds the key `members`, the figures of each fold. with_key: whether there is
+    the key `out_of_fold`.
     """
     rows, of_fold, scores = found or out_of_fold(net, ds)
     if scores is None:
-        return {**kept_figures(net, threshold, intervals), "out_of_fold": True, "trained_rows": 0}
+        return {
+            **kept_figures(net, threshold, intervals),
+            "out_of_fold": True,
+            "trained_rows": 0,
+        }
     of_rows = ds.of_rows(rows, inputs=False)
     beside = by_fold(net, threshold)
-    result = figures_of(net, of_rows, scores, threshold=threshold, intervals=intervals, **beside)
+    result = figures_of(
+        net, of_rows, scores, threshold=threshold, intervals=intervals, **beside
+    )
     if each:
         with told_once(remarks):
-            result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
+            result["members"] = figures_by_fold(
+                net, ds, rows, of_fold, scores, threshold
+            )
     return {**result, "out_of_fold": True, "trained_rows": 0} if with_key else result
 
 
-def figures_by_fold(net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None) -> list[dict]:
-    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold returns them. threshold: as
-    figures_out_of_fold takes it."""
+def figures_by_fold(
+    net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None
+) -> list[dict]:
+    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold
+    returns them. threshold: as figures_out_of_fold takes it."""
     told = []
     for fold in np.unique(of_fold):
         part = np.flatnonzero(of_fold == fold)
         own = threshold
         if threshold is None and net.task == "binary":
             own = net.crossed.thresholds[fold]
-        told.append(figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=own))
+        told.append(
+            figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=own)
+        )
     return told

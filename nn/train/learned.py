@@ -1,4 +1,5 @@
-"""The losses of outputs that are the same for every row, which tell whether a training learned anything."""
+"""The losses of outputs that are the same for every row, which tell whether a training
+learned anything."""
 
 from __future__ import annotations
 
@@ -17,47 +18,61 @@ from ..test import remarks
 from .crossed import standard_error
 
 FAR, APART, MOST_FAR = 30, 10, 0.25  # of targets that may be marks, see far_from_others
-HALVINGS = 60  # of the range of the targets, in which the best output by mae or huber lies
-_LEAST_SHARE = float(np.finfo(np.float32).eps)  # of a class: as for the log loss, 0 is no probability
+# of the range of the targets, in which the best output by mae or huber lies
+HALVINGS = 60
+# of a class: as for the log loss, 0 is no probability
+_LEAST_SHARE = float(np.finfo(np.float32).eps)
 
 
 def _cross_entropy(share: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -y * np.log(np.clip(share, _LEAST_SHARE, 1.0))
 
 
-_ROW_LOSSES: dict[str, Callable] = {  # by the names of LOSSES: of each row, from an output and targets (rows, outputs)
+# by the names of LOSSES: of each row, from an output and targets (rows, outputs)
+_ROW_LOSSES: dict[str, Callable] = {
     "mse": lambda a, y: ((a - y) ** 2).mean(axis=1),
     "mae": lambda a, y: np.abs(a - y).mean(axis=1),
-    "huber": lambda a, y: np.where(np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5).mean(axis=1),
-    "bce": lambda a, y: (_cross_entropy(a, y) + _cross_entropy(1 - a, 1 - y)).mean(axis=1),
+    "huber": lambda a, y: np.where(
+        np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5
+    ).mean(axis=1),
+    "bce": lambda a, y: (_cross_entropy(a, y) + _cross_entropy(1 - a, 1 - y)).mean(
+        axis=1
+    ),
     "ce": lambda a, y: _cross_entropy(a, y).sum(axis=1),
 }
-_SLOPES: dict[str, Callable] = {  # of losses whose best output is not the mean: by the distance to a target
+# of losses whose best output is not the mean: by the distance to a target
+_SLOPES: dict[str, Callable] = {
     "mae": np.sign,
     "huber": lambda distance: np.clip(distance, -1, 1),
 }
 
 
 class Targets(NamedTuple):
-    """Targets of rows: values (n, outputs), and how many rows, or which weight, has each of them (n,)."""
+    """Targets of rows: values (n, outputs), and how many rows, or which weight, has
+    each of them (n,)."""
 
     values: np.ndarray
     counts: np.ndarray
 
 
 class Baseline(NamedTuple):
-    """Losses, for the rows that judge a network, of outputs that are the same for every row.
+    """Losses, for the rows that judge a network, of outputs that are the same for every
+    row.
 
-    told: of class shares or the mean of the training rows (of the output that is best there). least: of the output that
-    is best for the rows that judge, which a network that gives the same output for all cannot get below.
+    told: of class shares or the mean of the training rows (of the output that is best
+    there). least: of the output that is best for the rows that judge, which a network
+    that gives the same output for all cannot get below.
     """
 
     told: float
     least: float
 
 
-def targets_of(y: np.ndarray, weights: np.ndarray | None = None, *, outputs: int) -> Targets:
-    """Return the targets of rows as an engine takes them, (rows, outputs) or classes (rows,), which are counted."""
+def targets_of(
+    y: np.ndarray, weights: np.ndarray | None = None, *, outputs: int
+) -> Targets:
+    """Return the targets of rows as an engine takes them, (rows, outputs) or classes
+    (rows,), which are counted."""
     counts = np.ones(len(y)) if weights is None else weights.astype(np.float64)
     if y.ndim == 1 and outputs > 1:
         return Targets(np.eye(outputs), np.bincount(y, counts, outputs))
@@ -66,14 +81,19 @@ def targets_of(y: np.ndarray, weights: np.ndarray | None = None, *, outputs: int
 
 def baseline_of(loss: str, training: Targets, judged: Targets) -> Baseline:
     """Return the baseline by a loss, a name of LOSSES."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is undefined
+    # what is not finite is undefined
+    with np.errstate(over="ignore", invalid="ignore"):
         outputs = [best_output(loss, targets) for targets in (training, judged)]
-        each = [np.average(_ROW_LOSSES[loss](out, judged.values), weights=judged.counts) for out in outputs]
+        each = [
+            np.average(_ROW_LOSSES[loss](out, judged.values), weights=judged.counts)
+            for out in outputs
+        ]
     return Baseline(*map(float, each))
 
 
 def best_output(loss: str, targets: Targets) -> np.ndarray:
-    """Return the output (outputs,) with the least loss: the class shares or the mean, of mae the median."""
+    """Return the output (outputs,) with the least loss: the class shares or the mean,
+    of mae the median."""
     values, counts = targets
     if loss not in _SLOPES:
         return counts @ values / counts.sum()
@@ -85,42 +105,62 @@ def best_output(loss: str, targets: Targets) -> np.ndarray:
     return (low + high) / 2
 
 
-def learned(outcomes: Sequence[tuple[float | None, Baseline | None]], weights: Sequence[float] = (1.0,)) -> dict:
-    """Return the figures `learned` and `baseline` of networks with these (loss, baseline); None where undefined."""
-    each = [(loss, *found) for loss, found in outcomes if loss is not None and found is not None]
+def learned(
+    outcomes: Sequence[tuple[float | None, Baseline | None]],
+    weights: Sequence[float] = (1.0,),
+) -> dict:
+    """Return the figures `learned` and `baseline` of networks with these (loss,
+    baseline); None where undefined."""
+    each = [
+        (loss, *found)
+        for loss, found in outcomes
+        if loss is not None and found is not None
+    ]
     if len(each) < len(outcomes) or not np.isfinite(each).all():
         return {"learned": None, "baseline": None}
     loss, told, least = np.average(each, axis=0, weights=weights).tolist()
     return {"learned": loss < least, "baseline": told}
 
 
-def learned_by_rows(ds: Dataset, scores: np.ndarray, outputs: int, of_row: np.ndarray | None = None) -> dict:
-    """Return the figures `learned` and `baseline` of scores of rows that their networks do not know; None where
-    undefined: whether their loss, log loss or MSE, is less than that of the baseline by more than one standard error of
-    the difference, and less than that of the constant that is best for all these rows; and the baseline's loss.
+def learned_by_rows(
+    ds: Dataset, scores: np.ndarray, outputs: int, of_row: np.ndarray | None = None
+) -> dict:
+    """Return the figures `learned` and `baseline` of scores of rows that their networks
+    do not know; None where undefined: whether their loss, log loss or MSE, is less than
+    that of the baseline by more than one standard error of the difference, and less
+    than that of the constant that is best for all these rows; and the baseline's loss.
 
-    of_row (rows,): the fold of each row, whose baseline are the class shares or the mean of the other folds' rows;
-    None: those of all rows, where no fold knows them apart.
+    of_row (rows,): the fold of each row, whose baseline are the class shares or the
+    mean of the other folds' rows; None: those of all rows, where no fold knows them
+    apart.
     """
-    of_all = best_output(TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=outputs))
+    of_all = best_output(
+        TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=outputs)
+    )
     least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)))
     baseline_losses = least_losses
     if of_row is not None:
-        baseline_losses = _losses_of_constants(ds, _constants_by_others(ds, of_all, of_row))
+        baseline_losses = _losses_of_constants(
+            ds, _constants_by_others(ds, of_all, of_row)
+        )
     row_losses = _row_losses(ds, scores)
     differences = baseline_losses - row_losses
     if not np.isfinite(differences).all() or not np.isfinite(baseline_losses).all():
         return {"learned": None, "baseline": None}
     gain = float(np.average(differences, weights=ds.weights))
     is_surely_better = gain > standard_error(differences, ds.weights, ds.groups)
-    is_better_than_any = float(np.average(least_losses - row_losses, weights=ds.weights)) > 0
+    is_better_than_any = (
+        float(np.average(least_losses - row_losses, weights=ds.weights)) > 0
+    )
     baseline = float(np.average(baseline_losses, weights=ds.weights))
     return {"learned": is_surely_better and is_better_than_any, "baseline": baseline}
 
 
-def _constants_by_others(ds: Dataset, of_all: np.ndarray, of_row: np.ndarray) -> np.ndarray:
-    """Return for each row the class shares or the mean of the rows of the other folds (rows, outputs); of_all
-    (outputs,), those of all rows, where there is one fold."""
+def _constants_by_others(
+    ds: Dataset, of_all: np.ndarray, of_row: np.ndarray
+) -> np.ndarray:
+    """Return for each row the class shares or the mean of the rows of the other folds
+    (rows, outputs); of_all (outputs,), those of all rows, where there is one fold."""
     constants = np.tile(of_all, (len(ds.y), 1))
     for fold in np.unique(of_row):
         others = of_row != fold
@@ -132,10 +172,13 @@ def _constants_by_others(ds: Dataset, of_all: np.ndarray, of_row: np.ndarray) ->
 
 
 def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
-    """Return the log loss or the squared error of each row; nan where scores are no probabilities."""
+    """Return the log loss or the squared error of each row; nan where scores are no
+    probabilities."""
     if ds.task == "regression":
         with np.errstate(over="ignore"):
-            return ((scores.astype(np.float64) - ds.y.reshape(len(scores), -1)) ** 2).mean(axis=1)
+            return (
+                (scores.astype(np.float64) - ds.y.reshape(len(scores), -1)) ** 2
+            ).mean(axis=1)
     scores = scores[:, 0] if ds.task == "binary" else scores
     if not are_probabilities(scores):
         return np.full(len(scores), np.nan)
@@ -143,7 +186,8 @@ def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
 
 
 def _losses_of_constants(ds: Dataset, constants: np.ndarray) -> np.ndarray:
-    """Return the loss of each row by the class shares or the mean that it is judged beside (rows, outputs)."""
+    """Return the loss of each row by the class shares or the mean that it is judged
+    beside (rows, outputs)."""
     if ds.task == "regression":
         with np.errstate(over="ignore"):
             return ((constants - ds.y.reshape(len(ds.y), -1)) ** 2).mean(axis=1)
@@ -155,35 +199,53 @@ def _losses_of_constants(ds: Dataset, constants: np.ndarray) -> np.ndarray:
 
 
 def tell(figures: dict, ds: Dataset) -> None:
-    """Warn, on rank 0, of a training on ds that learned nothing, with the likely cause and what to do."""
+    """Warn, on rank 0, of a training on ds that learned nothing, with the likely cause
+    and what to do."""
     if figures["learned"] is not False or cluster.current().rank:
         return
     kind = "held-out" if figures["val_loss"] else "training"
-    kind = "validation" if "monitor" in figures else "out-of-fold" if "folds" in figures else kind
+    kind = (
+        "validation"
+        if "monitor" in figures
+        else "out-of-fold"
+        if "folds" in figures
+        else kind
+    )
     cause = "its training got nowhere: try another --learning_rate or --seed, more --epochs or --activation silu"
     if "effort" in figures:
-        kind, cause = "out-of-fold", "its columns tell too little of the target: try others, or more rows"
+        kind, cause = (
+            "out-of-fold",
+            "its columns tell too little of the target: try others, or more rows",
+        )
     elif figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
         cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
         cause = f"what it learned is true of its training rows alone: try {cures}"
     cause = cause_in(ds) or cause
     same = "the mean" if figures["classes"] is None else "the class shares"
-    told = f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
+    told = (
+        f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
+    )
     if {"out_of_fold", "validated", "folds"} & figures.keys():
         told = f"{told}, by more than one standard error of the difference"
     remarks.warning("the network learned nothing: %s; %s", told, cause)
 
 
 def cause_in(ds: Dataset) -> str | None:
-    """Return what in the data keeps any network from learning: inputs that are the same in all rows, a few targets far
-    from all others; None where neither is so."""
+    """Return what in the data keeps any network from learning: inputs that are the same
+    in all rows, a few targets far from all others; None where neither is so."""
     rows = ds.counting_rows()
     if _are_equal(ds.x, rows):
-        what = "pictures are all equal" if ds.are_images else "inputs are the same in every row"
+        what = (
+            "pictures are all equal"
+            if ds.are_images
+            else "inputs are the same in every row"
+        )
         return f"its {what}, so that nothing tells rows apart: look at the data, and at how they were read"
     if ds.classes is not None:
         return None
-    for target, values in enumerate(ds.y[rows].reshape(len(rows), -1).astype(np.float64).T):
+    for target, values in enumerate(
+        ds.y[rows].reshape(len(rows), -1).astype(np.float64).T
+    ):
         far = far_from_others(values)
         if len(far):
             name = ds.targets[target] if ds.targets else "the target"
@@ -202,12 +264,15 @@ def _are_equal(x, rows: np.ndarray) -> bool:
 
 def _is_constant(values: np.ndarray) -> bool:
     is_gap = values != values
-    return bool(((values == values[0]) | is_gap).all()) and (bool(is_gap.all()) or not is_gap.any())
+    return bool(((values == values[0]) | is_gap).all()) and (
+        bool(is_gap.all()) or not is_gap.any()
+    )
 
 
 def far_from_others(values: np.ndarray) -> np.ndarray:
-    """Return a few values that lie far from all others: FAR times as far from the median as half of all do, and
-    beyond a gap as wide as APART times the distance of all others. None where they are more than MOST_FAR of all."""
+    """Return a few values that lie far from all others: FAR times as far from the
+    median as half of all do, and beyond a gap as wide as APART times the distance of
+    all others. None where they are more than MOST_FAR of all."""
     distances = np.abs(values - np.median(values))
     usual = np.median(distances)
     is_far = distances > FAR * usual

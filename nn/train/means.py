@@ -1,7 +1,8 @@
-"""Means of the targets by the words of a column, which tell of rare words what their embedding has no rows to learn.
+"""Means of the targets by the words of a column, which tell of rare words what their
+embedding has no rows to learn.
 
-New rows have those of all training rows. A training row has those of the rows in other parts, so that its own target is
-no input of it.
+New rows have those of all training rows. A training row has those of the rows in other
+parts, so that its own target is no input of it.
 """
 
 from __future__ import annotations
@@ -23,48 +24,83 @@ MOST_TARGETS = 10  # or classes
 
 def has_many_words(ds: Dataset) -> bool:
     """Return whether a column has enough words for means to be of use."""
-    pairs = zip(ds.x.columns, ds.kinds, strict=False) if isinstance(ds.x, TableRows) else ()
-    return any(kind.kind == "category" and len(column.words) > ONE_HOT for column, kind in pairs)
+    pairs = (
+        zip(ds.x.columns, ds.kinds, strict=False) if isinstance(ds.x, TableRows) else ()
+    )
+    return any(
+        kind.kind == "category" and len(column.words) > ONE_HOT
+        for column, kind in pairs
+    )
 
 
 def means_of(ds: Dataset, rows: np.ndarray, asked: bool) -> Callable | None:
-    """Return what gives the statistics of training rows (encoding.statistics_of) means; None without them."""
-    return WordMeans(ds, rows).of_words if asked and (ds.outputs or 1) <= MOST_TARGETS else None
+    """Return what gives the statistics of training rows (encoding.statistics_of) means;
+    None without them."""
+    return (
+        WordMeans(ds, rows).of_words
+        if asked and (ds.outputs or 1) <= MOST_TARGETS
+        else None
+    )
 
 
 def with_means(net) -> list[int]:
     """Return the columns that a network has means of."""
-    return [index for index, one in enumerate(net.encoding.encoders if net.encoding else ()) if one.means]
+    return [
+        index
+        for index, one in enumerate(net.encoding.encoders if net.encoding else ())
+        if one.means
+    ]
 
 
 class WordMeans:
-    """Means of the targets of training rows (indices of a data set), or of 0 and 1 for each class, of two the second.
+    """Means of the targets of training rows (indices of a data set), or of 0 and 1 for
+    each class, of two the second.
 
-    They are less the mean of all rows that they are taken of, in deviations of the target there.
+    They are less the mean of all rows that they are taken of, in deviations of the
+    target there.
     """
 
     def __init__(self, ds: Dataset, rows: np.ndarray):
         self._ds, self._rows, y = ds, rows, ds.y[rows]
         is_each = ds.task == "multiclass"
-        self._targets = y[:, None] == np.arange(len(ds.classes)) if is_each else y.reshape(len(y), -1)
+        self._targets = (
+            y[:, None] == np.arange(len(ds.classes))
+            if is_each
+            else y.reshape(len(y), -1)
+        )
         counts = ds.row_counts(rows)
         self._counts = np.ones(len(rows)) if counts is None else counts
 
-    def of_words(self, codes: np.ndarray, words: Sequence[str]) -> dict[str, list[float]]:
-        """Return the means of each word that the training rows have. codes: of these rows, -1 a gap."""
+    def of_words(
+        self, codes: np.ndarray, words: Sequence[str]
+    ) -> dict[str, list[float]]:
+        """Return the means of each word that the training rows have. codes: of these
+        rows, -1 a gap."""
         means = self._by_code(codes, len(words), slice(None))
-        return {words[code]: means[code].tolist() for code in np.unique(codes[codes >= 0])}
+        return {
+            words[code]: means[code].tolist() for code in np.unique(codes[codes >= 0])
+        }
 
-    def keep_apart(self, x: TableRows, columns: Sequence[int], encoding, records: np.ndarray) -> None:
-        """Set the means of columns in the records of the training rows to those of other parts; groups stay together,
-        and twins. x, records: of all rows of the data set."""
+    def keep_apart(
+        self, x: TableRows, columns: Sequence[int], encoding, records: np.ndarray
+    ) -> None:
+        """Set the means of columns in the records of the training rows to those of
+        other parts; groups stay together, and twins. x, records: of all rows of the
+        data set."""
         count = len(x) if self._ds.groups is None else int(self._ds.groups.max()) + 1
         part = (shuffled(count, 0, STREAM_FOLDS, 1) % PARTS)[self._units()]
         for index in columns:
-            codes, first = x.columns[index].values[self._rows], encoding.order.index((index, 1))
+            codes, first = (
+                x.columns[index].values[self._rows],
+                encoding.order.index((index, 1)),
+            )
             for own in (part == number for number in range(PARTS)):
-                means = self._by_code(codes, len(x.columns[index].words), ~own)[codes[own]]
-                records["numbers"][self._rows[own], first : first + means.shape[1]] = means
+                means = self._by_code(codes, len(x.columns[index].words), ~own)[
+                    codes[own]
+                ]
+                records["numbers"][self._rows[own], first : first + means.shape[1]] = (
+                    means
+                )
 
     def _units(self) -> np.ndarray:
         """Return the number of what stays together, of each training row."""
@@ -78,7 +114,8 @@ class WordMeans:
 
     @np.errstate(over="ignore")  # huge targets have means of 0
     def _by_code(self, codes: np.ndarray, words: int, some) -> np.ndarray:
-        """Return the means (words + 1, targets) of some of the training rows, 0 of a gap."""
+        """Return the means (words + 1, targets) of some of the training rows, 0 of a
+        gap."""
         codes, weights, means = codes[some] % (words + 1), self._counts[some], []
         counts = np.bincount(codes, weights, words + 1)
         whole = max(weights.sum(), np.finfo(np.float64).tiny)

@@ -38,9 +38,11 @@ class NotFinite(NnError):
 class Member:
     """One network of a run, which is trained as if it were alone.
 
-    reader: a network that reads the data as this one does, with which it shares its rows; None: it has rows of its own.
-    split: rows other than those that the options ask for. settings: what was drawn for it, by the names of --vary.
-    tells_unknown: keep what it predicts of validation rows before its refit, as `unknown`; see decision.judged.
+    reader: a network that reads the data as this one does, with which it shares its
+    rows; None: it has rows of its own. split: rows other than those that the options
+    ask for. settings: what was drawn for it, by the names of --vary. tells_unknown:
+    keep what it predicts of validation rows before its refit, as `unknown`; see
+    decision.judged.
     """
 
     def __init__(
@@ -52,24 +54,40 @@ class Member:
         settings: dict | None = None,
         tells_unknown: bool = False,
     ):
-        self.net, self.options, self.split, self.settings = net, options, split, settings or {}
+        self.net, self.options, self.split, self.settings = (
+            net,
+            options,
+            split,
+            settings or {},
+        )
         self.reader, self.is_alone = reader or net, True
         self.monitor = options.monitored
         self.tells_unknown, self.unknown = tells_unknown, None
         self.number = 0  # in its run
-        self.fold_epochs: FoldEpochs | None = None  # of the folds that choose its epoch with it
-        self.judged_scores = np.zeros((0, net.outputs), net.dtype)  # of its fold, at the epoch others choose
+        # of the folds that choose its epoch with it
+        self.fold_epochs: FoldEpochs | None = None
+        # of its fold, at the epoch others choose
+        self.judged_scores = np.zeros((0, net.outputs), net.dtype)
         self.failed: NotFinite | None = None  # why its loss is no number
 
     # ---- before the first epoch
 
-    def begin(self, rows_of: Callable[[Member, bool], TrainingRows], stop: StopRequest, is_alone: bool) -> None:
-        """Load the rows and make the first epoch ready. rows_of: those of a network, or of its refit, which is told
-        what it must know to read them. is_alone: no other network is computed beside it."""
+    def begin(
+        self,
+        rows_of: Callable[[Member, bool], TrainingRows],
+        stop: StopRequest,
+        is_alone: bool,
+    ) -> None:
+        """Load the rows and make the first epoch ready. rows_of: those of a network, or
+        of its refit, which is told what it must know to read them. is_alone: no other
+        network is computed beside it."""
         self._rows_of, self._stop, self.is_alone = rows_of, stop, is_alone
         net, options = self.net, self.options
         self.engine = net.engine  # made here at the latest
-        self.rank_group, self.threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
+        self.rank_group, self.threads = (
+            self.engine.rank_group,
+            self.engine.threads_for(options.batch_number),
+        )
         self._start = self.engine.get("parameters") if options.refit else None
         self._take_rows(refit=False)
         self.baseline = self.rows.baseline
@@ -77,17 +95,24 @@ class Member:
         if self.rank_group.size > 1 and net.reference:
             raise UsageError("--reference runs in one process: leave out --distribute")
         if self.rank_group.size > self.rows.count:
-            found = f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
-            raise UsageError(f"{found}: start at most {self.rows.count}, or give more data")
+            found = (
+                f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
+            )
+            raise UsageError(
+                f"{found}: start at most {self.rows.count}, or give more data"
+            )
         self.at = Position(order=self.order.state())
         self.is_best = False  # the last epoch
         if self.monitor:
             self.engine.keep()  # takes the memory now
         if self.fold_epochs is not None:
-            self.judged_scores = np.zeros((len(self.rows.judging.rows), net.outputs), net.dtype)
+            self.judged_scores = np.zeros(
+                (len(self.rows.judging.rows), net.outputs), net.dtype
+            )
 
     def _take_rows(self, refit: bool) -> None:
-        """Load the rows, and set the moments to 0: the network may have been trained before."""
+        """Load the rows, and set the moments to 0: the network may have been trained
+        before."""
         self.rows = self._rows_of(self, refit)
         net, rows, size = self.net, self.rows.count, self.options.batch_number
         self.batches = rows // size if net.reference else -(-rows // size)
@@ -99,26 +124,41 @@ class Member:
         if net.reference:
             self.order = GlibcOrder(rows, net.random)
         else:
-            self.order = PhiloxOrder(rows, net.seed, not net.traits.on_host, self.rows.by_blocks)
+            self.order = PhiloxOrder(
+                rows, net.seed, not net.traits.on_host, self.rows.by_blocks
+            )
         for name in self.options.moments:
             self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
 
     def epoch_rows(self) -> int:
-        return self.batches * self.options.batch_number if self.net.reference else self.rows.count
+        return (
+            self.batches * self.options.batch_number
+            if self.net.reference
+            else self.rows.count
+        )
 
     # ---- its state in a checkpoint
 
     def resume(self, checkpoint: Checkpoint, state: State) -> None:
-        """Go on from a state of a checkpoint. Raises DataError for one that cannot be."""
+        """Go on from a state of a checkpoint. Raises DataError for one that cannot
+        be."""
         net, judged_count = self.net, len(self.rows.judging.rows)
-        wanted = {name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()}
+        wanted = {
+            name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()
+        }
         if self.fold_epochs is not None:
             wanted[JUDGED] = (np.dtype(net.dtype), self.judged_scores.size)
         self.at, vectors = checkpoint.position_of(
-            state, self.at, wanted, self.options.epochs, self.options.batch_number, self.epoch_rows(),
-            judged=judged_count > 0, monitored=self.monitor is not None,
+            state,
+            self.at,
+            wanted,
+            self.options.epochs,
+            self.options.batch_number,
+            self.epoch_rows(),
+            judged=judged_count > 0,
+            monitored=self.monitor is not None,
             refit_rows=self.rows.count + judged_count if self.options.refit else None,
-        )  # fmt: skip
+        )
         try:
             self.order.restore(self.at.order)
         except ValueError as error:
@@ -146,10 +186,12 @@ class Member:
     # ---- the epochs
 
     def steps(self) -> Iterator[Ask | str | None]:
-        """Yield each computation of the engine and take its result; None after each epoch, when all is told and saved;
-        TOGETHER where the network waits for those of the other folds.
+        """Yield each computation of the engine and take its result; None after each
+        epoch, when all is told and saved; TOGETHER where the network waits for those of
+        the other folds.
 
-        Raises NotFinite, DataError for gaps in the data, and Stopped where a signal asks for it.
+        Raises NotFinite, DataError for gaps in the data, and Stopped where a signal
+        asks for it.
         """
         try:
             if not self.at.first:
@@ -167,7 +209,8 @@ class Member:
         """Run the epochs that are left, of the refit if that has begun."""
         is_resumed_behind_epoch = self.at.epoch > 0 and self.at.row == 0
         if self.fold_epochs is not None and is_resumed_behind_epoch:
-            yield from self._settle()  # the state may have been saved before the folds had decided
+            # the state may have been saved before the folds had decided
+            yield from self._settle()
         while not self.is_over():
             yield from self._run_epoch()
 
@@ -180,12 +223,17 @@ class Member:
         return self.best_epoch() if self.at.first else self.options.epochs
 
     def is_over(self) -> bool:
-        """Return whether no epoch follows: the last one is done, or there was none better for long."""
+        """Return whether no epoch follows: the last one is done, or there was none
+        better for long."""
         if self.at.epoch >= self.last_epoch():
             return True
         if self.fold_epochs is not None:
             return self.fold_epochs.is_over(self)
-        return self.monitor is not None and not self.at.first and self.monitor.is_over(self.at.val_metrics)
+        return (
+            self.monitor is not None
+            and not self.at.first
+            and self.monitor.is_over(self.at.val_metrics)
+        )
 
     def best_epoch(self) -> int | None:
         """Return the best epoch, from 1; None where none is known."""
@@ -198,12 +246,18 @@ class Member:
         return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
 
     def _begin_refit(self) -> None:
-        """Train once more, on validation rows too: from the first parameters, or from a checkpoint of the refit.
+        """Train once more, on validation rows too: from the first parameters, or from a
+        checkpoint of the refit.
 
-        What the validation rows tell of the network they tell before, when it does not know them.
+        What the validation rows tell of the network they tell before, when it does not
+        know them.
         """
         engine, is_resumed = self.engine, bool(self.at.first)
-        vectors = {name: engine.get(name) for name in self._vectors()} if is_resumed else {"parameters": self._start}
+        vectors = (
+            {name: engine.get(name) for name in self._vectors()}
+            if is_resumed
+            else {"parameters": self._start}
+        )
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
         if self.tells_unknown:
@@ -219,12 +273,15 @@ class Member:
         at, began = self.at, time.perf_counter()
         count = self.epoch_rows()
         if at.row < count:
-            rows, shuffle = self.rows.of_epoch(at.epoch, self.order, later=not self.is_alone)
+            rows, shuffle = self.rows.of_epoch(
+                at.epoch, self.order, later=not self.is_alone
+            )
             yield from self._train_on(rows[:count], shuffle)
             at.seconds += time.perf_counter() - began
             if at.row < count:
                 raise Stopped(self._asked())
-        yield from self._finish_epoch(at.loss / self.rows.training.weight())  # the original divides by all rows, too
+        # the original divides by all rows, too
+        yield from self._finish_epoch(at.loss / self.rows.training.weight())
 
     def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
         o, at, engine = self.options, self.at, self.engine
@@ -238,12 +295,23 @@ class Member:
             augment=o.augment,
         )
         progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
-        yield Ask("epoch", PackJob(0, self.rows.training.loaded, rows, settings, progress, shuffle))
+        yield Ask(
+            "epoch",
+            PackJob(0, self.rows.training.loaded, rows, settings, progress, shuffle),
+        )
         at.row, at.step, at.loss = progress.row, progress.step, progress.loss
 
     def _asked(self) -> int | None:
-        """Return the signal that asks this rank or another to stop, agreed on by all; None without a signal."""
-        return next((signum for signum in self.rank_group.gather(self._stop.signum) if signum is not None), None)
+        """Return the signal that asks this rank or another to stop, agreed on by all;
+        None without a signal."""
+        return next(
+            (
+                signum
+                for signum in self.rank_group.gather(self._stop.signum)
+                if signum is not None
+            ),
+            None,
+        )
 
     def _finish_epoch(self, loss: float) -> Iterator[Ask | str | None]:
         at = self.at
@@ -251,7 +319,9 @@ class Member:
         value = None
         if len(self.rows.judging.rows):
             val_loss, value = yield from self._judge()
-            self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
+            self._check_finite(
+                "validation loss" if self.monitor else "held-out loss", val_loss
+            )
             at.val_losses.append(val_loss)
         if value is not None:
             at.val_metrics.append(value)
@@ -265,34 +335,43 @@ class Member:
         if self.fold_epochs is not None:
             yield from self._settle()
         asked = self._asked()
-        if asked is not None and (not self.is_over() or (self.options.refit and not at.first)):
+        if asked is not None and (
+            not self.is_over() or (self.options.refit and not at.first)
+        ):
             raise Stopped(asked)
 
     def _keep_best(self) -> None:
         """Keep the parameters if the last epoch that is judged is the best one."""
-        self.is_best = bool(self.at.val_metrics) and self.best_epoch() == len(self.at.val_metrics)
+        self.is_best = bool(self.at.val_metrics) and self.best_epoch() == len(
+            self.at.val_metrics
+        )
         if self.is_best:
             self.engine.keep()
 
     def _settle(self) -> Iterator[Ask | str]:
-        """Do what all folds decide once each has judged an epoch: keep it, and keep how the network predicts its fold's
-        rows where the other folds find no epoch better. To do so again changes nothing."""
+        """Do what all folds decide once each has judged an epoch: keep it, and keep how
+        the network predicts its fold's rows where the other folds find no epoch better.
+        To do so again changes nothing."""
         yield TOGETHER
         self._keep_best()
         if self.fold_epochs.is_judged_now(self):
             self.judged_scores = yield from self._judged_scores()
-        yield TOGETHER  # the next epoch begins for all at once, whoever had rows to predict
+        # the next epoch begins for all at once, whoever had rows to predict
+        yield TOGETHER
 
     def _judged_scores(self) -> Generator[Ask, Any, np.ndarray]:
-        """Return what the network predicts of the rows that judge it, (rows, outputs) as the engine gives them."""
+        """Return what the network predicts of the rows that judge it, (rows, outputs)
+        as the engine gives them."""
         outputs = []
         for rows in self._judging_blocks():
-            outputs.append((yield Ask("predict", PackJob(0, self.rows.judging.loaded, rows))))
+            outputs.append(
+                (yield Ask("predict", PackJob(0, self.rows.judging.loaded, rows)))
+            )
         return np.concatenate(outputs).reshape(-1, self.net.outputs)
 
     def _judging_blocks(self) -> Iterator[np.ndarray]:
-        """Yield the rows that judge, some at a time, so that a signal does not wait for all of them. Raises Stopped
-        where one asks for it."""
+        """Yield the rows that judge, some at a time, so that a signal does not wait for
+        all of them. Raises Stopped where one asks for it."""
         rows, step = self.rows.judging.rows, VALIDATION_ROWS * self.rank_group.size
         for first in range(0, len(rows), step):
             asked = self._asked() if first else None
@@ -301,7 +380,8 @@ class Member:
             yield rows[first : first + step]
 
     def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
-        """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None.
+        """Return (mean loss, metric) of the rows that judge an epoch; the metric only
+        of --validation, else None.
 
         Each rank has its share of the rows. Raises Stopped where a signal asks for it.
         """
@@ -317,24 +397,43 @@ class Member:
                     scores = yield Ask("predict", PackJob(0, part.loaded, rows))
             if of_scores:
                 outputs += group.gather_arrays(scores.ravel())
-        total = group.sum(float(sum(weight for _, weight in losses)))  # 0 where nothing has a weight
-        loss = group.sum(sum(own * (weight / total) for own, weight in losses) if total else 0.0)
+        # 0 where nothing has a weight
+        total = group.sum(float(sum(weight for _, weight in losses)))
+        loss = group.sum(
+            sum(own * (weight / total) for own, weight in losses) if total else 0.0
+        )
         if of_scores:
-            return loss, self._metric_of(np.concatenate(outputs).reshape(len(part.rows), -1))
+            return loss, self._metric_of(
+                np.concatenate(outputs).reshape(len(part.rows), -1)
+            )
         return loss, loss if self.monitor and self.rows.is_validated else None
 
     def _metric_of(self, scores: np.ndarray) -> float:
-        """Return the monitored metric of the engine's outputs for the rows that judge, nan where it is undefined."""
-        net, threshold, (ds, rows, *_) = self.net, self.options.threshold, self.rows.judging
+        """Return the monitored metric of the engine's outputs for the rows that judge,
+        nan where it is undefined."""
+        net, threshold, (ds, rows, *_) = (
+            self.net,
+            self.options.threshold,
+            self.rows.judging,
+        )
         if net.task == "regression" and net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
-        threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold  # a rule finds it later
+        # a rule finds it later
+        threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
         weights = None if ds.weights is None else ds.weights[rows]
-        value = metric(self.monitor.name, net.task, ds.y[rows], scores, weights, threshold=threshold)
+        value = metric(
+            self.monitor.name,
+            net.task,
+            ds.y[rows],
+            scores,
+            weights,
+            threshold=threshold,
+        )
         return math.nan if value is None else float(value)
 
     def _check_finite(self, name: str, loss: float) -> None:
-        """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
+        """Raise NotFinite, or DataError that names a gap in the data, for a loss that a
+        model file cannot hold."""
         if not math.isfinite(loss):
             refuse_gaps(self.rows.training.ds)
             self._refuse_far(f"the {name} is {loss}")
@@ -344,8 +443,8 @@ class Member:
             )
 
     def _refuse_far(self, what: str) -> None:
-        """Raise DataError that names the first number of the rows that judge which is far from all of training, by the
-        scaling."""
+        """Raise DataError that names the first number of the rows that judge which is
+        far from all of training, by the scaling."""
         if self.options.scaling in ("none", "pixel"):
             return
         ds, rows = self.rows.judging.ds, self.rows.judging.rows
@@ -355,21 +454,23 @@ class Member:
     # ---- metrics
 
     def crossed_scores(self) -> np.ndarray | None:
-        """Return the scores of its fold's rows at the epoch that the other folds choose, as the engine gives them; None
-        where they choose none, and the network as it is kept predicts them."""
+        """Return the scores of its fold's rows at the epoch that the other folds
+        choose, as the engine gives them; None where they choose none, and the network
+        as it is kept predicts them."""
         if self.fold_epochs is None or not self.fold_epochs.is_ever_judged(self):
             return None
         return self.judged_scores
 
     def score(self) -> float | None:
-        """Return the best of the monitored metric, by which networks are compared. None where it is undefined or not
-        finite."""
+        """Return the best of the monitored metric, by which networks are compared. None
+        where it is undefined or not finite."""
         best = self.best_epoch()
         value = self.chosen("val_metrics")[best - 1] if best else math.nan
         return value if math.isfinite(value) else None
 
     def outcome(self) -> tuple[float, Baseline | None]:
-        """Return (loss of the network as it is kept, before a refit, baseline), of rows apart from training if any."""
+        """Return (loss of the network as it is kept, before a refit, baseline), of rows
+        apart from training if any."""
         val_losses, best = self.chosen("val_losses"), self.best_epoch()
         if val_losses:
             return val_losses[best - 1 if best else -1], self.baseline
@@ -379,15 +480,23 @@ class Member:
     def losses(self) -> dict:
         """Return the losses of the epochs done, as a model file keeps them."""
         is_judged = self.monitor is not None or len(self.rows.judging.rows) > 0
-        losses = {"loss": self.chosen("losses"), "val_loss": self.chosen("val_losses") if is_judged else None}
+        losses = {
+            "loss": self.chosen("losses"),
+            "val_loss": self.chosen("val_losses") if is_judged else None,
+        }
         if self.monitor:
-            losses["val_metric"] = [None if math.isnan(value) else value for value in self.chosen("val_metrics")]
+            losses["val_metric"] = [
+                None if math.isnan(value) else value
+                for value in self.chosen("val_metrics")
+            ]
         return losses
 
     @property
     def seconds(self) -> float:
         """Return what all its epochs took."""
-        return sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0)
+        return sum(self.at.epoch_seconds) + (
+            sum(self.chosen("epoch_seconds")) if self.at.first else 0.0
+        )
 
     def figures(self) -> dict:
         """Return the metrics of `--json` without the decisions after the last epoch."""
@@ -396,7 +505,11 @@ class Member:
         chosen = {}
         if self.monitor:
             best = self.best_epoch()
-            chosen = {"validation": self.validation_count, "monitor": self.monitor.name, "best_epoch": best}
+            chosen = {
+                "validation": self.validation_count,
+                "monitor": self.monitor.name,
+                "best_epoch": best,
+            }
         if self.at.first:
             chosen["refit"] = {"rows": self.rows.count, "loss": self.at.losses}
         if self.rows.weighted:
@@ -418,5 +531,7 @@ class Member:
             **learned([self.outcome()]),
             **chosen,
             "seconds": self.seconds,
-            "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
+            "us_per_batch": float(np.median(self.at.epoch_seconds))
+            * 1e6
+            / self.batches,
         }

@@ -1,4 +1,5 @@
-"""Options: the settings that change what a training computes, checked, with their defaults filled in."""
+"""Options: the settings that change what a training computes, checked, with their
+defaults filled in."""
 
 from __future__ import annotations
 
@@ -11,18 +12,27 @@ from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES
-from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, checked_settings, settings_of
+from ..settings.flags import (
+    BY_NAME,
+    DEFAULTS,
+    REFERENCE,
+    check_reference,
+    checked_settings,
+    settings_of,
+)
 from ..test import check_threshold
 from ..utils import UsageError
 
 _SETTINGS = settings_of("train")
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
-OF_VALIDATION = ("monitor", "patience", "refit")  # settings that mean nothing without validation rows
+# settings that mean nothing without validation rows
+OF_VALIDATION = ("monitor", "patience", "refit")
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """The metric by which epochs are compared, and how many without a better one are waited for."""
+    """The metric by which epochs are compared, and how many without a better one are
+    waited for."""
 
     name: str
     patience: int | None = None
@@ -32,71 +42,116 @@ class Monitor:
         return value > than if METRICS[self.name].higher_is_better else value < than
 
     def best(self, values: Sequence[float]) -> int | None:
-        """Return the best epoch, from 1, the first of equals; None without a value that is defined."""
+        """Return the best epoch, from 1, the first of equals; None without a value that
+        is defined."""
         best = None
         for epoch, value in enumerate(values, 1):
-            if not math.isnan(value) and (best is None or self.is_better(value, values[best - 1])):
+            if not math.isnan(value) and (
+                best is None or self.is_better(value, values[best - 1])
+            ):
                 best = epoch
         return best
 
     def sorted(self, values: Mapping[int, float | None]) -> list[int]:
-        """Return the keys by their values, the best first; of equals the lower, and at the end those without one."""
+        """Return the keys by their values, the best first; of equals the lower, and at
+        the end those without one."""
         sign = -1 if METRICS[self.name].higher_is_better else 1
-        known = {key: value for key, value in values.items() if value is not None and not math.isnan(value)}
-        return [*sorted(known, key=lambda key: (sign * known[key], key)), *sorted(values.keys() - known.keys())]
+        known = {
+            key: value
+            for key, value in values.items()
+            if value is not None and not math.isnan(value)
+        }
+        return [
+            *sorted(known, key=lambda key: (sign * known[key], key)),
+            *sorted(values.keys() - known.keys()),
+        ]
 
     def is_over(self, values: Sequence[float]) -> bool:
-        """Return whether the last `patience` epochs were no better than the best before them."""
-        return self.patience is not None and len(values) - (self.best(values) or 0) >= self.patience
+        """Return whether the last `patience` epochs were no better than the best before
+        them."""
+        return (
+            self.patience is not None
+            and len(values) - (self.best(values) or 0) >= self.patience
+        )
 
 
-class Options(make_dataclass("_Options", [(flag.name, flag.type) for flag in _SETTINGS], frozen=True)):
-    """The settings of FLAGS that are keywords of train, for one network: attributes by their names."""
+class Options(
+    make_dataclass(
+        "_Options", [(flag.name, flag.type) for flag in _SETTINGS], frozen=True
+    )
+):
+    """The settings of FLAGS that are keywords of train, for one network: attributes by
+    their names."""
 
     @property
     def monitored(self) -> Monitor | None:
         """Return what chooses the best epoch; None without validation rows."""
-        return None if self.validation is None else Monitor(self.monitor or LOSS, self.patience)
+        return (
+            None
+            if self.validation is None
+            else Monitor(self.monitor or LOSS, self.patience)
+        )
 
     @property
     def validation_share(self) -> float:
-        """Return the share of the rows that --holdout leaves; 0 without validation rows or where a file has them."""
+        """Return the share of the rows that --holdout leaves; 0 without validation rows
+        or where a file has them."""
         return self.validation if isinstance(self.validation, float) else 0.0
 
     @property
     def moments(self) -> list[str]:
-        """Return the vectors that the optimiser keeps beside the parameters: moment1, moment2."""
+        """Return the vectors that the optimiser keeps beside the parameters: moment1,
+        moment2."""
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
 
     def config(self) -> dict:
-        """Return the settings as files keep them: those that came later only where they are not the default."""
+        """Return the settings as files keep them: those that came later only where they
+        are not the default."""
         usual = {flag.name: flag.default for flag in _SETTINGS if flag.later}
-        return {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in usual or value != usual[name]
+        }
 
 
 def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
-    """Return the settings of a training; settings: those that are not left to their defaults.
+    """Return the settings of a training; settings: those that are not left to their
+    defaults.
 
     Raises UsageError that names the flag.
     """
     settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
     if net.reference:
         check_reference(settings)
-        usual = {name: REFERENCE[name] for name in ("optimizer", "weight_decay", "schedule")}
+        usual = {
+            name: REFERENCE[name] for name in ("optimizer", "weight_decay", "schedule")
+        }
         usual |= {"scaling": "none", "holdout": 0.0}
     else:
         usual = {"scaling": "pixel" if ds.are_images else "standardization"}
     defaults = {flag.name: flag.default for flag in _SETTINGS}
     optimizer = OPTIMIZERS[{**defaults, **usual, **settings}["optimizer"]]
-    defaults |= {"learning_rate": optimizer.learning_rate, "weight_decay": optimizer.weight_decay}
+    defaults |= {
+        "learning_rate": optimizer.learning_rate,
+        "weight_decay": optimizer.weight_decay,
+    }
     options = Options(**defaults | usual | settings)
     if options.momentum and not OPTIMIZERS[options.optimizer].takes_momentum:
-        takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
-        raise UsageError(f"--momentum is for --optimizer {takers}, not {options.optimizer}")
+        takers = " or ".join(
+            name for name, known in OPTIMIZERS.items() if known.takes_momentum
+        )
+        raise UsageError(
+            f"--momentum is for --optimizer {takers}, not {options.optimizer}"
+        )
     if options.clip and net.task != "regression":
-        raise UsageError(f"--clip: is for regression, the task is {net.task}; leave it out")
+        raise UsageError(
+            f"--clip: is for regression, the task is {net.task}; leave it out"
+        )
     if options.target_means and ds.are_images:
-        raise UsageError("--target_means: is for words, the data are images; leave it out")
+        raise UsageError(
+            "--target_means: is for words, the data are images; leave it out"
+        )
     if not isinstance(options.threshold, str):
         check_threshold(net, settings.get("threshold"))
     check_calibration(asdict(options))
@@ -106,12 +161,17 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
 
 
 def check_calibration(settings: Mapping) -> None:
-    """Raise UsageError for probabilities that are to be calibrated although weights of classes have moved them: a
-    temperature makes them more or less sure, and leaves their mean where the weights have put it."""
-    calibrate, weights = (settings.get(name, DEFAULTS[name]) for name in ("calibrate", "class_weight"))
+    """Raise UsageError for probabilities that are to be calibrated although weights of
+    classes have moved them: a temperature makes them more or less sure, and leaves
+    their mean where the weights have put it."""
+    calibrate, weights = (
+        settings.get(name, DEFAULTS[name]) for name in ("calibrate", "class_weight")
+    )
     if calibrate != DEFAULTS["calibrate"] and weights != DEFAULTS["class_weight"]:
         told = "the probabilities are those of classes that are weighted, which no temperature puts right"
-        raise UsageError(f"--calibrate {calibrate} beside --class_weight {weights}: {told}; leave one of them out")
+        raise UsageError(
+            f"--calibrate {calibrate} beside --class_weight {weights}: {told}; leave one of them out"
+        )
 
 
 def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
@@ -119,51 +179,76 @@ def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
     if options.augment == "none":
         return
     if not ds.are_images:
-        raise UsageError(f"--augment {options.augment}: is for images, the data are a table; leave it out")
+        raise UsageError(
+            f"--augment {options.augment}: is for images, the data are a table; leave it out"
+        )
     if net.layers[0].in_shape != tuple(ds.row_shape):
         shape = "x".join(map(str, ds.row_shape))
         told = f"not an image; begin --layers with {shape}"
-        raise UsageError(f"--augment {options.augment}: the network has {net.inputs} inputs in a row, {told}")
+        raise UsageError(
+            f"--augment {options.augment}: the network has {net.inputs} inputs in a row, {told}"
+        )
 
 
 def _check_validation(net: Network, options: Options) -> None:
-    """Raise UsageError for a flag about validation rows that there are not, or a metric that does not fit."""
+    """Raise UsageError for a flag about validation rows that there are not, or a metric
+    that does not fit."""
     for name in OF_VALIDATION if options.validation is None else ():
         value = getattr(options, name)
         if value:
             flag = f"--{name}" if value is True else f"--{name} {value}"
-            raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE")
+            raise UsageError(
+                f"{flag}: needs validation rows; give --validation SHARE or FILE"
+            )
     if options.monitor is not None:
         check_metric(options.monitor, net.task)
     if options.refit and options.validation == OF_FOLD:
-        raise UsageError(f"--refit: trains on the rows of --validation {OF_FOLD} too, which are to test; leave it out")
+        raise UsageError(
+            f"--refit: trains on the rows of --validation {OF_FOLD} too, which are to test; leave it out"
+        )
     if options.refit and isinstance(options.validation, str):
         cure = f"give --validation SHARE, not {options.validation}"
-        raise UsageError(f"--refit: trains on the training and validation rows of one data set; {cure}")
+        raise UsageError(
+            f"--refit: trains on the training and validation rows of one data set; {cure}"
+        )
 
 
 def settings_by_kind(function: str, settings: dict, *kinds: str) -> list[dict]:
-    """Return the settings of each kind (settings.flags.Flag.of), by the names of the flags, without those that are
-    None. Raises UsageError for one of another kind; function: whose keywords they are."""
+    """Return the settings of each kind (settings.flags.Flag.of), by the names of the
+    flags, without those that are None. Raises UsageError for one of another kind;
+    function: whose keywords they are."""
     settings = checked_settings(function, settings, *kinds)
-    return [{name: value for name, value in settings.items() if BY_NAME[name].of == kind} for kind in kinds]
+    return [
+        {name: value for name, value in settings.items() if BY_NAME[name].of == kind}
+        for kind in kinds
+    ]
 
 
 def is_decided_later(options: Options) -> bool:
-    """Return whether the network's threshold or temperature are to be found after the last epoch."""
-    return isinstance(options.threshold, str) or options.calibrate != DEFAULTS["calibrate"]
+    """Return whether the network's threshold or temperature are to be found after the
+    last epoch."""
+    return (
+        isinstance(options.threshold, str) or options.calibrate != DEFAULTS["calibrate"]
+    )
 
 
 def without_validation(options: Options) -> Options:
-    """Return the options of the training that --refit adds: on the validation rows too."""
-    return replace(options, **{name: DEFAULTS.get(name) for name in ("validation", *OF_VALIDATION)})
+    """Return the options of the training that --refit adds: on the validation rows
+    too."""
+    return replace(
+        options, **{name: DEFAULTS.get(name) for name in ("validation", *OF_VALIDATION)}
+    )
 
 
 @lru_cache(maxsize=64)
-def learning_rates(schedule: str, learning_rate: float, epochs: int, epoch: int) -> tuple[float, ...]:
+def learning_rates(
+    schedule: str, learning_rate: float, epochs: int, epoch: int
+) -> tuple[float, ...]:
     """Return the rates at 0, 1/8 .. 8/8 of an epoch's rows; see EpochSettings.
 
     epoch: how many are done of `epochs`. Many networks ask for the same ones.
     """
     factor = SCHEDULES[schedule]
-    return tuple(learning_rate * factor((epoch + eighth / 8) / epochs) for eighth in range(9))
+    return tuple(
+        learning_rate * factor((epoch + eighth / 8) / epochs) for eighth in range(9)
+    )

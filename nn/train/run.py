@@ -1,4 +1,5 @@
-"""Run: the networks of a call of train, one or several, epoch by epoch: stops, checkpoints, callbacks."""
+"""Run: the networks of a call of train, one or several, epoch by epoch: stops,
+checkpoints, callbacks."""
 
 from __future__ import annotations
 
@@ -31,12 +32,14 @@ POLL_SECONDS = 0.1
 
 
 class Run:
-    """The training of some networks, an epoch of all at a time; each ends as if it were trained alone.
+    """The training of some networks, an epoch of all at a time; each ends as if it were
+    trained alone.
 
-    net: reads the data as the first member does. options: what the networks share. validation: rows that judge, which
-    the caller has. apart: what Network.apart yields, among which the networks are shared out; None: a network alone,
-    whose batches its ranks and GPUs share. halving: gives up the worse networks. about: `layers` and `holdout` of the
-    run, where they are not those of the first network.
+    net: reads the data as the first member does. options: what the networks share.
+    validation: rows that judge, which the caller has. apart: what Network.apart yields,
+    among which the networks are shared out; None: a network alone, whose batches its
+    ranks and GPUs share. halving: gives up the worse networks. about: `layers` and
+    `holdout` of the run, where they are not those of the first network.
     """
 
     def __init__(
@@ -57,20 +60,32 @@ class Run:
         self.callback, self.stop = callback, stop
         for number, member in enumerate(members):
             member.number = number
-        self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
+        self.checkpoint, self._validation, self._halving = (
+            checkpoint,
+            validation,
+            halving,
+        )
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
-            self.ranks, self.devices, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
+            self.ranks, self.devices, self.engine = (
+                Ranks(ALONE, 1, net.dtype),
+                [],
+                net.engine,
+            )
             self.group, self.engines = self.engine.rank_group, None
         else:
             self.group, self.devices = apart
             self.ranks = Ranks(self.group, len(members), net.dtype)
             self.engine = self._engine_of(net)
             own = {number: members[number].net for number in self.ranks.own}
-            self.engines = Engines(net, own, self.devices, members[0].options.batch_number)
+            self.engines = Engines(
+                net, own, self.devices, members[0].options.batch_number
+            )
         self._is_apart, self._about = apart is not None, about or {}
-        self._agreed = stop if self.ranks.size == 1 else StopRequest()  # what the networks stop for
-        self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
+        # what the networks stop for
+        self._agreed = stop if self.ranks.size == 1 else StopRequest()
+        # by the reader, and whether they are of a refit
+        self._shared: dict[tuple[Network, bool], TrainingRows] = {}
         self._steps: dict[int, Generator[Ask | str | None]] = {}
         self._together: set[int] = set()  # networks that wait until all that run do
         self._waiting: dict[int, Ask] = {}  # for the next comparison
@@ -82,51 +97,84 @@ class Run:
         """Load the rows and make the first epoch ready. Raises as train does."""
         for number, member in enumerate(self.members):
             if self._is_apart:
-                member.net.compute_with(self.ranks.engine_of(number, self.engine, self.engines.get(number)))
+                member.net.compute_with(
+                    self.ranks.engine_of(number, self.engine, self.engines.get(number))
+                )
             member.begin(self._rows_of, self._agreed, not self._is_apart)
 
     def _engine_of(self, reader: Network) -> Engine:
         """Return what loads the rows that networks share, for all devices."""
-        return reader.engine if len(self.devices) == 1 else EngineOfDevices(reader.engine)
+        return (
+            reader.engine if len(self.devices) == 1 else EngineOfDevices(reader.engine)
+        )
 
     def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
-        """Return the rows of a network, or of its refit, and tell it what they are; those of one reader are shared."""
+        """Return the rows of a network, or of its refit, and tell it what they are;
+        those of one reader are shared."""
         net, reader = member.net, member.reader
         rows = self._shared.get((reader, refit))
         if rows is None:
             is_shared = reader is not net
             engine = self._engine_of(reader) if is_shared else net.engine
-            rows = TrainingRows(reader, self.ds, member.options, engine, self._validation, refit, member.split)
+            rows = TrainingRows(
+                reader,
+                self.ds,
+                member.options,
+                engine,
+                self._validation,
+                refit,
+                member.split,
+            )
             if is_shared:
                 self._shared[reader, refit] = rows
-        net.describe(**{**rows.facts, "config": config_of(net, self.ds, member.options)})
+        net.describe(
+            **{**rows.facts, "config": config_of(net, self.ds, member.options)}
+        )
         return rows
 
     def resume(self, config: dict) -> None:
-        """Go on from a checkpoint, if there is one. config: what all ranks and it must agree about. Raises as train
-        does."""
+        """Go on from a checkpoint, if there is one. config: what all ranks and it must
+        agree about. Raises as train does."""
         check_alike(self.group, config, self.ds, self.engine)
         states: list[State | None] = [None] * len(self.members)
         if self.checkpoint.is_used:
-            rows = [member.split.training for member in self.members[:1] if member.split is not None]
-            facts = RunFacts(config, data_digest(self.ds, *rows), self.engine.describe())
+            rows = [
+                member.split.training
+                for member in self.members[:1]
+                if member.split is not None
+            ]
+            facts = RunFacts(
+                config, data_digest(self.ds, *rows), self.engine.describe()
+            )
             states = self.checkpoint.begin(facts, len(self.members))
         self.is_resumed = any(state is not None for state in states)
         for member, state in zip(self.members, states, strict=True):
             if state is not None:
                 member.resume(self.checkpoint, state)
-        at = [[member.at.epoch, member.at.row, member.at.losses] for member in self.members]
-        self.group.agree({"resume": at}, "all ranks must see the same checkpoint", "--{}")
+        at = [
+            [member.at.epoch, member.at.row, member.at.losses]
+            for member in self.members
+        ]
+        self.group.agree(
+            {"resume": at}, "all ranks must see the same checkpoint", "--{}"
+        )
 
     # ---- the run
 
     def run(self) -> None:
         """Train all networks that `begin` has made ready. Raises as train does."""
         self.stop.answered = True
-        self._steps = {number: member.steps() for number, member in enumerate(self.members)}
+        self._steps = {
+            number: member.steps() for number, member in enumerate(self.members)
+        }
         if self.is_resumed:
-            refits = (member.at.epoch if member.at.first else 0 for member in self.members)
-            self._told = [min(member.epochs_done for member in self.members), min(refits)]
+            refits = (
+                member.at.epoch if member.at.first else 0 for member in self.members
+            )
+            self._told = [
+                min(member.epochs_done for member in self.members),
+                min(refits),
+            ]
         self.callback.start(self.info())
         try:
             with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
@@ -145,16 +193,24 @@ class Run:
             self.checkpoint.finish()
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
-        """Answer what the networks ask for, all of the same kind at a time, until none asks."""
+        """Answer what the networks ask for, all of the same kind at a time, until none
+        asks."""
         answers: dict[int, object] = {}
         is_agreed = False  # how this ends is how it ends on all ranks
         try:
             while asks := self._asks(answers):
                 if any(ask is None or ask.what == "epoch" for ask in asks.values()):
                     self._tell()
-                answers, kinds = {}, {ask.what for ask in asks.values() if ask is not None}
+                answers, kinds = (
+                    {},
+                    {ask.what for ask in asks.values() if ask is not None},
+                )
                 for what in sorted(kinds):  # the same order on all ranks
-                    of_kind = {n: ask for n, ask in asks.items() if ask is not None and ask.what == what}
+                    of_kind = {
+                        n: ask
+                        for n, ask in asks.items()
+                        if ask is not None and ask.what == what
+                    }
                     answers |= self._answer(worker, what, of_kind)
             is_agreed = True
         except (Stopped, NotFinite):
@@ -165,14 +221,16 @@ class Run:
                 steps.close()
             self._steps.clear()
             if is_agreed and self.ranks.size > 1:
-                with self.ranks.telling():  # the parameters that the networks' owners have trained
+                # the parameters that the networks' owners have trained
+                with self.ranks.telling():
                     for member in self.members:
                         member.net.take_parameters()
         self._tell()
 
     def _asks(self, answers: Mapping[int, object]) -> dict[int, Ask | None]:
-        """Return what each network asks for next, given the answers to the last; None where it has ended an epoch.
-        Raises Stopped when all have ended and one was stopped, NotFinite when no network is left."""
+        """Return what each network asks for next, given the answers to the last; None
+        where it has ended an epoch. Raises Stopped when all have ended and one was
+        stopped, NotFinite when no network is left."""
         asks: dict[int, Ask | None] = {}
         stopped = None
         for number, steps in list(self._steps.items()):
@@ -183,8 +241,15 @@ class Run:
                 if ask is TOGETHER:
                     self._together.add(number)
                     continue
-                is_epoch, done = ask is not None and ask.what == "epoch", self.members[number].epochs_done
-                waits = is_epoch and self._halving is not None and self._halving.waits(number, done)
+                is_epoch, done = (
+                    ask is not None and ask.what == "epoch",
+                    self.members[number].epochs_done,
+                )
+                waits = (
+                    is_epoch
+                    and self._halving is not None
+                    and self._halving.waits(number, done)
+                )
                 (self._waiting if waits else asks)[number] = ask
                 continue
             except StopIteration:
@@ -202,28 +267,41 @@ class Run:
         return asks or self._compared()
 
     def _compared(self) -> dict[int, Ask]:
-        """Compare the networks, which all wait or have ended, give up the worse; returns those that go on, with what
-        they ask for."""
+        """Compare the networks, which all wait or have ended, give up the worse;
+        returns those that go on, with what they ask for."""
         asks: dict[int, Ask] = {}
         while self._waiting and not asks:
-            metrics = {member.number: member.chosen("val_metrics") for member in self.alive()}
+            metrics = {
+                member.number: member.chosen("val_metrics") for member in self.alive()
+            }
             for number in self._halving.compare(metrics):
                 self._waiting.pop(number, None)
                 if number in self._steps:
                     self._steps.pop(number).close()
-            done = {number: self.members[number].epochs_done for number in self._waiting}
-            asks = {n: ask for n, ask in self._waiting.items() if not self._halving.waits(n, done[n])}
+            done = {
+                number: self.members[number].epochs_done for number in self._waiting
+            }
+            asks = {
+                n: ask
+                for n, ask in self._waiting.items()
+                if not self._halving.waits(n, done[n])
+            }
         for number in asks:
             del self._waiting[number]
         return asks
 
     def _drop(self, member: Member, error: NotFinite) -> None:
-        """Go on without a network whose loss is no number. Raises its error if it was the last, or has rows of its
-        own."""
+        """Go on without a network whose loss is no number. Raises its error if it was
+        the last, or has rows of its own."""
         member.failed = error
         if not self.alive() or member.split is not None:
             raise error
-        log.warning("network %d, seed %d, is left out: %s", member.number, member.net.seed, error)
+        log.warning(
+            "network %d, seed %d, is left out: %s",
+            member.number,
+            member.net.seed,
+            error,
+        )
 
     def left(self) -> list[Member]:
         """Return the networks whose losses are numbers."""
@@ -236,20 +314,25 @@ class Run:
 
     # ---- one round
 
-    def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
-        """Compute what the networks ask for, each rank its share; signals are answered here meanwhile."""
+    def _answer(
+        self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]
+    ) -> dict[int, object]:
+        """Compute what the networks ask for, each rank its share; signals are answered
+        here meanwhile."""
         own = self.ranks.owned(asks)
         if self.engines:
             running = worker.submit(self.engines.compute, what, own)
         else:  # a network alone: ranks and GPUs may share the batches of its engine
-            running = worker.submit(lambda: [ask.of(self.engine) for ask in own.values()])
+            running = worker.submit(
+                lambda: [ask.of(self.engine) for ask in own.values()]
+            )
         while not self._is_answered(running, own):
             self._show(own)
         return self.ranks.answers(what, asks, running.result())
 
     def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
-        """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
-        has had stops all."""
+        """Wait a moment; return whether this rank and all others have computed their
+        shares. A signal that one of them has had stops all."""
         if self.stop.signum is not None:
             stop_all(own)
         is_done = bool(wait([running], POLL_SECONDS).done)
@@ -262,19 +345,28 @@ class Run:
         return is_answered
 
     def _show(self, asks: dict[int, Ask]) -> None:
-        progress = [ask.job.progress for ask in asks.values() if ask.job.progress is not None]
+        progress = [
+            ask.job.progress for ask in asks.values() if ask.job.progress is not None
+        ]
         done = sum(p.row for p in progress)
         if done:
             rows = sum(len(ask.job.rows) for ask in asks.values())
             first = self.members[next(iter(asks))]
-            rows_by_weight = first.rows.count / first.rows.training.weight()  # turns a loss by rows into one by weights
-            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * rows_by_weight
-            self.callback.update(first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss)
+            # turns a loss by rows into one by weights
+            rows_by_weight = first.rows.count / first.rows.training.weight()
+            of_epoch, loss = (
+                first.epoch_rows(),
+                sum(p.loss for p in progress) / done * rows_by_weight,
+            )
+            self.callback.update(
+                first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss
+            )
 
     # ---- after an epoch
 
     def _tell(self) -> None:
-        """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
+        """Tell of each epoch that all networks have done, or stopped before; save the
+        states where that is due."""
         left, running = self.left(), [self.members[number] for number in self._steps]
         choosing = [member for member in running if not member.at.first]
         refits = [member for member in left if member.at.first]
@@ -282,36 +374,70 @@ class Run:
         if refits and not choosing:
             if not self._tells_refit:
                 self._tells_refit = True
-                self.callback.refit(max(member.last_epoch() for member in refits), refits[0].rows.count)
+                self.callback.refit(
+                    max(member.last_epoch() for member in refits), refits[0].rows.count
+                )
             is_newer, epoch = self._tell_epochs(True, refits, running)
             is_new = is_new or is_newer
-        if is_new and self.checkpoint.path is not None:  # the rank that writes it decides
+        # the rank that writes it decides
+        if is_new and self.checkpoint.path is not None:
             is_last = all(member.is_over() for member in running)
             is_due = self.checkpoint.due(epoch, epoch if is_last else self.epochs)
             if self.ranks.group.gather(is_due)[0]:
                 self._save()
 
-    def _tell_epochs(self, refit: bool, members: Sequence[Member], running: Sequence[Member]) -> tuple[bool, int]:
-        """Tell of the new epochs, of the refit or of what comes before it, that networks have done; return (whether
-        there are any, how many are done in all). running: those that go on."""
-        each = {member: member.at.epoch_seconds if refit else member.chosen("epoch_seconds") for member in members}
-        done = min((len(each[member]) for member in running), default=max(map(len, each.values())))
+    def _tell_epochs(
+        self, refit: bool, members: Sequence[Member], running: Sequence[Member]
+    ) -> tuple[bool, int]:
+        """Tell of the new epochs, of the refit or of what comes before it, that
+        networks have done; return (whether there are any, how many are done in all).
+        running: those that go on."""
+        each = {
+            member: member.at.epoch_seconds if refit else member.chosen("epoch_seconds")
+            for member in members
+        }
+        done = min(
+            (len(each[member]) for member in running),
+            default=max(map(len, each.values())),
+        )
         first = self._told[refit]
         if done <= first:
             return False, done
         epochs, losses = self.epochs, None if refit else self.losses(first)
         if refit:
             epochs = max(member.last_epoch() for member in members)
-            losses = {"loss": mean_of([member.at.losses[first:] for member in members]), "val_loss": None}
+            losses = {
+                "loss": mean_of([member.at.losses[first:] for member in members]),
+                "val_loss": None,
+            }
         for new, number in enumerate(range(first, done)):
-            there = [(seconds[number], member.batches) for member, seconds in each.items() if len(seconds) > number]
-            took, batches = max(seconds for seconds, _ in there), sum(count for _, count in there)
+            there = [
+                (seconds[number], member.batches)
+                for member, seconds in each.items()
+                if len(seconds) > number
+            ]
+            took, batches = (
+                max(seconds for seconds, _ in there),
+                sum(count for _, count in there),
+            )
             if "val_metric" in losses:
-                value, is_best = losses["val_metric"][new], len(self.members) == 1 and self.members[0].is_best
+                value, is_best = (
+                    losses["val_metric"][new],
+                    len(self.members) == 1 and self.members[0].is_best,
+                )
                 name = self.members[0].monitor.name
-                self.callback.judged(number + 1, name, math.nan if value is None else value, is_best)
+                self.callback.judged(
+                    number + 1, name, math.nan if value is None else value, is_best
+                )
             val_loss = losses["val_loss"] and losses["val_loss"][new]
-            self.callback.epoch(number + 1, epochs, losses["loss"][new], val_loss, took, 1e6 * took / batches)
+            self.callback.epoch(
+                number + 1,
+                epochs,
+                losses["loss"][new],
+                val_loss,
+                took,
+                1e6 * took / batches,
+            )
         self._told[refit] = done
         return True, done
 
@@ -321,7 +447,9 @@ class Run:
             return
         try:
             with self.ranks.telling():
-                states = [None if member.failed else member.state() for member in self.members]
+                states = [
+                    None if member.failed else member.state() for member in self.members
+                ]
         except MemoryError as error:
             self.checkpoint.lose(error)
             return
@@ -330,20 +458,29 @@ class Run:
 
     # ---- metrics
 
-    def losses(self, first: int = 0, weights: Mapping[Member, float] | None = None) -> dict:
-        """Return the means of the networks' losses, of each epoch from `first` on; those given up have no more.
+    def losses(
+        self, first: int = 0, weights: Mapping[Member, float] | None = None
+    ) -> dict:
+        """Return the means of the networks' losses, of each epoch from `first` on;
+        those given up have no more.
 
         weights: of some networks; None: 1 of all.
         """
         weights, alive = weights or dict.fromkeys(self.left(), 1.0), {*self.alive()}
         epochs = max(member.epochs_done for member in weights)
-        each = [(own.losses(), own.best_epoch(), epochs if own in alive else 0) for own in weights]
+        each = [
+            (own.losses(), own.best_epoch(), epochs if own in alive else 0)
+            for own in weights
+        ]
         return mean_losses(each, list(weights.values()), first)
 
     def threads(self) -> int:
         threads, batch = self.members[0].threads, self.members[0].options.batch_number
         if self._is_apart:
-            return min(self.engine.threads, max(len(self.members), self.engine.threads_for(batch)))
+            return min(
+                self.engine.threads,
+                max(len(self.members), self.engine.threads_for(batch)),
+            )
         return threads
 
     def info(self) -> dict:
@@ -351,10 +488,16 @@ class Run:
         net, first, rows = self.net, self.members[0], self.members[0].rows
         lines = [pack.describe() for pack in self.engines.packs] if self.engines else []
         shared = "".join(lines)
-        if len(lines) > 1 or self.ranks.size > 1:  # how many architectures there are, shared out among what
-            count, kinds = len(self.members), len(numbers_by_layers({m.number: m.net for m in self.members}))
+        # how many architectures there are, shared out among what
+        if len(lines) > 1 or self.ranks.size > 1:
+            count, kinds = (
+                len(self.members),
+                len(numbers_by_layers({m.number: m.net for m in self.members})),
+            )
             shares = {"ranks": self.ranks.size, "devices": len(self.devices)}
-            shared = f"{count} networks" + (f" of {kinds} architectures" if kinds > 1 else "")
+            shared = f"{count} networks" + (
+                f" of {kinds} architectures" if kinds > 1 else ""
+            )
             shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
         layers = self._about.get("layers", net.spec)
         return {
@@ -380,65 +523,109 @@ class Run:
         }
 
     def _resumed(self) -> dict | None:
-        """Return where the checkpoint had the run, for callbacks; None for a run that starts afresh."""
+        """Return where the checkpoint had the run, for callbacks; None for a run that
+        starts afresh."""
         if not self.is_resumed:
             return None
         first, losses = self.members[0], self.losses()
-        each = [member.chosen("epoch_seconds")[: self._told[0]] for member in self.members]
+        each = [
+            member.chosen("epoch_seconds")[: self._told[0]] for member in self.members
+        ]
         seconds = [max(took) for took in zip(*each, strict=True)]
-        done = zip(losses["loss"], losses["val_loss"] or [None] * self._told[0], seconds, strict=False)
-        metrics = [math.nan if value is None else value for value in losses.get("val_metric", [])]
-        at = {"file": self.checkpoint.source, "epoch": first.at.epoch if first.at.first else self._told[0]}
+        done = zip(
+            losses["loss"],
+            losses["val_loss"] or [None] * self._told[0],
+            seconds,
+            strict=False,
+        )
+        metrics = [
+            math.nan if value is None else value
+            for value in losses.get("val_metric", [])
+        ]
+        at = {
+            "file": self.checkpoint.source,
+            "epoch": first.at.epoch if first.at.first else self._told[0],
+        }
         return {**at, "row": first.at.row, "done": list(done), "metrics": metrics}
 
 
-def mean_losses(each: Sequence[tuple[dict, int | None, int]], weights: Sequence[float], first: int = 0) -> dict:
+def mean_losses(
+    each: Sequence[tuple[dict, int | None, int]],
+    weights: Sequence[float],
+    first: int = 0,
+) -> dict:
     """Return the weighted means of networks' losses, of each epoch from `first` on.
 
-    each: (losses, best epoch, epochs) of a network; after its last one, up to `epochs`, count those of the one it
-    keeps.
+    each: (losses, best epoch, epochs) of a network; after its last one, up to `epochs`,
+    count those of the one it keeps.
     """
     lasting: dict[str, list] = {name: [] for name in each[0][0]}
     for losses, best_epoch, epochs in each:
         for name, values in losses.items():
             kept = values and [values[(best_epoch or 0) - 1]]
-            lasting[name].append(values and values[first:] + kept * (epochs - max(len(values), first)))
-    return {name: None if lists[0] is None else mean_of(lists, weights) for name, lists in lasting.items()}
+            lasting[name].append(
+                values and values[first:] + kept * (epochs - max(len(values), first))
+            )
+    return {
+        name: None if lists[0] is None else mean_of(lists, weights)
+        for name, lists in lasting.items()
+    }
 
 
-def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:
-    """Return the weighted mean of the first entries, of the second ones, ..., each of the lists that are long enough.
+def mean_of(
+    lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None
+) -> list[float | None]:
+    """Return the weighted mean of the first entries, of the second ones, ..., each of
+    the lists that are long enough.
 
-    None entries do not count; None where there are no others. weights: of the lists, 1 each by default.
+    None entries do not count; None where there are no others. weights: of the lists, 1
+    each by default.
     """
     if len(lists) == 1:
         return list(lists[0])
     means: list[float | None] = []
     both = list(zip(lists, weights or [1.0] * len(lists), strict=True))
     for epoch in range(max(map(len, lists))):
-        there = [(own[epoch], weight) for own, weight in both if len(own) > epoch and own[epoch] is not None]
+        there = [
+            (own[epoch], weight)
+            for own, weight in both
+            if len(own) > epoch and own[epoch] is not None
+        ]
         values, counts = zip(*there, strict=True) if there else ((), ())
         means.append(float(np.average(values, weights=counts)) if there else None)
     return means
 
 
-def check_alike(rank_group: RankGroup, config: dict, ds: Dataset, engine: Engine) -> None:
-    """Raise UsageError if the ranks are not about to do the same: by flags, data or instruction set."""
+def check_alike(
+    rank_group: RankGroup, config: dict, ds: Dataset, engine: Engine
+) -> None:
+    """Raise UsageError if the ranks are not about to do the same: by flags, data or
+    instruction set."""
     if rank_group.size == 1:
         return
-    flags = {name: config[name] for name in dict.fromkeys([*DECIDING, *config]) if name in config}
+    flags = {
+        name: config[name]
+        for name in dict.fromkeys([*DECIDING, *config])
+        if name in config
+    }
     rank_group.agree(flags, "give all ranks the same flags", "--{}")
-    rank_group.agree({"dataset": data_digest(ds)}, "give all ranks the same data", "SHA-256 of --{}")
+    rank_group.agree(
+        {"dataset": data_digest(ds)}, "give all ranks the same data", "SHA-256 of --{}"
+    )
     backend = {"backend": engine.describe()}
-    rank_group.agree(backend, "choose one that all have, by --backend or NN_ISA", "--{}")
+    rank_group.agree(
+        backend, "choose one that all have, by --backend or NN_ISA", "--{}"
+    )
 
 
 @contextlib.contextmanager
 def ctrl_c_to(stop: StopRequest) -> Iterator[None]:
-    """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a second Ctrl-C raises it."""
+    """Let Ctrl-C ask `stop`, where Python would raise KeyboardInterrupt anywhere; a
+    second Ctrl-C raises it."""
     usual = signal.default_int_handler
     main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not usual:  # another handler is set
+    # another handler is set
+    if not main or signal.getsignal(signal.SIGINT) is not usual:
         yield
         return
 

@@ -1,6 +1,7 @@
-"""The choice among networks, of --vary as of --effort: the worse are given up early (successive halving, Jamieson and
-Talwalkar 2016), and of the others those are taken that together do best on rows that they do not know (greedy
-selection with repetition, Caruana et al. 2004)."""
+"""The choice among networks, of --vary as of --effort: the worse are given up early
+(successive halving, Jamieson and Talwalkar 2016), and of the others those are taken
+that together do best on rows that they do not know (greedy selection with repetition,
+Caruana et al. 2004)."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ from .options import LOSS, Monitor, Options
 
 PICKS = 10  # of greedy selection; networks are not given up where fewer would be left
 SHARE = 0.2  # of validation rows, where folds cannot choose
-OF_PROBABILITIES = ("loss", "brier")  # metrics that need them; the loss of a choice is the log loss
+# metrics that need them; the loss of a choice is the log loss
+OF_PROBABILITIES = ("loss", "brier")
 
 
 def undefined(monitor: Monitor) -> NnError:
-    """Return the error of a choice among networks by a metric that is undefined for all of them."""
+    """Return the error of a choice among networks by a metric that is undefined for all
+    of them."""
     return NnError(
         f"{monitor.name} is undefined for the rows that choose among the networks: give another --monitor, or rows in "
         "which targets differ"
@@ -33,9 +36,14 @@ def undefined(monitor: Monitor) -> NnError:
 
 
 def check_choice(net: Network, options: Options, flag: str) -> None:
-    """Raise UsageError, before training, for a metric by which such networks cannot be compared."""
+    """Raise UsageError, before training, for a metric by which such networks cannot be
+    compared."""
     output, name = net.layers[-1].output_function, options.monitored.name
-    if name in OF_PROBABILITIES and net.task != "regression" and output != TASKS[net.task][0]:
+    if (
+        name in OF_PROBABILITIES
+        and net.task != "regression"
+        and output != TASKS[net.task][0]
+    ):
         raise UsageError(
             f"--monitor {name}: {flag} would choose by probabilities, which a {output} output layer does not "
             "give; choose another metric"
@@ -46,13 +54,18 @@ def check_choice(net: Network, options: Options, flag: str) -> None:
 
 
 def greedy_picks(
-    candidates: int, picks: int, monitor: Monitor, value_of: Callable[[Sequence[int]], float | None]
+    candidates: int,
+    picks: int,
+    monitor: Monitor,
+    value_of: Callable[[Sequence[int]], float | None],
 ) -> list[int]:
-    """Return how often each candidate is chosen, at most `picks` times in all. candidates: their number.
+    """Return how often each candidate is chosen, at most `picks` times in all.
+    candidates: their number.
 
-    value_of(numbers of the candidates picked): the metric of their mean, None or nan where it is undefined. The one
-    whose addition makes the mean best is added, `picks` times, of equals the first; the best of the means on the way is
-    taken, of equals the first. Raises NnError where the metric is undefined for all.
+    value_of(numbers of the candidates picked): the metric of their mean, None or nan
+    where it is undefined. The one whose addition makes the mean best is added, `picks`
+    times, of equals the first; the best of the means on the way is taken, of equals the
+    first. Raises NnError where the metric is undefined for all.
     """
     picked: list[int] = []
     values = []
@@ -69,12 +82,16 @@ def greedy_picks(
 
 
 def greedy_selection(
-    scores: Sequence[np.ndarray], picks: int, monitor: Monitor, value_of: Callable[[np.ndarray], float | None]
+    scores: Sequence[np.ndarray],
+    picks: int,
+    monitor: Monitor,
+    value_of: Callable[[np.ndarray], float | None],
 ) -> list[int]:
     """Return how often each network is chosen; see greedy_picks.
 
-    scores: each network's outputs (rows, outputs); value_of(mean outputs): the metric, None where it is undefined. A
-    mean is rounded to the outputs' type, as the prediction is: whether rows are probabilities is asked of that type.
+    scores: each network's outputs (rows, outputs); value_of(mean outputs): the metric,
+    None where it is undefined. A mean is rounded to the outputs' type, as the
+    prediction is: whether rows are probabilities is asked of that type.
     """
     total, size = np.zeros(scores[0].shape), 0
 
@@ -89,11 +106,18 @@ def greedy_selection(
     return greedy_picks(len(scores), picks, monitor, value_of_picks)
 
 
-def choose(task: str, monitor: Monitor, truth, scores: Sequence, weights=None, threshold: float = 0.5) -> list[int]:
+def choose(
+    task: str,
+    monitor: Monitor,
+    truth,
+    scores: Sequence,
+    weights=None,
+    threshold: float = 0.5,
+) -> list[int]:
     """Return how often each network is chosen, by rows that they do not know.
 
-    truth (rows,), scores: of each network (rows, outputs), weights (rows,) or None. threshold: of class 1, for metrics
-    of decisions.
+    truth (rows,), scores: of each network (rows, outputs), weights (rows,) or None.
+    threshold: of class 1, for metrics of decisions.
     """
 
     def value_of(mean: np.ndarray) -> float | None:
@@ -104,7 +128,9 @@ def choose(task: str, monitor: Monitor, truth, scores: Sequence, weights=None, t
 
 def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
-    truth, scores, weights = judged(net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1))
+    truth, scores, weights = judged(
+        net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1)
+    )
     return truth, scores.swapaxes(0, 1), weights
 
 
@@ -112,37 +138,57 @@ def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
 
 
 class Choice(NamedTuple):
-    """How often each candidate is chosen: by all rows, and for each fold by the rows of the others."""
+    """How often each candidate is chosen: by all rows, and for each fold by the rows of
+    the others."""
 
     counts: list[int]
     of_fold: list[list[int]]
 
 
-def choose_crossed(task: str, truth, scores: Sequence[np.ndarray], of_row, weights=None) -> Choice:
+def choose_crossed(
+    task: str, truth, scores: Sequence[np.ndarray], of_row, weights=None
+) -> Choice:
     """Return how often each candidate is chosen by greedy selection.
 
-    truth (rows,), scores of each candidate (rows, outputs), of_row (rows,): the fold of each row, weights (rows,). The
-    loss of a mean is formed once for each fold, and those of all folds but one from these.
+    truth (rows,), scores of each candidate (rows, outputs), of_row (rows,): the fold of
+    each row, weights (rows,). The loss of a mean is formed once for each fold, and
+    those of all folds but one from these.
     """
     folds = np.unique(of_row)
     rows_of = [np.flatnonzero(of_row == fold) for fold in folds]
-    sizes = np.array([len(rows) if weights is None else weights[rows].sum() for rows in rows_of], np.float64)
+    sizes = np.array(
+        [len(rows) if weights is None else weights[rows].sum() for rows in rows_of],
+        np.float64,
+    )
     known: dict[tuple[int, ...], np.ndarray] = {}
 
     def losses(picks: Sequence[int]) -> np.ndarray:
-        """Return the loss of each fold for the mean of the candidates that were picked."""
+        """Return the loss of each fold for the mean of the candidates that were
+        picked."""
         key = tuple(sorted(picks))
         if key not in known:
             counts = np.bincount(key, minlength=len(scores))
             mean = weighted_mean(scores, counts)
-            known[key] = np.array([_loss(task, truth, mean, rows, weights) for rows in rows_of])
+            known[key] = np.array(
+                [_loss(task, truth, mean, rows, weights) for rows in rows_of]
+            )
         return known[key]
 
     def picked_by(shares: np.ndarray) -> list[int]:
-        """Return how often each candidate is chosen by folds of which each counts its share."""
-        return greedy_picks(len(scores), PICKS, Monitor(LOSS), lambda picks: _mean_loss(losses(picks), shares))
+        """Return how often each candidate is chosen by folds of which each counts its
+        share."""
+        return greedy_picks(
+            len(scores),
+            PICKS,
+            Monitor(LOSS),
+            lambda picks: _mean_loss(losses(picks), shares),
+        )
 
-    without = [picked_by(np.where(folds == fold, 0.0, sizes)) for fold in folds] if len(folds) > 1 else []
+    without = (
+        [picked_by(np.where(folds == fold, 0.0, sizes)) for fold in folds]
+        if len(folds) > 1
+        else []
+    )
     counts = picked_by(sizes)
     return Choice(counts, without or [counts])
 
@@ -156,13 +202,21 @@ def _loss(task: str, truth, scores: np.ndarray, rows: np.ndarray, weights) -> fl
 
 
 def _mean_loss(losses: np.ndarray, shares: np.ndarray) -> float:
-    """Return the mean loss of the folds that count, nan where that of one is undefined."""
+    """Return the mean loss of the folds that count, nan where that of one is
+    undefined."""
     counts = shares > 0
-    return float(np.average(losses[counts], weights=shares[counts])) if counts.any() else math.nan
+    return (
+        float(np.average(losses[counts], weights=shares[counts]))
+        if counts.any()
+        else math.nan
+    )
 
 
-def crossed_scores(scores: Sequence[np.ndarray], choice: Choice, of_row: np.ndarray) -> np.ndarray:
-    """Return the mean of the candidates' scores, each fold's with the weights that the others choose."""
+def crossed_scores(
+    scores: Sequence[np.ndarray], choice: Choice, of_row: np.ndarray
+) -> np.ndarray:
+    """Return the mean of the candidates' scores, each fold's with the weights that the
+    others choose."""
     mean = np.empty_like(scores[0])
     for fold, counts in zip(np.unique(of_row), choice.of_fold, strict=True):
         rows = of_row == fold
@@ -171,8 +225,11 @@ def crossed_scores(scores: Sequence[np.ndarray], choice: Choice, of_row: np.ndar
 
 
 def weighted_mean(scores: Sequence[np.ndarray], counts: Sequence[int]) -> np.ndarray:
-    """Return the mean of scores, rounded to their type as predictions are; counts: their weights."""
-    used = [(own, float(count)) for own, count in zip(scores, counts, strict=True) if count]
+    """Return the mean of scores, rounded to their type as predictions are; counts:
+    their weights."""
+    used = [
+        (own, float(count)) for own, count in zip(scores, counts, strict=True) if count
+    ]
     each, weights = zip(*used, strict=True)
     return mean_of(each, weights).astype(scores[0].dtype)
 
@@ -181,7 +238,8 @@ def weighted_mean(scores: Sequence[np.ndarray], counts: Sequence[int]) -> np.nda
 
 
 def survivors(count: int) -> list[int]:
-    """Return how many networks are left after each comparison: half of them, while that is at least PICKS."""
+    """Return how many networks are left after each comparison: half of them, while that
+    is at least PICKS."""
     left = []
     while -(-count // 2) >= PICKS:
         count = -(-count // 2)
@@ -190,9 +248,11 @@ def survivors(count: int) -> list[int]:
 
 
 class SuccessiveHalving:
-    """Which networks are given up, decided by the metrics of their epochs alone, so that a resumed run decides alike.
+    """Which networks are given up, decided by the metrics of their epochs alone, so
+    that a resumed run decides alike.
 
-    There are comparisons at 1/2, 1/4, ... of a network's epochs, the last one at half of them.
+    There are comparisons at 1/2, 1/4, ... of a network's epochs, the last one at half
+    of them.
     epochs: of each network, by its number.
     """
 
@@ -203,22 +263,24 @@ class SuccessiveHalving:
         self.given_up: set[int] = set()
 
     def epoch_of(self, number: int) -> int | None:
-        """Return the epochs after which a network waits for the next comparison; None if there is none any more."""
+        """Return the epochs after which a network waits for the next comparison; None
+        if there is none any more."""
         if self._next == len(self._left):
             return None
         parts = 2 ** (len(self._left) - self._next)
         return -(-self._epochs[number] // parts)
 
     def waits(self, number: int, done: int) -> bool:
-        """Return whether a network that has done `done` epochs waits for the next comparison."""
+        """Return whether a network that has done `done` epochs waits for the next
+        comparison."""
         epoch = self.epoch_of(number)
         return epoch is not None and done >= epoch
 
     def compare(self, metrics: Mapping[int, Sequence[float]]) -> list[int]:
         """Make the next comparison; returns the networks that are given up.
 
-        metrics: those after each epoch, of every network that is left. Of equals the lower number stays. Raises NnError
-        where the metric is undefined for all.
+        metrics: those after each epoch, of every network that is left. Of equals the
+        lower number stays. Raises NnError where the metric is undefined for all.
         """
         best = {}
         for number, values in metrics.items():

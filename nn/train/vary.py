@@ -1,4 +1,5 @@
-"""--vary: the settings in which networks that are trained together differ, and how each one's are drawn."""
+"""--vary: the settings in which networks that are trained together differ, and how each
+one's are drawn."""
 
 from __future__ import annotations
 
@@ -16,16 +17,31 @@ DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
 DROPOUT_DECIMALS = 3
 
 
-SETTINGS = (  # that may be varied; the place of a name decides the random numbers that it is drawn from
-    "learning_rate", "weight_decay", "momentum", "batch_number", "epochs", "optimizer", "schedule", "dropout", "hidden",
+# that may be varied; the place of a name decides the random numbers that it is drawn
+# from
+SETTINGS = (
+    "learning_rate",
+    "weight_decay",
+    "momentum",
+    "batch_number",
+    "epochs",
+    "optimizer",
+    "schedule",
+    "dropout",
+    "hidden",
     "number_embedding",
-)  # fmt: skip
+)
 WITHOUT_RANGE = ("optimizer", "schedule", "hidden", "number_embedding")
-LOGARITHMIC = ("learning_rate", "weight_decay", "batch_number")  # the scale of a range above 0
+# the scale of a range above 0
+LOGARITHMIC = ("learning_rate", "weight_decay", "batch_number")
 _HIDDEN = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
 _OF_LAYERS = {  # settings that are no Options
     "dropout": SHARE,
-    "hidden": Value(str, "the sizes of hidden layers with - between them, 128-64", holds=_HIDDEN.fullmatch),
+    "hidden": Value(
+        str,
+        "the sizes of hidden layers with - between them, 128-64",
+        holds=_HIDDEN.fullmatch,
+    ),
 }
 
 
@@ -38,14 +54,19 @@ class Range:
     log: bool
 
     def at(self, share: float) -> float:
-        """Return the number at a share, 0 to below 1, of the range; whole where the ends are."""
+        """Return the number at a share, 0 to below 1, of the range; whole where the
+        ends are."""
         low, high = self.low, self.high
         is_whole = isinstance(low, int)
         if self.log:
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
             value = round(value) if is_whole else value
         else:
-            value = math.floor(low + share * (high - low + 1)) if is_whole else low + share * (high - low)
+            value = (
+                math.floor(low + share * (high - low + 1))
+                if is_whole
+                else low + share * (high - low)
+            )
         return min(max(value if is_whole else float(f"{value:.{DIGITS}g}"), low), high)
 
 
@@ -68,26 +89,39 @@ class Variation:
 
     @classmethod
     def parse(cls, text: str) -> Variation:
-        """Read NAME=LOW..HIGH or NAME=A|B|C, with commas between them. Raises UsageError that shows the item."""
+        """Read NAME=LOW..HIGH or NAME=A|B|C, with commas between them. Raises
+        UsageError that shows the item."""
         found: dict[str, Range | Choice] = {}
         for item in text.split(","):
             name, equals, values = (part.strip() for part in item.partition("="))
             name = BY_NAME[name].name if name in BY_NAME else name
             if not equals or not values:
-                raise UsageError(f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B")
+                raise UsageError(
+                    f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B"
+                )
             if name not in SETTINGS:
                 close = closest(name, SETTINGS)
-                cure = f"did you mean {close}?" if close else f"choose from {listed(SETTINGS)}"
+                cure = (
+                    f"did you mean {close}?"
+                    if close
+                    else f"choose from {listed(SETTINGS)}"
+                )
                 raise UsageError(f"--vary {item.strip()}: no such setting; {cure}")
             if name in found:
-                raise UsageError(f"--vary {text}: {name} stands there twice; leave one out")
+                raise UsageError(
+                    f"--vary {text}: {name} stands there twice; leave one out"
+                )
             found[name] = _values(item.strip(), name, values)
         return cls(text, found)
 
     def draw(self, seed: int, optimizer: str = DEFAULTS["optimizer"]) -> dict:
-        """Return a network's settings; each depends on its own range or choice and the seed alone. optimizer: that of
-        networks where it is not varied; one that takes no momentum has none."""
-        drawn = {name: of.at(uniform(1, seed, STREAM_VARY + SETTINGS.index(name))[0]) for name, of in self.of.items()}
+        """Return a network's settings; each depends on its own range or choice and the
+        seed alone. optimizer: that of networks where it is not varied; one that takes
+        no momentum has none."""
+        drawn = {
+            name: of.at(uniform(1, seed, STREAM_VARY + SETTINGS.index(name))[0])
+            for name, of in self.of.items()
+        }
         if not OPTIMIZERS[drawn.get("optimizer", optimizer)].takes_momentum:
             drawn.pop("momentum", None)
         return drawn
@@ -97,16 +131,33 @@ class Variation:
         return {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
 
     def check(self, settings: dict, optimizer: str, layers: str) -> None:
-        """Raise UsageError for what goes neither with the flags that are given nor with the layers."""
+        """Raise UsageError for what goes neither with the flags that are given nor with
+        the layers."""
         for name in self.of:
             if name != "epochs" and settings.get(name):  # epochs always have a value
-                raise UsageError(f"--vary {name}: --{name} {settings[name]} is given too; leave one out")
-        optimizers = self.of["optimizer"].values if "optimizer" in self.of else (optimizer,)
-        if "momentum" in self.of and not any(OPTIMIZERS[name].takes_momentum for name in optimizers):
-            takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
-            raise UsageError(f"--vary momentum: is for --optimizer {takers}, not {' or '.join(optimizers)}")
-        if "dropout" in self.of and "hidden" not in self.of and layers == layers_with(layers, {"dropout": 0.5}):
-            raise UsageError(f"--vary dropout: --layers {layers} has no hidden layer to drop outputs of")
+                raise UsageError(
+                    f"--vary {name}: --{name} {settings[name]} is given too; leave one out"
+                )
+        optimizers = (
+            self.of["optimizer"].values if "optimizer" in self.of else (optimizer,)
+        )
+        if "momentum" in self.of and not any(
+            OPTIMIZERS[name].takes_momentum for name in optimizers
+        ):
+            takers = " or ".join(
+                name for name, known in OPTIMIZERS.items() if known.takes_momentum
+            )
+            raise UsageError(
+                f"--vary momentum: is for --optimizer {takers}, not {' or '.join(optimizers)}"
+            )
+        if (
+            "dropout" in self.of
+            and "hidden" not in self.of
+            and layers == layers_with(layers, {"dropout": 0.5})
+        ):
+            raise UsageError(
+                f"--vary dropout: --layers {layers} has no hidden layer to drop outputs of"
+            )
 
 
 def _values(item: str, name: str, text: str) -> Range | Choice:
@@ -118,7 +169,9 @@ def _values(item: str, name: str, text: str) -> Range | Choice:
         return Choice(tuple(_value(item, name, one.strip()) for one in text.split("|")))
     ends = [_value(item, name, end.strip()) for end in (low, high)]
     if not ends[0] < ends[1]:
-        raise UsageError(f"--vary {item}: expected the lower bound first, then a higher one")
+        raise UsageError(
+            f"--vary {item}: expected the lower bound first, then a higher one"
+        )
     return Range(*ends, log=name in LOGARITHMIC and ends[0] > 0)
 
 
@@ -133,25 +186,35 @@ def _value(item: str, name: str, text: str):
 
 
 def layers_with(layers: str, settings: dict) -> str:
-    """Return --layers with the hidden layers and the dropout of drawn settings; as they are without any.
+    """Return --layers with the hidden layers and the dropout of drawn settings; as they
+    are without any.
 
-    hidden: in the place of the dense layers, and of dropout among them, before the last layer. dropout: the rate of all
-    dropout layers; a network without any gets one behind each dense layer before the last.
+    hidden: in the place of the dense layers, and of dropout among them, before the last
+    layer. dropout: the rate of all dropout layers; a network without any gets one
+    behind each dense layer before the last.
     """
     items = [item.strip() for item in layers.split(",")]
     if "hidden" in settings:
         items = _with_hidden(items, settings["hidden"].split("-"))
     if "dropout" in settings:
-        items = _with_dropout(items, f"dropout{round(settings['dropout'], DROPOUT_DECIMALS)}")
+        items = _with_dropout(
+            items, f"dropout{round(settings['dropout'], DROPOUT_DECIMALS)}"
+        )
     return ",".join(items)
 
 
 def _with_hidden(items: list[str], hidden: list[str]) -> list[str]:
     first = len(items) - 1
-    while first > 1 and (items[first - 1].partition(":")[0].isdigit() or _is_dropout(items[first - 1])):
+    while first > 1 and (
+        items[first - 1].partition(":")[0].isdigit() or _is_dropout(items[first - 1])
+    ):
         first -= 1
     dropout = [item for item in items[first:-1] if _is_dropout(item)][:1]
-    return [*items[:first], *(item for one in hidden for item in (one, *dropout)), items[-1]]
+    return [
+        *items[:first],
+        *(item for one in hidden for item in (one, *dropout)),
+        items[-1],
+    ]
 
 
 def _with_dropout(items: list[str], dropout: str) -> list[str]:
@@ -161,7 +224,11 @@ def _with_dropout(items: list[str], dropout: str) -> list[str]:
     return [
         word
         for place, item in enumerate(items)
-        for word in ([item, dropout] if 0 < place < last and item.partition(":")[0].isdigit() else [item])
+        for word in (
+            [item, dropout]
+            if 0 < place < last and item.partition(":")[0].isdigit()
+            else [item]
+        )
     ]
 
 

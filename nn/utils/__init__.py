@@ -1,14 +1,16 @@
-"""Errors, messages, safe file writing, limits and sizes of the machine: for every module.
+"""Errors, messages, safe file writing, limits and sizes of the machine: for every
+module.
 
     errors.py        NnError and its kinds, with the exit codes of the command line
     signals.py       Stopped, Interrupted, StopRequest; moments at which signals wait
     messages.py      one line to a person: printable, not too long, told once
-    output_files.py  atomic_file and its like: a file is the old one or the new one, whole; streams; sole_writer
+    output_files.py  atomic_file and its like: a file is the old one or the new one,
+                     whole; streams; sole_writer
     machine.py       processor, cores, memory; limits on addresses and processes
     packages.py      the packages that some parts need, and how to install them
 
-Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends, nn, matrix, watch, test, train,
-terminal, pages, study, commands, cli.
+Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends,
+nn, matrix, watch, test, train, terminal, pages, study, commands, cli.
 """
 
 # ruff: noqa: F401 (what other modules take from here)

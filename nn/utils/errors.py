@@ -6,7 +6,8 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 
-_FLAG = re.compile(r"(?<![\w-])(?<!install )(?<!nn )--([a-z]\w*)( (?=-?[.\d]))?")  # of pip and of a command: as it is
+# of pip and of a command: as it is
+_FLAG = re.compile(r"(?<![\w-])(?<!install )(?<!nn )--([a-z]\w*)( (?=-?[.\d]))?")
 _speaks_of_flags = False
 
 
@@ -22,16 +23,23 @@ def speaking_of_flags() -> Iterator[None]:
 
 
 def spoken(text: str) -> str:
-    """Return a message as its reader knows settings: --epochs 2 is epochs=2 to a program in Python."""
-    return text if _speaks_of_flags else _FLAG.sub(lambda found: found[1] + ("=" if found[2] else ""), text)
+    """Return a message as its reader knows settings: --epochs 2 is epochs=2 to a
+    program in Python."""
+    return (
+        text
+        if _speaks_of_flags
+        else _FLAG.sub(lambda found: found[1] + ("=" if found[2] else ""), text)
+    )
 
 
 class NnWarning(UserWarning):
-    """A remark on data, a network or its figures that a person should know; nothing failed."""
+    """A remark on data, a network or its figures that a person should know; nothing
+    failed."""
 
 
 class NnError(Exception):
-    """A failure with one line to tell; `exit_code` is what the command line ends with (1: failed while running)."""
+    """A failure with one line to tell; `exit_code` is what the command line ends with
+    (1: failed while running)."""
 
     exit_code = 1
 
@@ -43,7 +51,8 @@ class NnError(Exception):
     def __str__(self) -> str:
         return spoken(super().__str__())
 
-    def __reduce__(self):  # Python's own calls __init__ with the text: a worker's error would end its pool
+    # Python's own calls __init__ with the text: a worker's error would end its pool
+    def __reduce__(self):
         return _error_of, (type(self), self.args, vars(self))
 
 
@@ -56,7 +65,8 @@ def _error_of(kind: type[NnError], args: tuple, facts: dict) -> NnError:
 
 
 class UsageError(NnError):
-    """The call itself is wrong: a flag, a value, or flags that contradict each other."""
+    """The call itself is wrong: a flag, a value, or flags that contradict each
+    other."""
 
     exit_code = 2
 
@@ -75,12 +85,14 @@ class RowError(DataError):
         self._row, self._found = row, found
 
     def in_data(self, name: str, first: int = 0) -> DataError:
-        """Return the error that names the data, of which `first` rows come before those that were looked at."""
+        """Return the error that names the data, of which `first` rows come before those
+        that were looked at."""
         return DataError(f"{name}, data row {first + self._row + 1}, {self._found}")
 
 
 class LayersMismatch(DataError):
-    """Data have other inputs or outputs than the network, whose --layers may be what is wrong."""
+    """Data have other inputs or outputs than the network, whose --layers may be what is
+    wrong."""
 
 
 class InputNotFound(NnError):
@@ -96,7 +108,8 @@ class OutputError(NnError):
 
 
 class SideFileError(OutputError):
-    """Files beside the model could not be written; the training went on without them. result: its figures."""
+    """Files beside the model could not be written; the training went on without them.
+    result: its figures."""
 
     def __init__(self, failures: Sequence[OutputError], result: dict):
         super().__init__("; ".join(dict.fromkeys(map(str, failures))))

@@ -1,5 +1,6 @@
-"""The machine: its processor, the cores and the memory that the process may use, and limits on addresses and processes
-(ulimit): what would end the process is asked for first."""
+"""The machine: its processor, the cores and the memory that the process may use, and
+limits on addresses and processes (ulimit): what would end the process is asked for
+first."""
 
 from __future__ import annotations
 
@@ -19,18 +20,28 @@ except ImportError:  # Windows
     resource = None
 
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
-NO_ROOM_TO_LOAD = "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
+NO_ROOM_TO_LOAD = (
+    "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
+)
 MOST_THREADS = 1024
 _NUMBERS = re.compile(r"\s*\+?[0-9]{1,9}\s*(?:,\s*\+?[0-9]{1,9}\s*)*", re.ASCII)
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of glibc's malloc.h
-LARGE_BYTES = 1 << 20  # of an array that goes back to the system when it is freed, where memory is limited
+# of an array that goes back to the system when it is freed, where memory is limited
+LARGE_BYTES = 1 << 20
 
 
 def processor_name() -> str:
     """Return the processor's name, "" where the system does not tell."""
     try:
         with open("/proc/cpuinfo") as file:
-            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
+            return next(
+                (
+                    line.split(":", 1)[1].strip()
+                    for line in file
+                    if line.startswith("model name")
+                ),
+                "",
+            )
     except OSError:
         import platform
 
@@ -38,27 +49,34 @@ def processor_name() -> str:
 
 
 def default_threads() -> int:
-    """Return how many threads to use where nobody says otherwise: OMP_NUM_THREADS, else one for each core."""
+    """Return how many threads to use where nobody says otherwise: OMP_NUM_THREADS, else
+    one for each core."""
     return asked_threads() or available_cores()
 
 
 def asked_threads() -> int | None:
-    """Return the number of threads that OMP_NUM_THREADS asks for, as OpenMP reads it: of a list, 4,2, the first
-    number. None without it, and where it is none."""
+    """Return the number of threads that OMP_NUM_THREADS asks for, as OpenMP reads it:
+    of a list, 4,2, the first number. None without it, and where it is none."""
     found = _NUMBERS.fullmatch(os.environ.get("OMP_NUM_THREADS", ""))
     numbers = [int(word) for word in found[0].split(",")] if found else [0]
     return numbers[0] if min(numbers) > 0 and numbers[0] <= MOST_THREADS else None
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use: its affinity mask, cut to the control group's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores this process may use: its affinity mask, cut to the
+    control group's quota."""
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
     return max(1, min(cores, _cgroup_quota() or cores))
 
 
 @cache
 def _cgroup_quota() -> int | None:
-    """Return the whole cores that the control group (version 2, then 1) grants, rounded down; None without a limit."""
+    """Return the whole cores that the control group (version 2, then 1) grants, rounded
+    down; None without a limit."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
     except (OSError, ValueError):
@@ -76,14 +94,16 @@ def _cgroup_quota() -> int | None:
 def available_memory() -> int | None:
     """Return the free memory in bytes, None where the system does not say.
 
-    The smallest of what the system has free, the limits of the control groups, and the addresses that the process may
-    still take; a group's use counts caches too, which the system would give up.
+    The smallest of what the system has free, the limits of the control groups, and the
+    addresses that the process may still take; a group's use counts caches too, which
+    the system would give up.
     """
     return min([*_free_memory(), *_group_memory(), *_free_addresses()], default=None)
 
 
 def memory_left() -> int | None:
-    """Return the bytes that this process may still take, None where the system does not say."""
+    """Return the bytes that this process may still take, None where the system does not
+    say."""
     of_groups = (max(0, limit - resident_bytes()) for limit in _group_memory())
     return min([*_free_memory(), *of_groups, *_free_addresses()], default=None)
 
@@ -92,20 +112,26 @@ def _free_memory() -> list[int]:
     """Return the free memory of the machine, where the system says."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
-        return [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        return [
+            1024 * int(line.split()[1])
+            for line in lines
+            if line.startswith("MemAvailable:")
+        ]
     except (OSError, ValueError, IndexError):
         return []
 
 
 def _free_addresses() -> list[int]:
-    """Return the bytes of addresses that a limit (ulimit -v) leaves the process, where there is one."""
+    """Return the bytes of addresses that a limit (ulimit -v) leaves the process, where
+    there is one."""
     if not has_address_limit():
         return []
     return [max(0, resource.getrlimit(resource.RLIMIT_AS)[0] - _process_bytes(0))]
 
 
 def _group_memory() -> list[int]:
-    """Return the limits of the control group of this process and of those above it, where there are some."""
+    """Return the limits of the control group of this process and of those above it,
+    where there are some."""
     limits = []
     for file in _group_files():
         try:
@@ -115,18 +141,32 @@ def _group_memory() -> list[int]:
     return limits
 
 
-def _group_files(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[Path]:
-    """Return the files that may hold limits of memory, of version 2 and of version 1 of control groups. In a container
-    the root is the container's own group."""
+def _group_files(
+    groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> list[Path]:
+    """Return the files that may hold limits of memory, of version 2 and of version 1 of
+    control groups. In a container the root is the container's own group."""
     try:
-        known = [line.split(":", 2) for line in groups.read_text().splitlines()]  # number, controllers, path
+        # number, controllers, path
+        known = [line.split(":", 2) for line in groups.read_text().splitlines()]
     except (OSError, ValueError):
         known = []
     files = []
-    for controller, folder, name in (("", root, "memory.max"), ("memory", root / "memory", "memory.limit_in_bytes")):
-        paths = [path.lstrip("/") for _, controllers, path in known if controller in controllers.split(",")]
+    for controller, folder, name in (
+        ("", root, "memory.max"),
+        ("memory", root / "memory", "memory.limit_in_bytes"),
+    ):
+        paths = [
+            path.lstrip("/")
+            for _, controllers, path in known
+            if controller in controllers.split(",")
+        ]
         for own in map(folder.joinpath, paths or [""]):
-            files += [group / name for group in (own, *own.parents) if group.is_relative_to(folder)]
+            files += [
+                group / name
+                for group in (own, *own.parents)
+                if group.is_relative_to(folder)
+            ]
     return files
 
 
@@ -136,14 +176,18 @@ def resident_bytes() -> int:
 
 
 def own_bytes() -> int:
-    """Return the memory that the process has for itself, without the files that it has mapped."""
+    """Return the memory that the process has for itself, without the files that it has
+    mapped."""
     return max(0, _process_bytes(1) - _process_bytes(2))
 
 
 def _process_bytes(field: int) -> int:
-    """Return a field of what the system tells of the process: 0, its addresses; 1, what is resident; 2, of it files."""
+    """Return a field of what the system tells of the process: 0, its addresses; 1, what
+    is resident; 2, of it files."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -152,25 +196,34 @@ def _process_bytes(field: int) -> int:
 
 
 def is_for_want_of_memory(text: str) -> bool:
-    """Return whether a library could not be loaded for want of memory, by what the system's loader says."""
-    return any(words in text for words in ("failed to map", "cannot allocate", "Cannot allocate"))
+    """Return whether a library could not be loaded for want of memory, by what the
+    system's loader says."""
+    return any(
+        words in text
+        for words in ("failed to map", "cannot allocate", "Cannot allocate")
+    )
 
 
 def has_address_limit() -> bool:
-    """Return whether the process's addresses are limited (ulimit -v): libraries that reserve many then find none."""
-    return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    """Return whether the process's addresses are limited (ulimit -v): libraries that
+    reserve many then find none."""
+    return (
+        resource is not None
+        and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    )
 
 
 def spare_addresses() -> None:
-    """Where addresses are limited, let glibc reserve none for each thread (64 MiB): threads or libraries would find
-    none left."""
+    """Where addresses are limited, let glibc reserve none for each thread (64 MiB):
+    threads or libraries would find none left."""
     if has_address_limit():
         _set_malloc(M_ARENA_MAX, 1)
 
 
 @cache
 def give_back_memory() -> None:
-    """Let glibc give large arrays back to the system when they are freed: it keeps those of up to 32 MiB."""
+    """Let glibc give large arrays back to the system when they are freed: it keeps
+    those of up to 32 MiB."""
     _set_malloc(M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
@@ -182,7 +235,8 @@ def _set_malloc(option: int, value: int) -> None:
 
 
 def check_room_to_load(size: int) -> None:
-    """Raise NnError if a limit leaves no `size` bytes of addresses for a library that would end the process then."""
+    """Raise NnError if a limit leaves no `size` bytes of addresses for a library that
+    would end the process then."""
     if not has_address_limit():
         return
     try:
@@ -193,7 +247,8 @@ def check_room_to_load(size: int) -> None:
 
 @cache
 def check_threads(count: int) -> None:
-    """Raise NnError unless `count` more threads can be started: OpenMP would end the process instead."""
+    """Raise NnError unless `count` more threads can be started: OpenMP would end the
+    process instead."""
     release, started = threading.Event(), []
     try:
         for _ in range(count):
@@ -201,7 +256,9 @@ def check_threads(count: int) -> None:
             thread.start()
             started.append(thread)
     except RuntimeError as error:
-        raise NnError(f"{len(started)} of {count} more threads can be started: {MORE_THREADS}") from error
+        raise NnError(
+            f"{len(started)} of {count} more threads can be started: {MORE_THREADS}"
+        ) from error
     finally:
         release.set()
         for thread in started:

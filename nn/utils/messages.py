@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .errors import NnWarning, spoken
 
-LONGEST_LINE = 1000  # characters of a message: one may quote what a file of any size holds
+# characters of a message: one may quote what a file of any size holds
+LONGEST_LINE = 1000
 
 
 class AsWarnings(logging.Handler):
@@ -21,11 +22,16 @@ class AsWarnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         frame = caller = sys._getframe()
         while frame.f_back:
-            is_ours, frame = frame.f_globals.get("__name__", "").partition(".")[0] == "nn", frame.f_back
+            is_ours, frame = (
+                frame.f_globals.get("__name__", "").partition(".")[0] == "nn",
+                frame.f_back,
+            )
             caller = frame if is_ours else caller
         registry = caller.f_globals.setdefault("__warningregistry__", {})
         where = caller.f_code.co_filename, caller.f_lineno
-        warnings.warn_explicit(printable(spoken(record.getMessage())), NnWarning, *where, registry=registry)
+        warnings.warn_explicit(
+            printable(spoken(record.getMessage())), NnWarning, *where, registry=registry
+        )
 
 
 log = logging.getLogger("nn")  # a command prints its remarks as lines
@@ -51,18 +57,21 @@ def told_once(*loggers: logging.Logger) -> Iterator[None]:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like a misspelt one; None if none is much like it."""
+    """Return the known name that is most like a misspelt one; None if none is much like
+    it."""
     return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Return the names with commas between them; of more than `most` names the first ones, the others counted."""
+    """Return the names with commas between them; of more than `most` names the first
+    ones, the others counted."""
     text = ", ".join(str(name) for name in names[:most])
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 
 def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
-    """Return the names, each once and none that is taken: `_` behind one that would come again."""
+    """Return the names, each once and none that is taken: `_` behind one that would
+    come again."""
     used, own = set(taken), set(names)
     apart = []
     for name in names:
@@ -75,23 +84,35 @@ def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def names_apart(given: Sequence[str], own: Iterable[str] = ()) -> list[str]:
-    """Return the names that columns of a file get in a table beside its own columns, and tell of those that change."""
+    """Return the names that columns of a file get in a table beside its own columns,
+    and tell of those that change."""
     names = told_apart(given, own)
-    changed = [f"{old} as {new}" for old, new in zip(given, names, strict=True) if old != new]
+    changed = [
+        f"{old} as {new}" for old, new in zip(given, names, strict=True) if old != new
+    ]
     if changed:
-        log.warning("no two columns that are written have one name: %s", listed(changed))
+        log.warning(
+            "no two columns that are written have one name: %s", listed(changed)
+        )
     return names
 
 
 def counted(texts: Iterable[str]) -> list[str]:
-    """Return the one text that all of these are, else each that differs with how many are so: `2 x none`."""
+    """Return the one text that all of these are, else each that differs with how many
+    are so: `2 x none`."""
     counts = Counter(texts)
-    return [f"{count} x {text}" if len(counts) > 1 else text for text, count in counts.items()]
+    return [
+        f"{count} x {text}" if len(counts) > 1 else text
+        for text, count in counts.items()
+    ]
 
 
 def printable(text: str) -> str:
-    """Return the text as one line of printable characters: a file name may hold a line break or undecodable bytes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """Return the text as one line of printable characters: a file name may hold a line
+    break or undecodable bytes."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def show(line: str) -> None:
@@ -100,18 +121,24 @@ def show(line: str) -> None:
 
 
 def say(line: str) -> None:
-    """Write one line to stderr. A log that nobody reads any more is no reason to lose a training."""
+    """Write one line to stderr. A log that nobody reads any more is no reason to lose a
+    training."""
     with contextlib.suppress(OSError, ValueError):
         print(cut_line(line), file=sys.stderr, flush=True)
 
 
 def cut_line(text: str, most: int = LONGEST_LINE) -> str:
-    """Return a text as one printable line of `most` characters or little more: its beginning, and its end, where the
-    cure stands."""
+    """Return a text as one printable line of `most` characters or little more: its
+    beginning, and its end, where the cure stands."""
     line = printable(text)
-    return line if len(line) <= most else f"{line[: most * 7 // 10 - 5]} ... {line[-(most * 3 // 10) :]}"
+    return (
+        line
+        if len(line) <= most
+        else f"{line[: most * 7 // 10 - 5]} ... {line[-(most * 3 // 10) :]}"
+    )
 
 
 def os_reason(error: OSError) -> str:
-    """Return the operating system's own words, without the path and number that Python adds."""
+    """Return the operating system's own words, without the path and number that Python
+    adds."""
     return error.strerror or str(error)

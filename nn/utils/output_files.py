@@ -1,5 +1,5 @@
-"""Files that are written whole or not at all, by one process at a time; devices, pipes and open files that are written
-as they are."""
+"""Files that are written whole or not at all, by one process at a time; devices, pipes
+and open files that are written as they are."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
+# a temporary file that nobody has written to for so long is a killed run's
+FORSAKEN_SECONDS = 60.0
 _locks: set[str] = set()  # files of the locks of sole_writer that this process holds
-LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
+# bytes of a file's name in that of its temporary file, which must not be too long
+# itself
+LONGEST_KEPT_NAME = 200
 
 
 @contextlib.contextmanager
@@ -41,9 +44,11 @@ def writing(path: str | os.PathLike) -> Iterator[None]:
 
 
 def atomic_write(path: str | os.PathLike, data: bytes) -> None:
-    """Replace `path` by `data` so that a reader sees the old file or the new one, never a part.
+    """Replace `path` by `data` so that a reader sees the old file or the new one, never
+    a part.
 
-    The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
+    The bytes go to a temporary file in the same folder, which is flushed to disk and
+    renamed.
     Raises OutputError, leaving `path` as it was.
     """
     with atomic_file(path) as file:
@@ -52,19 +57,25 @@ def atomic_write(path: str | os.PathLike, data: bytes) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Yield a binary file that replaces `path` if the block ends well; see atomic_write.
+    """Yield a binary file that replaces `path` if the block ends well; see
+    atomic_write.
 
-    Where `path` is a link, what it points to is replaced. A device or a pipe is refused. mode: None for that of the
-    file that it replaces, else as usual.
+    Where `path` is a link, what it points to is replaced. A device or a pipe is
+    refused. mode: None for that of the file that it replaces, else as usual.
     """
     target = target_of(path)
     _check_replaceable(path)
-    temporary = target.parent / f"{prefix_beside(target)}{secrets.token_hex(8)}.tmp"  # known before the file exists
+    # known before the file exists
+    temporary = target.parent / f"{prefix_beside(target)}{secrets.token_hex(8)}.tmp"
     if mode is None and os.path.isfile(target):
         mode = os.stat(target).st_mode & 0o777
     try:
         with writing(path):
-            with open(temporary, "xb", opener=lambda *how: os.open(*how, 0o666 if mode is None else mode)) as file:
+            with open(
+                temporary,
+                "xb",
+                opener=lambda *how: os.open(*how, 0o666 if mode is None else mode),
+            ) as file:
                 locked(file.fileno())  # in use, see _remove_forsaken
                 if mode is not None:
                     with contextlib.suppress(OSError):  # CIFS and others know no modes
@@ -81,7 +92,8 @@ def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[Bi
 
 
 def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
-    """Raise OutputError now if `path` could not be written later, so that no training is lost to it.
+    """Raise OutputError now if `path` could not be written later, so that no training
+    is lost to it.
 
     stream: a device or a pipe will do; it tells its own faults when it is written to.
     """
@@ -91,7 +103,9 @@ def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
     target = target_of(path)
     for folder in (Path(path).parent, target.parent):
         if not folder.is_dir():
-            raise OutputError(f"{path}: cannot write: no folder {folder}; create it first")
+            raise OutputError(
+                f"{path}: cannot write: no folder {folder}; create it first"
+            )
     with writing(path):
         with contextlib.suppress(FileNotFoundError):
             os.stat(target)  # says whether the name is too long
@@ -100,24 +114,31 @@ def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
 
 
 def _check_replaceable(path: str | os.PathLike) -> None:
-    """Raise OutputError for a path that is no file: as root a rename would replace a device of the machine."""
+    """Raise OutputError for a path that is no file: as root a rename would replace a
+    device of the machine."""
     if is_stream(path):
-        raise OutputError(f"{path}: a device or a pipe, expected a file name to write to")
+        raise OutputError(
+            f"{path}: a device or a pipe, expected a file name to write to"
+        )
     if os.path.isdir(path):
         raise OutputError(f"{path}: is a folder, expected a file name to write to")
 
 
 def temporary_folder() -> str:
-    """Return the folder for temporary files. Raises OutputError, which names those that cannot be written."""
+    """Return the folder for temporary files. Raises OutputError, which names those that
+    cannot be written."""
     try:
         return tempfile.gettempdir()
     except OSError as error:
         found = os_reason(error)
-        raise OutputError(f"{found[:1].lower()}{found[1:]}; name a folder that can be written by TMPDIR") from error
+        raise OutputError(
+            f"{found[:1].lower()}{found[1:]}; name a folder that can be written by TMPDIR"
+        ) from error
 
 
 def target_of(path: str | os.PathLike) -> Path:
-    """Return the file that a path leads to by its links. Raises OutputError where the current folder is gone."""
+    """Return the file that a path leads to by its links. Raises OutputError where the
+    current folder is gone."""
     with writing(path):
         return Path(os.path.realpath(path))
 
@@ -128,13 +149,17 @@ def prefix_beside(target: Path) -> str:
 
 
 def cut_name(name: str) -> str:
-    """Return the beginning of a file's name, to which the system lets some bytes be added."""
-    kept = os.fsencode(name)[:LONGEST_KEPT_NAME].decode(sys.getfilesystemencoding(), "ignore")
+    """Return the beginning of a file's name, to which the system lets some bytes be
+    added."""
+    kept = os.fsencode(name)[:LONGEST_KEPT_NAME].decode(
+        sys.getfilesystemencoding(), "ignore"
+    )
     return kept if len(os.fsencode(name)) > LONGEST_KEPT_NAME else name
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text may be a file's name: no NUL, and no half of a pair of surrogates."""
+    """Return whether a text may be a file's name: no NUL, and no half of a pair of
+    surrogates."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -142,7 +167,8 @@ def is_file_name(text: str) -> bool:
 
 
 def is_stream(path: str | os.PathLike) -> bool:
-    """Return whether the path is a device, a pipe, or one of this process's open files, as /dev/stdout is."""
+    """Return whether the path is a device, a pipe, or one of this process's open files,
+    as /dev/stdout is."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -151,11 +177,15 @@ def is_stream(path: str | os.PathLike) -> bool:
 
 
 def open_file(path: str | os.PathLike) -> int | None:
-    """Return the number of this process's open file that a path such as /dev/stdout or /dev/fd/3 stands for."""
+    """Return the number of this process's open file that a path such as /dev/stdout or
+    /dev/fd/3 stands for."""
     path, links = os.fspath(path), 0
     while links < 40:  # as many as Linux follows
         folder, name = os.path.split(os.path.abspath(path))
-        if os.path.realpath(folder) in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+        if (
+            os.path.realpath(folder) in (f"/proc/{os.getpid()}/fd", "/dev/fd")
+            and name.isdecimal()
+        ):
             return int(name)
         if not os.path.islink(path):
             return None
@@ -165,7 +195,8 @@ def open_file(path: str | os.PathLike) -> int | None:
 
 @contextlib.contextmanager
 def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Yield a binary file: a device, a pipe or an open file such as /dev/stdout as it is, else see atomic_file.
+    """Yield a binary file: a device, a pipe or an open file such as /dev/stdout as it
+    is, else see atomic_file.
 
     Raises OutputError, and BrokenPipeError where nobody reads a pipe any more.
     """
@@ -183,15 +214,18 @@ def stream_or_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def open_stream(path: str | os.PathLike) -> BinaryIO:
-    """Open a stream (is_stream) for writing; earlier contents of an open file stay before."""
+    """Open a stream (is_stream) for writing; earlier contents of an open file stay
+    before."""
     number = open_file(path)
     return open(path if number is None else os.dup(number), "wb", buffering=0)
 
 
 class AppendedFile:
-    """A file that grows by whole pieces: one that there is no room for, as on a full disk, is not there in part.
+    """A file that grows by whole pieces: one that there is no room for, as on a full
+    disk, is not there in part.
 
-    The first piece replaces an older file; a device or a pipe will do, which keeps what it has got. Raises OutputError.
+    The first piece replaces an older file; a device or a pipe will do, which keeps what
+    it has got. Raises OutputError.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -221,7 +255,8 @@ class AppendedFile:
 
 
 def sha256_file(*paths: str | os.PathLike) -> str:
-    """Return the SHA-256 of the bytes of a file, or of several in turn, as hexadecimal text."""
+    """Return the SHA-256 of the bytes of a file, or of several in turn, as hexadecimal
+    text."""
     digest = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:
@@ -231,25 +266,29 @@ def sha256_file(*paths: str | os.PathLike) -> str:
 
 
 def locked(handle: int) -> bool | None:
-    """Lock an open file; return whether no other has it locked, and None where there are no locks."""
+    """Lock an open file; return whether no other has it locked, and None where there
+    are no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except (OSError, AttributeError):  # of a file system or, without fcntl, of the machine
+    except (OSError, AttributeError):
+        # of a file system or, without fcntl, of the machine
         return None
     return True
 
 
 def wait_for_lock(handle: int) -> None:
-    """Lock an open file once no other process of this host has it locked, where its file system has locks."""
+    """Lock an open file once no other process of this host has it locked, where its
+    file system has locks."""
     with contextlib.suppress(OSError, AttributeError):  # see locked
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 @contextlib.contextmanager
 def alone_in(folder: str | os.PathLike) -> Iterator[None]:
-    """Let one process of this host at a time be in the block for a folder, where its file system has locks."""
+    """Let one process of this host at a time be in the block for a folder, where its
+    file system has locks."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         wait_for_lock(handle)
@@ -259,9 +298,12 @@ def alone_in(folder: str | os.PathLike) -> Iterator[None]:
 
 
 def _remove_forsaken(target: Path) -> None:
-    """Remove the temporary files that killed runs have left beside the file, which was just written: nobody has them
-    locked, and by the clock of the file system they are old."""
-    for name in glob.glob(glob.escape(str(target.parent / prefix_beside(target))) + "*.tmp"):
+    """Remove the temporary files that killed runs have left beside the file, which was
+    just written: nobody has them locked, and by the clock of the file system they are
+    old."""
+    for name in glob.glob(
+        glob.escape(str(target.parent / prefix_beside(target))) + "*.tmp"
+    ):
         with contextlib.suppress(OSError), open(name, "r+b") as file:
             age = os.path.getmtime(target) - os.path.getmtime(name)
             if age > FORSAKEN_SECONDS and locked(file.fileno()):
@@ -269,7 +311,8 @@ def _remove_forsaken(target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename durable; a file system that cannot sync a folder is no reason to fail."""
+    """Make a rename durable; a file system that cannot sync a folder is no reason to
+    fail."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -287,17 +330,20 @@ class _Taken(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """A part that this process has claimed. handle: of the open file that is locked, by which the claim lasts in
-    processes that inherit it; None where the file system has no locks."""
+    """A part that this process has claimed. handle: of the open file that is locked, by
+    which the claim lasts in processes that inherit it; None where the file system has
+    no locks."""
 
     handle: int | None
 
 
 @contextlib.contextmanager
 def sole_writer(path: str | os.PathLike) -> Iterator[None]:
-    """Keep other processes that ask for it too from writing `path` until the block ends.
+    """Keep other processes that ask for it too from writing `path` until the block
+    ends.
 
-    Raises OutputError where another one is about to. A file system without locks is no reason to fail.
+    Raises OutputError where another one is about to. A file system without locks is no
+    reason to fail.
     """
     try:
         with _held(_lock_beside(path, "lock")):
@@ -310,8 +356,9 @@ def sole_writer(path: str | os.PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def claim(path: str | os.PathLike, part: str) -> Iterator[Claim | None]:
-    """Claim a part of what will be in `path` until the block ends; None where another process has claimed it. The claim
-    of a process that is killed ends with it. part: a word of some characters."""
+    """Claim a part of what will be in `path` until the block ends; None where another
+    process has claimed it. The claim of a process that is killed ends with it. part: a
+    word of some characters."""
     with contextlib.ExitStack() as stack:
         try:
             taken = Claim(stack.enter_context(_held(claim_file(path, part))))
@@ -327,8 +374,8 @@ def claim_file(path: str | os.PathLike, part: str) -> str:
 
 @contextlib.contextmanager
 def _held(lock: str) -> Iterator[int | None]:
-    """Hold the lock of a file, which is made for that, until the block ends; yields its handle, None where there are no
-    locks. Raises _Taken."""
+    """Hold the lock of a file, which is made for that, until the block ends; yields its
+    handle, None where there are no locks. Raises _Taken."""
     handle = None
     try:
         with signals_held():  # between the file and the note of it
@@ -349,7 +396,8 @@ def _lock_beside(path: str | os.PathLike, end: str) -> str:
 
 
 def release_locks(locks: Iterable[str] | None = None) -> None:
-    """Remove the files of locks, by default of all that this process holds; for a signal that ends it at once."""
+    """Remove the files of locks, by default of all that this process holds; for a
+    signal that ends it at once."""
     for lock in list(_locks if locks is None else locks):
         with contextlib.suppress(OSError):
             os.unlink(lock)
@@ -357,8 +405,8 @@ def release_locks(locks: Iterable[str] | None = None) -> None:
 
 
 def _locked(lock: str) -> int | None:
-    """Return the open file of a lock that this process now holds; None where there are no locks. Raises _Taken where
-    another process holds it."""
+    """Return the open file of a lock that this process now holds; None where there are
+    no locks. Raises _Taken where another process holds it."""
     while True:
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)

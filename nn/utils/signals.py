@@ -10,7 +10,8 @@ from .errors import NnError
 
 
 class Stopped(NnError):
-    """Training ended early because a signal asked for it; the network keeps what it has learned so far."""
+    """Training ended early because a signal asked for it; the network keeps what it has
+    learned so far."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}", 128 + signum)
@@ -18,7 +19,8 @@ class Stopped(NnError):
 
 
 class Interrupted(BaseException):
-    """A signal ends the command. It is no Exception, so that nobody takes it for a failure of the file at hand."""
+    """A signal ends the command. It is no Exception, so that nobody takes it for a
+    failure of the file at hand."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}")
@@ -27,20 +29,23 @@ class Interrupted(BaseException):
 
 
 def interruption(error: BaseException) -> BaseException | None:
-    """Return what a signal has raised, None for another error. Before Python 3.12 a RuntimeError hides what is raised
-    while a class names its attributes."""
+    """Return what a signal has raised, None for another error. Before Python 3.12 a
+    RuntimeError hides what is raised while a class names its attributes."""
     found = error.__cause__ if isinstance(error, RuntimeError) else error
     return found if isinstance(found, (Interrupted, KeyboardInterrupt)) else None
 
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Let signals wait until the block ends: what a handler raises while C++ makes its classes may end the process, and
-    a file that is made at that moment would be left behind."""
+    """Let signals wait until the block ends: what a handler raises while C++ makes its
+    classes may end the process, and a file that is made at that moment would be left
+    behind."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1})
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
+    )
     try:
         yield
     finally:
@@ -48,12 +53,15 @@ def signals_held() -> Iterator[None]:
 
 
 class StopRequest:
-    """Asks a running training to end after the batch at hand; `request` may be called in a signal handler."""
+    """Asks a running training to end after the batch at hand; `request` may be called
+    in a signal handler."""
 
     def __init__(self):
         self.signum: int | None = None
-        self.answered = False  # whether a training is under way that looks for the request
+        # whether a training is under way that looks for the request
+        self.answered = False
 
     def request(self, signum: int) -> None:
-        """Remember the signal; training raises Stopped(signum) once the batch is done."""
+        """Remember the signal; training raises Stopped(signum) once the batch is
+        done."""
         self.signum = signum

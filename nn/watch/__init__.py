@@ -1,7 +1,8 @@
 """Callbacks: they watch a training, beside the terminal.
 
-    observe.py       Observers: those that --profile, --trace, --history and --logdir ask for; medians of the steps that
-                     an engine has timed, layer by layer
+    observe.py       Observers: those that --profile, --trace, --history and --logdir
+                     ask for; medians of the steps that an engine has timed, layer by
+                     layer
     callbacks.py     losses as CSV, and several watchers as one
     trace.py         what happened when, as a Chrome trace
     tensorboard.py   event files for TensorBoard

@@ -13,24 +13,35 @@ from ..utils import AppendedFile, OutputError, log
 
 
 class Callback:
-    """The events of a training, as `train` tells them. Every method may be left out: these do nothing."""
+    """The events of a training, as `train` tells them. Every method may be left out:
+    these do nothing."""
 
     def start(self, info: dict) -> None:
-        """Called before the first epoch. info: the settings of the run, as train.run.Run.info lists them."""
+        """Called before the first epoch. info: the settings of the run, as
+        train.run.Run.info lists them."""
 
     def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
-        """Called some ten times a second. loss: the mean over the rows_done of `rows` rows of this epoch (from 1)."""
+        """Called some ten times a second. loss: the mean over the rows_done of `rows`
+        rows of this epoch (from 1)."""
 
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
+        self,
+        epoch: int,
+        epochs: int,
+        loss: float,
+        val_loss: float | None,
+        seconds: float,
+        us_per_batch: float,
     ) -> None:
         """Called after each epoch (from 1). val_loss: None without held-out rows."""
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
-        """Called before `epoch`, where --validation judges it. value: of the metric, nan where it is undefined."""
+        """Called before `epoch`, where --validation judges it. value: of the metric,
+        nan where it is undefined."""
 
     def refit(self, epochs: int, rows: int) -> None:
-        """Called before training begins once more, on validation rows too: epochs are of that run from now on."""
+        """Called before training begins once more, on validation rows too: epochs are
+        of that run from now on."""
 
     def close(self) -> None:
         """Called once at the end, also after an error or a signal."""
@@ -38,10 +49,12 @@ class Callback:
     # ---- around the training of each candidate of `train.effort.Effort`
 
     def begin(self, shares: list[float]) -> None:
-        """Called before the first candidate. shares: of all operations, for each at most."""
+        """Called before the first candidate. shares: of all operations, for each at
+        most."""
 
     def ended(self, layers: str, loss: str) -> None:
-        """Called when a candidate's training has ended. loss: out of fold, with its name."""
+        """Called when a candidate's training has ended. loss: out of fold, with its
+        name."""
 
     def end(self) -> None:
         """Called after the last candidate, also after an error or a signal."""
@@ -50,8 +63,8 @@ class Callback:
 class Callbacks(Callback):
     """Several callbacks as one, called in their order.
 
-    A callback that cannot write its file is reported, and called no more: no training is lost to it. failures: the
-    reasons why files could not be written.
+    A callback that cannot write its file is reported, and called no more: no training
+    is lost to it. failures: the reasons why files could not be written.
     """
 
     def __init__(self, callbacks: Iterable[Callback]):
@@ -61,7 +74,9 @@ class Callbacks(Callback):
     def __getattribute__(self, name: str):
         """Return for an event what tells it to all."""
         return (
-            partial(self._tell, name) if name in vars(Callback) and name[0] != "_" else super().__getattribute__(name)
+            partial(self._tell, name)
+            if name in vars(Callback) and name[0] != "_"
+            else super().__getattribute__(name)
         )
 
     def _tell(self, what: str, *arguments) -> None:
@@ -75,13 +90,16 @@ class Callbacks(Callback):
 
 
 class CsvHistory(Callback):
-    """A line for each epoch in a CSV file, which can be read when the epoch is over; a device or a pipe will do.
+    """A line for each epoch in a CSV file, which can be read when the epoch is over; a
+    device or a pipe will do.
 
-    An older file stays until the first epoch is over; a line that there is no room for is not there in part.
+    An older file stays until the first epoch is over; a line that there is no room for
+    is not there in part.
 
-    Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at the epoch's beginning,
-    seconds, us_per_batch; with validation rows val_metric, empty where it is undefined; of --effort the number of the
-    candidate. The epochs of a refit are not written. Raises OutputError.
+    Columns: epoch (from 1), loss, val_loss (empty without hold-out), learning_rate at
+    the epoch's beginning, seconds, us_per_batch; with validation rows val_metric, empty
+    where it is undefined; of --effort the number of the candidate. The epochs of a
+    refit are not written. Raises OutputError.
     """
 
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
@@ -89,7 +107,8 @@ class CsvHistory(Callback):
     def __init__(self, path: str):
         self._file, self._has_header = AppendedFile(path), False
         self._candidate: list[int] = []  # its number, from 1, where there are several
-        self._pending = io.StringIO(newline="")  # lines that wait for the first epoch's end
+        # lines that wait for the first epoch's end
+        self._pending = io.StringIO(newline="")
         self._csv = csv.writer(self._pending, lineterminator="\n")
 
     def begin(self, shares: list[float]) -> None:
@@ -100,26 +119,49 @@ class CsvHistory(Callback):
         if not self._has_header:
             self._has_header = True
             more = ["val_metric"] if info["monitor"] else []
-            self._csv.writerow([*self.COLUMNS, *more, *(["candidate"] if self._candidate else [])])
+            self._csv.writerow(
+                [*self.COLUMNS, *more, *(["candidate"] if self._candidate else [])]
+            )
         done = info["resumed"]["done"] if info["resumed"] else []
-        for epoch, (loss, val_loss, seconds) in enumerate(done, 1):  # what a checkpoint knows of earlier runs
+        # what a checkpoint knows of earlier runs
+        for epoch, (loss, val_loss, seconds) in enumerate(done, 1):
             if info["monitor"]:
-                self.judged(epoch, info["monitor"], info["resumed"]["metrics"][epoch - 1], False)
-            self._add(epoch, info["epochs"], loss, val_loss, seconds, 1e6 * seconds / info["batches"])
+                self.judged(
+                    epoch, info["monitor"], info["resumed"]["metrics"][epoch - 1], False
+                )
+            self._add(
+                epoch,
+                info["epochs"],
+                loss,
+                val_loss,
+                seconds,
+                1e6 * seconds / info["batches"],
+            )
         if done:
             self._write()
 
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
+        self,
+        epoch: int,
+        epochs: int,
+        loss: float,
+        val_loss: float | None,
+        seconds: float,
+        us_per_batch: float,
     ) -> None:
         if not self._is_refit:
             self._add(epoch, epochs, loss, val_loss, seconds, us_per_batch)
             self._write()
 
     def _add(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
-        rate, times = learning_rate(self._info, epoch, epochs), [f"{seconds:.6g}", f"{us_per_batch:.6g}"]
+        rate, times = (
+            learning_rate(self._info, epoch, epochs),
+            [f"{seconds:.6g}", f"{us_per_batch:.6g}"],
+        )
         metric = [*self._metric, *self._candidate]
-        self._csv.writerow([epoch, loss, "" if val_loss is None else val_loss, rate, *times, *metric])
+        self._csv.writerow(
+            [epoch, loss, "" if val_loss is None else val_loss, rate, *times, *metric]
+        )
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
         self._metric = ["" if math.isnan(value) else value]
@@ -144,5 +186,6 @@ class CsvHistory(Callback):
 
 
 def learning_rate(info: dict, epoch: int, epochs: int) -> float:
-    """Return the learning rate at the beginning of an epoch (from 1). info: see Callback.start."""
+    """Return the learning rate at the beginning of an epoch (from 1). info: see
+    Callback.start."""
     return info["learning_rate"] * SCHEDULES[info["schedule"]]((epoch - 1) / epochs)

@@ -1,4 +1,5 @@
-"""The observers of a training: what --profile, --trace, --history and --logdir ask for."""
+"""The observers of a training: what --profile, --trace, --history and --logdir ask
+for."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ PROFILED = 200  # timed; medians of more say the same
 
 
 class Recording(Callback):
-    """Lets the engine of a network time its first batches; it is made when the training begins."""
+    """Lets the engine of a network time its first batches; it is made when the training
+    begins."""
 
     def __init__(self, net: Callable, batches: int):
         self._net, self._batches = net, batches
@@ -26,14 +28,19 @@ class Recording(Callback):
 
 
 class Observers:
-    """The observers that the flags ask for; without such a flag a training runs as without this module.
+    """The observers that the flags ask for; without such a flag a training runs as
+    without this module.
 
-    net: returns the network that is trained, once the training begins. reading: (begin, end) of reading the data, in
-    seconds of time.perf_counter. records: let its engine time its first batches, as many as `batches`.
-    Raises UsageError for a missing package, OutputError for a file that cannot be written.
+    net: returns the network that is trained, once the training begins. reading: (begin,
+    end) of reading the data, in seconds of time.perf_counter. records: let its engine
+    time its first batches, as many as `batches`.
+    Raises UsageError for a missing package, OutputError for a file that cannot be
+    written.
     """
 
-    def __init__(self, flags, net: Callable, reading: tuple[float, float], records: bool = True):
+    def __init__(
+        self, flags, net: Callable, reading: tuple[float, float], records: bool = True
+    ):
         self._flags, self._net = flags, net
         self._callbacks: list[Callback] = []
         if flags.trace is not None:
@@ -48,7 +55,9 @@ class Observers:
             self._callbacks.append(TensorBoard(flags.logdir, net))
         if flags.history is not None:
             self._callbacks.append(CsvHistory(flags.history))
-        self.batches = max(trace.BATCHES if self._trace else 0, PROFILED if flags.profile else 0)
+        self.batches = max(
+            trace.BATCHES if self._trace else 0, PROFILED if flags.profile else 0
+        )
         if self.batches and records:
             self._callbacks.append(Recording(net, self.batches))
 
@@ -56,8 +65,8 @@ class Observers:
         return Callbacks([*self._callbacks, *filter(None, [callback])])
 
     def finish(self, result: dict, timed: Callable, batch_size: int) -> None:
-        """Write the trace, and put the profile into `result` under `profile`; called after the training. timed: returns
-        a network whose engine has timed batches."""
+        """Write the trace, and put the profile into `result` under `profile`; called
+        after the training. timed: returns a network whose engine has timed batches."""
         if not self.batches:
             return
         net = timed()
@@ -69,21 +78,27 @@ class Observers:
             result["profile"] = layer_times(net.layers, batch_size, batches)
 
 
-# ---- --profile: how long each layer takes, forward and backward, in a batch of training
+# ---- --profile: how long each layer takes, forward and backward, in a batch of
+# training
 
 
 def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) -> dict:
-    """Return the median milliseconds of each step of a batch: `profile` of `--train --profile --json`.
+    """Return the median milliseconds of each step of a batch: `profile` of `--train
+    --profile --json`.
 
-    layers: of the network; rows: of a batch; batches: what the engine recorded. `share` is a layer's part of
-    the whole batch. A layer's update is 0 where it is done together with the gradients, and its backward pass
-    where nothing below it learns. GFLOP/s count multiplications and additions of dense and conv layers.
+    layers: of the network; rows: of a batch; batches: what the engine recorded. `share`
+    is a layer's part of the whole batch. A layer's update is 0 where it is done
+    together with the gradients, and its backward pass where nothing below it learns.
+    GFLOP/s count multiplications and additions of dense and conv layers.
     """
     times: dict[tuple, list[float]] = {}
     for batch in batches:
         spent: dict[tuple, float] = {}
-        for step in (step for step in batch if step.lane == batch[0].lane):  # of several GPUs the first one's
-            spent[step.name, step.layer] = spent.get((step.name, step.layer), 0.0) + step.end - step.begin
+        # of several GPUs the first one's
+        for step in (step for step in batch if step.lane == batch[0].lane):
+            spent[step.name, step.layer] = (
+                spent.get((step.name, step.layer), 0.0) + step.end - step.begin
+            )
         for key, seconds in spent.items():
             times.setdefault(key, []).append(1e3 * seconds)
     median = {key: float(np.median(values)) for key, values in times.items()}
@@ -91,9 +106,14 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
     learners = [i for i, layer in enumerate(layers) if layer.weight_shape]
     table = []
     for i, layer in enumerate(layers):
-        forward, backward, update = (median.get((name, i), 0.0) for name in ("forward", "backward", "update"))
-        operations = 2.0 * rows * layer.outputs * layer.fan_in if layer.weight_shape else 0.0
-        passes = 1 if learners[:1] == [i] else 2  # gradients of the weights, and of the input
+        forward, backward, update = (
+            median.get((name, i), 0.0) for name in ("forward", "backward", "update")
+        )
+        operations = (
+            2.0 * rows * layer.outputs * layer.fan_in if layer.weight_shape else 0.0
+        )
+        # gradients of the weights, and of the input
+        passes = 1 if learners[:1] == [i] else 2
         table.append(
             {
                 "layer": layer.item or layer.kind,
@@ -105,8 +125,16 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
                 "gflops_backward": _rate(passes * operations, backward),
             }
         )
-    others = {f"{name}_ms": value for (name, layer), value in median.items() if layer is None}
-    return {"batches": len(batches), "rows": rows, "batch_ms": whole, **others, "layers": table}
+    others = {
+        f"{name}_ms": value for (name, layer), value in median.items() if layer is None
+    }
+    return {
+        "batches": len(batches),
+        "rows": rows,
+        "batch_ms": whole,
+        **others,
+        "layers": table,
+    }
 
 
 def _rate(operations: float, ms: float) -> float | None:

@@ -1,4 +1,5 @@
-"""--logdir: a training for TensorBoard: losses and speed, the weights' histograms, the network as a graph."""
+"""--logdir: a training for TensorBoard: losses and speed, the weights' histograms, the
+network as a graph."""
 
 from __future__ import annotations
 
@@ -13,17 +14,20 @@ import numpy as np
 from ..utils import AppendedFile, OutputError, UsageError, needs_package, writing
 from .callbacks import Callback, learning_rate
 
-HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
-STEPS = 1e-12 * 1.1 ** np.arange(774)  # the edges of TensorBoard's own histograms: to 1e20, and the same below 0
+# of a larger weight only every 2nd, 3rd, ... value goes into its histogram
+HISTOGRAM_VALUES = 1 << 20
+# the edges of TensorBoard's own histograms: to 1e20, and the same below 0
+STEPS = 1e-12 * 1.1 ** np.arange(774)
 EDGES = np.concatenate([-STEPS[::-1], [0.0], STEPS])
 
 
 class TensorBoard(Callback):
     """Writes an event file to a folder.
 
-    Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms: every weight and bias,
-    before the first epoch (step 0) and after each; the graph of the layers. Of several networks the scalars are means,
-    and there are no histograms; candidates of --effort have a folder each. net: returns the network that is trained.
+    Scalars: loss/training, loss/held-out, learning_rate, us_per_batch; histograms:
+    every weight and bias, before the first epoch (step 0) and after each; the graph of
+    the layers. Of several networks the scalars are means, and there are no histograms;
+    candidates of --effort have a folder each. net: returns the network that is trained.
     Needs tensorboardX (extra `tensorboard`). Raises UsageError without it, OutputError
     where the folder cannot be written.
     """
@@ -41,7 +45,9 @@ class TensorBoard(Callback):
             with writing(folder):
                 os.makedirs(folder, exist_ok=True)
         except RecursionError as error:
-            raise OutputError(f"{folder}: cannot write: too many folders one in another") from error
+            raise OutputError(
+                f"{folder}: cannot write: too many folders one in another"
+            ) from error
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         return AppendedFile(os.path.join(folder, name))
 
@@ -53,14 +59,22 @@ class TensorBoard(Callback):
 
     def start(self, info: dict) -> None:
         if self._candidate:
-            self._file = self._file_in(os.path.join(self._logdir, f"candidate{self._candidate}"))
+            self._file = self._file_in(
+                os.path.join(self._logdir, f"candidate{self._candidate}")
+            )
         self._net, self._info, self._metric, self._run = self._net_of(), info, {}, ""
         self._add(file_version="brain.Event:2")
         self._add_graph()
         self._add_histograms(0)
 
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
+        self,
+        epoch: int,
+        epochs: int,
+        loss: float,
+        val_loss: float | None,
+        seconds: float,
+        us_per_batch: float,
     ) -> None:
         from tensorboardX.summary import scalar
 
@@ -86,10 +100,11 @@ class TensorBoard(Callback):
         self._file.close()
 
     def _add(self, **fields) -> None:
-        """Write an event that has these fields of TensorBoard's Event, at once and whole. Raises OutputError.
+        """Write an event that has these fields of TensorBoard's Event, at once and
+        whole. Raises OutputError.
 
-        tensorboardX has a writer too, in a thread of its own: where the disk is full that thread ends with a traceback,
-        and the training waits for it for ever.
+        tensorboardX has a writer too, in a thread of its own: where the disk is full
+        that thread ends with a traceback, and the training waits for it for ever.
         """
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.record_writer import masked_crc32c
@@ -109,7 +124,9 @@ class TensorBoard(Callback):
         self._net.take_parameters()
         for name, values in self._net.parameters().items():
             every = -(-values.size // HISTOGRAM_VALUES)
-            summary = histogram(self._run + name.replace(".", "/"), values.reshape(-1)[::every], EDGES)
+            summary = histogram(
+                self._run + name.replace(".", "/"), values.reshape(-1)[::every], EDGES
+            )
             self._add(step=epoch, summary=summary)
 
     def _add_graph(self) -> None:
@@ -123,9 +140,19 @@ class TensorBoard(Callback):
             return AttrValue(s=str(text).encode())
 
         layers = self._net.layers
-        nodes = [NodeDef(name="input", op="input", attr={"shape": attribute(list(layers[0].in_shape))})]
+        nodes = [
+            NodeDef(
+                name="input",
+                op="input",
+                attr={"shape": attribute(list(layers[0].in_shape))},
+            )
+        ]
         for number, layer in enumerate(layers):
-            about = {"shape": layer.out_shape, "activation": layer.output_function, "parameters": layer.parameters}
+            about = {
+                "shape": layer.out_shape,
+                "activation": layer.output_function,
+                "parameters": layer.parameters,
+            }
             item = (layer.item or layer.kind).replace(".", "_")
             nodes.append(
                 NodeDef(

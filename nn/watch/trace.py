@@ -1,7 +1,8 @@
 """--trace: a training as a Chrome trace, for chrome://tracing and ui.perfetto.dev.
 
-The format is Google's «Trace Event Format»: complete events ("ph": "X") with begin and length in
-microseconds; what lies within another event of the same row is drawn below it.
+The format is Google's «Trace Event Format»: complete events ("ph": "X") with begin and
+length in microseconds; what lies within another event of the same row is drawn below
+it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,20 @@ class Trace(Callback):
         self._rows = [MAIN]  # of the picture: the run, then streams and devices
         self._began = 0.0
 
-    def span(self, name: str, category: str, begin: float, end: float, row: str = MAIN, **about) -> None:
+    def span(
+        self,
+        name: str,
+        category: str,
+        begin: float,
+        end: float,
+        row: str = MAIN,
+        **about,
+    ) -> None:
         """Add an event from `begin` to `end`, in seconds of time.perf_counter."""
         if row not in self._rows:
             self._rows.append(row)
-        begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)  # whole, so that inner spans stay inside
+        # whole, so that inner spans stay inside
+        begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)
         self._events.append(
             {
                 "name": name,
@@ -46,23 +56,41 @@ class Trace(Callback):
         )
 
     def batches(self, layers: list[Layer], batches: list[list[TimedStep]]) -> None:
-        """Add the steps that an engine recorded, layer by layer; to be called after the epochs."""
+        """Add the steps that an engine recorded, layer by layer; to be called after the
+        epochs."""
         names = [layer.item or layer.kind for layer in layers]
-        outer = {"gather": "input", "loss": len(names) - 1}  # the layer that such a step belongs to
+        # the layer that such a step belongs to
+        outer = {"gather": "input", "loss": len(names) - 1}
         for number, steps in enumerate(batches):
-            steps = [step for step in steps if step.name != "end"]  # counting the batch is no part of it
-            begin, end = min(step.begin for step in steps), max(step.end for step in steps)
+            # counting the batch is no part of it
+            steps = [step for step in steps if step.name != "end"]
+            begin, end = (
+                min(step.begin for step in steps),
+                max(step.end for step in steps),
+            )
             self.span(f"batch {number + 1}", "batch", begin, end)
             for step in steps:
                 if step.end > step.begin:
                     layer = outer.get(step.name) if step.layer is None else step.layer
-                    name = step.name if step.layer is None else f"{step.name} {layer} {names[layer]}"
+                    name = (
+                        step.name
+                        if step.layer is None
+                        else f"{step.name} {layer} {names[layer]}"
+                    )
                     about = {} if layer is None else {"layer": layer}
-                    self.span(name, step.name, step.begin, step.end, step.lane or MAIN, **about)
+                    self.span(
+                        name,
+                        step.name,
+                        step.begin,
+                        step.end,
+                        step.lane or MAIN,
+                        **about,
+                    )
             self._validate_after(round(1e9 * begin), round(1e9 * end))
 
     def _validate_after(self, begin: int, end: int) -> None:
-        """Move the validation behind the batch that it waited for: its beginning is known to some microseconds only."""
+        """Move the validation behind the batch that it waited for: its beginning is
+        known to some microseconds only."""
         for event in self._events:
             if event["cat"] == "validation" and begin < event["ts"] < end:
                 event["dur"] -= end - event["ts"]
@@ -74,12 +102,24 @@ class Trace(Callback):
         self._began = time.perf_counter()
 
     def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
+        self,
+        epoch: int,
+        epochs: int,
+        loss: float,
+        val_loss: float | None,
+        seconds: float,
+        us_per_batch: float,
     ) -> None:
         end = time.perf_counter()
         self.span(f"epoch {epoch}", "epoch", self._began, end, loss=loss)
         if val_loss is not None:
-            self.span("held-out rows", "validation", min(end, self._began + seconds), end, loss=val_loss)
+            self.span(
+                "held-out rows",
+                "validation",
+                min(end, self._began + seconds),
+                end,
+                loss=val_loss,
+            )
         self._began = end
 
     # ---- the file
@@ -87,10 +127,17 @@ class Trace(Callback):
     def write(self, path: str) -> None:
         """Write the trace; time begins with its first event. Raises OutputError."""
         first = min((event["ts"] for event in self._events), default=0)
-        events = [{**e, "ts": (e["ts"] - first) / 1e3, "dur": e["dur"] / 1e3} for e in self._events]
-        events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))  # what holds others comes first
+        events = [
+            {**e, "ts": (e["ts"] - first) / 1e3, "dur": e["dur"] / 1e3}
+            for e in self._events
+        ]
+        # what holds others comes first
+        events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))
         names = [_name("process_name", "nn", 0)]
-        names += [_name("thread_name", row, number) for number, row in enumerate(self._rows, 1)]
+        names += [
+            _name("thread_name", row, number)
+            for number, row in enumerate(self._rows, 1)
+        ]
         trace = {"traceEvents": [*names, *events], "displayTimeUnit": "ms"}
         atomic_write(path, json.dumps(trace, allow_nan=False).encode())
 

@@ -1,4 +1,5 @@
-"""--augment: images are moved as drawn from seed, step and place in the batch, the same for any thread count."""
+"""--augment: images are moved as drawn from seed, step and place in the batch, the same
+for any thread count."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from nn.utils import UsageError
 
 
 def pictures(shape, rows, dtype):
-    pixels = np.random.default_rng(0).integers(0, 256, (rows, *map(int, shape.split("x"))), np.uint8)
+    pixels = np.random.default_rng(0).integers(
+        0, 256, (rows, *map(int, shape.split("x"))), np.uint8
+    )
     return pixels if dtype == "bytes" else (pixels / 255).astype(dtype)
 
 
@@ -20,25 +23,50 @@ def pictures(shape, rows, dtype):
 @pytest.mark.parametrize("augment", sorted(AUGMENTATIONS.keys() - {"none"}))
 @pytest.mark.parametrize("shape", ["1x28x28", "3x9x7", "5x4x12", "2x1x6"])
 def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
-    x, y, real = pictures(shape, 70, dtype), np.arange(70, dtype=np.int32) % 3, dtype.replace("bytes", "float32")
+    x, y, real = (
+        pictures(shape, 70, dtype),
+        np.arange(70, dtype=np.int32) % 3,
+        dtype.replace("bytes", "float32"),
+    )
     spec = f"{shape},conv4k1,3"
-    check_moves(lambda: nn.Network(spec, "multiclass", backend=processor, dtype=real), x, y, augment)
+    check_moves(
+        lambda: nn.Network(spec, "multiclass", backend=processor, dtype=real),
+        x,
+        y,
+        augment,
+    )
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(200, 64), (2100, 2000)])
 def test_moved_images_have_the_same_bits_for_any_thread_count(rows, batch):
     y = np.arange(rows, dtype=np.int32) % 3
-    ds, ends = nn.Dataset(pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"]), []
+    ds, ends = (
+        nn.Dataset(
+            pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"]
+        ),
+        [],
+    )
     for backend, threads in (("omp", 1), ("omp", 2), ("omp", 5), ("seq", 1)):
-        net = nn.Network("3x10x10,conv8k3,maxpool2,dropout0.2,3", "multiclass", backend=backend, threads=threads)
+        net = nn.Network(
+            "3x10x10,conv8k3,maxpool2,dropout0.2,3",
+            "multiclass",
+            backend=backend,
+            threads=threads,
+        )
         nn.train(net, ds, epochs=2, batch_number=batch, augment="both")
         ends.append(flattened(net.parameters()))
     assert all(np.array_equal(end, ends[0]) for end in ends[:3])
-    assert relative_distance(ends[3], ends[0]) < 1e-4  # Adam magnifies what is rounded otherwise in small gradients
+    # Adam magnifies what is rounded otherwise in small gradients
+    assert relative_distance(ends[3], ends[0]) < 1e-4
 
 
 def test_a_model_keeps_how_its_images_were_moved_and_predicts_from_images_as_they_are():
-    ds = nn.Dataset(pictures("1x8x8", 60, "bytes"), np.arange(60, dtype=np.int32) % 2, "binary", ["a", "b"])
+    ds = nn.Dataset(
+        pictures("1x8x8", 60, "bytes"),
+        np.arange(60, dtype=np.int32) % 2,
+        "binary",
+        ["a", "b"],
+    )
     nets = [nn.Network("1x8x8,conv2k3,1", "binary") for _ in range(2)]
     for net, augment in zip(nets, ("none", "shift"), strict=True):
         nn.train(net, ds, epochs=1, augment=augment)
@@ -49,9 +77,17 @@ def test_a_model_keeps_how_its_images_were_moved_and_predicts_from_images_as_the
 
 @pytest.mark.parametrize(
     ("spec", "shape", "message"),
-    [("5,1", (5,), "is for images, the data are a table"), ("64,1", (1, 8, 8), "begin --layers with 1x8x8")],
+    [
+        ("5,1", (5,), "is for images, the data are a table"),
+        ("64,1", (1, 8, 8), "begin --layers with 1x8x8"),
+    ],
 )
 def test_what_is_no_image_to_the_network_cannot_be_moved(spec, shape, message):
-    ds = nn.Dataset(np.zeros((20, *shape), np.float32), np.arange(20, dtype=np.int32) % 2, "binary", ["a", "b"])
+    ds = nn.Dataset(
+        np.zeros((20, *shape), np.float32),
+        np.arange(20, dtype=np.int32) % 2,
+        "binary",
+        ["a", "b"],
+    )
     with pytest.raises(UsageError, match=message):
         nn.train(nn.Network(spec, "binary"), ds, epochs=1, augment="both")

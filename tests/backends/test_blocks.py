@@ -1,4 +1,5 @@
-"""The limits of blocks: one below, at and one above each, of products, convolutions, batches, predictions and shuffles.
+"""The limits of blocks: one below, at and one above each, of products, convolutions,
+batches, predictions and shuffles.
 
 Most other tests fill one block at most, and would not see a fault in the second.
 """
@@ -25,7 +26,8 @@ def around(*limits: int) -> list[int]:
     return [size for limit in limits for size in (limit - 1, limit, limit + 1)]
 
 
-# ---- products: the constants of csrc/omp/matrix.c for AVX-512 and for the others, float32 and float64
+# ---- products: the constants of csrc/omp/matrix.c for AVX-512 and for the others,
+# float32 and float64
 
 HEIGHTS = around(40, 96, 120, 192)  # rows of c: FEW_ROWS, HEIGHT
 DEPTHS = around(384, 512, 1024)  # terms of a sum: DEPTH, and two blocks of them
@@ -34,8 +36,11 @@ FEWEST = 3  # of the other two sizes, where one is at its limit
 
 
 def sizes_of_products() -> list[tuple[int, int, int]]:
-    """Return sizes (m, n, k): each limit beside small others, and all limits of blocks together."""
-    alone = [(m, FEWEST, FEWEST) for m in HEIGHTS] + [(FEWEST, n, FEWEST) for n in WIDTHS]
+    """Return sizes (m, n, k): each limit beside small others, and all limits of blocks
+    together."""
+    alone = [(m, FEWEST, FEWEST) for m in HEIGHTS] + [
+        (FEWEST, n, FEWEST) for n in WIDTHS
+    ]
     alone += [(FEWEST, FEWEST, k) for k in DEPTHS]
     together = product(around(96, 192), around(768), around(512))  # AVX-512
     of_others = product((121,), (1025,), (385, 1025))
@@ -44,28 +49,53 @@ def sizes_of_products() -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("a_by_columns", [False, True], ids=["", "a transposed"])
 @pytest.mark.parametrize("b_by_columns", [False, True], ids=["", "b transposed"])
-def test_products_at_the_limits_of_blocks_are_exact_of_whole_numbers(dtype, a_by_columns, b_by_columns):
+def test_products_at_the_limits_of_blocks_are_exact_of_whole_numbers(
+    dtype, a_by_columns, b_by_columns
+):
     draws = np.random.default_rng(0)
     for m, n, k in sizes_of_products():
-        a, b = draws.integers(-8, 9, (m, k)), draws.integers(-8, 9, (k, n))  # sums below 2^24: no rounding
+        # sums below 2^24: no rounding
+        a, b = draws.integers(-8, 9, (m, k)), draws.integers(-8, 9, (k, n))
         expected = a.astype(np.float64) @ b.astype(np.float64)
         a, b = a.astype(dtype), b.astype(dtype)
         a = np.asfortranarray(a) if a_by_columns else a
         b = np.asfortranarray(b) if b_by_columns else b
-        np.testing.assert_array_equal(nn.matmul(a, b), expected, err_msg=f"{m} x {k} times {k} x {n}")
+        np.testing.assert_array_equal(
+            nn.matmul(a, b), expected, err_msg=f"{m} x {k} times {k} x {n}"
+        )
 
 
 # ---- layers: vectors of channels, tiles of windows, blocks of tiles
 
-DENSE = [f"{inputs},{outputs}" for inputs in around(48, 512) for outputs in around(3, 8, 48)]
-WINOGRAD = [f"{c}x{side}x9,conv{f}k3p1" for c, f in ((16, 16), (17, 32), (31, 33)) for side in around(4, 8)]
-BLOCK_OF_TILES = ["16x41x43,conv16k3p1", "32x29x25,conv16k3p1"]  # more tiles of 4 x 4 than one block of Winograd holds
-DIRECT = [f"{c}x7x{side},conv{f}k2" for c, f in ((15, 31), (16, 32), (17, 33)) for side in around(13, 17)]
-PLANES = [f"3x{side}x{side + 2},conv{f}k3p1" for f in around(4) for side in around(4, 16)]
-POOLS = [f"{c}x{side}x6,{kind}2" for c in around(16) for side in around(4) for kind in ("maxpool", "avgpool")]
+DENSE = [
+    f"{inputs},{outputs}" for inputs in around(48, 512) for outputs in around(3, 8, 48)
+]
+WINOGRAD = [
+    f"{c}x{side}x9,conv{f}k3p1"
+    for c, f in ((16, 16), (17, 32), (31, 33))
+    for side in around(4, 8)
+]
+# more tiles of 4 x 4 than one block of Winograd holds
+BLOCK_OF_TILES = ["16x41x43,conv16k3p1", "32x29x25,conv16k3p1"]
+DIRECT = [
+    f"{c}x7x{side},conv{f}k2"
+    for c, f in ((15, 31), (16, 32), (17, 33))
+    for side in around(13, 17)
+]
+PLANES = [
+    f"3x{side}x{side + 2},conv{f}k3p1" for f in around(4) for side in around(4, 16)
+]
+POOLS = [
+    f"{c}x{side}x6,{kind}2"
+    for c in around(16)
+    for side in around(4)
+    for kind in ("maxpool", "avgpool")
+]
 
 
-@pytest.mark.parametrize("spec", [*DENSE, *WINOGRAD, *BLOCK_OF_TILES, *DIRECT, *PLANES, *POOLS])
+@pytest.mark.parametrize(
+    "spec", [*DENSE, *WINOGRAD, *BLOCK_OF_TILES, *DIRECT, *PLANES, *POOLS]
+)
 def test_layers_at_the_limits_of_blocks_are_those_of_numpy(spec, dtype):
     net = network(spec, "omp", dtype)
     check_against_numpy(net, 3)
@@ -77,7 +107,9 @@ def test_layers_at_the_limits_of_blocks_are_those_of_numpy(spec, dtype):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("spec", ["5,4:tanh,2", "mixed,4:tanh,2"])
 @pytest.mark.parametrize("rows", around(32, 64, 128, 256))
-def test_the_step_of_a_batch_at_the_limits_of_micro_batches_is_that_of_numpy(spec, rows, threads, dtype):
+def test_the_step_of_a_batch_at_the_limits_of_micro_batches_is_that_of_numpy(
+    spec, rows, threads, dtype
+):
     net = network(spec, "omp", dtype, threads=threads)
     x, y = fill(net, rows)
     weights = np.arange(rows, dtype=dtype) % 3
@@ -85,20 +117,33 @@ def test_the_step_of_a_batch_at_the_limits_of_micro_batches_is_that_of_numpy(spe
     sums = {name: np.zeros(value.shape) for name, value in before.items()}
     losses = np.zeros(rows)
     for row in range(rows):
-        losses[row], gradients, _ = plain_layers.gradients(net.layers, before, x[[row]], y[[row]])
+        losses[row], gradients, _ = plain_layers.gradients(
+            net.layers, before, x[[row]], y[[row]]
+        )
         for name, gradient in gradients.items():
             sums[name] += weights[row] * gradient
     records = records_of(net, x)
-    after = ended(net, records, y, settings(optimizer="sgd", batch=rows, rates=[1.0] * 9), weights=weights)
-    assert after.losses[0] == pytest.approx(float(weights @ losses), rel=10 * TOLERANCE[dtype])
+    after = ended(
+        net,
+        records,
+        y,
+        settings(optimizer="sgd", batch=rows, rates=[1.0] * 9),
+        weights=weights,
+    )
+    assert after.losses[0] == pytest.approx(
+        float(weights @ losses), rel=10 * TOLERANCE[dtype]
+    )
     net.take_parameters()
     for name, value in net.parameters().items():
         step = before[name] - value
-        assert relative_distance(step, sums[name] / weights.sum()) < 100 * TOLERANCE[dtype], name
+        assert (
+            relative_distance(step, sums[name] / weights.sum()) < 100 * TOLERANCE[dtype]
+        ), name
 
 
 def records_of(net, x):
-    """Return rows as the engine takes them: those of a table as they are, numbers for all columns."""
+    """Return rows as the engine takes them: those of a table as they are, numbers for
+    all columns."""
     return np.ascontiguousarray(x.reshape(len(x), -1))
 
 
@@ -107,7 +152,8 @@ def records_of(net, x):
 
 @pytest.fixture(scope="module")
 def long_table():
-    """Columns of numbers and words with one row more than a block, two classes that follow them, and weights."""
+    """Columns of numbers and words with one row more than a block, two classes that
+    follow them, and weights."""
     draws = np.random.default_rng(2)
     rows = PREDICT_BLOCK + 1
     frame = {
@@ -116,7 +162,11 @@ def long_table():
         "kind": draws.choice(["a", "b", "c"], rows),
     }
     logit = 2 * frame["size"] + (frame["kind"] == "a") - 0.5
-    return frame, np.where(draws.random(rows) < 1 / (1 + np.exp(-logit)), "yes", "no"), draws.integers(1, 4, rows)
+    return (
+        frame,
+        np.where(draws.random(rows) < 1 / (1 + np.exp(-logit)), "yes", "no"),
+        draws.integers(1, 4, rows),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -130,15 +180,24 @@ def pair_of_networks(long_table):
     return net
 
 
-def test_predictions_beyond_a_block_are_those_of_each_part(pair_of_networks, long_table):
+def test_predictions_beyond_a_block_are_those_of_each_part(
+    pair_of_networks, long_table
+):
     frame, answers, _ = long_table
     x = nn.load(frame, y=answers).x
     together = pair_of_networks.predict(x)
-    for some in (slice(0, PREDICT_BLOCK - 1), slice(0, PREDICT_BLOCK), slice(PREDICT_BLOCK - 1, PREDICT_BLOCK + 1)):
+    for some in (
+        slice(0, PREDICT_BLOCK - 1),
+        slice(0, PREDICT_BLOCK),
+        slice(PREDICT_BLOCK - 1, PREDICT_BLOCK + 1),
+    ):
         np.testing.assert_array_equal(together[some], pair_of_networks.predict(x[some]))
     deviations = pair_of_networks.deviation(x)
     half = PREDICT_BLOCK // 2  # of two networks a block has half of the rows
-    np.testing.assert_array_equal(deviations[half - 1 : half + 2], pair_of_networks.deviation(x[half - 1 : half + 2]))
+    np.testing.assert_array_equal(
+        deviations[half - 1 : half + 2],
+        pair_of_networks.deviation(x[half - 1 : half + 2]),
+    )
     assert deviations[-1] > 0
 
 
@@ -149,11 +208,20 @@ def test_metrics_of_more_rows_than_a_block_weigh_each_row(pair_of_networks, long
     p = pair_of_networks.predict(ds.x)[:, 0].astype(np.float64)
     is_yes = answers == pair_of_networks.classes[1]
     row_losses = -np.log(np.where(is_yes, p, 1 - p))
-    assert figures["log_loss"] == pytest.approx(np.average(row_losses, weights=weights), rel=1e-6)
-    assert figures["brier"] == pytest.approx(np.average((p - is_yes) ** 2, weights=weights), rel=1e-6)
+    assert figures["log_loss"] == pytest.approx(
+        np.average(row_losses, weights=weights), rel=1e-6
+    )
+    assert figures["brier"] == pytest.approx(
+        np.average((p - is_yes) ** 2, weights=weights), rel=1e-6
+    )
     right = (p >= pair_of_networks.threshold) == is_yes
-    assert figures["accuracy"] == pytest.approx(np.average(right, weights=weights), rel=1e-9)
-    assert figures["tp"] == weights[right & is_yes].sum() and figures["tn"] == weights[right & ~is_yes].sum()
+    assert figures["accuracy"] == pytest.approx(
+        np.average(right, weights=weights), rel=1e-9
+    )
+    assert (
+        figures["tp"] == weights[right & is_yes].sum()
+        and figures["tn"] == weights[right & ~is_yes].sum()
+    )
 
 
 def test_losses_of_an_engine_weigh_each_row_of_every_block(dtype, processor):
@@ -165,7 +233,9 @@ def test_losses_of_an_engine_weigh_each_row_of_every_block(dtype, processor):
     order = np.arange(rows)[::-1].copy()
     outputs = plain_layers.forward(net.layers, net.parameters(), x)[-1]
     expected = np.average(((outputs - y) ** 2).mean(axis=1), weights=weights)
-    assert net.engine.loss(data, order) == pytest.approx(float(expected), rel=20 * TOLERANCE[dtype])
+    assert net.engine.loss(data, order) == pytest.approx(
+        float(expected), rel=20 * TOLERANCE[dtype]
+    )
 
 
 # ---- two columns of words side by side, an unseen word in the first
@@ -175,8 +245,13 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
     columns = TABLES["mixed"]
     net = network("mixed,5:tanh,2", processor, "float64")
     x, _ = fill(net, 9)
-    first, second = (place for place, column in enumerate(columns) if column.kind == "embedding" and column.width > 1)
-    x[:, first, 0, 0], x[:, second, 0, 0] = 0, np.arange(9) % columns[second].values  # 0: the slot of unseen words
+    first, second = (
+        place
+        for place, column in enumerate(columns)
+        if column.kind == "embedding" and column.width > 1
+    )
+    # 0: the slot of unseen words
+    x[:, first, 0, 0], x[:, second, 0, 0] = 0, np.arange(9) % columns[second].values
     expected = plain_layers.forward(net.layers, net.parameters(), x)[-1]
     np.testing.assert_allclose(net.predict(x), expected, rtol=1e-12)
     assert len({tuple(row) for row in net.predict(x)}) == 9
@@ -185,13 +260,19 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
 # ---- shuffles
 
 
-@pytest.mark.parametrize("rows", [1, *around(random.BLOCK_ROWS, random.BLOCK_ROWS * random.BLOCKS), 200_000])
+@pytest.mark.parametrize(
+    "rows", [1, *around(random.BLOCK_ROWS, random.BLOCK_ROWS * random.BLOCKS), 200_000]
+)
 def test_a_shuffle_by_blocks_has_every_row_once_and_takes_whole_blocks(rows):
     order = random.shuffled_by_blocks(rows, 5, 2)
     np.testing.assert_array_equal(np.sort(order), np.arange(rows))
     places = np.argsort(order)
-    spans = [np.ptp(places[row : row + random.BLOCK_ROWS]) for row in range(0, rows, random.BLOCK_ROWS)]
-    assert max(spans) < random.BLOCK_ROWS * random.BLOCKS  # a block's rows lie among those of the blocks drawn with it
+    spans = [
+        np.ptp(places[row : row + random.BLOCK_ROWS])
+        for row in range(0, rows, random.BLOCK_ROWS)
+    ]
+    # a block's rows lie among those of the blocks drawn with it
+    assert max(spans) < random.BLOCK_ROWS * random.BLOCKS
     if rows > 1:
         assert not np.array_equal(order, random.shuffled_by_blocks(rows, 5, 3))
 
@@ -199,8 +280,11 @@ def test_a_shuffle_by_blocks_has_every_row_once_and_takes_whole_blocks(rows):
 # ---- fields with line breaks before one that cannot be read
 
 
-@pytest.mark.parametrize("rows_before", [0, 1, 3000, 40_000])  # 40,000: in a later block of bytes
-def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(folder, rows_before):
+# 40,000: in a later block of bytes
+@pytest.mark.parametrize("rows_before", [0, 1, 3000, 40_000])
+def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(
+    folder, rows_before
+):
     written = io.StringIO()
     table = csv.writer(written, lineterminator="\n")
     table.writerow(["size", "remark", "y"])
@@ -208,8 +292,21 @@ def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(folder, r
         table.writerow([row / 7, "two\nlines\nand one", row % 2])
     table.writerow(["broken", "plain", 1])
     (folder / "t.csv").write_text(written.getvalue())
-    told = run("train", "t.csv", "-m", "m.bin", "--numbers", "size", "--strict", "--drop", "remark")
-    assert told.code == 65 and f'data row {rows_before + 3}, column size: found "broken"' in told.err
+    told = run(
+        "train",
+        "t.csv",
+        "-m",
+        "m.bin",
+        "--numbers",
+        "size",
+        "--strict",
+        "--drop",
+        "remark",
+    )
+    assert (
+        told.code == 65
+        and f'data row {rows_before + 3}, column size: found "broken"' in told.err
+    )
     with open(folder / "t.csv", "a") as file:
         file.write("1,2,3,4\n")
     lines = written.getvalue().count("\n") + 1
@@ -226,4 +323,6 @@ def test_the_area_of_more_rows_than_a_block_is_that_of_counted_pairs():
     below = np.searchsorted(negative, positive, "left")
     upto = np.searchsorted(negative, positive, "right")
     expected = (below + upto).sum() / 2 / len(positive) / len(negative)
-    assert metrics.metric("roc_auc", "binary", y, scores) == pytest.approx(expected, rel=1e-12)
+    assert metrics.metric("roc_auc", "binary", y, scores) == pytest.approx(
+        expected, rel=1e-12
+    )

@@ -1,6 +1,8 @@
-"""A training written out in NumPy, batch by batch, judges that of the plain and the fast core alike.
+"""A training written out in NumPy, batch by batch, judges that of the plain and the
+fast core alike.
 
-Both share csrc/train.c: a fault there would be the same in both, and no comparison of the two would see it.
+Both share csrc/train.c: a fault there would be the same in both, and no comparison of
+the two would see it.
 """
 
 import math
@@ -12,10 +14,12 @@ from support import plain_layers
 import nn
 from nn.core.random import PhiloxOrder
 
-ROWS, BATCH, EPOCHS, RATE, SEED = 40, 16, 4, 0.05, 3  # 40 rows: two batches of 16, and a short one of 8
+# 40 rows: two batches of 16, and a short one of 8
+ROWS, BATCH, EPOCHS, RATE, SEED = 40, 16, 4, 0.05, 3
 LAYERS = "3,4:tanh,2"
 ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
-SCHEDULES = {  # the share of the learning rate by the share of the training that is over
+# the share of the learning rate by the share of the training that is over
+SCHEDULES = {
     "cooldown": lambda done: 1.0 if done < 0.75 else 4 * (1 - done),
     "constant": lambda done: 1.0,
     "linear": lambda done: 1 - done,
@@ -24,8 +28,11 @@ SCHEDULES = {  # the share of the learning rate by the share of the training tha
 
 
 def rate_of(schedule: str, epoch: int, row: int) -> float:
-    """The rate of the batch that begins at a row: straight lines through 9 points of the schedule in each epoch."""
-    points = [RATE * SCHEDULES[schedule]((epoch + eighth / 8) / EPOCHS) for eighth in range(9)]
+    """The rate of the batch that begins at a row: straight lines through 9 points of
+    the schedule in each epoch."""
+    points = [
+        RATE * SCHEDULES[schedule]((epoch + eighth / 8) / EPOCHS) for eighth in range(9)
+    ]
     return float(np.interp(row / ROWS, np.arange(9) / 8, points))
 
 
@@ -34,11 +41,15 @@ def mean_gradients(net, parameters: dict, x, y, weights) -> tuple[float, dict]:
     losses = []
     sums = {name: np.zeros_like(value) for name, value in parameters.items()}
     for row in range(len(x)):
-        loss, gradients, _ = plain_layers.gradients(net.layers, parameters, x[[row]], y[[row]])
+        loss, gradients, _ = plain_layers.gradients(
+            net.layers, parameters, x[[row]], y[[row]]
+        )
         losses.append(loss)
         for name, gradient in gradients.items():
             sums[name] += weights[row] * gradient
-    return float(weights @ losses), {name: total / weights.sum() for name, total in sums.items()}
+    return float(weights @ losses), {
+        name: total / weights.sum() for name, total in sums.items()
+    }
 
 
 def sgd_step(parameters, gradients, velocity, rate, momentum):
@@ -58,7 +69,9 @@ def adam_step(parameters, gradients, first, second, rate, step):
         parameters[name] -= rate * mean / (np.sqrt(variance) + ADAM["epsilon"])
 
 
-def trained_in_numpy(net, x, y, weights, *, optimizer, momentum, decay, schedule) -> tuple[dict, list[float]]:
+def trained_in_numpy(
+    net, x, y, weights, *, optimizer, momentum, decay, schedule
+) -> tuple[dict, list[float]]:
     """The parameters after all epochs, and the mean loss of each."""
     parameters = net.parameters()
     first = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -69,9 +82,19 @@ def trained_in_numpy(net, x, y, weights, *, optimizer, momentum, decay, schedule
         rows, loss = order.epoch(epoch), 0.0
         for row in range(0, ROWS, BATCH):
             batch = rows[row : row + BATCH]
-            batch_loss, gradients = mean_gradients(net, parameters, x[batch], y[batch], weights[batch])
-            loss, step, rate = loss + batch_loss, step + 1, rate_of(schedule, epoch, row)
-            decayed = {name: rate * decay * value for name, value in parameters.items() if name.endswith("weight")}
+            batch_loss, gradients = mean_gradients(
+                net, parameters, x[batch], y[batch], weights[batch]
+            )
+            loss, step, rate = (
+                loss + batch_loss,
+                step + 1,
+                rate_of(schedule, epoch, row),
+            )
+            decayed = {
+                name: rate * decay * value
+                for name, value in parameters.items()
+                if name.endswith("weight")
+            }
             if optimizer == "adam":
                 adam_step(parameters, gradients, first, second, rate, step)
             else:
@@ -84,24 +107,48 @@ def trained_in_numpy(net, x, y, weights, *, optimizer, momentum, decay, schedule
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
-    "optimizer, momentum, decay", [("sgd", 0.0, 0.0), ("sgd", 0.0, 0.3), ("sgd", 0.9, 0.3), ("adam", 0.0, 0.3)]
+    "optimizer, momentum, decay",
+    [("sgd", 0.0, 0.0), ("sgd", 0.0, 0.3), ("sgd", 0.9, 0.3), ("adam", 0.0, 0.3)],
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
-def test_epochs_are_those_of_numpy(processor, weighted, optimizer, momentum, decay, schedule):
+def test_epochs_are_those_of_numpy(
+    processor, weighted, optimizer, momentum, decay, schedule
+):
     random = np.random.default_rng(5)
     x = random.normal(size=(ROWS, 3))
     y = np.stack([np.sin(x[:, 0]) + 2, x[:, 1] * x[:, 2]], axis=1)
     weights = random.integers(1, 4, ROWS).astype(float) if weighted else np.ones(ROWS)
-    net = nn.Network(LAYERS, "regression", seed=SEED, backend=processor, dtype="float64")
+    net = nn.Network(
+        LAYERS, "regression", seed=SEED, backend=processor, dtype="float64"
+    )
     wanted, losses = trained_in_numpy(
-        net, x, y, weights, optimizer=optimizer, momentum=momentum, decay=decay, schedule=schedule
+        net,
+        x,
+        y,
+        weights,
+        optimizer=optimizer,
+        momentum=momentum,
+        decay=decay,
+        schedule=schedule,
     )
     ds = nn.Dataset(x, y, "regression", weights=weights if weighted else None)
     figures = nn.train(
-        net, ds, optimizer=optimizer, momentum=momentum, weight_decay=decay, schedule=schedule, learning_rate=RATE,
-        epochs=EPOCHS, batch_number=BATCH, scaling="none", holdout=0.0,
-    )  # fmt: skip
+        net,
+        ds,
+        optimizer=optimizer,
+        momentum=momentum,
+        weight_decay=decay,
+        schedule=schedule,
+        learning_rate=RATE,
+        epochs=EPOCHS,
+        batch_number=BATCH,
+        scaling="none",
+        holdout=0.0,
+    )
     np.testing.assert_allclose(figures["loss"], losses, rtol=1e-12)
-    for name, value in net.parameters().items():  # float64 sums in two orders, over 12 steps
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-10, atol=1e-12, err_msg=name)
+    # float64 sums in two orders, over 12 steps
+    for name, value in net.parameters().items():
+        np.testing.assert_allclose(
+            value, wanted[name], rtol=1e-10, atol=1e-12, err_msg=name
+        )
     assert len(wanted) == 4

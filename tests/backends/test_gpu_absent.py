@@ -1,4 +1,5 @@
-"""What happens where there is no GPU, or not all that it takes: one line that says what to do."""
+"""What happens where there is no GPU, or not all that it takes: one line that says what
+to do."""
 
 import ctypes.util
 import importlib.util
@@ -43,14 +44,22 @@ def test_no_process_is_started_to_look_for_a_driver(monkeypatch):
 
 def cupy_is(there, monkeypatch):
     real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: there if name == "cupy" else real(name))
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: there if name == "cupy" else real(name),
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "cupy", "words"),
     [
         (None, True, "no NVIDIA driver found; install one, or use --backend omp"),
-        (11080, True, "supports CUDA 11.8, but 12.0 or newer is needed; update the driver"),
+        (
+            11080,
+            True,
+            "supports CUDA 11.8, but 12.0 or newer is needed; update the driver",
+        ),
         (12040, None, f"CuPy is not installed; pip install {CUDA12}"),
         (13000, None, f"CuPy is not installed; pip install {CUDA13}"),
         (14020, None, f"CuPy is not installed; pip install {CUDA13}"),
@@ -77,27 +86,38 @@ def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
 @pytest.mark.parametrize(
     "library, words",
     [
-        ("cudnn", '"nvidia-cudnn-cu13>=9", or use --backend cuda'), ("cublas", "nvidia-cublas, or use --backend omp"),
+        ("cudnn", '"nvidia-cudnn-cu13>=9", or use --backend cuda'),
+        ("cublas", "nvidia-cublas, or use --backend omp"),
         ("nccl", "nvidia-nccl-cu13, or use one GPU"),
     ],
-)  # fmt: skip
+)
 def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
     def refuse(self, path, *flags):
         raise OSError(path)
 
     runtime = SimpleNamespace(runtimeGetVersion=lambda: 13000)
-    monkeypatch.setattr(device, "cupy", lambda: SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+    monkeypatch.setattr(
+        device, "cupy", lambda: SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    )
     monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
     with pytest.raises(UsageError, match=f"is not installed; pip install {words}"):
         importlib.import_module(f"nn.backends.cuda.{library}").library.__wrapped__()
 
 
 @pytest.mark.parametrize("absent", ["cuda", "cudnn"])
-def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(absent, no_driver, monkeypatch):
+def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(
+    absent, no_driver, monkeypatch
+):
     monkeypatch.setattr(device, "cupy", device.cupy.__wrapped__)
     for name in ("engine", "cudnn"):
-        monkeypatch.setattr(importlib.import_module(f"nn.backends.cuda.{name}"), "cupy", device.cupy)
-    monkeypatch.setattr(importlib.import_module("nn.backends.cuda.cudnn"), "library", lambda: device.cupy())
+        monkeypatch.setattr(
+            importlib.import_module(f"nn.backends.cuda.{name}"), "cupy", device.cupy
+        )
+    monkeypatch.setattr(
+        importlib.import_module("nn.backends.cuda.cudnn"),
+        "library",
+        lambda: device.cupy(),
+    )
     net = nn.Network(SMALL, "binary", backend=absent)
     with pytest.raises(UsageError, match=f"--backend {absent}: no NVIDIA driver found"):
         _ = net.engine
@@ -106,37 +126,73 @@ def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(absent, no_drive
 def test_the_command_line_says_it_in_one_line(datasets, folder):
     if device.missing() is None:
         pytest.skip("this machine has a GPU, or looks as if it had")
-    result = run("--train", "--dataset", datasets / "CC.csv", "--model", "m.bin", "--backend", "cuda")
-    assert (result.code, result.err[:20], result.err.count("\n")) == (2, "nn: --backend cuda: ", 1)
+    result = run(
+        "--train",
+        "--dataset",
+        datasets / "CC.csv",
+        "--model",
+        "m.bin",
+        "--backend",
+        "cuda",
+    )
+    assert (result.code, result.err[:20], result.err.count("\n")) == (
+        2,
+        "nn: --backend cuda: ",
+        1,
+    )
 
 
 def test_auto_falls_back_to_the_processor_and_says_so(no_driver, monkeypatch, caplog):
     def none():
-        raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")
+        raise UsageError(
+            "--backend cuda: no GPU found; check nvidia-smi, or use --backend omp"
+        )
 
     with caplog.at_level(logging.INFO, "nn"):
-        assert [nn.Network(spec, "regression").backend for spec in (SMALL, LARGE)] == ["omp", "omp"]
-        assert caplog.text.count("--backend auto chose omp: no NVIDIA driver found") == 2
+        assert [nn.Network(spec, "regression").backend for spec in (SMALL, LARGE)] == [
+            "omp",
+            "omp",
+        ]
+        assert (
+            caplog.text.count("--backend auto chose omp: no NVIDIA driver found") == 2
+        )
         monkeypatch.setattr(device, "missing", lambda: None)
         monkeypatch.setattr(device, "cupy", none)
-        assert nn.Network(LARGE, "regression", backend="auto").backend == "omp" and "no GPU found" in caplog.text
+        assert (
+            nn.Network(LARGE, "regression", backend="auto").backend == "omp"
+            and "no GPU found" in caplog.text
+        )
 
 
 def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     monkeypatch.setattr(device, "missing", lambda: None)
     monkeypatch.setattr(device, "cupy", lambda: None)
     monkeypatch.setattr(backends.auto, "default_threads", lambda: 2)
-    for spec, rows, chosen in ((SMALL, 10, "omp"), (SMALL, 1000, "cuda"), (LARGE, 32, "cuda")):
+    for spec, rows, chosen in (
+        (SMALL, 10, "omp"),
+        (SMALL, 1000, "cuda"),
+        (LARGE, 32, "cuda"),
+    ):
         assert backends.resolve("auto", parse(spec), rows) == chosen, (spec, rows)
     # pieces of numbers make the dense layer wider, and are computed themselves
-    pieces = parse("1,60,1", columns=[InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))])
-    times = [backends.auto.processor_microseconds(layers, 100, 1) for layers in (pieces, parse("4,60,1"))]
+    pieces = parse(
+        "1,60,1", columns=[InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))]
+    )
+    times = [
+        backends.auto.processor_microseconds(layers, 100, 1)
+        for layers in (pieces, parse("4,60,1"))
+    ]
     assert times[0] - times[1] == pytest.approx(6 * 100 * 4 / 5e4)
 
 
 def test_auto_knows_the_batch_of_a_training(monkeypatch):
-    """The flag's value decides, not the usual 32; what a model would be told by is the backend that was taken."""
-    monkeypatch.setattr(backends.auto, "choose", lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""))
+    """The flag's value decides, not the usual 32; what a model would be told by is the
+    backend that was taken."""
+    monkeypatch.setattr(
+        backends.auto,
+        "choose",
+        lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""),
+    )
     net = nn.Network(SMALL, "binary")
     net.expect_batches(1000)
     assert net.backend == "omp" and net.engine.name == "omp"
@@ -145,13 +201,18 @@ def test_auto_knows_the_batch_of_a_training(monkeypatch):
     assert nn.Network(SMALL, "binary").backend == "cuda"
 
 
-@pytest.mark.parametrize("text, numbers", [("2", (0, 1)), ("1", (0,)), ("2,", (2,)), ("0,3", (0, 3)), ("3,1", (3, 1))])
+@pytest.mark.parametrize(
+    "text, numbers",
+    [("2", (0, 1)), ("1", (0,)), ("2,", (2,)), ("0,3", (0, 3)), ("3,1", (3, 1))],
+)
 def test_gpus_are_counted_or_named(text, numbers):
     assert GPUS("--gpus", text) == numbers
     assert nn.Network(SMALL, "binary", backend="cuda", gpus=text).gpus == numbers
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "0,0", "a", "1,x", ",", "1.5", "1025", "9" * 12])
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "0,0", "a", "1,x", ",", "1.5", "1025", "9" * 12]
+)
 def test_gpus_that_make_no_sense_are_wrong_use(text):
     with pytest.raises(UsageError, match="--gpus .*how many GPUs"):
         nn.Network(SMALL, "binary", gpus=text)
@@ -162,9 +223,18 @@ def test_gpus_that_make_no_sense_are_wrong_use(text):
 @pytest.mark.parametrize(
     "given, words",
     [
-        ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp runs on the processor; use --backend cuda"),
-        ({"backend": "seq", "dtype": "tf32"}, "--dtype tf32: --backend seq runs on the processor"),
-        ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: expected mirrored or central"),
+        (
+            {"backend": "omp", "gpus": "1"},
+            "--gpus: --backend omp runs on the processor; use --backend cuda",
+        ),
+        (
+            {"backend": "seq", "dtype": "tf32"},
+            "--dtype tf32: --backend seq runs on the processor",
+        ),
+        (
+            {"backend": "cuda", "distribute": "sideways"},
+            "--distribute sideways: expected mirrored or central",
+        ),
     ],
 )
 def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
@@ -172,11 +242,16 @@ def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
         nn.Network(SMALL, "binary", **given)
 
 
-@pytest.mark.parametrize("given, flag", [({"gpus": "1"}, "gpus"), ({"dtype": "tf32"}, "dtype tf32")])
+@pytest.mark.parametrize(
+    "given, flag", [({"gpus": "1"}, "gpus"), ({"dtype": "tf32"}, "dtype tf32")]
+)
 def test_auto_is_the_gpu_where_only_that_makes_sense_and_without_one_that_flag_is_to_be_left_out(
     given, flag, no_driver, monkeypatch
 ):
-    with pytest.raises(UsageError, match=f"--{flag}: no NVIDIA driver found; install one, or leave out --{flag}"):
+    with pytest.raises(
+        UsageError,
+        match=f"--{flag}: no NVIDIA driver found; install one, or leave out --{flag}",
+    ):
         _ = nn.Network(SMALL, "binary", **given).backend
     monkeypatch.setattr(device, "missing", lambda instead: None)
     assert nn.Network(SMALL, "binary", **given).backend == "cuda"

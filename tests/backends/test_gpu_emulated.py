@@ -1,4 +1,5 @@
-"""Kernels of the GPU on the processor (support/emulated_gpu.py): packs have the bits of the network alone."""
+"""Kernels of the GPU on the processor (support/emulated_gpu.py): packs have the bits of
+the network alone."""
 
 from dataclasses import replace
 
@@ -23,12 +24,16 @@ from nn.backends.member import Turns
 from nn.layers import InputColumn
 from nn.utils import NnError
 
-pytestmark = pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux, which the emulation is for")
+pytestmark = pytest.mark.skipif(
+    not can_emulate(), reason="no g++ on Linux, which the emulation is for"
+)
 
 SPEC, ROWS, MEMBERS = "6,9:relu,5:tanh,3", 83, 3
 HOW = [  # what each member does otherwise than the others
-    {"weight_decay": 0.1}, {"seed": 77, "rates": [0.02] * 5 + [0.01] * 4}, {"weight_decay": 0.3, "momentum": 0.9},
-]  # fmt: skip
+    {"weight_decay": 0.1},
+    {"seed": 77, "rates": [0.02] * 5 + [0.01] * 4},
+    {"weight_decay": 0.3, "momentum": 0.9},
+]
 
 
 @pytest.fixture
@@ -43,10 +48,16 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     net = network(spec, "seq", dtype)
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
-    x, weights = x.reshape(ROWS, -1), np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
+    x, weights = (
+        x.reshape(ROWS, -1),
+        np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype),
+    )
     data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
     how = [settings(**{**own, **changes}) for own in HOW]
-    rows = [np.flatnonzero(np.arange(ROWS) % 7 != m)[: ROWS - 14 - m] for m in range(MEMBERS)]
+    rows = [
+        np.flatnonzero(np.arange(ROWS) % 7 != m)[: ROWS - 14 - m]
+        for m in range(MEMBERS)
+    ]
     return Members(engine, data, how, rows)
 
 
@@ -70,20 +81,29 @@ def spy_on(monkeypatch):
         ({"optimizer": "sgd", "momentum": 0.9}, "float32", False),
     ],
 )
-def test_a_network_in_one_block_has_the_same_bits_among_others(changes, dtype, weighted, gpu, monkeypatch):
+def test_a_network_in_one_block_has_the_same_bits_among_others(
+    changes, dtype, weighted, gpu, monkeypatch
+):
     members, plans = prepared(dtype, weighted, **changes), spy_on(monkeypatch)
     members.how = [replace(how, batch=10 + m % 2) for m, how in enumerate(members.how)]
     members.check(members.pack(), 2)
     assert {plan.parts for plan in plans} == {1}
 
 
-@pytest.mark.parametrize(("kilobytes", "chunks"), [(227, [1]), (14, range(2, 7)), (8, [7])])
-def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(kilobytes, chunks, gpu, monkeypatch):
-    """All parts at a time, some, or one after the other: as many as a block has room for."""
+@pytest.mark.parametrize(
+    ("kilobytes", "chunks"), [(227, [1]), (14, range(2, 7)), (8, [7])]
+)
+def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
+    kilobytes, chunks, gpu, monkeypatch
+):
+    """All parts at a time, some, or one after the other: as many as a block has room
+    for."""
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
     members = prepared()
     expected = members.expected(2)
-    monkeypatch.setitem(gpu.cuda.Device().attributes, "MaxSharedMemoryPerBlockOptin", kilobytes << 10)
+    monkeypatch.setitem(
+        gpu.cuda.Device().attributes, "MaxSharedMemoryPerBlockOptin", kilobytes << 10
+    )
     plans = spy_on(monkeypatch)
     members.check(members.pack(), 2, expected)
     (plan,) = plans
@@ -93,36 +113,55 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(kil
 def test_a_training_step_ends_where_seq_ends(gpu):
     members, seq = prepared("float64"), network(SPEC, "seq", "float64").engine
     own = [seq.load(*fill(network(SPEC, "seq", "float64"), ROWS))] * MEMBERS
-    ends = [each.alone(1, 1) for each in (members, replace(members, engine=seq, data=own))]
+    ends = [
+        each.alone(1, 1) for each in (members, replace(members, engine=seq, data=own))
+    ]
     assert relative_distance(ends[0][0][0], ends[1][0][0]) < 1e-12
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-12)
 
 
-def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(gpu, monkeypatch):
+def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(
+    gpu, monkeypatch
+):
     monkeypatch.setattr(packs, "FIRST_BATCHES", 2)
     members = prepared(batch=10)
     expected, pack, jobs = members.expected(1), members.pack(), members.jobs()
     jobs[1].progress = StopsAfter(1)
     pack.epoch(jobs)
-    assert [job.progress.row for job in jobs] == [len(jobs[0].rows), 20, len(jobs[2].rows)]
+    assert [job.progress.row for job in jobs] == [
+        len(jobs[0].rows),
+        20,
+        len(jobs[2].rows),
+    ]
     jobs[1].progress = members.engine.progress(20, 2, jobs[1].progress.loss)
     pack.epoch([jobs[1]])
     members.check_ends(pack, jobs, expected)
 
 
-def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(gpu, monkeypatch):
+def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(
+    gpu, monkeypatch
+):
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1)
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
     members, plans = prepared(), spy_on(monkeypatch)
     pack = members.pack()
-    assert pack.describe() == "3 networks, which take turns" and isinstance(pack, CudaPack)
-    assert members.engine.pack(7, 32).describe() == "7 networks, each in a block of the GPU"
+    assert pack.describe() == "3 networks, which take turns" and isinstance(
+        pack, CudaPack
+    )
+    assert (
+        members.engine.pack(7, 32).describe()
+        == "7 networks, each in a block of the GPU"
+    )
     members.check(pack, 1)
     assert not plans
-    assert type(prepared(spec="4,5:tanh,dropout0.2,2").pack()) is Turns, "no block computes them"
+    assert type(prepared(spec="4,5:tanh,dropout0.2,2").pack()) is Turns, (
+        "no block computes them"
+    )
 
 
-def test_vectors_of_a_member_are_its_own_and_jobs_of_other_members_or_rows_are_refused(gpu):
+def test_vectors_of_a_member_are_its_own_and_jobs_of_other_members_or_rows_are_refused(
+    gpu,
+):
     members = prepared()
     members.check_refusals(members.pack(), ROWS)
     engine, pack = members.engine, members.engine.pack(3, 10)
@@ -141,29 +180,58 @@ def test_the_gpu_draws_the_orders_of_the_processor(counts, gpu):
     drawn = packs.Orders(jobs, np.array(counts), False)
     assert not drawn.on_host
     ends = np.cumsum(counts)
-    np.testing.assert_equal(np.split(drawn._drawn, ends[:-1]), [job.order() for job in jobs])
+    np.testing.assert_equal(
+        np.split(drawn._drawn, ends[:-1]), [job.order() for job in jobs]
+    )
 
 
 def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
-    losses = [np.full(3, -0.0), *(np.random.default_rng(n).exponential(size=n) for n in (1, 255, 256, 257, 1000))]
-    on_gpu, counts = device.cupy().asarray(np.concatenate(losses)), np.array([len(own) for own in losses])
+    losses = [
+        np.full(3, -0.0),
+        *(
+            np.random.default_rng(n).exponential(size=n)
+            for n in (1, 255, 256, 257, 1000)
+        ),
+    ]
+    on_gpu, counts = (
+        device.cupy().asarray(np.concatenate(losses)),
+        np.array([len(own) for own in losses]),
+    )
     control = np.zeros(len(losses), abi.CONTROL_TYPE)
-    control["row_loss"], control["count"] = on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts), counts
-    sums = packs.summed_losses(device.cupy().asarray(control.view(np.uint8)), len(losses))
-    assert np.array(sums).tobytes() == np.array([epoch.summed(own) for own in losses]).tobytes()  # -0 is not 0
+    control["row_loss"], control["count"] = (
+        on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts),
+        counts,
+    )
+    sums = packs.summed_losses(
+        device.cupy().asarray(control.view(np.uint8)), len(losses)
+    )
+    # -0 is not 0
+    assert (
+        np.array(sums).tobytes()
+        == np.array([epoch.summed(own) for own in losses]).tobytes()
+    )
 
 
 def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
     expected, first = prepared(batch=10).alone(1, 2), small.Plan._forward
-    monkeypatch.setattr(small.Plan, "_forward", lambda plan: first(plan).replace("\n__syncthreads();", "", 1))
+    monkeypatch.setattr(
+        small.Plan,
+        "_forward",
+        lambda plan: first(plan).replace("\n__syncthreads();", "", 1),
+    )
     broken = prepared(batch=10).alone(1, 2)
     assert not np.array_equal(broken[0][0], expected[0][0])
 
 
-def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_network_alone(gpu, monkeypatch):
+def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_network_alone(
+    gpu, monkeypatch
+):
     monkeypatch.setattr(engines, "PREDICT_ROWS", 32)  # several batches
     members = prepared(weighted=True)
-    pack, jobs = members.pack(), [replace(job, rows=job.rows[::-1]) for job in members.jobs(1)][::-1]
+    pack, jobs = (
+        members.pack(),
+        [replace(job, rows=job.rows[::-1]) for job in members.jobs(1)][::-1],
+    )
     with monkeypatch.context() as patch:
         patch.setattr(CudaEngine, "_forward", None)  # of the network alone
         assert len(pack.predict(jobs)) == len(pack.loss(jobs)) == MEMBERS
@@ -172,23 +240,36 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_networ
 
 def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(gpu):
     members = prepared()
-    engine, data, starts, expected = members.engine, members.data[0], [*map(members.start, range(4))], []
+    engine, data, starts, expected = (
+        members.engine,
+        members.data[0],
+        [*map(members.start, range(4))],
+        [],
+    )
     for start in starts:
         engine.set("parameters", start)
         expected.append(engine.predict(data))
-    found = in_threads(lambda vector: engine.predict(data, vector=vector), [*starts, *[None] * 4])
+    found = in_threads(
+        lambda vector: engine.predict(data, vector=vector), [*starts, *[None] * 4]
+    )
     np.testing.assert_array_equal(found, [*expected, *[expected[-1]] * 4])
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
-def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance, gpu, monkeypatch):
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+)
+def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
+    dtype, tolerance, gpu, monkeypatch
+):
     """Of several partial sums, and of waves for more than one block."""
     monkeypatch.setattr(engines, "WHOLE_EPOCH_FLOPS", 1e12)  # one launch
     columns = (
-        InputColumn("number", waves=3), InputColumn("gap", fill=0.3, edges=(-0.5, 0.75), waves=40),
-        InputColumn("embedding", values=9, width=2), InputColumn("number"),
-    )  # fmt: skip
+        InputColumn("number", waves=3),
+        InputColumn("gap", fill=0.3, edges=(-0.5, 0.75), waves=40),
+        InputColumn("embedding", values=9, width=2),
+        InputColumn("number"),
+    )
     net = network("4,7:tanh,2", "seq", dtype, input_columns=columns)
     x, y = fill(net, 150)
     seq, ours = net.engine, CudaEngine("cuda", net.layers, net.loss, dtype)
@@ -200,15 +281,32 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance
     assert max(map(relative_distance, mine[1:], theirs[1:])) < tolerance
     ends, how = [], settings(batch=130, weight_decay=0.3)
     for engine in (seq, ours):
-        engine.epoch(engine.load(rows, y), np.random.default_rng(1).permutation(150), how, engine.progress())
+        engine.epoch(
+            engine.load(rows, y),
+            np.random.default_rng(1).permutation(150),
+            how,
+            engine.progress(),
+        )
         ends.append(engine.get("parameters"))
-    assert relative_distance(*ends) < 100 * tolerance and np.abs(ends[0] - start)[18:61].max() > 0
+    assert (
+        relative_distance(*ends) < 100 * tolerance
+        and np.abs(ends[0] - start)[18:61].max() > 0
+    )
 
 
 @pytest.mark.parametrize(
     ("least", "how"),  # as many GPUs at least are used
     [
-        (3, {"networks": 5, "validation": 0.3, "monitor": "roc_auc", "refit": True, "class_weight": "balanced"}),
+        (
+            3,
+            {
+                "networks": 5,
+                "validation": 0.3,
+                "monitor": "roc_auc",
+                "refit": True,
+                "class_weight": "balanced",
+            },
+        ),
         (3, {"folds": 3, "validation": 0.3}),
         (1, {"networks": 6, "vary": "hidden=4|6-3", "validation": 0.3}),
         (1, {"networks": 3, "vary": "number_embedding=linear|pieces3"}),
@@ -227,12 +325,16 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, gpu, tmp_path
         models.append((tmp_path / "m.bin").read_bytes())
         assert net.gpus == gpus
     assert models[0] == models[1]
-    assert told[0]["loss"] == told[1]["loss"] and told[0].get("folds") == told[1].get("folds")
+    assert told[0]["loss"] == told[1]["loss"] and told[0].get("folds") == told[1].get(
+        "folds"
+    )
     used = {member.gpus for member in net.members}
     assert used <= {(0,), (1,), (2,)} and len(used) >= least
 
 
-def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(gpu, monkeypatch):
+def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
+    gpu, monkeypatch
+):
     gpu.cuda.runtime.getDeviceCount = lambda: 2
     ds = two_classes(90, 6)
     net, usual = nn.Network("6,9,1", "binary", backend="cuda", gpus=2), CudaPack.epoch
@@ -242,7 +344,10 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(gpu,
             raise NnError("this GPU is no more")
         usual(self, jobs)
 
-    with monkeypatch.context() as patch, pytest.raises(NnError, match="this GPU is no more"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(NnError, match="this GPU is no more"),
+    ):
         patch.setattr(CudaPack, "epoch", fails)
         nn.train(net, ds, epochs=2, networks=4)
     assert nn.train(net, ds, epochs=2, networks=4)["networks"] == 4
@@ -251,5 +356,13 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(gpu,
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
 def test_images_are_moved_as_on_the_processor(augment, raw, gpu):
     pixels = np.random.default_rng(0).integers(0, 256, (70, 3, 9, 7), np.uint8)
-    x, y = pixels if raw else (pixels / 255).astype(np.float32), (np.arange(70) % 3).astype(np.int32)
-    check_moves(lambda: nn.Network("3x9x7,conv4k1,3", "multiclass", backend="cuda"), x, y, augment)
+    x, y = (
+        pixels if raw else (pixels / 255).astype(np.float32),
+        (np.arange(70) % 3).astype(np.int32),
+    )
+    check_moves(
+        lambda: nn.Network("3x9x7,conv4k1,3", "multiclass", backend="cuda"),
+        x,
+        y,
+        augment,
+    )

@@ -1,4 +1,5 @@
-"""Several GPUs: what can be told without one. Who takes which rows, when gradients are sent, who waits for whom."""
+"""Several GPUs: what can be told without one. Who takes which rows, when gradients are
+sent, who waits for whom."""
 
 import json
 import threading
@@ -29,13 +30,21 @@ GIANT = "50,25600,12800,6656,1"
 SOLAR_CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])  # of 5, the third takes one of 8 rows, and two of 7
-@pytest.mark.parametrize(("rows", "batch"), [(103, 10), (40, 8), (7, 100), (9, 1), (15, 8), (2, 3), (0, 5)])
+# of 5, the third takes one of 8 rows, and two of 7
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize(
+    ("rows", "batch"), [(103, 10), (40, 8), (7, 100), (9, 1), (15, 8), (2, 3), (0, 5)]
+)
 def test_members_take_every_row_of_every_batch_once(rows, batch, size):
     order = np.random.default_rng(0).permutation(rows)
     batches = [order[first : first + batch] for first in range(0, rows, batch)]
-    shares = [[list(b[member.share(len(b))]) for b in batches] for member in group.thread_groups(size)]
-    assert [row for parts in zip(*shares) for part in parts for row in part] == list(order)
+    shares = [
+        [list(b[member.share(len(b))]) for b in batches]
+        for member in group.thread_groups(size)
+    ]
+    assert [row for parts in zip(*shares) for part in parts for row in part] == list(
+        order
+    )
     for member, parts in zip(group.thread_groups(size), shares):
         assert list(group.own_rows(order, batch, member)) == sum(parts, [])
         assert group.most_rows(rows, batch, member) == max(map(len, parts), default=0)
@@ -47,26 +56,46 @@ def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
     expected = [weights[order[first : first + 8]].sum() for first in (0, 8, 16)]
     assert epoch.batch_weights(None, order, 8, ALONE) is None
     assert epoch.batch_weights(weights, order, 8, ALONE).tolist() == expected
-    for sums in on_threads(3, lambda rank: epoch.batch_weights(weights, order, 8, rank)):
+    for sums in on_threads(
+        3, lambda rank: epoch.batch_weights(weights, order, 8, rank)
+    ):
         assert sums.tolist() == expected
     assert epoch.batch_weights(weights, order[:16], 8, ALONE).tolist() == expected[:2]
     how = EpochSettings("sgd", 8, [0.5] * 9)
-    table = epoch.update_table(how, epoch.Progress(), 20, np.float64, np.array([4.0, 0.0, 0.5]))
+    table = epoch.update_table(
+        how, epoch.Progress(), 20, np.float64, np.array([4.0, 0.0, 0.5])
+    )
     assert table[:, UPDATE.index("inv_rows")].tolist() == [0.25, 0, 2]
     assert table[:, UPDATE.index("rate")].tolist() == [0.125, 0, 1]
-    ones = epoch.update_table(how, epoch.Progress(), 20, np.float64, np.array([8.0, 8.0, 4.0]))
-    assert ones.tobytes() == epoch.update_table(how, epoch.Progress(), 20, np.float64).tobytes()
+    ones = epoch.update_table(
+        how, epoch.Progress(), 20, np.float64, np.array([8.0, 8.0, 4.0])
+    )
+    assert (
+        ones.tobytes()
+        == epoch.update_table(how, epoch.Progress(), 20, np.float64).tobytes()
+    )
 
 
 def program(spec, distribute="mirrored", kind="train", here=True):
     """(program, layers); here: the weights are updated by this member."""
     layers = parse(spec, "relu", "softmax" if spec is ALL_LAYERS else "linear")
-    purpose = Purpose(kind, 100, dropout=True, optimizer="ADAM", distribute=distribute, updates_weights=here)
-    return Builder(layers, "ce" if spec is ALL_LAYERS else "mse", 4, PROCESSORS).build(purpose), layers
+    purpose = Purpose(
+        kind,
+        100,
+        dropout=True,
+        optimizer="ADAM",
+        distribute=distribute,
+        updates_weights=here,
+    )
+    return Builder(layers, "ce" if spec is ALL_LAYERS else "mse", 4, PROCESSORS).build(
+        purpose
+    ), layers
 
 
 def positions(built, name):
-    return [index for index, phase in enumerate(built.phases) if phase[0].step[0] == name]
+    return [
+        index for index, phase in enumerate(built.phases) if phase[0].step[0] == name
+    ]
 
 
 @pytest.mark.parametrize("kind", ["train", "gradients"])
@@ -87,17 +116,30 @@ def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
 @pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN])
 @pytest.mark.parametrize("bucket", [1, 10_000, BUCKET_BYTES])
 def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
-    """Each address that is sent was written by ops of earlier phases only, by its layer's gradient op or their sum."""
+    """Each address that is sent was written by ops of earlier phases only, by its
+    layer's gradient op or their sum."""
     monkeypatch.setattr("nn.backends.cuda.builder.BUCKET_BYTES", bucket)
     built, _ = program(spec)
-    ops = [(index, op) for index, phase in enumerate(built.phases) for op in phase if op.step[0] == "backward"]
-    writes = [(index, op.arguments[0].at) for index, op in ops if op.gives_gradients]  # places in the vector of sums
-    sends, ends = positions(built, "communication")[:-1], np.cumsum([values for _, values in built.sent])
+    ops = [
+        (index, op)
+        for index, phase in enumerate(built.phases)
+        for op in phase
+        if op.step[0] == "backward"
+    ]
+    # places in the vector of sums
+    writes = [(index, op.arguments[0].at) for index, op in ops if op.gives_gradients]
+    sends, ends = (
+        positions(built, "communication")[:-1],
+        np.cumsum([values for _, values in built.sent]),
+    )
     for send, start, end in zip(sends, [0, *ends], ends, strict=False):
         written = [index for index, at in writes if start <= at < end]
         assert written and max(written) < send
-    if spec is GIANT and bucket == BUCKET_BYTES:  # the layer below still waits for its own: dz is worked out later
-        assert len(sends) == 3 and all(send < max(positions(built, "backward")) for send in sends[:2])
+    # the layer below still waits for its own: dz is worked out later
+    if spec is GIANT and bucket == BUCKET_BYTES:
+        assert len(sends) == 3 and all(
+            send < max(positions(built, "backward")) for send in sends[:2]
+        )
 
 
 def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_alone_sends_nothing():
@@ -109,12 +151,17 @@ def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_al
         assert bool(updates) == here
         assert not updates or updates[0] < positions(built, "communication")[-2]
     built, _ = program(ALL_LAYERS, "")
-    assert not built.sent and not positions(built, "communication") and "#define SHARED" not in phases_source(built)
+    assert (
+        not built.sent
+        and not positions(built, "communication")
+        and "#define SHARED" not in phases_source(built)
+    )
     assert "#define SHARED" in phases_source(program(ALL_LAYERS)[0])
 
 
 def on_threads(size, call):
-    """call(rank_group) on a thread for each member: what they return, or the errors of wrong use."""
+    """call(rank_group) on a thread for each member: what they return, or the errors of
+    wrong use."""
 
     def run(rank_group):
         try:
@@ -137,7 +184,8 @@ def test_threads_gather_in_order_again_and_again_and_add_up_in_member_order():
 
     results = on_threads(4, talk)
     assert results[0] == [
-        ([(rank, turn) for rank in range(4)], [rank == turn for rank in range(4)]) for turn in range(50)
+        ([(rank, turn) for rank in range(4)], [rank == turn for rank in range(4)])
+        for turn in range(50)
     ]
     assert all(result == results[0] for result in results)
     values = [1e16, 1.0, -1e16, 1.0]
@@ -146,10 +194,17 @@ def test_threads_gather_in_order_again_and_again_and_add_up_in_member_order():
 
 
 class FakeEngine:
-    """What Group asks of an engine, in NumPy; learns the sum of the rows it was given."""
+    """What Group asks of an engine, in NumPy; learns the sum of the rows it was
+    given."""
 
     def __init__(self, backend, layers, loss, dtype, *, device, tf32, member):
-        self.name, self.dtype, self.size, self.inputs, self.outputs = backend, np.dtype(dtype), 1, 2, 1
+        self.name, self.dtype, self.size, self.inputs, self.outputs = (
+            backend,
+            np.dtype(dtype),
+            1,
+            2,
+            1,
+        )
         self.device, self.rank_group, self.fails = device, member.rank_group, False
         self.vector, self.forgot = np.zeros(1), 0
 
@@ -194,13 +249,16 @@ class FakeEngine:
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr(device, "device_count", lambda: 4)
-    return lambda gpus=(0, 1, 3), **more: group.Group(FakeEngine, "cuda", [], "mse", "float64", gpus=gpus, **more)
+    return lambda gpus=(0, 1, 3), **more: group.Group(
+        FakeEngine, "cuda", [], "mse", "float64", gpus=gpus, **more
+    )
 
 
 def test_a_group_trains_tests_and_predicts_as_one(fake):
     engine = fake()
     assert engine.describe() == "cuda (3 x Fake, mirrored)" and engine.bytes() == 30
-    assert engine.device_name() == "Fake"  # a study's rows with one and with several are of one device
+    # a study's rows with one and with several are of one device
+    assert engine.device_name() == "Fake"
     x = np.random.default_rng(0).integers(0, 100, (2000, 2)).astype(float)
     data, progress = engine.load(x, x), engine.progress()
     for rows in (None, np.arange(1999, -1, -1), np.arange(5)):
@@ -215,7 +273,9 @@ def test_a_group_trains_tests_and_predicts_as_one(fake):
 
 def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fake):
     engine, aborted = fake(), []
-    engine._communicators[:] = [SimpleNamespace(abort=lambda: aborted.append(1)) for _ in range(3)]
+    engine._communicators[:] = [
+        SimpleNamespace(abort=lambda: aborted.append(1)) for _ in range(3)
+    ]
     engine.engines[1].fails = True
     data = engine.load(np.ones((30, 2)))
     for _ in range(2):  # the others wait for it in gather
@@ -232,11 +292,16 @@ def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fak
     ("gpus", "words"),
     [
         ((0, 1, 1), "--gpus 0,1,1: GPU 1 is listed twice"),
-        (tuple(range(8)), "no GPU 4, 5, 6, 7, this machine has 4 GPUs, 0 to 3; use --gpus 4"),
+        (
+            tuple(range(8)),
+            "no GPU 4, 5, 6, 7, this machine has 4 GPUs, 0 to 3; use --gpus 4",
+        ),
         ((0, 1, 3), "3 GPUs are more than the 2 rows"),
     ],
 )
-def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(fake, gpus, words):
+def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(
+    fake, gpus, words
+):
     with pytest.raises(UsageError, match=words):
         engine = fake(gpus)
         engine.epoch(engine.load(np.ones((2, 2))), np.arange(2), 10, engine.progress())
@@ -245,13 +310,19 @@ def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(fake, gpus
 @pytest.mark.parametrize(
     ("hosts", "there", "gpus", "expected"),
     [
-        ("aabb", ["xy"] * 4, (), [0, 1, 0, 1]), ("aa", ["xyz"] * 2, (2, 0), [2, 0]),
+        ("aabb", ["xy"] * 4, (), [0, 1, 0, 1]),
+        ("aa", ["xyz"] * 2, (2, 0), [2, 0]),
         ("aab", "xyx", (), [0, 0, 0]),  # the launcher left each its own
-        ("aa", "xx", (), SAME), ("aa", ["xy"] * 2, (1,), SAME), ("aaa", ["xy"] * 3, (), FEWER),
+        ("aa", "xx", (), SAME),
+        ("aa", ["xy"] * 2, (1,), SAME),
+        ("aaa", ["xy"] * 3, (), FEWER),
     ],
-)  # fmt: skip
-def test_ranks_take_the_gpus_of_their_host_in_turn_and_do_not_share_one(hosts, there, gpus, expected, monkeypatch):
-    """hosts: their names by rank, a letter each; there: the addresses of the GPUs that each rank sees."""
+)
+def test_ranks_take_the_gpus_of_their_host_in_turn_and_do_not_share_one(
+    hosts, there, gpus, expected, monkeypatch
+):
+    """hosts: their names by rank, a letter each; there: the addresses of the GPUs that
+    each rank sees."""
     seen = threading.local()
 
     def choose(rank_group):
@@ -260,7 +331,9 @@ def test_ranks_take_the_gpus_of_their_host_in_turn_and_do_not_share_one(hosts, t
         return group._device_of_rank(gpus, rank_group)
 
     monkeypatch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))
-    monkeypatch.setattr("nn.backends.cuda.device.address_of", lambda number: seen.there[number])
+    monkeypatch.setattr(
+        "nn.backends.cuda.device.address_of", lambda number: seen.there[number]
+    )
     monkeypatch.setattr("platform.node", lambda: seen.host)
     ends = on_threads(len(hosts), choose)
     if expected in (SAME, FEWER):
@@ -271,10 +344,19 @@ def test_ranks_take_the_gpus_of_their_host_in_turn_and_do_not_share_one(hosts, t
 
 
 def test_a_plan_names_gpus_and_results_count_them(tmp_path):
-    plan = {"data": {"path": "CC.csv"}, "layers": "30,5,1", "backend": "cuda", "gpus": [1, 2, "0,2", "3,"]}
-    (tmp_path / "plan.json").write_text(json.dumps({**plan, "distribute": ["mirrored", "central"]}))
+    plan = {
+        "data": {"path": "CC.csv"},
+        "layers": "30,5,1",
+        "backend": "cuda",
+        "gpus": [1, 2, "0,2", "3,"],
+    }
+    (tmp_path / "plan.json").write_text(
+        json.dumps({**plan, "distribute": ["mirrored", "central"]})
+    )
     facts = [entry.facts() for entry in read_plan(str(tmp_path / "plan.json"))]
-    expected = [(count, how) for count in (1, 2, 2, 1) for how in ("mirrored", "central")]
+    expected = [
+        (count, how) for count in (1, 2, 2, 1) for how in ("mirrored", "central")
+    ]
     assert [(f["gpus"], f["distribute"]) for f in facts] == expected
 
 
@@ -282,5 +364,7 @@ def test_members_that_do_not_come_are_not_waited_for_longer_than_allowed(monkeyp
     monkeypatch.setenv("NN_RENDEZVOUS_SECONDS", "0.2")
     monkeypatch.setattr(nccl, "library", lambda: (None, None))
     monkeypatch.setattr(nccl.Communicator, "_meet", lambda self, *_: time.sleep(5))
-    with pytest.raises(NnError, match=r"GPU 3, 2 of 4: the others did not connect within 0.2 s"):
+    with pytest.raises(
+        NnError, match=r"GPU 3, 2 of 4: the others did not connect within 0.2 s"
+    ):
         nccl.Communicator("00", 1, 4, 3)

@@ -14,6 +14,11 @@ def test_both_compute_the_same_in_either_order_of_imports(package):
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     command = [sys.executable, REPOSITORY / "tests/support/openmp_beside.py", package]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=280)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=280
+    )
     assert done.returncode == 0, done.stderr
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"nn {package}", f"{package} nn"]
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        f"nn {package}",
+        f"{package} nn",
+    ]

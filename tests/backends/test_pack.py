@@ -1,4 +1,5 @@
-"""Packs: each of several networks that an engine trains together has the bits of the network alone."""
+"""Packs: each of several networks that an engine trains together has the bits of the
+network alone."""
 
 import math
 import threading
@@ -18,9 +19,12 @@ from nn.study.bench import select
 
 ROWS, MEMBERS = 150, 5
 HOW = [  # what each member does otherwise than the others
-    {}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "sgd", "seed": 77},
-    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4}, {"batch": 9, "seed": 3},
-]  # fmt: skip
+    {},
+    {"optimizer": "sgd", "momentum": 0.9},
+    {"optimizer": "sgd", "seed": 77},
+    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
+    {"batch": 9, "seed": 3},
+]
 
 
 def members_of(spec, backend, dtype="float32", weights=None, **options):
@@ -28,14 +32,19 @@ def members_of(spec, backend, dtype="float32", weights=None, **options):
     net = network(spec, backend, dtype, **options)
     x, y = fill(net, ROWS)
     data = [net.engine.load(x, y, own) for own in weights or [None] * MEMBERS]
-    rows = [np.flatnonzero(np.arange(ROWS) % MEMBERS != member) for member in range(MEMBERS)]
+    rows = [
+        np.flatnonzero(np.arange(ROWS) % MEMBERS != member) for member in range(MEMBERS)
+    ]
     return Members(net.engine, data, [settings(**own) for own in HOW], rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [CpuPack, Turns])
 def test_each_member_has_the_bits_of_the_network_alone(processor, make, kind):
-    weights = [None, *np.random.default_rng(1).integers(0, 3, (MEMBERS - 1, ROWS)).astype("float32")]
+    weights = [
+        None,
+        *np.random.default_rng(1).integers(0, 3, (MEMBERS - 1, ROWS)).astype("float32"),
+    ]
     members = members_of(KINDS[kind], processor, weights=weights, threads=2)
     pack = members.pack(make)
     members.check_forward(pack, members.check(pack, 2))
@@ -43,14 +52,17 @@ def test_each_member_has_the_bits_of_the_network_alone(processor, make, kind):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_bits_do_not_depend_on_threads(threads):
-    """Batches that a network alone divides into micro-batches, and float64, on any number of threads."""
+    """Batches that a network alone divides into micro-batches, and float64, on any
+    number of threads."""
     members = members_of("6,60:relu,10:tanh,3", "omp", "float64", threads=threads)
     members.how = [replace(how, batch=149) for how in members.how]
     pack = members.pack(CpuPack)
     members.check_forward(pack, members.check(pack, 2))
 
 
-def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_and_refuse_jobs_of_others(processor):
+def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_and_refuse_jobs_of_others(
+    processor,
+):
     members = members_of("4,5,2", processor, threads=1)
     pack = members.engine.pack(3, ROWS)
     assert isinstance(pack, CpuPack) and pack.count == 3
@@ -61,7 +73,9 @@ def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_a
 def test_members_take_turns_where_a_network_alone_gains_more_threads():
     net = Network("50,800,400,1", threads=8, backend="omp")
     assert net.engine.threads_for(1000) > 2
-    assert isinstance(net.engine.pack(2, 1000), Turns) and isinstance(net.engine.pack(8, 1000), CpuPack)
+    assert isinstance(net.engine.pack(2, 1000), Turns) and isinstance(
+        net.engine.pack(8, 1000), CpuPack
+    )
     assert isinstance(net.engine.pack(2, 1), CpuPack)
 
 
@@ -73,7 +87,9 @@ def test_a_stopped_job_goes_on_where_it_was(make):
         for job in jobs:
             job.progress.stop = stop
         pack.epoch(jobs)
-        assert not stop or [job.progress.row for job in jobs] == [job.settings.batch for job in jobs]
+        assert not stop or [job.progress.row for job in jobs] == [
+            job.settings.batch for job in jobs
+        ]
     members.check_ends(pack, jobs, expected)
 
 
@@ -94,7 +110,11 @@ def test_an_epoch_runs_without_the_interpreters_lock():
 
 def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     net = Network("30,60,10,1", threads=2, backend="omp")
-    vector, few, many = net.parameter_count * 4, CpuPack(net.engine, 8), CpuPack(net.engine, 108)
+    vector, few, many = (
+        net.parameter_count * 4,
+        CpuPack(net.engine, 8),
+        CpuPack(net.engine, 108),
+    )
     before = few.bytes()
     assert vector <= (many.bytes() - before) / 100 < 1.3 * vector
     for _ in range(2):
@@ -104,7 +124,8 @@ def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
 
 @pytest.mark.timing
 def test_a_network_among_many_costs_the_processor_little_more_than_alone():
-    """1.25 of the time of one thread are 1.6 times the speed on two cores; measured 1.1 and 1.85."""
+    """1.25 of the time of one thread are 1.6 times the speed on two cores; measured 1.1
+    and 1.85."""
 
     def microseconds(case, networks):
         started, best = select([case])[0].start("omp"), math.inf

@@ -1,4 +1,5 @@
-"""`--reference` computes what the original C program computes: its stored outputs, and runs that nobody stored."""
+"""`--reference` computes what the original C program computes: its stored outputs, and
+runs that nobody stored."""
 
 import ctypes
 import ctypes.util
@@ -12,46 +13,75 @@ import pytest
 import nn
 from nn.core.random import GlibcRandom
 
-XOR = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
+XOR = {
+    "layers": [2, 2, 1],
+    "seed": 1,
+    "epochs": 1,
+    "batch_number": 1,
+    "learning_rate": 0.5,
+    "scaling": "none",
+}
 
 
 def train_reference(case: dict, path, **flags):
     layers = case["layers"]
     ds = nn.load(path, inputs=layers[0], outputs=layers[-1], dtype="float64")
-    net = nn.Network(",".join(map(str, layers)), ds.task, seed=case["seed"], reference=True)
+    net = nn.Network(
+        ",".join(map(str, layers)), ds.task, seed=case["seed"], reference=True
+    )
     result = nn.train(
-        net, ds, epochs=case["epochs"], batch_number=case["batch_number"],
-        learning_rate=case["learning_rate"], scaling=case["scaling"], **flags,
-    )  # fmt: skip
+        net,
+        ds,
+        epochs=case["epochs"],
+        batch_number=case["batch_number"],
+        learning_rate=case["learning_rate"],
+        scaling=case["scaling"],
+        **flags,
+    )
     return net, ds, result
 
 
 def in_original_order(parameters: dict) -> np.ndarray:
     """All biases, then all weights."""
-    return np.concatenate([parameters[name].ravel() for name in sorted(parameters, key=lambda n: n.endswith("weight"))])
+    return np.concatenate(
+        [
+            parameters[name].ravel()
+            for name in sorted(parameters, key=lambda n: n.endswith("weight"))
+        ]
+    )
 
 
-@pytest.mark.parametrize("name", ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"])
+@pytest.mark.parametrize(
+    "name", ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"]
+)
 def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_path):
     golden = shared / "golden"
-    case, stored = json.loads((golden / f"{name}.json").read_text()), np.load(golden / f"{name}.npz")
+    case, stored = (
+        json.loads((golden / f"{name}.json").read_text()),
+        np.load(golden / f"{name}.npz"),
+    )
     net, ds, result = train_reference(case, golden / case["dataset"])
     net.export(tmp_path / "model.m")
     assert (tmp_path / "model.m").read_bytes() == (golden / f"{name}.m").read_bytes()
     # 1e-12 allows for another exp(); with the same C library they are equal
-    np.testing.assert_allclose(in_original_order(net.parameters()), stored["params"], rtol=1e-12)
+    np.testing.assert_allclose(
+        in_original_order(net.parameters()), stored["params"], rtol=1e-12
+    )
     np.testing.assert_allclose(result["loss"], stored["losses"], rtol=1e-12)
     np.testing.assert_allclose(net.predict(ds.x)[:, 0], stored["scores"], rtol=1e-12)
     if not name.startswith("iris"):
         report = nn.test(net, ds)
-        assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case["confusion"]
+        assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case[
+            "confusion"
+        ]
 
 
 class Glibc:
     """rand() of the GNU C library, from its published recurrence."""
 
     def __init__(self, seed):
-        r = [(seed or 1) - (2**32 if seed >= 2**31 else 0)]  # srand reads its argument as a signed number
+        # srand reads its argument as a signed number
+        r = [(seed or 1) - (2**32 if seed >= 2**31 else 0)]
         for _ in range(30):
             r.append(16807 * r[-1] % 2147483647)
         r[0] %= 2**32
@@ -83,10 +113,13 @@ def dot(a, b):
 
 
 def original(rows, sizes, seed, epochs, batch, rate):
-    """Losses and parameters (biases, weights) of the original program, in plain Python floats."""
+    """Losses and parameters (biases, weights) of the original program, in plain Python
+    floats."""
     rand, pairs = Glibc(seed), list(itertools.pairwise(sizes))
     biases = [[rand() / 2147483647 for _ in range(o)] for _, o in pairs]
-    weights = [[[rand() / 2147483647 for _ in range(i)] for _ in range(o)] for i, o in pairs]
+    weights = [
+        [[rand() / 2147483647 for _ in range(i)] for _ in range(o)] for i, o in pairs
+    ]
     order, losses, n = list(range(len(rows))), [], len(rows)
     for _ in range(epochs):
         for i in range(n - 1):
@@ -107,7 +140,10 @@ def original(rows, sizes, seed, epochs, batch, rate):
                 e = [(out - truth) * (out * (1 - out)) for out, truth in zip(a[-1], y)]
                 for layer in reversed(range(len(weights))):
                     columns = zip(*weights[layer])
-                    below = [dot(column, e) * (out * (1 - out)) for column, out in zip(columns, a[layer])]
+                    below = [
+                        dot(column, e) * (out * (1 - out))
+                        for column, out in zip(columns, a[layer])
+                    ]
                     for j, error in enumerate(e):
                         d[layer][j] += error
                         for i, value in enumerate(a[layer]):
@@ -120,33 +156,63 @@ def original(rows, sizes, seed, epochs, batch, rate):
                     for i in range(len(weights[layer][j])):
                         weights[layer][j][i] -= D[layer][j][i] * factor
         losses.append(total / n)
-    flat = [v for b in biases for v in b] + [v for w in weights for row in w for v in row]
+    flat = [v for b in biases for v in b] + [
+        v for w in weights for row in w for v in row
+    ]
     return losses, np.array(flat)
 
 
 @pytest.mark.parametrize(
     ("sizes", "seed", "epochs", "batch", "rate", "count"),
     [
-        ([3, 4, 1], 0, 4, 3, 0.7, 20), ([2, 5, 4, 2], 5, 3, 4, 0.05, 13), ([6, 1], 4294967295, 3, 1, 0.2, 11),
-        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17), ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
+        ([3, 4, 1], 0, 4, 3, 0.7, 20),
+        ([2, 5, 4, 2], 5, 3, 4, 0.05, 13),
+        ([6, 1], 4294967295, 3, 1, 0.2, 11),
+        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17),
+        ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
     ],
-)  # fmt: skip
-def test_other_runs_agree_with_an_independent_account(sizes, seed, epochs, batch, rate, count, tmp_path):
+)
+def test_other_runs_agree_with_an_independent_account(
+    sizes, seed, epochs, batch, rate, count, tmp_path
+):
     outputs = sizes[-1]
     # one class a row, every class there
-    y = np.arange(count)[:, None] % 2 if outputs == 1 else np.arange(count)[:, None] % outputs == np.arange(outputs)
-    rows = np.hstack([np.random.default_rng(count).normal(size=(count, sizes[0])), y]).tolist()
-    (tmp_path / "data.csv").write_text("".join(",".join(map(repr, row)) + "\n" for row in rows))
+    y = (
+        np.arange(count)[:, None] % 2
+        if outputs == 1
+        else np.arange(count)[:, None] % outputs == np.arange(outputs)
+    )
+    rows = np.hstack(
+        [np.random.default_rng(count).normal(size=(count, sizes[0])), y]
+    ).tolist()
+    (tmp_path / "data.csv").write_text(
+        "".join(",".join(map(repr, row)) + "\n" for row in rows)
+    )
     losses, parameters = original(rows, sizes, seed, epochs, batch, rate)
-    case = {"layers": sizes, "seed": seed, "epochs": epochs, "batch_number": batch, "learning_rate": rate}
+    case = {
+        "layers": sizes,
+        "seed": seed,
+        "epochs": epochs,
+        "batch_number": batch,
+        "learning_rate": rate,
+    }
     net, _, result = train_reference(case | {"scaling": "none"}, tmp_path / "data.csv")
-    np.testing.assert_allclose(in_original_order(net.parameters()), parameters, rtol=1e-12)
+    np.testing.assert_allclose(
+        in_original_order(net.parameters()), parameters, rtol=1e-12
+    )
     np.testing.assert_allclose(result["loss"], losses, rtol=1e-12)
 
 
-def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_be_larger_than_the_data(datasets):
+def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_be_larger_than_the_data(
+    datasets,
+):
     with pytest.raises(nn.UsageError, match="--batch_number 5"):
         train_reference({**XOR, "batch_number": 5}, datasets / "xor.csv")
-    for name, value in {"optimizer": "adam", "momentum": 0.5, "weight_decay": 0.1, "schedule": "cosine"}.items():
+    for name, value in {
+        "optimizer": "adam",
+        "momentum": 0.5,
+        "weight_decay": 0.1,
+        "schedule": "cosine",
+    }.items():
         with pytest.raises(nn.UsageError, match=f"--{name}"):
             train_reference(XOR, datasets / "xor.csv", **{name: value})

@@ -14,41 +14,78 @@ def routes(layers, rows, task="regression", **options):
 def vector(dtype):
     """Values of a vector of the instruction set in use."""
     ffi, lib = extension("omp")
-    width = {"avx512": 64, "avx2": 32, "baseline": 16}[ffi.string(lib.nn_isa()).decode()]
+    width = {"avx512": 64, "avx2": 32, "baseline": 16}[
+        ffi.string(lib.nn_isa()).decode()
+    ]
     return width // {"float32": 4, "float64": 8}[dtype]
 
 
-def test_a_single_output_is_narrow_small_products_are_read_in_place_large_ones_packed_and_seq_has_plain_loops(dtype):
-    assert routes("1x8x8,conv4k3,maxpool2,10,1", 32, backend="seq") == ["plain loops"] * 5
+def test_a_single_output_is_narrow_small_products_are_read_in_place_large_ones_packed_and_seq_has_plain_loops(
+    dtype,
+):
+    assert (
+        routes("1x8x8,conv4k3,maxpool2,10,1", 32, backend="seq") == ["plain loops"] * 5
+    )
     wide, narrow = routes("64,512,1", 64, backend="omp", threads=1)
     assert wide.startswith("product, ") and narrow == "narrow"
-    assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, in place, ")
+    assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith(
+        "product, in place, "
+    )
     large = routes("2048,1024,512,2", 512, backend="omp", threads=1, dtype=dtype)
     assert large[1] == "product, packed blocks"
 
 
 def test_an_embedding_layer_says_whether_it_learns(processor):
     coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
-    learned, waves = [*coded, InputColumn("embedding", values=20, width=3)], InputColumn("number", waves=2)
+    learned, waves = (
+        [*coded, InputColumn("embedding", values=20, width=3)],
+        InputColumn("number", waves=2),
+    )
     for columns, name in (
-        (coded, "columns"), (learned, "columns and tables"), ([*coded, waves], "columns and waves"),
+        (coded, "columns"),
+        (learned, "columns and tables"),
+        ([*coded, waves], "columns and waves"),
         ([waves, *learned], "columns, waves and tables"),
-    ):  # fmt: skip
-        assert routes("2,9,1", 32, backend=processor, threads=1, input_columns=columns)[0] == name
+    ):
+        assert (
+            routes("2,9,1", 32, backend=processor, threads=1, input_columns=columns)[0]
+            == name
+        )
 
 
 def test_convolutions_name_their_algorithm(dtype):
     few, many = vector(dtype) // 2, 32
-    found = routes(f"{many}x32x32,conv{many}k3p1,conv{many}k5,conv{few}k3,1", 32, backend="omp", threads=1, dtype=dtype)
+    found = routes(
+        f"{many}x32x32,conv{many}k3p1,conv{many}k5,conv{few}k3,1",
+        32,
+        backend="omp",
+        threads=1,
+        dtype=dtype,
+    )
     first, second, third = (name.split(",")[0].split(";")[0] for name in found[:3])
-    assert (first, second, third) == ({"float32": "winograd 4x4", "float64": "direct"}[dtype], "direct", "planes")
+    assert (first, second, third) == (
+        {"float32": "winograd 4x4", "float64": "direct"}[dtype],
+        "direct",
+        "planes",
+    )
 
 
 def test_layers_that_go_by_rows_are_fused_and_a_small_network_trains_in_micro_batches():
-    first, pool, *_, last = routes("3x32x32,conv16k3p1,maxpool2,10", 32, backend="omp", threads=1)
-    assert first.endswith("; fused") and pool == "vector loops; fused" and not last.endswith("fused")
-    table = [InputColumn("gap", fill=0.5, edges=(0.0, 1.0)), InputColumn("embedding", values=300, width=3)]
+    first, pool, *_, last = routes(
+        "3x32x32,conv16k3p1,maxpool2,10", 32, backend="omp", threads=1
+    )
+    assert (
+        first.endswith("; fused")
+        and pool == "vector loops; fused"
+        and not last.endswith("fused")
+    )
+    table = [
+        InputColumn("gap", fill=0.5, edges=(0.0, 1.0)),
+        InputColumn("embedding", values=300, width=3),
+    ]
     for spec, columns in (("30,16,1", ()), ("2,9:tanh,2", table)):
         for rows in (32, 4096):
             names = routes(spec, rows, backend="omp", threads=2, input_columns=columns)
-            assert {name.endswith("micro-batches") for name in names} == {rows == 4096}, (spec, rows)
+            assert {name.endswith("micro-batches") for name in names} == {
+                rows == 4096
+            }, (spec, rows)

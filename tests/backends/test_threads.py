@@ -1,4 +1,5 @@
-"""One network used by several threads of Python, and in processes that are forked: the numbers of one use at a time."""
+"""One network used by several threads of Python, and in processes that are forked: the
+numbers of one use at a time."""
 
 import os
 import subprocess
@@ -22,16 +23,21 @@ from nn.utils import UsageError
 THREADS = 8
 LAYERS = [
     "12,160,160,4",  # on several threads alone
-    "8,16,3", "12,40:gelu,dropout0.5,3:softmax", "2x12x12,conv8k3,maxpool2,20,3",
+    "8,16,3",
+    "12,40:gelu,dropout0.5,3:softmax",
+    "2x12x12,conv8k3,maxpool2,20,3",
     "1x9x9,conv3k2s2,pad1,avgpool2s1,3:linear",
-]  # fmt: skip
+]
 
 
 def rows_for(net, most: int = 400) -> list[np.ndarray]:
     """Rows for each thread, of counts that differ."""
     rng, shape = np.random.default_rng(0), net.schema.inputs
     shape = shape if isinstance(shape, tuple) else (shape,)
-    return [rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype) for k in range(THREADS)]
+    return [
+        rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype)
+        for k in range(THREADS)
+    ]
 
 
 @pytest.mark.parametrize("layers", LAYERS)
@@ -40,13 +46,18 @@ def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
     check(net.predict, rows_for(net, most=400 if processor == "omp" else 60))
 
 
-@pytest.mark.parametrize("vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"])
+@pytest.mark.parametrize(
+    "vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"]
+)
 def test_threads_predict_and_test_with_a_network_of_several_as_one_thread_does(vary):
     ds, net = two_classes(300), Network("12,20,1", "binary", backend="omp", threads=2)
     nn.train(net, ds, networks=4, epochs=2, vary=vary)
     check(net.predict, rows_for(net))
     check(net.deviation, rows_for(net))
-    check(lambda number: net.members[number % len(net.members)].predict(ds.x), range(THREADS))
+    check(
+        lambda number: net.members[number % len(net.members)].predict(ds.x),
+        range(THREADS),
+    )
     nets = net, Network("12,160,160,1", "binary", backend="omp", threads=2)
     check(lambda number: nn.test(nets[number % 2], ds), range(THREADS))
 
@@ -70,14 +81,26 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
     monkeypatch.setattr(backends, "create", slowly)
     net, alike = (Network("12,20,1", "binary", backend="omp") for _ in range(2))
     items = rows_for(net)
-    np.testing.assert_equal(in_threads(net.predict, items), [alike.predict(x) for x in items])
+    np.testing.assert_equal(
+        in_threads(net.predict, items), [alike.predict(x) for x in items]
+    )
     assert len(made) == 2  # of each network
 
 
-@pytest.mark.parametrize("settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}])
-def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(processor, settings):
+@pytest.mark.parametrize(
+    "settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}]
+)
+def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(
+    processor, settings
+):
     net = Network("12,60,60,1", "binary", backend=processor, threads=2, seed=3)
-    check_beside_a_training(lambda: net.sibling(3), 2000 if processor == "omp" else 500, 4, epochs=6, **settings)
+    check_beside_a_training(
+        lambda: net.sibling(3),
+        2000 if processor == "omp" else 500,
+        4,
+        epochs=6,
+        **settings,
+    )
 
 
 def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
@@ -103,9 +126,15 @@ def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
 @pytest.mark.timing
 @pytest.mark.parametrize(
     "layers, rows, times",
-    [("30,60,10,1", 10_000, 30), ("64,512,512,10", 2000, 4), ("1x28x28,conv8k3,maxpool2,64,10", 256, 8)],
+    [
+        ("30,60,10,1", 10_000, 30),
+        ("64,512,512,10", 2000, 4),
+        ("1x28x28,conv8k3,maxpool2,64,10", 256, 8),
+    ],
 )
-def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(layers, rows, times):
+def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(
+    layers, rows, times
+):
     net = Network(layers)
     x = rows_for(net, most=rows * THREADS // (THREADS - 1))[-1]
 
@@ -207,9 +236,19 @@ def test_a_forked_process_computes_the_same(child, tmp_path):
         pytest.importorskip("pyarrow")
     for _ in range(EFFORT):
         done = subprocess.run(
-            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK + CHILDREN[child]],
-            capture_output=True, text=True, env=environment(OPENBLAS_NUM_THREADS="2"), cwd=tmp_path, timeout=200,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-W",
+                "ignore::DeprecationWarning",
+                "-c",
+                FORK + CHILDREN[child],
+            ],
+            capture_output=True,
+            text=True,
+            env=environment(OPENBLAS_NUM_THREADS="2"),
+            cwd=tmp_path,
+            timeout=200,
+        )
         assert (done.stdout.split(), done.stderr, done.returncode) == (["0"], "", 0)
 
 
@@ -221,6 +260,9 @@ def test_cuda_in_a_forked_process_is_refused_in_one_line(monkeypatch):
     with pytest.raises(UsageError, match=words) as caught:
         _ = Network("3,4,1", backend="cuda").engine
     assert "\n" not in str(caught.value)
-    with pytest.raises(UsageError, match=words), device.gpu_errors("a network", "use a smaller one"):
+    with (
+        pytest.raises(UsageError, match=words),
+        device.gpu_errors("a network", "use a smaller one"),
+    ):
         raise AssertionError("the GPU is used")
     assert Network("50,3200,1600,1").backend == "omp"

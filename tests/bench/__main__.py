@@ -1,4 +1,5 @@
-"""`python -m tests.bench`: the cases of nn.study.bench, and growth's by name, beside PyTorch or another build of nn.
+"""`python -m tests.bench`: the cases of nn.study.bench, and growth's by name, beside
+PyTorch or another build of nn.
 
 python -m tests.bench                     all cases
 python -m tests.bench cc digits           the cases whose names begin so
@@ -24,19 +25,43 @@ from .sides import PEERS
 
 
 def main(
-    cases: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")] = None,
-    peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas (all).")] = ",".join(PEERS),
+    cases: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names, or beginnings of names (all cases)."),
+    ] = None,
+    peers: Annotated[
+        str, typer.Option(help="Libraries to compare with, with commas (all).")
+    ] = ",".join(PEERS),
     backend: Annotated[str, typer.Option(help="Of nn: omp, cuda or cudnn.")] = "omp",
-    threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
-    seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Turns of each side, however long they take.")] = None,
+    threads: Annotated[
+        int, typer.Option(help="Cores that each side may use.")
+    ] = default_threads(),
+    seconds: Annotated[
+        float, typer.Option(help="About how long to measure a case.")
+    ] = 4.0,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Turns of each side, however long they take."),
+    ] = None,
     against: Annotated[
-        str, typer.Option(metavar="CHECKOUT", help="Compare with the build of nn in another checkout instead.")
+        str,
+        typer.Option(
+            metavar="CHECKOUT",
+            help="Compare with the build of nn in another checkout instead.",
+        ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
 ):
-    """Time the cases of nn.study.bench beside other libraries, or another build of nn."""
-    how = {"against": against, "peers": peers.split(","), "threads": threads, "backend": backend}
+    """Time the cases of nn.study.bench beside other libraries, or another build of
+    nn."""
+    how = {
+        "against": against,
+        "peers": peers.split(","),
+        "threads": threads,
+        "backend": backend,
+    }
     try:
         result = measure(cases or [], **how, seconds=seconds, rounds=rounds)
     except NnError as failure:
@@ -49,21 +74,59 @@ def main(
 
 
 def _report(result: dict) -> None:
-    versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
+    versions = ", ".join(
+        f"{name} {number}" for name, number in result["versions"].items()
+    )
     title = f"{result['processor']}, {result['threads']} threads, {result['backend']}; {versions}"
     rows = []
     for r in result["results"]:
-        own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
-        peers = [_peer_fields(name, peer) for name, peer in r["peers"].items()] or [[""] * 5]
-        rows += [[*(own if peer is peers[0] else [""] * len(own)), *peer] for peer in peers]
+        own = [
+            r["case"],
+            r["per"],
+            duration(r["us"]),
+            f"{r['gflops']:.3g}",
+            _error(r["error"]),
+        ]
+        peers = [_peer_fields(name, peer) for name, peer in r["peers"].items()] or [
+            [""] * 5
+        ]
+        rows += [
+            [*(own if peer is peers[0] else [""] * len(own)), *peer] for peer in peers
+        ]
     for name, means in result["geometric_means"].items():
-        rows.append(["geometric mean", *[""] * 4, name, "", "", *(f"{mean:.3f}" for mean in means)])
-    headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "best"]
+        rows.append(
+            [
+                "geometric mean",
+                *[""] * 4,
+                name,
+                "",
+                "",
+                *(f"{mean:.3f}" for mean in means),
+            ]
+        )
+    headers = [
+        "case",
+        "per",
+        "nn",
+        "GFLOP/s",
+        "error",
+        "peer",
+        "time",
+        "error",
+        "ratio",
+        "best",
+    ]
     table(headers, rows, title, left=2)
 
 
 def _peer_fields(name: str, peer: dict) -> list[str]:
-    return [name, duration(peer["us"]), _error(peer["error"]), f"{peer['ratio']:.3f}", f"{peer['best_ratio']:.3f}"]
+    return [
+        name,
+        duration(peer["us"]),
+        _error(peer["error"]),
+        f"{peer['ratio']:.3f}",
+        f"{peer['best_ratio']:.3f}",
+    ]
 
 
 def _error(value: float | None) -> str:

@@ -1,7 +1,9 @@
-"""Cases on several sides in one run: each side in a process of its own, started in its checkout, taking turns.
+"""Cases on several sides in one run: each side in a process of its own, started in its
+checkout, taking turns.
 
-Turns keep the comparison fair where the machine's speed changes under way: a ratio is the median over rounds
-of what two sides took in the same round. `best` compares the fastest turns, which others disturb least.
+Turns keep the comparison fair where the machine's speed changes under way: a ratio is
+the median over rounds of what two sides took in the same round. `best` compares the
+fastest turns, which others disturb least.
 """
 
 from __future__ import annotations
@@ -24,23 +26,49 @@ from .sides import PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = Path(__file__).with_name("one_side.py").read_text()
-CASES = {case.name: case for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]}
+CASES = {
+    case.name: case
+    for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]
+}
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
-MEMORY_TARGET = 2.5  # bytes an engine may hold, times what a training step cannot do without
+# bytes an engine may hold, times what a training step cannot do without
+MEMORY_TARGET = 2.5
 
 
 class Side:
-    """A library, or the build of a checkout, in a process of its own; one_side.py has the questions."""
+    """A library, or the build of a checkout, in a process of its own; one_side.py has
+    the questions."""
 
     def __init__(
-        self, name: str, checkout: Path, threads: int, turn_seconds: float, backend: str, called: str | None = None
+        self,
+        name: str,
+        checkout: Path,
+        threads: int,
+        turn_seconds: float,
+        backend: str,
+        called: str | None = None,
     ):
         self.name, self.checkout = called or name, checkout
-        command = [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads), backend]
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": checkout}
-        self._process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(checkout)}, **options)
+        command = [
+            sys.executable,
+            "-c",
+            CODE,
+            name,
+            str(turn_seconds),
+            str(threads),
+            backend,
+        ]
+        options = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "text": True,
+            "cwd": checkout,
+        }
+        self._process = subprocess.Popen(
+            command, env={**os.environ, "PYTHONPATH": str(checkout)}, **options
+        )
         self.version = self.ask("version")
 
     def ask(self, question: str):
@@ -50,7 +78,9 @@ class Side:
             self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise UsageError(f"the process of {self.name} in {self.checkout} ended; its error is above")
+            raise UsageError(
+                f"the process of {self.name} in {self.checkout} ended; its error is above"
+            )
         return json.loads(answer)
 
     def close(self) -> None:
@@ -59,14 +89,21 @@ class Side:
         self._process.communicate()
 
 
-def take_turns(sides: list[Side], rounds: int, seconds: float | None = None) -> dict[str, list[float]]:
-    """Let sides that have started a case take turns, and in turn be first; return {side's name: seconds of each turn}.
+def take_turns(
+    sides: list[Side], rounds: int, seconds: float | None = None
+) -> dict[str, list[float]]:
+    """Let sides that have started a case take turns, and in turn be first; return
+    {side's name: seconds of each turn}.
 
     seconds: about how long, if there are LEAST_ROUNDS by then; None: all rounds.
     """
     taken, measured = {side.name: [] for side in sides}, 0.0
     for number in range(rounds):
-        if seconds is not None and number and measured > (seconds if number >= LEAST_ROUNDS else 10 * seconds):
+        if (
+            seconds is not None
+            and number
+            and measured > (seconds if number >= LEAST_ROUNDS else 10 * seconds)
+        ):
             break
         began = time.perf_counter()
         for side in sides if number % 2 == 0 else sides[::-1]:
@@ -76,9 +113,11 @@ def take_turns(sides: list[Side], rounds: int, seconds: float | None = None) -> 
     return taken
 
 
-def compare(case, nn: Side, peers: list[Side], seconds: float | None, rounds: int = MOST_ROUNDS) -> dict:
-    """Measure a case on all sides for about `seconds`, or all rounds; returns figures of `nn`, and of each peer with
-    its ratio: how many times the time of nn it takes."""
+def compare(
+    case, nn: Side, peers: list[Side], seconds: float | None, rounds: int = MOST_ROUNDS
+) -> dict:
+    """Measure a case on all sides for about `seconds`, or all rounds; returns figures
+    of `nn`, and of each peer with its ratio: how many times the time of nn it takes."""
     started = {side: side.ask(f"start {case.name}") for side in (nn, *peers)}
     taken = take_turns(list(started), rounds, seconds)
     ours = taken[nn.name]
@@ -97,25 +136,38 @@ def compare(case, nn: Side, peers: list[Side], seconds: float | None, rounds: in
         **{"case": case.name, "per": case.per, "dtype": case.dtype},
         **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
-        **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},
+        **{
+            name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")
+        },
         "peers": sides,
     }
 
 
 def measure(
-    names: list[str], *, against: str = "", peers: list[str] = (), threads: int, backend: str = "omp",
-    seconds: float | None = None, rounds: int | None = None, turn_seconds: float = TURN_SECONDS,
-) -> dict:  # fmt: skip
-    """Time the cases whose names begin so (all without names) with nn and its peers: libraries, or the build of another
-    checkout. rounds: in place of seconds."""
+    names: list[str],
+    *,
+    against: str = "",
+    peers: list[str] = (),
+    threads: int,
+    backend: str = "omp",
+    seconds: float | None = None,
+    rounds: int | None = None,
+    turn_seconds: float = TURN_SECONDS,
+) -> dict:
+    """Time the cases whose names begin so (all without names) with nn and its peers:
+    libraries, or the build of another checkout. rounds: in place of seconds."""
     if against and not (Path(against) / "tests" / "bench").is_dir():
-        raise UsageError(f"--against {against}: not a checkout of nn with its tests; expected tests/bench in it")
+        raise UsageError(
+            f"--against {against}: not a checkout of nn with its tests; expected tests/bench in it"
+        )
     unknown = [name for name in peers if name not in PEERS]
     if unknown:
         raise UsageError(f"--peers {unknown[0]}: there are {', '.join(PEERS)}")
     more = threads, turn_seconds, backend
     nn = Side("build" if against else "nn", ROOT, *more, called="nn")
-    others = [Side("build", Path(against).resolve(), *more, called="old")] if against else []
+    others = (
+        [Side("build", Path(against).resolve(), *more, called="old")] if against else []
+    )
     others += [Side(name, ROOT, *more) for name in peers if not against]
     try:
         missing = [side.name for side in others if side.version is None]
@@ -123,18 +175,41 @@ def measure(
             say(f"bench: not installed, left out: {', '.join(missing)}")
         others = [side for side in others if side.version is not None]
         known = others[0].ask("cases") if against else [*CASES]
-        usual = CASES if against or names else [case.name for case in select()]  # growth's take long
+        # growth's take long
+        usual = CASES if against or names else [case.name for case in select()]
         chosen, results = [CASES[name] for name in named(names, usual)], []
         for case in chosen:
             if case.name not in known:
                 say(f"bench: {case.name}: not in {against}, left out")
-            elif backend == "omp" or not isinstance(case, Product):  # a product is computed on the processor only
-                results.append(compare(case, nn, others, None if rounds else seconds, rounds or MOST_ROUNDS))
-                told = ", ".join(f"{name} {peer['ratio']:.3f}" for name, peer in results[-1]["peers"].items())
+            elif backend == "omp" or not isinstance(case, Product):
+                # a product is computed on the processor only
+                results.append(
+                    compare(
+                        case,
+                        nn,
+                        others,
+                        None if rounds else seconds,
+                        rounds or MOST_ROUNDS,
+                    )
+                )
+                told = ", ".join(
+                    f"{name} {peer['ratio']:.3f}"
+                    for name, peer in results[-1]["peers"].items()
+                )
                 say(f"bench: {case.name}: {told}")
-        facts = {"processor": processor_name(), "threads": threads, "backend": backend, "against": against}
+        facts = {
+            "processor": processor_name(),
+            "threads": threads,
+            "backend": backend,
+            "against": against,
+        }
         versions = {side.name: side.version for side in (nn, *others)}
-        return {**facts, "versions": versions, "results": results, "geometric_means": geometric_means(results)}
+        return {
+            **facts,
+            "versions": versions,
+            "results": results,
+            "geometric_means": geometric_means(results),
+        }
     finally:
         for side in (nn, *others):
             side.close()
@@ -146,4 +221,7 @@ def geometric_means(results: list[dict]) -> dict[str, list[float]]:
     for result in results:
         for name, peer in result["peers"].items():
             ratios.setdefault(name, []).append([peer["ratio"], peer["best_ratio"]])
-    return {name: np.exp(np.log(each).mean(axis=0)).tolist() for name, each in ratios.items()}
+    return {
+        name: np.exp(np.log(each).mean(axis=0)).tolist()
+        for name, each in ratios.items()
+    }

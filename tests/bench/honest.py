@@ -1,24 +1,33 @@
-"""`python -m tests.bench.honest`: what a training tells of itself beside what is true of rows that it never had.
+"""`python -m tests.bench.honest`: what a training tells of itself beside what is true
+of rows that it never had.
 
-    python -m tests.bench.honest                               20 draws of 300 and 1,000 rows of each table
+    python -m tests.bench.honest                               20 draws of 300 and 1,000
+                                                               rows of each table
     python -m tests.bench.honest --tables adult --draws 3      a look
-    python -m tests.bench.honest --lite                        no draws of most rows of a table, which take longest
-    python -m tests.bench.honest --checkout ../old             the nn of another checkout, which is built
+    python -m tests.bench.honest --lite                        no draws of most rows of
+                                                               a table, which take
+                                                               longest
+    python -m tests.bench.honest --checkout ../old             the nn of another
+                                                               checkout, which is built
 
-Tables are those of arena/development.txt that lie in --folder and have 1,500 rows or more; numbers are trained as
-they are, and once more as two classes, above their median or not. Of each draw the other rows, 10,000 at most, are the
-truth. The kinds of draws:
+Tables are those of arena/development.txt that lie in --folder and have 1,500 rows or
+more; numbers are trained as they are, and once more as two classes, above their median
+or not. Of each draw the other rows, 10,000 at most, are the truth. The kinds of draws:
 
     drawn     rows as they come
     all       four fifths of the rows; a fifth as many draws (left out by --lite)
     twins     as drawn, but 8 % of the rows are there six times
-    groups    a made table: groups of ten rows are alike in inputs and share a part of the target that nothing tells
-    times     a made table: the errors of rows that follow each other are alike (AR(1), 0.8)
-    noise     as drawn, with targets by a coin, or of a regression exchanged between the rows; with twins and without
+    groups    a made table: groups of ten rows are alike in inputs and share a part of
+              the target that nothing tells
+    times     a made table: the errors of rows that follow each other are alike (AR(1),
+              0.8)
+    noise     as drawn, with targets by a coin, or of a regression exchanged between the
+              rows; with twins and without
 
-«Within both» is the share of draws in which told and true differ by no more than the root of the sum of the squares of
-what their 95 % intervals allow each. Last comes how often an interval by rows, and one by blocks, holds the true RMSE
-of AR(1) errors; nothing is trained for it.
+«Within both» is the share of draws in which told and true differ by no more than the
+root of the sum of the squares of what their 95 % intervals allow each. Last comes how
+often an interval by rows, and one by blocks, holds the true RMSE of AR(1) errors;
+nothing is trained for it.
 """
 
 from __future__ import annotations
@@ -49,12 +58,17 @@ from arena.tables import PACKAGES, read, tables_of  # noqa: E402 - beside anothe
 
 LEAST_ROWS, MOST_TRUE_ROWS = 1500, 10_000
 ALL_SHARE, DRAWS_OF_ALL = 0.8, 5  # a draw of all rows for so many others
-DISTINCT_ROWS, REPEATED_ROWS = 0.7, 0.08  # of a draw with twins: its distinct rows, and which of these come again
+# of a draw with twins: its distinct rows, and which of these come again
+DISTINCT_ROWS, REPEATED_ROWS = 0.7, 0.08
 GROUP_ROWS, COLUMNS = 10, 6
 FOLLOWING = 0.8  # the correlation of errors that follow each other, of made times
 FOLLOWING_OF_COVERAGE, SERIES_A_DRAW = (0.0, 0.5, 0.8), 10
 CLASSES = "no", "yes"
-RELATIVE = {"log_loss": "log loss, relative", "rmse": "RMSE, relative", "mae": "MAE, relative"}
+RELATIVE = {
+    "log_loss": "log loss, relative",
+    "rmse": "RMSE, relative",
+    "mae": "MAE, relative",
+}
 ABSOLUTE = {
     "roc_auc": "ROC-AUC",
     "pr_auc": "PR-AUC",
@@ -69,7 +83,8 @@ OF_NOISE = "roc_auc", "r2"
 
 @dataclass(frozen=True)
 class Source:
-    """A table that rows are drawn from: its inputs and its targets, with words for classes."""
+    """A table that rows are drawn from: its inputs and its targets, with words for
+    classes."""
 
     name: str
     x: pd.DataFrame
@@ -83,7 +98,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Draw:
-    """Rows to train on, and the others; frames with the column `target`. choices: how they are read."""
+    """Rows to train on, and the others; frames with the column `target`. choices: how
+    they are read."""
 
     kind: str
     source: str
@@ -96,7 +112,8 @@ class Draw:
 
 
 def sources_of(folder: Path, names: list[str]) -> Iterator[Source]:
-    """Yield the tables whose name begins with one of the names (all without names), and those as two classes."""
+    """Yield the tables whose name begins with one of the names (all without names), and
+    those as two classes."""
     lines = tables_of([str(HERE / "arena" / "development.txt")], folder)
     for spec in lines:
         path = Path(spec.split(":")[0])
@@ -111,7 +128,9 @@ def sources_of(folder: Path, names: list[str]) -> Iterator[Source]:
             yield Source(source.name, source.x, words[source.y])
             continue
         yield Source(source.name, source.x, source.y)
-        yield Source(f"{source.name}, above the median", source.x, in_two_classes(source.y))
+        yield Source(
+            f"{source.name}, above the median", source.x, in_two_classes(source.y)
+        )
 
 
 def in_two_classes(values: np.ndarray) -> np.ndarray:
@@ -138,11 +157,18 @@ def draw_of_all(source: Source, seed: int) -> Draw:
     order = np.random.default_rng(seed).permutation(len(source.y))
     count = int(ALL_SHARE * len(order))
     frame = source.x.assign(target=source.y)
-    return Draw("all", source.name, frame.iloc[order[:count]], frame.iloc[order[count:][:MOST_TRUE_ROWS]], {})
+    return Draw(
+        "all",
+        source.name,
+        frame.iloc[order[:count]],
+        frame.iloc[order[count:][:MOST_TRUE_ROWS]],
+        {},
+    )
 
 
 def with_twins(rows: np.ndarray, generator) -> np.ndarray:
-    """Return as many rows, of which a few stand for others too: some come several times."""
+    """Return as many rows, of which a few stand for others too: some come several
+    times."""
     distinct = rows[: int(DISTINCT_ROWS * len(rows))]
     repeated = distinct[: max(1, int(REPEATED_ROWS * len(distinct)))]
     copies = np.resize(repeated, len(rows) - len(distinct))
@@ -159,7 +185,10 @@ def noise_like(source: Source, generator) -> np.ndarray:
 def made_draws(rows: int, seed: int) -> Iterator[Draw]:
     """Yield a draw of each made table, as numbers and as two classes."""
     generator = np.random.default_rng([seed, rows, 1])
-    for kind, made, choices in (("groups", grouped, {"group": "group"}), ("times", in_time, {"time": "time"})):
+    for kind, made, choices in (
+        ("groups", grouped, {"group": "group"}),
+        ("times", in_time, {"time": "time"}),
+    ):
         frame = made(rows + MOST_TRUE_ROWS, generator)
         classes = frame.assign(target=in_two_classes(frame["target"].to_numpy()))
         for name, whole in (("made", frame), ("made, above the median", classes)):
@@ -178,7 +207,10 @@ def grouped(rows: int, generator) -> pd.DataFrame:
 def in_time(rows: int, generator) -> pd.DataFrame:
     """Return rows that follow each other by the column `time`."""
     x = generator.normal(size=(rows, COLUMNS))
-    return frame_of(x).assign(time=np.arange(rows), target=signal_of(x) + following(rows, FOLLOWING, generator))
+    return frame_of(x).assign(
+        time=np.arange(rows),
+        target=signal_of(x) + following(rows, FOLLOWING, generator),
+    )
 
 
 def frame_of(x: np.ndarray) -> pd.DataFrame:
@@ -197,59 +229,88 @@ def following(rows: int, correlation: float, generator) -> np.ndarray:
     errors = np.empty(rows)
     errors[0] = steps[0]
     for row in range(1, rows):
-        errors[row] = correlation * errors[row - 1] + math.sqrt(1 - correlation**2) * steps[row]
+        errors[row] = (
+            correlation * errors[row - 1] + math.sqrt(1 - correlation**2) * steps[row]
+        )
     return errors
 
 
-# ---------------------------------------------------------------- what is told, and what is true
+# ------------------------------------------------------- what is told, and what is true
 
 
 def judged(draw: Draw, effort: str, seed: int) -> list[dict]:
-    """Return a record for each metric of a training: told, true, whether both intervals hold the difference."""
+    """Return a record for each metric of a training: told, true, whether both intervals
+    hold the difference."""
     task = "regression" if draw.known["target"].dtype.kind == "f" else "auto"
     ds = nn.load(draw.known, target="target", task=task, **draw.choices)
     model = nn.fit(ds, effort=effort, seed=seed)
-    about = {"kind": draw.kind, "table": draw.source, "rows": len(draw.known), "learned": model.metrics["learned"]}
+    about = {
+        "kind": draw.kind,
+        "table": draw.source,
+        "rows": len(draw.known),
+        "learned": model.metrics["learned"],
+    }
     told = figures_out_of_fold(model.network, ds, intervals=True)
     true = nn.test(model.network, draw.others, intervals=True)
     return [
-        {**about, "metric": name, "told": told[name], "true": true[name], "within": are_within(name, told, true)}
+        {
+            **about,
+            "metric": name,
+            "told": told[name],
+            "true": true[name],
+            "within": are_within(name, told, true),
+        }
         for name in METRICS
         if told.get(name) is not None and true.get(name) is not None
     ]
 
 
 def are_within(name: str, told: dict, true: dict) -> bool | None:
-    """Return whether told and true differ by no more than their intervals allow; None without intervals."""
+    """Return whether told and true differ by no more than their intervals allow; None
+    without intervals."""
     if told["intervals"].get(name) is None or true["intervals"].get(name) is None:
         return None
     difference = told[name] - true[name]
-    towards_true = int(difference < 0)  # the end of told's interval that lies on the side of true
+    # the end of told's interval that lies on the side of true
+    towards_true = int(difference < 0)
     of_told = told["intervals"][name][towards_true] - told[name]
     of_true = true["intervals"][name][1 - towards_true] - true[name]
     return abs(difference) <= math.hypot(of_told, of_true)
 
 
 def coverage_of_series(rows: int, correlation: float, count: int) -> dict:
-    """Return how often the interval of the RMSE holds the true one, by rows and by blocks, of AR(1) errors."""
+    """Return how often the interval of the RMSE holds the true one, by rows and by
+    blocks, of AR(1) errors."""
     from nn.core.bootstrap import Sampling, intervals  # an older checkout has none
 
-    generator, held = np.random.default_rng([rows, int(100 * correlation)]), {"rows": 0, "blocks": 0}
-    samplings = {"rows": Sampling(rows), "blocks": Sampling(rows, times=np.arange(rows))}
+    generator, held = (
+        np.random.default_rng([rows, int(100 * correlation)]),
+        {"rows": 0, "blocks": 0},
+    )
+    samplings = {
+        "rows": Sampling(rows),
+        "blocks": Sampling(rows, times=np.arange(rows)),
+    }
     for _ in range(count):
         errors = following(rows, correlation, generator)[:, None]
         of_series = Judged("regression", np.zeros_like(errors), errors)
         for name, sampling in samplings.items():
             low, high = intervals(of_series, sampling=sampling)["rmse"]
             held[name] += low <= 1 <= high
-    return {"rows": rows, "correlation": correlation, "series": count, **{f"by {n}": held[n] / count for n in held}}
+    return {
+        "rows": rows,
+        "correlation": correlation,
+        "series": count,
+        **{f"by {n}": held[n] / count for n in held},
+    }
 
 
 # ---------------------------------------------------------------- tables
 
 
 def printed(headers: list[str], lines: list[list[str]], title: str, left: int) -> None:
-    """Print a table in Markdown. left: how many columns are words; the others are numbers, to the right."""
+    """Print a table in Markdown. left: how many columns are words; the others are
+    numbers, to the right."""
     rules = ["---" if column < left else "---:" for column in range(len(headers))]
     print(f"**{title}**\n")
     for cells in (headers, rules, *lines):
@@ -258,14 +319,20 @@ def printed(headers: list[str], lines: list[list[str]], title: str, left: int) -
 
 
 def report(records: list[dict], coverage: list[dict], by_table: bool) -> None:
-    """Print what was found, as tables. by_table: a line for each table too, before that of all."""
+    """Print what was found, as tables. by_table: a line for each table too, before that
+    of all."""
     frame = pd.DataFrame(records)
     is_noise = frame["kind"].str.startswith("noise")
     lines = []
-    for (kind, rows), of_kind in frame[~is_noise].groupby(["kind", "rows_drawn"], sort=False):
+    for (kind, rows), of_kind in frame[~is_noise].groupby(
+        ["kind", "rows_drawn"], sort=False
+    ):
         for name, own in of_kind.groupby("metric", sort=False):
             of_tables = own.groupby("table", sort=False) if by_table else ()
-            lines += [[kind, rows, source, *bias_line(name, of_table)] for source, of_table in of_tables]
+            lines += [
+                [kind, rows, source, *bias_line(name, of_table)]
+                for source, of_table in of_tables
+            ]
             lines.append([kind, rows, "all", *bias_line(name, own)])
     headers = ["draws", "rows", "table", "metric", "trainings"]
     headers += ["told - true", "standard error", "median", "within both", "true"]
@@ -275,7 +342,12 @@ def report(records: list[dict], coverage: list[dict], by_table: bool) -> None:
     if coverage:
         lines = [coverage_line(one) for one in coverage]
         headers = ["rows", "correlation", "series", "by rows", "by blocks"]
-        printed(headers, lines, "AR(1) errors whose interval of the RMSE holds the true one", left=0)
+        printed(
+            headers,
+            lines,
+            "AR(1) errors whose interval of the RMSE holds the true one",
+            left=0,
+        )
 
 
 def bias_line(name: str, of_metric: pd.DataFrame) -> list[str]:
@@ -287,15 +359,32 @@ def bias_line(name: str, of_metric: pd.DataFrame) -> list[str]:
     within = of_metric["within"].dropna()
     share = f"{100 * within.mean():.0f} %" if len(within) else ""
     numbers = [f"{bias.mean():+.3f}", error, f"{bias.median():+.3f}"]
-    return [METRICS[name], str(len(bias)), *numbers, share, f"{of_metric['true'].mean():.4g}"]
+    return [
+        METRICS[name],
+        str(len(bias)),
+        *numbers,
+        share,
+        f"{of_metric['true'].mean():.4g}",
+    ]
 
 
 def noise_lines(frame: pd.DataFrame) -> list[list[str]]:
     """Return a line for each kind of noise, number of rows and metric."""
     frame, lines = frame[frame["metric"].isin(OF_NOISE)], []
-    for (kind, rows, name), own in frame.groupby(["kind", "rows_drawn", "metric"], sort=False):
+    for (kind, rows, name), own in frame.groupby(
+        ["kind", "rows_drawn", "metric"], sort=False
+    ):
         learned = f"{100 * own['learned'].astype(float).mean():.0f} %"
-        lines.append([kind, rows, str(len(own)), learned, METRICS[name], f"{own['told'].mean():.3f}"])
+        lines.append(
+            [
+                kind,
+                rows,
+                str(len(own)),
+                learned,
+                METRICS[name],
+                f"{own['told'].mean():.3f}",
+            ]
+        )
     return lines
 
 
@@ -308,8 +397,11 @@ def coverage_line(one: dict) -> list[str]:
 # ---------------------------------------------------------------- the command
 
 
-def measure(sources: list[Source], draws: int, rows: list[int], effort: str, is_lite: bool) -> list[dict]:
-    """Return the records of all draws; each is told on stderr as it comes. is_lite: without those of most rows."""
+def measure(
+    sources: list[Source], draws: int, rows: list[int], effort: str, is_lite: bool
+) -> list[dict]:
+    """Return the records of all draws; each is told on stderr as it comes. is_lite:
+    without those of most rows."""
     records: list[dict] = []
 
     def add(draw: Draw, seed: int, rows_drawn: str) -> None:
@@ -319,7 +411,9 @@ def measure(sources: list[Source], draws: int, rows: list[int], effort: str, is_
 
     for seed in range(draws):
         for count in rows:
-            for draw in (draw for source in sources for draw in draws_of(source, count, seed)):
+            for draw in (
+                draw for source in sources for draw in draws_of(source, count, seed)
+            ):
                 add(draw, seed, f"{count:,}")
             for draw in made_draws(count, seed):
                 add(draw, seed, f"{count:,}")
@@ -330,35 +424,90 @@ def measure(sources: list[Source], draws: int, rows: list[int], effort: str, is_
 
 
 def main(
-    tables: Annotated[str, typer.Option(help="Beginnings of file names, with commas (all of 1,500 rows).")] = "",
-    draws: Annotated[int, typer.Option(min=1, help="Of each table and number of rows.")] = 20,
-    rows: Annotated[str, typer.Option(help="Numbers of rows, with commas.")] = "300,1000",
+    tables: Annotated[
+        str,
+        typer.Option(help="Beginnings of file names, with commas (all of 1,500 rows)."),
+    ] = "",
+    draws: Annotated[
+        int, typer.Option(min=1, help="Of each table and number of rows.")
+    ] = 20,
+    rows: Annotated[
+        str, typer.Option(help="Numbers of rows, with commas.")
+    ] = "300,1000",
     effort: Annotated[str, typer.Option(help="As nn train has it.")] = "standard",
-    folder: Annotated[str, typer.Option(help="Where the tables lie ($NN_SHARED/tables, else ../shared/tables).")] = "",
-    lite: Annotated[bool, typer.Option("--lite", help="Without draws of most rows of a table.")] = False,
-    checkout: Annotated[str, typer.Option(help="Measure the nn of another checkout.")] = "",
-    by_table: Annotated[bool, typer.Option("--by_table", help="Print the lines of each table too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    folder: Annotated[
+        str,
+        typer.Option(
+            help="Where the tables lie ($NN_SHARED/tables, else ../shared/tables)."
+        ),
+    ] = "",
+    lite: Annotated[
+        bool, typer.Option("--lite", help="Without draws of most rows of a table.")
+    ] = False,
+    checkout: Annotated[
+        str, typer.Option(help="Measure the nn of another checkout.")
+    ] = "",
+    by_table: Annotated[
+        bool, typer.Option("--by_table", help="Print the lines of each table too.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
 ):
     """Compare what trainings tell of themselves with what is true."""
     if checkout:
-        arguments = ["--tables", tables, "--draws", draws, "--rows", rows, "--effort", effort, "--folder", folder]
+        arguments = [
+            "--tables",
+            tables,
+            "--draws",
+            draws,
+            "--rows",
+            rows,
+            "--effort",
+            effort,
+            "--folder",
+            folder,
+        ]
         every = (("--by_table", by_table), ("--json", as_json), ("--lite", lite))
         switches = [name for name, is_given in every if is_given]
         command = [sys.executable, __file__, *map(str, arguments), *switches]
-        raise typer.Exit(subprocess.run(command, env={**os.environ, "PYTHONPATH": checkout}).returncode)
+        raise typer.Exit(
+            subprocess.run(
+                command, env={**os.environ, "PYTHONPATH": checkout}
+            ).returncode
+        )
     logging.getLogger("nn").setLevel(logging.ERROR)
     shared = Path(os.environ.get("NN_SHARED", HERE.parents[2] / "shared"))
-    sources = list(sources_of(Path(folder or shared / "tables"), [name for name in tables.split(",") if name]))
+    sources = list(
+        sources_of(
+            Path(folder or shared / "tables"),
+            [name for name in tables.split(",") if name],
+        )
+    )
     counts = [int(count) for count in rows.split(",")]
-    say(f"honest: {Path(nn.__file__).parent}, {', '.join(source.name for source in sources)}")
+    say(
+        f"honest: {Path(nn.__file__).parent}, {', '.join(source.name for source in sources)}"
+    )
     records = measure(sources, draws, counts, effort, lite)
     coverage = []
     if hasattr(nn.core.bootstrap, "Sampling"):
         series = SERIES_A_DRAW * draws
-        coverage = [coverage_of_series(n, correlation, series) for n in counts for correlation in FOLLOWING_OF_COVERAGE]
+        coverage = [
+            coverage_of_series(n, correlation, series)
+            for n in counts
+            for correlation in FOLLOWING_OF_COVERAGE
+        ]
     if as_json:
-        print(json.dumps({"draws": draws, "effort": effort, "records": records, "coverage": coverage}))
+        print(
+            json.dumps(
+                {
+                    "draws": draws,
+                    "effort": effort,
+                    "records": records,
+                    "coverage": coverage,
+                }
+            )
+        )
     else:
         report(records, coverage, by_table)
 

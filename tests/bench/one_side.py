@@ -1,9 +1,13 @@
-"""One side of a comparison: the code that its process runs, in the folder of its checkout.
+"""One side of a comparison: the code that its process runs, in the folder of its
+checkout.
 
-    python -c CODE SIDE SECONDS_A_TURN THREADS BACKEND      SIDE: of sides.py, or `build` for the nn of this checkout
+    python -c CODE SIDE SECONDS_A_TURN THREADS BACKEND      SIDE: of sides.py, or
+                                                            `build` for the nn of this
+                                                            checkout
 
-Lines on stdin ask («version», «cases», «start NAME», «turn»), lines of JSON answer. For a build only what every
-checkout has is used, so that old ones can be compared: `select`, `width_case`, `rows_case`, and `start` of a case.
+Lines on stdin ask («version», «cases», «start NAME», «turn»), lines of JSON answer. For
+a build only what every checkout has is used, so that old ones can be compared:
+`select`, `width_case`, `rows_case`, and `start` of a case.
 """
 
 import json
@@ -14,8 +18,16 @@ import time
 from nn.study.bench import select
 from tests.bench.growth import ROWS, WIDTHS, rows_case, width_case
 
-SIDE, TURN_SECONDS, THREADS, BACKEND = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-CASES = {case.name: case for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]}
+SIDE, TURN_SECONDS, THREADS, BACKEND = (
+    sys.argv[1],
+    float(sys.argv[2]),
+    int(sys.argv[3]),
+    sys.argv[4],
+)
+CASES = {
+    case.name: case
+    for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]
+}
 
 
 class Build:
@@ -29,7 +41,8 @@ class Build:
 
 
 def library():
-    """Return the side of that name, None where it is not installed. It may use `THREADS` cores."""
+    """Return the side of that name, None where it is not installed. It may use
+    `THREADS` cores."""
     from tests.bench.sides import SIDES
 
     if hasattr(os, "sched_setaffinity"):
@@ -47,7 +60,10 @@ def started(side, case):
     if SIDE != "build":
         from tests.bench.truth import error, truth
 
-        facts = {**facts, "error": None if result is None else error(result, truth(case))}
+        facts = {
+            **facts,
+            "error": None if result is None else error(result, truth(case)),
+        }
     return once, facts
 
 

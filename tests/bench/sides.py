@@ -1,11 +1,13 @@
 """The sides of a comparison: `nn` itself and the libraries that it is compared with.
 
-A side is made once, in a process of its own: its libraries are imported there and nowhere else. It then makes
-one case after the other ready: `start(case)` returns a function that measures seconds of one batch, pass or
-product; what the side computes, for its error to be told; and facts.
+A side is made once, in a process of its own: its libraries are imported there and
+nowhere else. It then makes one case after the other ready: `start(case)` returns a
+function that measures seconds of one batch, pass or product; what the side computes,
+for its error to be told; and facts.
 
-Everybody starts from the same parameters and works on the same data. A training step is what a user of the
-library writes: rows in a new order every epoch, gathered into a batch, forward, loss, backward, update.
+Everybody starts from the same parameters and works on the same data. A training step is
+what a user of the library writes: rows in a new order every epoch, gathered into a
+batch, forward, loss, backward, update.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from nn.matrix import matmul
 from nn.nn_aux import OPTIMIZERS
 from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 
-BLOCK = 1000  # rows of images in one forward pass of a library that keeps all activations of what it is given
+# rows of images in one forward pass of a library that keeps all activations of what it
+# is given
+BLOCK = 1000
 LARGEST_CHECKED_BATCH = 128
-EAGER_BATCHES = 200  # of an epoch that are timed where every batch costs about the same, and much
+# of an epoch that are timed where every batch costs about the same, and much
+EAGER_BATCHES = 200
 CHECKED = 64  # rows of a forward pass or of a product whose error is told
 
 
@@ -43,8 +48,9 @@ def blocks(x, layers):
 
 
 def checked_batches(case: TrainStepCase):
-    """x and y of the batches that gradients are compared on. Several, and not the largest: in some a relu's
-    decision flips on a rounding (of 5 million about one). Of images only one, for the judge is slow there."""
+    """x and y of the batches that gradients are compared on. Several, and not the
+    largest: in some a relu's decision flips on a rounding (of 5 million about one). Of
+    images only one, for the judge is slow there."""
     count = 1 if reads_images(case.model.network(case.dtype).layers) else 3
     x, y = case.model.data(count * min(case.batch, LARGEST_CHECKED_BATCH), case.dtype)
     return [(x[i::count].copy(), y[i::count].copy()) for i in range(count)]
@@ -52,11 +58,14 @@ def checked_batches(case: TrainStepCase):
 
 def in_order(gradients: dict, names) -> np.ndarray:
     """Gradients by name as one vector."""
-    return np.concatenate([np.asarray(gradients[name], np.float64).ravel() for name in names])
+    return np.concatenate(
+        [np.asarray(gradients[name], np.float64).ravel() for name in names]
+    )
 
 
 def epoch_timer(epoch, batches: int):
-    """Return a function that measures seconds of a batch over one call of `epoch`, which trains on `batches`."""
+    """Return a function that measures seconds of a batch over one call of `epoch`,
+    which trains on `batches`."""
 
     def once() -> float:
         began = time.perf_counter()
@@ -69,15 +78,29 @@ def epoch_timer(epoch, batches: int):
 def padding(layer) -> tuple[int, int, int, int]:
     """Zeros left, right, top and bottom of a convolution's image."""
     (height, width), (out_height, out_width) = layer.in_shape[1:], layer.out_shape[1:]
-    below = max(0, (out_height - 1) * layer.stride + layer.kernel - height - layer.pad_top)
-    right = max(0, (out_width - 1) * layer.stride + layer.kernel - width - layer.pad_left)
+    below = max(
+        0, (out_height - 1) * layer.stride + layer.kernel - height - layer.pad_top
+    )
+    right = max(
+        0, (out_width - 1) * layer.stride + layer.kernel - width - layer.pad_left
+    )
     return layer.pad_left, right, layer.pad_top, below
 
 
 def needed_bytes(case: TrainStepCase) -> int:
-    """Return the least bytes of a step: parameters, the optimiser's state, the activations of one batch."""
-    layers = [layer for layer in case.model.network(case.dtype).layers if layer.kind != "flatten"]
-    return network_bytes(layers, case.dtype, 1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0)), case.batch)
+    """Return the least bytes of a step: parameters, the optimiser's state, the
+    activations of one batch."""
+    layers = [
+        layer
+        for layer in case.model.network(case.dtype).layers
+        if layer.kind != "flatten"
+    ]
+    return network_bytes(
+        layers,
+        case.dtype,
+        1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0)),
+        case.batch,
+    )
 
 
 class Nn:
@@ -98,13 +121,19 @@ class Nn:
             return run.once, run.network.predict(x)[checked_rows(case.rows)], facts
         if case.networks == 1:  # of several, its members' bits are those of one alone
             run.once()
-            facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": needed_bytes(case)}
+            facts |= {
+                "bytes": run.network.engine.bytes(),
+                "needed_bytes": needed_bytes(case),
+            }
         return run.once, self.gradients(case), facts
 
     def gradients(self, case: TrainStepCase):
-        """Return the gradients of the checked batches, found from the steps of the timed loop."""
+        """Return the gradients of the checked batches, found from the steps of the
+        timed loop."""
         gradient = self.stepped_gradient
-        if any(layer.kind == "dropout" for layer in case.model.network(case.dtype).layers):
+        if any(
+            layer.kind == "dropout" for layer in case.model.network(case.dtype).layers
+        ):
             gradient = self.told_gradient  # an epoch drops values, the truth does not
         return np.stack([gradient(case, *batch) for batch in checked_batches(case)])
 
@@ -113,13 +142,16 @@ class Nn:
         return in_order(net.gradients(x, y)[1], net.parameters())
 
     def stepped_gradient(self, case: TrainStepCase, x, y):
-        """From the parameters before and after an epoch of one batch, whose step is made as large as the
-        parameters so that little of it is lost in the difference."""
+        """From the parameters before and after an epoch of one batch, whose step is
+        made as large as the parameters so that little of it is lost in the
+        difference."""
         net = case.model.network(case.dtype, self.backend)
         before = net.engine.get("parameters").astype(np.float64)
         rate = np.linalg.norm(before) / np.linalg.norm(self.told_gradient(case, x, y))
         settings = at_constant_rate("sgd", rate, len(x))
-        net.engine.epoch(net.engine.load(x, y), np.arange(len(x)), settings, net.engine.progress())
+        net.engine.epoch(
+            net.engine.load(x, y), np.arange(len(x)), settings, net.engine.progress()
+        )
         return (before - net.engine.get("parameters")) / rate
 
 
@@ -130,7 +162,11 @@ class Library:
         self.device = "cpu" if backend == "omp" else "cuda"
 
     def start(self, case):
-        kinds = {Product: self.start_product, Forward: self.start_forward, TrainStepCase: self.start_training}
+        kinds = {
+            Product: self.start_product,
+            Forward: self.start_forward,
+            TrainStepCase: self.start_training,
+        }
         return (*kinds[type(case)](case), {})
 
 
@@ -149,10 +185,15 @@ class Torch(Library):
         return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)]
 
     def model(self, case, with_output: bool):
-        """Return the network as a Sequential with its parameters, without an output activation that the loss has unless
-        asked for, and our own."""
+        """Return the network as a Sequential with its parameters, without an output
+        activation that the loss has unless asked for, and our own."""
         nn, net, modules = self.torch.nn, case.model.network(case.dtype), []
-        functions = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "softmax": lambda: nn.Softmax(dim=1)}
+        functions = {
+            "relu": nn.ReLU,
+            "sigmoid": nn.Sigmoid,
+            "tanh": nn.Tanh,
+            "softmax": lambda: nn.Softmax(dim=1),
+        }
         kinds = {
             "dense": lambda layer: nn.Linear(layer.inputs, layer.outputs),
             "maxpool": lambda layer: nn.MaxPool2d(layer.kernel, layer.stride),
@@ -165,15 +206,29 @@ class Torch(Library):
                 zeros = padding(layer)
                 pad = zeros[0] if len(set(zeros)) == 1 else 0
                 modules += [] if len(set(zeros)) == 1 else [nn.ZeroPad2d(zeros)]
-                modules.append(nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, pad))
+                modules.append(
+                    nn.Conv2d(
+                        layer.in_shape[0],
+                        layer.out_shape[0],
+                        layer.kernel,
+                        layer.stride,
+                        pad,
+                    )
+                )
             else:
                 modules.append(kinds[layer.kind](layer))
-            in_loss = layer is net.layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
+            in_loss = (
+                layer is net.layers[-1]
+                and layer.activation in ("sigmoid", "softmax")
+                and not with_output
+            )
             if layer.activation != "linear" and not in_loss:
                 modules.append(functions[layer.activation]())
         model = nn.Sequential(*modules)
         with self.torch.no_grad():
-            for own, ours in zip(model.parameters(), net.parameters().values(), strict=True):
+            for own, ours in zip(
+                model.parameters(), net.parameters().values(), strict=True
+            ):
                 own.copy_(self.torch.from_numpy(ours))
         return model.to(self.device, getattr(self.torch, case.dtype)), net
 
@@ -190,7 +245,11 @@ class Torch(Library):
     def start_training(self, case: TrainStepCase):
         torch = self.torch
         model, net = self.model(case, with_output=False)
-        losses = {"bce": torch.nn.BCEWithLogitsLoss, "ce": torch.nn.CrossEntropyLoss, "mse": torch.nn.MSELoss}
+        losses = {
+            "bce": torch.nn.BCEWithLogitsLoss,
+            "ce": torch.nn.CrossEntropyLoss,
+            "mse": torch.nn.MSELoss,
+        }
         loss_of = losses[net.loss]()
 
         model.eval()
@@ -198,7 +257,11 @@ class Torch(Library):
         for x, y in checked_batches(case):
             model.zero_grad()
             loss_of(model(self.rows(x, net)), self.targets(y)).backward()
-            gradients.append(np.concatenate([p.grad.cpu().numpy().ravel() for p in model.parameters()]))
+            gradients.append(
+                np.concatenate(
+                    [p.grad.cpu().numpy().ravel() for p in model.parameters()]
+                )
+            )
 
         model.train()
         x, y = case.data()
@@ -208,7 +271,9 @@ class Torch(Library):
         batches = min(case.batches, EAGER_BATCHES)
 
         def epoch():
-            for rows in torch.randperm(len(x), device=self.device).split(case.batch)[:batches]:
+            for rows in torch.randperm(len(x), device=self.device).split(case.batch)[
+                :batches
+            ]:
                 optimizer.zero_grad()
                 loss_of(model(x[rows]), y[rows]).backward()
                 optimizer.step()
@@ -220,7 +285,9 @@ class Torch(Library):
     def start_forward(self, case: Forward):
         model, net = self.model(case, with_output=True)
         model.eval()
-        parts = blocks(self.rows(case.model.data(case.rows, case.dtype)[0], net), net.layers)
+        parts = blocks(
+            self.rows(case.model.data(case.rows, case.dtype)[0], net), net.layers
+        )
 
         def call():
             with self.torch.inference_mode():
@@ -244,21 +311,29 @@ class Jax(Library):
     def start_product(self, case: Product):
         a, b = map(self.jax.numpy.asarray, case.factors())
         product = self.jax.jit(self.jax.numpy.matmul)
-        return timed(lambda: product(a, b).block_until_ready()), product(a, b)[checked_rows(case.m)]
+        return timed(lambda: product(a, b).block_until_ready()), product(a, b)[
+            checked_rows(case.m)
+        ]
 
     def model(self, case):
         """Return our network, and its parameters as arrays of JAX."""
         net = case.model.network(case.dtype)
-        return net, [self.jax.numpy.asarray(value) for value in net.parameters().values()]
+        return net, [
+            self.jax.numpy.asarray(value) for value in net.parameters().values()
+        ]
 
     def forward(self, layers, parameters, x, with_output: bool, key=None):
-        """Outputs of rows x; without the output's activation if the loss has it. key: of dropout, or None."""
+        """Outputs of rows x; without the output's activation if the loss has it. key:
+        of dropout, or None."""
         jax, lax = self.jax, self.jax.lax
         jnp, at = jax.numpy, 0
         functions = {
-            "linear": lambda z: z, "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh,
+            "linear": lambda z: z,
+            "relu": jax.nn.relu,
+            "sigmoid": jax.nn.sigmoid,
+            "tanh": jnp.tanh,
             "softmax": jax.nn.softmax,
-        }  # fmt: skip
+        }
         x = x.reshape(len(x), *(layers[0].in_shape if reads_images(layers) else (-1,)))
         for layer in layers:
             if layer.weight_shape:
@@ -268,19 +343,36 @@ class Jax(Library):
                 x = x @ w.T + b
             elif layer.kind == "conv":
                 left, right, top, below = padding(layer)
-                x = lax.conv(x, w, (layer.stride,) * 2, "VALID") if not any((left, right, top, below)) else (
-                    lax.conv_general_dilated(x, w, (layer.stride,) * 2, [(top, below), (left, right)])
-                )  # fmt: skip
+                x = (
+                    lax.conv(x, w, (layer.stride,) * 2, "VALID")
+                    if not any((left, right, top, below))
+                    else (
+                        lax.conv_general_dilated(
+                            x, w, (layer.stride,) * 2, [(top, below), (left, right)]
+                        )
+                    )
+                )
                 x = x + b[:, None, None]
             elif layer.kind == "maxpool":
-                window, steps = (1, 1, layer.kernel, layer.kernel), (1, 1, layer.stride, layer.stride)
+                window, steps = (
+                    (1, 1, layer.kernel, layer.kernel),
+                    (1, 1, layer.stride, layer.stride),
+                )
                 x = lax.reduce_window(x, -jnp.inf, lax.max, window, steps, "VALID")
             elif layer.kind == "flatten":
                 x = x.reshape(len(x), -1)
             elif layer.kind == "dropout" and key is not None:
                 key, now = jax.random.split(key)
-                x = jnp.where(jax.random.bernoulli(now, 1 - layer.rate, x.shape), x / (1 - layer.rate), 0)
-            if layer is not layers[-1] or with_output or layer.activation not in ("sigmoid", "softmax"):
+                x = jnp.where(
+                    jax.random.bernoulli(now, 1 - layer.rate, x.shape),
+                    x / (1 - layer.rate),
+                    0,
+                )
+            if (
+                layer is not layers[-1]
+                or with_output
+                or layer.activation not in ("sigmoid", "softmax")
+            ):
                 x = functions[layer.activation](x)
         return x
 
@@ -288,17 +380,27 @@ class Jax(Library):
         jnp = self.jax.numpy
         z = self.forward(net.layers, parameters, x, with_output=False, key=key)
         if net.loss == "ce":
-            return -jnp.take_along_axis(self.jax.nn.log_softmax(z), y[:, None], 1).mean()
+            return -jnp.take_along_axis(
+                self.jax.nn.log_softmax(z), y[:, None], 1
+            ).mean()
         if net.loss == "bce":
             return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
         return ((z - y) ** 2).mean()
 
     def start_training(self, case: TrainStepCase):
-        """Several networks are trained together, each on rows in an order of its own."""
+        """Several networks are trained together, each on rows in an order of its
+        own."""
         jnp, (net, parameters) = self.jax.numpy, self.model(case)
-        gradient_of = self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
+        gradient_of = self.jax.grad(
+            lambda parameters, *batch: self.loss(net, parameters, *batch)
+        )
         gradients = [
-            np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
+            np.concatenate(
+                [
+                    np.ravel(g)
+                    for g in gradient_of(parameters, *map(jnp.asarray, checked))
+                ]
+            )
             for checked in checked_batches(case)
         ]
         run = self.epochs(case, gradient_of, parameters, *map(jnp.asarray, case.data()))
@@ -321,13 +423,17 @@ class Jax(Library):
 
         update = {"adam": adam, "sgd": sgd}[case.optimizer]
 
-        def epoch(state, x, y):  # arguments, for constants would become part of the program
+        # arguments, for constants would become part of the program
+        def epoch(state, x, y):
             def batch(state, rows):
                 parameters, m, v, step, key = state
                 key, now = jax.random.split(key)
                 step = step + 1
                 gradients = gradient_of(parameters, x[rows], y[rows], now)
-                new = [update(*each, step) for each in zip(parameters, gradients, m, v, strict=True)]
+                new = [
+                    update(*each, step)
+                    for each in zip(parameters, gradients, m, v, strict=True)
+                ]
                 parameters, m, v = map(list, zip(*new, strict=True))
                 return (parameters, m, v, step, key), None
 
@@ -337,9 +443,17 @@ class Jax(Library):
             return lax.scan(batch, (*others, key), order)[0]
 
         zeros = [jnp.zeros_like(p) for p in parameters]
-        state = parameters, zeros, list(zeros), jnp.zeros((), x.dtype), jax.random.PRNGKey(0)
+        state = (
+            parameters,
+            zeros,
+            list(zeros),
+            jnp.zeros((), x.dtype),
+            jax.random.PRNGKey(0),
+        )
         if (networks := case.networks) > 1:
-            *others, key = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state)
+            *others, key = jax.tree.map(
+                lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state
+            )
             state = *others, jax.random.split(state[-1], networks)
             epoch = jax.vmap(epoch, in_axes=(0, None, None))
         epoch = jax.jit(epoch)
@@ -352,8 +466,14 @@ class Jax(Library):
 
     def start_forward(self, case: Forward):
         jax, (net, parameters) = self.jax, self.model(case)
-        forward = jax.jit(lambda parameters, x: self.forward(net.layers, parameters, x, with_output=True))
-        parts = blocks(jax.numpy.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers)
+        forward = jax.jit(
+            lambda parameters, x: self.forward(
+                net.layers, parameters, x, with_output=True
+            )
+        )
+        parts = blocks(
+            jax.numpy.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers
+        )
 
         def call():
             return jax.block_until_ready([forward(parameters, part) for part in parts])

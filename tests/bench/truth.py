@@ -1,4 +1,5 @@
-"""The true result of a case, in float64 NumPy, from which every benchmark line has its error."""
+"""The true result of a case, in float64 NumPy, from which every benchmark line has its
+error."""
 
 from __future__ import annotations
 
@@ -16,16 +17,23 @@ from support.plain_layers import forward, gradients  # noqa: E402 - the tests' o
 
 
 def truth(case) -> np.ndarray:
-    """Return the true result of a case: gradients (batches, parameters) or outputs (1, values)."""
+    """Return the true result of a case: gradients (batches, parameters) or outputs (1,
+    values)."""
     if isinstance(case, TrainStepCase):
-        return np.stack([true_gradient(case, *batch) for batch in checked_batches(case)])
-    return (true_outputs(case) if isinstance(case, Forward) else true_product(case)).reshape(1, -1)
+        return np.stack(
+            [true_gradient(case, *batch) for batch in checked_batches(case)]
+        )
+    return (
+        true_outputs(case) if isinstance(case, Forward) else true_product(case)
+    ).reshape(1, -1)
 
 
 def error(result, true: np.ndarray) -> float:
     """Relative distance of the whole, |p - q| / |q|; the median of several batches."""
     result = np.asarray(result, np.float64).reshape(true.shape)
-    return float(np.median(np.linalg.norm(result - true, axis=1) / np.linalg.norm(true, axis=1)))
+    return float(
+        np.median(np.linalg.norm(result - true, axis=1) / np.linalg.norm(true, axis=1))
+    )
 
 
 def true_outputs(case: Forward) -> np.ndarray:
@@ -37,7 +45,10 @@ def true_outputs(case: Forward) -> np.ndarray:
 def true_gradient(case: TrainStepCase, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     net = case.model.network(case.dtype)
     parameters = net.parameters()
-    return in_order(gradients(net.layers, parameters, x, net.target_rows(y), loss=net.loss)[1], parameters)
+    return in_order(
+        gradients(net.layers, parameters, x, net.target_rows(y), loss=net.loss)[1],
+        parameters,
+    )
 
 
 def true_product(case: Product) -> np.ndarray:

@@ -1,6 +1,8 @@
-"""Ranks: how they are launched and meet, that none is left alone, and that they divide a host's cores.
+"""Ranks: how they are launched and meet, that none is left alone, and that they divide
+a host's cores.
 
-What ranks compute together is in test_mpi.py, with srun in test_slurm.py, on GPUs in tests/gpu.
+What ranks compute together is in test_mpi.py, with srun in test_slurm.py, on GPUs in
+tests/gpu.
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ import time
 import pytest
 from support import launches
 from support.command_line import run, succeed
-from support.launches import MIRRORED, SMALL, abandoned, all_end, alone, kill, ours, process_ids, shared_memory
+from support.launches import (
+    MIRRORED,
+    SMALL,
+    abandoned,
+    all_end,
+    alone,
+    kill,
+    ours,
+    process_ids,
+    shared_memory,
+)
 
 import nn
 from nn import cluster
@@ -22,7 +34,12 @@ from nn.backends.cpu import share_cores
 from nn.cli import main
 from nn.utils import UsageError
 
-STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4"}
+STEP = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "1",
+    "SLURM_STEP_NUM_TASKS": "4",
+}
 SALLOC = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
@@ -33,21 +50,28 @@ BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
     "environ, expected",
     [
         ({}, None),
-        ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, None),  # a batch script, outside of srun
-        ({**SALLOC, "SLURM_STEP_ID": "4294967290"}, None),  # a shell of salloc, which is a step for SLURM
-        ({**SALLOC, "SLURM_STEP_ID": "4294967291"}, None),  # a batch script, as newer versions say
-        ({**SALLOC, "SLURM_STEP_ID": "4294967290", **HYDRA}, ("mpiexec", 1, 3)),  # mpiexec in such a shell
+        # a batch script, outside of srun
+        ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, None),
+        # a shell of salloc, which is a step for SLURM
+        ({**SALLOC, "SLURM_STEP_ID": "4294967290"}, None),
+        # a batch script, as newer versions say
+        ({**SALLOC, "SLURM_STEP_ID": "4294967291"}, None),
+        # mpiexec in such a shell
+        ({**SALLOC, "SLURM_STEP_ID": "4294967290", **HYDRA}, ("mpiexec", 1, 3)),
         ({"WORLD_SIZE": "4"}, None),
         (STEP, ("srun", 1, 4)),
         ({**STEP, "PMI_RANK": "1", "PMI_SIZE": "4"}, ("srun", 1, 4)),  # --mpi=pmi2
         ({**STEP, "PMIX_RANK": "1"}, ("srun", 1, 4)),  # --mpi=pmix
         (HYDRA, ("mpiexec", 1, 3)),
-        ({**STEP, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", **HYDRA}, ("mpiexec", 1, 3)),
+        (
+            {**STEP, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", **HYDRA},
+            ("mpiexec", 1, 3),
+        ),
         (OPEN_MPI, ("mpiexec", 0, 2)),
         (BY_HAND, ("RANK and WORLD_SIZE", 2, 3)),
         ({**BY_HAND, **OPEN_MPI}, ("mpiexec", 0, 2)),  # MPI knows better
     ],
-)  # fmt: skip
+)
 def test_the_environment_says_who_this_is(environ, expected):
     found = cluster.launch(environ)
     assert (found and (found.by, found.rank, found.size)) == expected
@@ -59,7 +83,10 @@ def test_the_environment_says_who_this_is(environ, expected):
         ({"RANK": "3", "WORLD_SIZE": "3"}, "rank 3 of 3"),
         ({"PMI_RANK": "0", "PMI_SIZE": "0"}, "rank 0 of 0"),
         ({"RANK": "one", "WORLD_SIZE": "3"}, "RANK=one"),
-        ({"OMPI_COMM_WORLD_RANK": "-1", "OMPI_COMM_WORLD_SIZE": "3"}, "OMPI_COMM_WORLD_RANK=-1"),
+        (
+            {"OMPI_COMM_WORLD_RANK": "-1", "OMPI_COMM_WORLD_SIZE": "3"},
+            "OMPI_COMM_WORLD_RANK=-1",
+        ),
         ({**STEP, "SLURM_PROCID": "9" * 5000}, "SLURM_PROCID=9{40} in"),
     ],
 )
@@ -76,22 +103,34 @@ def test_a_limit_that_is_no_time_is_refused(text, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "ends"), [(0, [0, 0, 0]), (1, [0, 0, 1]), (2, [0, 1, 2]), (7, [2, 4, 7]), (32, [10, 21, 32])]
+    ("rows", "ends"),
+    [
+        (0, [0, 0, 0]),
+        (1, [0, 0, 1]),
+        (2, [0, 1, 2]),
+        (7, [2, 4, 7]),
+        (32, [10, 21, 32]),
+    ],
 )
 def test_shares_are_whole_and_even(rows, ends):
     rank_group = cluster.RankGroup()
     rank_group.size = 3
-    assert [rank_group.share(rows, rank) for rank in range(3)] == [*map(slice, [0, *ends[:2]], ends)]
+    assert [rank_group.share(rows, rank) for rank in range(3)] == [
+        *map(slice, [0, *ends[:2]], ends)
+    ]
 
 
 WAITING, BUSY = "rank_group.gather(0)", "time.sleep(1000)"
 JOIN = "import os, sys, time\nfrom nn import cluster\nrank_group = cluster.join()\n"
-HERE = "sys.stdout.write(f'{rank_group.rank} {os.getpid()}\\n'); sys.stdout.flush()\n"  # in one piece
+# in one piece
+HERE = "sys.stdout.write(f'{rank_group.rank} {os.getpid()}\\n'); sys.stdout.flush()\n"
 END = "\nsys.exit(cluster.end(0))"
 
 
 def test_a_group_gathers_in_rank_order_and_waits_for_the_last_to_end(mpi):
-    program = JOIN + """
+    program = (
+        JOIN
+        + """
 said = [rank_group.gather({"r": rank_group.rank}), rank_group.sum(0.1 * (1 + rank_group.rank)),
         rank_group.gather(rank_group.rank == 2), rank_group.gather("é" * 70000 * rank_group.rank)]
 assert said == [[{"r": 0}, {"r": 1}, {"r": 2}], 0.1 + 0.2 + 0.1 * 3, [False, False, True],
@@ -103,15 +142,21 @@ assert (rank_group.size, rank_group.local_rank) == (3, rank_group.rank)
 rank_group.agree({"gpus": (0, 1), "memory": None}, "give all the same")
 sys.stdout.write("well\\n")
 time.sleep(0.7 * (rank_group.rank == 0))  # ranks that end well before it are no deaths
-""".replace("\\\\", "\\") + END  # fmt: skip
+""".replace("\\\\", "\\")
+        + END
+    )
     done = mpi.run(3, program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "well\n" * 3, "")
 
 
 @pytest.mark.parametrize(
-    "victim, doing", [(0, f"{BUSY} if rank_group.rank == 0 else {WAITING}"), (1, BUSY)], ids=["waiting", "busy"]
+    "victim, doing",
+    [(0, f"{BUSY} if rank_group.rank == 0 else {WAITING}"), (1, BUSY)],
+    ids=["waiting", "busy"],
 )
-def test_a_rank_that_is_killed_ends_all_others_at_once_and_leaves_no_shared_memory_behind(mpi, doing, victim):
+def test_a_rank_that_is_killed_ends_all_others_at_once_and_leaves_no_shared_memory_behind(
+    mpi, doing, victim
+):
     before = shared_memory()
     with mpi.started(3, sys.executable, "-c", JOIN + HERE + doing) as launcher:
         pids = process_ids(launcher, 3)
@@ -119,15 +164,19 @@ def test_a_rank_that_is_killed_ends_all_others_at_once_and_leaves_no_shared_memo
         began = time.monotonic()
         out, err = launcher.communicate(timeout=30)
         assert all_end(pids) and time.monotonic() - began < 10
-    assert launcher.returncode != 0 and ours(err) == [] and "Killed" in out + err  # the launcher tells of it
+    # the launcher tells of it
+    assert launcher.returncode != 0 and ours(err) == [] and "Killed" in out + err
     assert not abandoned(before)
 
 
 @pytest.mark.parametrize(
-    "failing, doing, who", [("== 0", WAITING, ""), ("== 2", BUSY, "rank 2 of 3: "), (">= 0", WAITING, "")],
+    "failing, doing, who",
+    [("== 0", WAITING, ""), ("== 2", BUSY, "rank 2 of 3: "), (">= 0", WAITING, "")],
     ids=["waiting", "busy", "all"],
-)  # fmt: skip
-def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(mpi, failing, doing, who):
+)
+def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(
+    mpi, failing, doing, who
+):
     program = f"""{JOIN}
 try:
     if rank_group.rank {failing}:
@@ -145,24 +194,33 @@ except Exception as error:
 def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
     done = mpich.run(3, JOIN + f"if rank_group.rank == 1: 1 / 0\n{doing}")
     assert done.returncode == 1
-    (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
+    # the launcher may put a piece of another rank's traceback behind it
+    (line,) = ours(done.stderr)
     assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
-    done = mpich.run(3, JOIN + f"if rank_group.rank != {rank}: rank_group.gather(0)" + END)
+    done = mpich.run(
+        3, JOIN + f"if rank_group.rank != {rank}: rank_group.gather(0)" + END
+    )
     assert done.returncode == 1
     told = f"nn: rank {rank} of 3 ended while the others were still running"
-    assert done.stderr.count(told) == 1  # the launcher may put another rank's traceback before and behind it
+    # the launcher may put another rank's traceback before and behind it
+    assert done.stderr.count(told) == 1
 
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
-    program = f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
+    program = (
+        f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
+    )
     began, done = time.monotonic(), mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
-    assert done.returncode != 0  # 1, or what the launcher makes of the ranks that it ends
+    # 1, or what the launcher makes of the ranks that it ends
+    assert done.returncode != 0
     assert time.monotonic() - began < 20
-    assert ours(done.stderr)[0].startswith("nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing")
+    assert ours(done.stderr)[0].startswith(
+        "nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing"
+    )
 
 
 def test_a_signal_to_all_ranks_that_wait_for_each_other_is_told_once(mpich):
@@ -186,7 +244,8 @@ sys.exit(cluster.end(code, text))
 
 
 def test_the_identifier_of_nccl_goes_from_rank_0_to_all(mpich):
-    """The members' communicators, but for NCCL itself; GPUs that are too few are refused as on a machine with them."""
+    """The members' communicators, but for NCCL itself; GPUs that are too few are
+    refused as on a machine with them."""
     program = """
 from nn import cluster
 from nn.backends.cuda import device, group, nccl
@@ -210,7 +269,9 @@ except UsageError as error:
 
 def test_two_versions_are_refused(mpich, folder):
     older = f"import os, nn\nif os.environ['{mpich.rank}'] == '1': nn.__version__ = '0.0.1'\n"
-    done = mpich.run(2, older + f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))")
+    done = mpich.run(
+        2, older + f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
+    )
     told = f"nn: version of nn: rank 1 has 0.0.1, rank 0 has {nn.__version__}; install one version everywhere"
     assert (done.returncode, ours(done.stderr)) == (2, [told])
 
@@ -232,7 +293,9 @@ def test_a_process_alone_loads_no_mpi(folder):
     program = f"import sys, nn.cli; code = nn.cli.main({SMALL!r})\n"
     program += "sys.exit(code or bool({'mpi4py', 'nn.cluster.mpi'} & set(sys.modules)))"
     for variables in ({}, {"PMI_RANK": "0", "PMI_SIZE": "1"}):
-        subprocess.run([sys.executable, "-c", program], env=alone(**variables), check=True)
+        subprocess.run(
+            [sys.executable, "-c", program], env=alone(**variables), check=True
+        )
 
 
 @pytest.fixture
@@ -244,75 +307,122 @@ def folder(folder, monkeypatch):
 def test_distribute_without_a_launcher_says_how_to_start(folder):
     result = run(*MIRRORED, "--backend", "omp")
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("nn: --distribute shares the batches among ranks, but only one process was started")
+    assert result.err.startswith(
+        "nn: --distribute shares the batches among ranks, but only one process was started"
+    )
     assert "mpiexec -n 2 nn --train" in result.err and result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
 @pytest.mark.parametrize("flags", [SMALL, MIRRORED], ids=["alone", "distributed"])
-def test_ranks_of_which_mpi_knows_nothing_are_refused_with_the_command(folder, monkeypatch, flags, rank):
+def test_ranks_of_which_mpi_knows_nothing_are_refused_with_the_command(
+    folder, monkeypatch, flags, rank
+):
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "2")
     result = run(*flags)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"nn: RANK={rank} and WORLD_SIZE=2 in the environment, but no MPI started this ")
-    assert "mpiexec -n 2 nn --train --distribute mirrored" in result.err and "srun --mpi=pmi2" in result.err
+    assert result.err.startswith(
+        f"nn: RANK={rank} and WORLD_SIZE=2 in the environment, but no MPI started this "
+    )
+    assert (
+        "mpiexec -n 2 nn --train --distribute mirrored" in result.err
+        and "srun --mpi=pmi2" in result.err
+    )
     assert result.err.count("\n") == 1 and not (folder / "m.bin").exists()
-    succeed(*SMALL, "--epochs", 1, "--force")  # they are separate trainings, the user says
+    # they are separate trainings, the user says
+    succeed(*SMALL, "--epochs", 1, "--force")
     succeed("--test", "--model", "m.bin")
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
-@pytest.mark.parametrize("variables", [
-    {"SLURM_STEP_ID": "0", "SLURM_PROCID": "", "SLURM_STEP_NUM_TASKS": "2"},
-    {"SLURM_STEP_ID": "3", "SLURM_PROCID": "", "SLURM_NTASKS": "2", "PMI_RANK": "", "PMI_SIZE": "2"},
-    {"OMPI_COMM_WORLD_RANK": "", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "", "PMI_SIZE": "2"},
-    {"RANK": "", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"},
-])  # fmt: skip
-def test_a_training_whose_environment_is_that_of_a_rank_says_what_to_do_or_trains(folder, monkeypatch, variables, rank):
-    """In a task of srun, or in what a rank of mpirun or torchrun starts: there may be no rank 0 that would say it."""
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"SLURM_STEP_ID": "0", "SLURM_PROCID": "", "SLURM_STEP_NUM_TASKS": "2"},
+        {
+            "SLURM_STEP_ID": "3",
+            "SLURM_PROCID": "",
+            "SLURM_NTASKS": "2",
+            "PMI_RANK": "",
+            "PMI_SIZE": "2",
+        },
+        {"OMPI_COMM_WORLD_RANK": "", "OMPI_COMM_WORLD_SIZE": "2"},
+        {"PMI_RANK": "", "PMI_SIZE": "2"},
+        {"RANK": "", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"},
+    ],
+)
+def test_a_training_whose_environment_is_that_of_a_rank_says_what_to_do_or_trains(
+    folder, monkeypatch, variables, rank
+):
+    """In a task of srun, or in what a rank of mpirun or torchrun starts: there may be
+    no rank 0 that would say it."""
     monkeypatch.setattr("nn.cluster.rank_group.RANK_0_SECONDS", 0.01)
     for name, value in variables.items():
         monkeypatch.setenv(name, value or rank)
     for quiet in ([], ["--quiet"], ["--json"]):
-        result = run("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, *quiet)
+        result = run(
+            "train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, *quiet
+        )
         assert result.code == 2 and result.out == "" and result.err.count("\n") == 1
         assert "2 trainings" in result.err or "WORLD_SIZE=2" in result.err
-        assert "--force if this is a training of its own" in result.err and not (folder / "m.bin").exists()
-    succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force")
+        assert (
+            "--force if this is a training of its own" in result.err
+            and not (folder / "m.bin").exists()
+        )
+    succeed(
+        "train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force"
+    )
     succeed("test", "m.bin", "two.csv")
 
 
-@pytest.mark.parametrize("variables", [
-    {**SALLOC, "SLURM_STEP_ID": "4294967290"}, SALLOC,
-    {"SLURM_STEP_ID": "1", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
-    {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, {"RANK": "0", "WORLD_SIZE": "1"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {**SALLOC, "SLURM_STEP_ID": "4294967290"},
+        SALLOC,
+        {"SLURM_STEP_ID": "1", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+        {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+    ],
+)
 def test_a_shell_of_salloc_and_a_launch_of_one_train(folder, monkeypatch, variables):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1)
 
 
-def test_an_environment_that_cannot_be_does_not_keep_a_training_of_its_own_from_running(folder, monkeypatch):
+def test_an_environment_that_cannot_be_does_not_keep_a_training_of_its_own_from_running(
+    folder, monkeypatch
+):
     monkeypatch.setenv("PMI_RANK", "5")
     monkeypatch.setenv("PMI_SIZE", "2")
     result = run("train", "two.csv", "-m", "m.bin")
     assert result.code == 2 and "unset its variables, or add --force" in result.err
-    succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force")
+    succeed(
+        "train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force"
+    )
 
 
 def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):
     done = mpi.train(2, *SMALL)
     assert done.returncode == 2 and not (folder / "m.bin").exists()
-    said = [line for line in ours(done.stderr) if line.startswith("nn: mpiexec started 2 trainings")]
-    assert len(said) == 1 and "--distribute mirrored" in said[0]  # beside it what a rank says that the launcher ends
+    said = [
+        line
+        for line in ours(done.stderr)
+        if line.startswith("nn: mpiexec started 2 trainings")
+    ]
+    # beside it what a rank says that the launcher ends
+    assert len(said) == 1 and "--distribute mirrored" in said[0]
 
 
 def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
     succeed(*SMALL, "--epochs", 3)
     alone = (folder / "m.bin").read_bytes()
-    for variables, how in (("RANK WORLD_SIZE", "mirrored"), ("PMI_RANK PMI_SIZE", "central")):
+    for variables, how in (
+        ("RANK WORLD_SIZE", "mirrored"),
+        ("PMI_RANK PMI_SIZE", "central"),
+    ):
         for name, value in zip(variables.split(), "01", strict=True):
             monkeypatch.setenv(name, value)
         succeed(*SMALL, "--epochs", 3, "--distribute", how)
@@ -323,7 +433,10 @@ def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, fo
     program = f"import sys; sys.modules['mpi4py'] = None\nimport nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
     for done, told in (
         (mpich.run(2, program), 'needs the package mpi4py: pip install "mpi4py>=4"'),
-        (mpich.train(2, *MIRRORED, MPI4PY_LIBMPI="libnone.so"), "needs an MPI, and mpi4py finds none: pip install mpi"),
+        (
+            mpich.train(2, *MIRRORED, MPI4PY_LIBMPI="libnone.so"),
+            "needs an MPI, and mpi4py finds none: pip install mpi",
+        ),
     ):
         (line,) = set(ours(done.stderr))
         assert done.returncode == 2 and line.startswith(f"nn: --distribute {told}")
@@ -332,9 +445,13 @@ def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, fo
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
     """Open MPI's variables, but MPICH has started nothing: each process is alone."""
     before, own = shared_memory(), mpich.environment(**OPEN_MPI)
-    done = subprocess.run([sys.executable, "-m", "nn", *MIRRORED], env=own, text=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "nn", *MIRRORED], env=own, text=True, capture_output=True
+    )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH ")
+    assert done.stderr.startswith(
+        "nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH "
+    )
     assert "reports rank 0 of 1; use the mpiexec of that MPI" in done.stderr
     assert not abandoned(before)
 
@@ -349,12 +466,20 @@ def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, fold
         (1, None, 2, 1, None),  # more ranks than cores
     ],
 )
-def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monkeypatch):
+def test_ranks_of_a_host_divide_its_cores(
+    rank, asked, cores, threads, own, monkeypatch
+):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     rank_group, bound = cluster.RankGroup(), []
-    rank_group.rank, rank_group.size, rank_group.gather = rank, 3, lambda value: [value] * 3
+    rank_group.rank, rank_group.size, rank_group.gather = (
+        rank,
+        3,
+        lambda value: [value] * 3,
+    )
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
-    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask)))
+    monkeypatch.setattr(
+        os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask))
+    )
     monkeypatch.setattr("nn.backends.cpu.available_cores", lambda: cores)
     assert share_cores(rank_group, asked) == threads
     assert bound == ([own] if own else [])
@@ -366,7 +491,8 @@ def test_a_process_alone_is_left_where_it_is(monkeypatch):
 
 
 def test_a_rank_that_has_ended_stays_deaf_to_its_launcher(monkeypatch):
-    """The launcher ends the others by SIGTERM when it sees the first rank fail; all end by themselves."""
+    """The launcher ends the others by SIGTERM when it sees the first rank fail; all end
+    by themselves."""
 
     def end(code, text):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,4 +1,5 @@
-"""Ranks by MPI (`pip install mpi4py mpich`): 2 and 3 of them, started by mpiexec, compute what one process does."""
+"""Ranks by MPI (`pip install mpi4py mpich`): 2 and 3 of them, started by mpiexec,
+compute what one process does."""
 
 from __future__ import annotations
 
@@ -13,7 +14,17 @@ import pytest
 from support import launches
 from support.command_line import position, succeed, write_two_classes
 from support.distances import relative_distance
-from support.launches import MIRRORED, SECONDS, SMALL, STOPPED_UNTIL_DONE, all_end, find_mpi, kill, ours, rank_process
+from support.launches import (
+    MIRRORED,
+    SECONDS,
+    SMALL,
+    STOPPED_UNTIL_DONE,
+    all_end,
+    find_mpi,
+    kill,
+    ours,
+    rank_process,
+)
 
 import nn
 from nn.utils import asked_threads, available_cores
@@ -26,7 +37,10 @@ def folder(folder, monkeypatch):
 
 
 LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "auto"]
-NETWORKS = {"dense": "30,60:sigmoid,10:tanh,1", "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3"}
+NETWORKS = {
+    "dense": "30,60:sigmoid,10:tanh,1",
+    "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3",
+}
 EPOCHS = """
 import sys, numpy as np, nn
 from nn import cluster
@@ -66,8 +80,20 @@ sys.exit(cluster.end(0))
 def epochs(mpich, tmp_path_factory):
     """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
     folder, found = tmp_path_factory.mktemp("epochs"), {}
-    for size, ways in ((1, ["alone"]), (2, ["mirrored", "central"]), (3, ["mirrored", "central"])):
-        done = mpich.launch(size, sys.executable, "-c", EPOCHS, repr(NETWORKS), folder / f"{size}.npz", *ways)
+    for size, ways in (
+        (1, ["alone"]),
+        (2, ["mirrored", "central"]),
+        (3, ["mirrored", "central"]),
+    ):
+        done = mpich.launch(
+            size,
+            sys.executable,
+            "-c",
+            EPOCHS,
+            repr(NETWORKS),
+            folder / f"{size}.npz",
+            *ways,
+        )
         assert done.returncode == 0, done.stderr
         found[size] = np.load(folder / f"{size}.npz")
     return found
@@ -81,25 +107,51 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
         one, several = (f"{name} {processor} {dtype} {way} " for way in ("alone", how))
         gradient = epochs[1][one + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
-        assert relative_distance(epochs[size][several + "31 moment1"], gradient) < tolerance
-        assert relative_distance(epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]) < tolerance
+        assert (
+            relative_distance(epochs[size][several + "31 moment1"], gradient)
+            < tolerance
+        )
+        assert (
+            relative_distance(
+                epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]
+            )
+            < tolerance
+        )
     one, several = (f"{name} {processor} float64 {way} 107 " for way in ("alone", how))
     for what in ("parameters", "loss"):
-        assert relative_distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
+        assert (
+            relative_distance(epochs[size][several + what], epochs[1][one + what])
+            < 1e-9
+        )
         for rows, dtype in ((31, "float64"), (31, "float32"), (107, "float32")):
             key = f"{name} {processor} {dtype} {how} {rows} {what}"
-            assert relative_distance(epochs[size][key], epochs[size][key.replace(how, "central")]) < 1e-6
+            assert (
+                relative_distance(
+                    epochs[size][key], epochs[size][key.replace(how, "central")]
+                )
+                < 1e-6
+            )
 
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     given = [*SMALL, "--epochs", 4, "--dtype", "float64", "--json"]
     of_one, test = succeed(*given).json, ("--test", "--model", "m.bin", "--json")
     alone, config = succeed(*test).json, nn.Network.load("m.bin").config
-    done = mpich.train(3, *given, "--distribute", "central", "--history", "h.csv", "--checkpoint", "c.ck")
+    done = mpich.train(
+        3,
+        *given,
+        "--distribute",
+        "central",
+        "--history",
+        "h.csv",
+        "--checkpoint",
+        "c.ck",
+    )
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)  # one object, of rank 0
     assert result["ranks"] == 3 and len(result["loss"]) == 4
-    assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)  # of all held-out rows
+    # of all held-out rows
+    assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)
     assert result["loss"] == pytest.approx(of_one["loss"], rel=1e-9)
     assert len((folder / "h.csv").read_text().splitlines()) == 5
     assert position("c.ck")["epoch"] == 4
@@ -110,12 +162,30 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
 
 
 @pytest.mark.parametrize(
-    "how, more", [("mirrored", []), ("central", ["--memory", "100M"]), ("mirrored", ["--refit"]), ("central", [])]
+    "how, more",
+    [
+        ("mirrored", []),
+        ("central", ["--memory", "100M"]),
+        ("mirrored", ["--refit"]),
+        ("central", []),
+    ],
 )
 def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
-    given = [*SMALL, "--epochs", 5, "--dtype", "float64", "--json", "--class_weight", "1,3"]
+    given = [
+        *SMALL,
+        "--epochs",
+        5,
+        "--dtype",
+        "float64",
+        "--json",
+        "--class_weight",
+        "1,3",
+    ]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
-    alone, several = succeed(*given).json, json.loads(mpich.train(3, *given, "--distribute", how).stdout)
+    alone, several = (
+        succeed(*given).json,
+        json.loads(mpich.train(3, *given, "--distribute", how).stdout),
+    )
     for name in ("rows", "validation", "best_epoch"):
         assert several[name] == alone[name], name
     for name in ("loss", "val_loss", "val_metric"):
@@ -136,33 +206,49 @@ print(f"{rank_group.rank} {result['loss']} {nn.test(net, ds)['accuracy']}\\n", e
 
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
-def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpich, folder, how):
+def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(
+    mpich, folder, how
+):
     done = mpich.run(3, API.replace("HOW", repr(how)))
     assert (done.returncode, done.stderr) == (0, "")
     lines = sorted(done.stdout.splitlines())
-    assert [line[0] for line in lines] == ["0", "1", "2"] and len({line[1:] for line in lines}) == 1
+    assert [line[0] for line in lines] == ["0", "1", "2"] and len(
+        {line[1:] for line in lines}
+    ) == 1
 
 
-@pytest.mark.parametrize("failing", ["1 / 0", "net.engine.epoch = lambda *_: 1 / 0"], ids=["before", "epoch"])
+@pytest.mark.parametrize(
+    "failing", ["1 / 0", "net.engine.epoch = lambda *_: 1 / 0"], ids=["before", "epoch"]
+)
 def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, failing):
     """In an epoch the others wait for its gradients."""
-    failing, began = f"if net.engine.rank_group.rank == 1: {failing}\nresult =", time.monotonic()
+    failing, began = (
+        f"if net.engine.rank_group.rank == 1: {failing}\nresult =",
+        time.monotonic(),
+    )
     done = mpich.run(3, API.replace("HOW", "'mirrored'").replace("result =", failing))
     assert done.returncode == 1 and time.monotonic() - began < 30
-    (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
+    # the launcher may put a piece of another rank's traceback behind it
+    (line,) = ours(done.stderr)
     assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
 
 
 @pytest.mark.parametrize(
-    "signum, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)], ids=lambda value: str(value)
+    "signum, code",
+    [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)],
+    ids=lambda value: str(value),
 )
-def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, signum, code):
+def test_a_signal_to_one_rank_stops_all_with_the_state_saved(
+    mpich, folder, signum, code
+):
     with launches.running(mpich, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpich, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
     assert (launcher.returncode, out) == (code, "") and position("c.ck")["step"] > 0
-    told = "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
+    told = (
+        "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
+    )
     assert err == f"nn: stopped by {signal.Signals(signum).name}: {told}\n"
 
 
@@ -194,14 +280,24 @@ ds = nn.load(DATA)
 
 @pytest.mark.parametrize(
     "layers, data, how",
-    [("2,16,dropout0.2,8,1", "two.csv", "mirrored"), ("1x8x8,conv4k3,dropout0.3,3", "x.npz", "central")],
+    [
+        ("2,16,dropout0.2,8,1", "two.csv", "mirrored"),
+        ("1x8x8,conv4k3,dropout0.3,3", "x.npz", "central"),
+    ],
 )
-def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder, layers, data, how):
+def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(
+    mpich, folder, layers, data, how
+):
     images = np.random.default_rng(0).integers(0, 256, (200, 1, 8, 8), np.uint8)
     np.savez("x.npz", x=images, y=np.arange(200) % 3)
-    program = STOPPED.replace("HOW", repr(how)).replace("LAYERS", repr(layers)).replace("DATA", repr(data))
+    program = (
+        STOPPED.replace("HOW", repr(how))
+        .replace("LAYERS", repr(layers))
+        .replace("DATA", repr(data))
+    )
     done = mpich.run(3, program)
-    assert done.returncode == 0 and int(done.stdout) >= 10, done.stderr  # of 3 epochs of 4 batches or more
+    # of 3 epochs of 4 batches or more
+    assert done.returncode == 0 and int(done.stdout) >= 10, done.stderr
     assert (folder / "net.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
@@ -212,7 +308,9 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
         began = time.monotonic()
         _, err = launcher.communicate(timeout=SECONDS)
         assert all_end(pids) and time.monotonic() - began < 10
-    assert launcher.returncode != 0 and ours(err) == [] and not (folder / "m.bin").exists()
+    assert (
+        launcher.returncode != 0 and ours(err) == [] and not (folder / "m.bin").exists()
+    )
     done = position("c.ck")["step"]
     with launches.running(mpi, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
@@ -222,14 +320,29 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
 
 @pytest.mark.parametrize("data", ["two.csv", "images.npz", "times.csv"])
 def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
-    """Also where two short trainings, whose batches they share, tell whether images are mirrored, and where networks
-    are trained once more on all rows."""
+    """Also where two short trainings, whose batches they share, tell whether images are
+    mirrored, and where networks are trained once more on all rows."""
     images = np.random.default_rng(0).integers(0, 256, (60, 1, 4, 4), np.uint8)
-    np.savez(folder / "images.npz", x=images, y=(images[:, 0, 0].mean(1) > 128).astype(int))
-    lines = [f"{row % 7},{row * row % 11},{row},{row * row % 11 + row / 30}" for row in range(60)]
+    np.savez(
+        folder / "images.npz", x=images, y=(images[:, 0, 0].mean(1) > 128).astype(int)
+    )
+    lines = [
+        f"{row % 7},{row * row % 11},{row},{row * row % 11 + row / 30}"
+        for row in range(60)
+    ]
     (folder / "times.csv").write_text("\n".join(["a,b,t,y", *lines]) + "\n")
     of_times = ["--time", "t", "--epochs", 3] if data == "times.csv" else []
-    command = ["--train", "--dataset", data, "--model", "m.bin", "--effort", "quick", "-q", *of_times]
+    command = [
+        "--train",
+        "--dataset",
+        data,
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "-q",
+        *of_times,
+    ]
     succeed(*command)
     of_one = (folder / "m.bin").read_bytes()
     done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
@@ -251,30 +364,52 @@ def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
 @pytest.mark.parametrize(
     "command, code, line",
     [
-        (["--seed", "$PMI_RANK"], 2, "nn: --seed: rank 1 has 1, rank 0 has 0; give all ranks the same flags"),
+        (
+            ["--seed", "$PMI_RANK"],
+            2,
+            "nn: --seed: rank 1 has 1, rank 0 has 0; give all ranks the same flags",
+        ),
         (["--dataset", "$D"], 2, "nn: SHA-256 of --dataset: rank 1 has "),
         (["--dataset", "$N"], 66, "nn: rank 1 of 3: none.csv: no such file"),
         (["--resume", "$R"], 66, "nn: rank 1 of 3: none.ck: no such checkpoint"),
         (["--reference", "--layers", "2,4,1"], 2, "nn: --reference"),
-        (["--holdout", 0.997], 2, "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data"),
+        (
+            ["--holdout", 0.997],
+            2,
+            "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data",
+        ),
     ],
     ids=["seed", "data", "no data", "no checkpoint", "reference", "few rows"],
 )
-def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(mpich, folder, command, code, line):
+def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(
+    mpich, folder, command, code, line
+):
     write_two_classes(folder / "other.csv", rows=302)
     succeed(*SMALL, "--epochs", 2, "--checkpoint", "c.ck")
     choose = 'D=two.csv N=two.csv R=c.ck; if [ "$PMI_RANK" = 1 ]; then D=other.csv N=none.csv R=none.ck; fi; '
-    command = " ".join(map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command]))
-    began, done = time.monotonic(), mpich.launch(3, "sh", "-c", choose + "exec " + command)
+    command = " ".join(
+        map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command])
+    )
+    began, done = (
+        time.monotonic(),
+        mpich.launch(3, "sh", "-c", choose + "exec " + command),
+    )
     assert time.monotonic() - began < 30
     (told,) = ours(done.stderr)
     assert done.returncode == code and told.startswith(line), done.stderr
 
 
-def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(mpich, folder):
+def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(
+    mpich, folder
+):
     wide = "--layers", "2,900,900,1", "--json", "--epochs", 4, "--batch_number", 200
-    told = json.loads(mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout)
+    told = json.loads(
+        mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout
+    )
     assert told["threads"] == (asked_threads() or max(1, available_cores() // 2))
     assert told["profile"]["communication_ms"] > 0 and told["profile"]["update_ms"] > 0
-    names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
+    names = {
+        event["name"]
+        for event in json.loads((folder / "t.json").read_text())["traceEvents"]
+    }
     assert "communication" in names

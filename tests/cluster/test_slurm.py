@@ -1,4 +1,5 @@
-"""The batch scripts in slurm/, submitted to a real SLURM of one node that lives as long as these tests."""
+"""The batch scripts in slurm/, submitted to a real SLURM of one node that lives as long
+as these tests."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_scripts_are_bash_and_slurm_reads_every_directive(script):
     subprocess.run(["bash", "-n", script], check=True)
     lines = script.read_text().splitlines()
     first = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
-    assert any(line.startswith("#SBATCH") for line in lines[:first]) == (script in BATCH_SCRIPTS)
+    assert any(line.startswith("#SBATCH") for line in lines[:first]) == (
+        script in BATCH_SCRIPTS
+    )
     assert not any(line.startswith("#SBATCH") for line in lines[first:])
 
 
@@ -50,7 +53,14 @@ class Slurm:
         self.env, self.project = env, project
 
     def run(self, *command) -> str:
-        done = subprocess.run(command, env=self.env, cwd=self.project, text=True, capture_output=True, timeout=60)
+        done = subprocess.run(
+            command,
+            env=self.env,
+            cwd=self.project,
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -74,7 +84,11 @@ class Slurm:
     def result(self, job: str) -> tuple[str, int, int]:
         """(state, exit code, restarts) of a job that is over."""
         facts = self.wait(job, lambda facts: facts["JobState"] in OVER)
-        return facts["JobState"], int(facts["ExitCode"].split(":")[0]), int(facts["Restarts"])
+        return (
+            facts["JobState"],
+            int(facts["ExitCode"].split(":")[0]),
+            int(facts["Restarts"]),
+        )
 
     def output(self, job: str) -> str:
         return "".join(path.read_text() for path in self.project.glob(f"*-{job}.out"))
@@ -84,16 +98,23 @@ class Slurm:
 def slurm(tmp_path_factory):
     for program in ("slurmctld", "slurmd", "sbatch"):
         if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
-            pytest.skip(f"{program} is not installed (Debian: slurmctld slurmd slurm-client munge)")
+            pytest.skip(
+                f"{program} is not installed (Debian: slurmctld slurmd slurm-client munge)"
+            )
     if os.geteuid() != 0:
         pytest.skip("only root can start this SLURM")
     folder = tmp_path_factory.mktemp("slurm")
     script = str(TESTS / "slurm-test-cluster.sh")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))}
+    env = {
+        k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))
+    }
     env["PORT"] = str(free_port())
     try:
         subprocess.run([script, "up", folder], env=env, check=True, timeout=60)
-        yield Slurm({**env, "SLURM_CONF": str(folder / "etc/slurm.conf")}, project(folder / "project"))
+        yield Slurm(
+            {**env, "SLURM_CONF": str(folder / "etc/slurm.conf")},
+            project(folder / "project"),
+        )
     finally:
         subprocess.run([script, "down", folder], env=env, timeout=60)
 
@@ -112,31 +133,43 @@ def free_port() -> int:
 
 
 def project(folder: Path) -> Path:
-    """What a user has who cloned the project and installed it into .venv, of the package under test."""
+    """What a user has who cloned the project and installed it into .venv, of the
+    package under test."""
     shutil.copytree(REPOSITORY / "slurm", folder / "slurm")
     (folder / "datasets").mkdir()
     shutil.copy(REPOSITORY / "datasets" / "CC.csv", folder / "datasets")
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
     command = programs / "nn"
-    command.write_text(f'#!/bin/sh\nPYTHONPATH={environment()["PYTHONPATH"]} exec {sys.executable} -m nn "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH={environment()["PYTHONPATH"]} exec {sys.executable} -m nn "$@"\n'
+    )
     command.chmod(0o755)
     (programs / "activate").write_text(f"PATH={programs}:$PATH\n")
-    plan = {"data": {"path": "datasets/CC.csv"}, "layers": ["30,4,1", "30,8,4,1", "30,9"], "epochs": 1}
+    plan = {
+        "data": {"path": "datasets/CC.csv"},
+        "layers": ["30,4,1", "30,8,4,1", "30,9"],
+        "epochs": 1,
+    }
     (folder / "plan.json").write_text(json.dumps(plan))
     return folder
 
 
 @pytest.fixture(scope="module")
 def jobs(slurm):
-    """The numbers of all jobs, which run side by side; `requeued` is told that its time is nearly over."""
+    """The numbers of all jobs, which run side by side; `requeued` is told that its time
+    is nearly over."""
     script, long = "slurm/slurm.sbatch", ["--networks", 1, "--epochs", 10**6, "--quiet"]
-    requeued = slurm.submit("--job-name=requeued", script, "--networks", 1, "--epochs", 3000, "--quiet")
+    requeued = slurm.submit(
+        "--job-name=requeued", script, "--networks", 1, "--epochs", 3000, "--quiet"
+    )
     slurm.wait(requeued, lambda _: (slurm.project / f"requeued-{requeued}.ck").exists())
     slurm.run("scancel", "--batch", "--signal=USR1", requeued)
     return {
         "requeued": requeued,
-        "limit": slurm.submit("--time=1", "--signal=B:USR1@60", "--job-name=limit", script, *long),
+        "limit": slurm.submit(
+            "--time=1", "--signal=B:USR1@60", "--job-name=limit", script, *long
+        ),
         "usual": slurm.submit(script),
         "gpu": slurm.submit("--gpus=1", script, "--epochs", 1),
         "failing": slurm.submit(script, "--dataset", "none.csv"),
@@ -151,10 +184,14 @@ def test_the_script_as_it_stands_trains_and_tests(slurm, jobs, monkeypatch):
     assert "effort standard" in output and "F1 " in output
     monkeypatch.chdir(slurm.project)
     succeed("--train", "--dataset", "datasets/CC.csv", "--model", "here.bin")
-    assert (slurm.project / f"nn-{job}.bin").read_bytes() == (slurm.project / "here.bin").read_bytes()
+    assert (slurm.project / f"nn-{job}.bin").read_bytes() == (
+        slurm.project / "here.bin"
+    ).read_bytes()
 
 
-def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(slurm, jobs, monkeypatch):
+def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(
+    slurm, jobs, monkeypatch
+):
     job = jobs["requeued"]
     assert slurm.result(job) == ("COMPLETED", 0, 1), slurm.output(job)
     output = slurm.output(job)
@@ -162,37 +199,67 @@ def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(slu
     assert f"queueing job {job} again, restart 1" in output
     assert output.count("held-out rows") == 1  # only what is finished is tested
     monkeypatch.chdir(slurm.project)
-    succeed(*ONE, "--dataset", "datasets/CC.csv", "--epochs", 3000, "--model", "peace.bin", "--quiet")
+    succeed(
+        *ONE,
+        "--dataset",
+        "datasets/CC.csv",
+        "--epochs",
+        3000,
+        "--model",
+        "peace.bin",
+        "--quiet",
+    )
     model = slurm.project / f"requeued-{job}.bin"
     assert model.read_bytes() == (slurm.project / "peace.bin").read_bytes()
 
 
-def test_a_job_with_a_gpu_runs_too_and_a_failure_ends_the_job_with_its_code_and_no_restart(slurm, jobs):
+def test_a_job_with_a_gpu_runs_too_and_a_failure_ends_the_job_with_its_code_and_no_restart(
+    slurm, jobs
+):
     assert slurm.result(jobs["gpu"]) == ("COMPLETED", 0, 0), slurm.output(jobs["gpu"])
     output = slurm.output(jobs["gpu"])
-    assert "GPUs 0\n" in output and "GPUs none\n" in slurm.output(jobs["usual"]) and "F1 " in output
+    assert (
+        "GPUs 0\n" in output
+        and "GPUs none\n" in slurm.output(jobs["usual"])
+        and "F1 " in output
+    )
     assert slurm.result(jobs["failing"]) == ("FAILED", 66, 0)
-    assert slurm.output(jobs["failing"]).splitlines()[-1].startswith("nn: none.csv: no such file")
+    assert (
+        slurm.output(jobs["failing"])
+        .splitlines()[-1]
+        .startswith("nn: none.csv: no such file")
+    )
 
 
 def test_an_array_measures_each_network_of_a_plan(slurm, jobs):
     job = jobs["array"]
     for index in range(3):
-        assert slurm.result(f"{job}_{index}")[:2] == ("COMPLETED", 0), slurm.output(f"{job}_{index}")
+        assert slurm.result(f"{job}_{index}")[:2] == ("COMPLETED", 0), slurm.output(
+            f"{job}_{index}"
+        )
     rows = sweep.collect(str(slurm.project / f"nn-sweep-{job}"))
     assert sorted(row["index"] for row in rows) == [0, 1, 2]
     states = {row["layers"].split(":")[0]: row["status"] for row in rows}
     assert states["30,4"] == states["30,8"] == "ok" and states["30,9"] != "ok"
 
 
-def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slurm, jobs):
-    """SLURM warns up to a minute early, so that this job of a minute is told within half of it."""
+def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(
+    slurm, jobs
+):
+    """SLURM warns up to a minute early, so that this job of a minute is told within
+    half of it."""
     job = jobs["limit"]
     saved = slurm.project / f"limit-{job}.ck"
-    slurm.wait(job, lambda facts: int(facts["Restarts"]) >= 1)  # more where other tests took their time
+    # more where other tests took their time
+    slurm.wait(job, lambda facts: int(facts["Restarts"]) >= 1)
     assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
     first = position(saved)["epoch"]
-    slurm.wait(job, lambda facts: facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first)
+    slurm.wait(
+        job,
+        lambda facts: (
+            facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first
+        ),
+    )
     slurm.run("scancel", job)
     state, _, restarts = slurm.result(job)
     assert state == "CANCELLED" and restarts >= 1
@@ -202,10 +269,14 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(slu
 
 @pytest.mark.parametrize(
     "flag, given",
-    [("--gpus", ["--gpus=2", "slurm/slurm.sbatch"]), ("--backend cuda", ["--mem=500M", "slurm/gpus.sbatch"])],
+    [
+        ("--gpus", ["--gpus=2", "slurm/slurm.sbatch"]),
+        ("--backend cuda", ["--mem=500M", "slurm/gpus.sbatch"]),
+    ],
 )
 def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
-    """SLURM believes in four, but nn finds none; the GPU's own tests train on two (tests/gpu)."""
+    """SLURM believes in four, but nn finds none; the GPU's own tests train on two
+    (tests/gpu)."""
     if device.missing() is None:
         pytest.skip("this machine has a GPU, or looks as if it had")
     job = slurm.submit(*given)
@@ -217,47 +288,88 @@ def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
 
 PMIX = "/usr/lib/*/pmix2/lib/libpmix.so"  # what Debian's SLURM loads
 SHARED = [*ONE, "--dataset", "datasets/CC.csv", "--distribute", "mirrored", "--quiet"]
-TWO = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem=500M"]  # of the cluster's one node
+# of the cluster's one node
+TWO = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem=500M"]
 
 
 @pytest.fixture(scope="module", params=["--mpi=pmi2", "--mpi=pmix"])
 def pmi(request) -> tuple[str, dict]:
-    """srun's flag of each interface to MPI, and the variables that choose an MPI which speaks it."""
+    """srun's flag of each interface to MPI, and the variables that choose an MPI which
+    speaks it."""
     if request.param == "--mpi=pmix" and not glob(PMIX):
         pytest.skip(f"SLURM finds no PMIx, {PMIX} (Debian: libpmix-dev)")
-    return request.param, find_mpi("mpich" if request.param == "--mpi=pmi2" else "openmpi").variables
+    return request.param, find_mpi(
+        "mpich" if request.param == "--mpi=pmi2" else "openmpi"
+    ).variables
 
 
 def srun(slurm, *arguments, **variables):
-    """srun on two processors; how it ended, without what srun itself says of the job, and after how many seconds."""
+    """srun on two processors; how it ended, without what srun itself says of the job,
+    and after how many seconds."""
     began = time.monotonic()
-    own = {"UCX_TLS": "self,sysv,posix", "UCX_NET_DEVICES": "lo", "FI_PROVIDER": "tcp"}  # nothing leaves this machine
+    # nothing leaves this machine
+    own = {"UCX_TLS": "self,sysv,posix", "UCX_NET_DEVICES": "lo", "FI_PROVIDER": "tcp"}
     done = subprocess.run(
         ["srun", "--ntasks=2", "--mem=500M", *map(str, arguments)],
-        env={**slurm.env, **own, **variables, "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}"},
-        cwd=slurm.project, text=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    done.stderr = "".join(line for line in done.stderr.splitlines(True) if not line.startswith("srun: "))
+        env={
+            **slurm.env,
+            **own,
+            **variables,
+            "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}",
+        },
+        cwd=slurm.project,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    done.stderr = "".join(
+        line for line in done.stderr.splitlines(True) if not line.startswith("srun: ")
+    )
     return done, time.monotonic() - began
 
 
 def test_srun_starts_ranks_that_train_one_model(slurm, pmi):
     interface, variables = pmi
-    done, _ = srun(slurm, interface, "nn", *SHARED, "--epochs", 3, "--model", "srun.bin", "--json", **variables)
+    done, _ = srun(
+        slurm,
+        interface,
+        "nn",
+        *SHARED,
+        "--epochs",
+        3,
+        "--model",
+        "srun.bin",
+        "--json",
+        **variables,
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["ranks"] == 2
-    alone = [*ONE, "--dataset", slurm.project / "datasets/CC.csv", "--epochs", 3, "--json", "--quiet"]
-    assert result["loss"] == pytest.approx(succeed(*alone, "--model", slurm.project / "one.bin").json["loss"], rel=1e-4)
+    alone = [
+        *ONE,
+        "--dataset",
+        slurm.project / "datasets/CC.csv",
+        "--epochs",
+        3,
+        "--json",
+        "--quiet",
+    ]
+    assert result["loss"] == pytest.approx(
+        succeed(*alone, "--model", slurm.project / "one.bin").json["loss"], rel=1e-4
+    )
 
 
 def test_srun_without_distribute_or_mpi_is_refused_with_the_fix(slurm):
-    done, _ = srun(slurm, "nn", "--train", "--dataset", "datasets/CC.csv", "--model", "plain.bin")
+    done, _ = srun(
+        slurm, "nn", "--train", "--dataset", "datasets/CC.csv", "--model", "plain.bin"
+    )
     assert done.returncode == 2 and "nn: srun started 2 trainings" in done.stderr
     find_mpi("mpich")  # skips without it
     done, seconds = srun(slurm, "nn", *SHARED, "--model", "plain.bin")
     assert done.returncode == 2 and seconds < 30
-    assert done.stderr.startswith("nn: srun started this process as rank 0 of 2, but mpi4py's ")
+    assert done.stderr.startswith(
+        "nn: srun started this process as rank 0 of 2, but mpi4py's "
+    )
     assert "srun --mpi=pmi2" in done.stderr and done.stderr.count("nn:") == 1
     assert not (slurm.project / "plain.bin").exists()
 
@@ -268,32 +380,68 @@ def test_a_rank_of_srun_that_does_not_come_is_not_waited_for(slurm, mpich):
     done, seconds = srun(slurm, "--mpi=pmi2", "--kill-on-bad-exit=1", "sh", "-c", late)
     assert done.returncode != 0 and seconds < 30
     (line,) = ours(done.stderr)
-    assert line.startswith("nn: rank 0 of 2: MPI did not start within 2 s: a rank is missing")
+    assert line.startswith(
+        "nn: rank 0 of 2: MPI did not start within 2 s: a rank is missing"
+    )
 
 
-def test_ranks_that_fail_together_end_by_themselves_though_srun_sees_the_first_fail(slurm, pmi):
+def test_ranks_that_fail_together_end_by_themselves_though_srun_sees_the_first_fail(
+    slurm, pmi
+):
     """Else the code 75, by which a job queues itself again, would be lost."""
     interface, variables = pmi
     program = "import sys, time; from nn import cluster; rank = cluster.join().rank\n"
     program += "code = cluster.end(75, 'stopped'); time.sleep(rank); sys.exit(code)"
-    done, _ = srun(slurm, interface, "--kill-on-bad-exit=1", sys.executable, "-c", program, **variables)
+    done, _ = srun(
+        slurm,
+        interface,
+        "--kill-on-bad-exit=1",
+        sys.executable,
+        "-c",
+        program,
+        **variables,
+    )
     assert (done.returncode, ours(done.stderr)) == (75, ["nn: stopped"])
 
 
 def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, pmi):
     interface, variables = pmi
     (slurm.project / "k.ck").unlink(missing_ok=True)
-    command = " ".join(map(str, ["nn", *SHARED, "--epochs", 10**6, "--model", "k.bin", "--checkpoint", "k.ck"]))
+    command = " ".join(
+        map(
+            str,
+            [
+                "nn",
+                *SHARED,
+                "--epochs",
+                10**6,
+                "--model",
+                "k.bin",
+                "--checkpoint",
+                "k.ck",
+            ],
+        )
+    )
     killed = f"{command} & until [ -e k.ck ]; do sleep 0.1; done; kill -9 $!; wait $!"
     killed = f"[ $SLURM_PROCID = 1 ] || exec {command}; {killed}"
-    done, seconds = srun(slurm, interface, "--kill-on-bad-exit=1", "bash", "-c", killed, **variables)
+    done, seconds = srun(
+        slurm, interface, "--kill-on-bad-exit=1", "bash", "-c", killed, **variables
+    )
     assert done.returncode != 0 and seconds < 60
-    assert position(slurm.project / "k.ck")["step"] > 0 and not (slurm.project / "k.bin").exists()
+    assert (
+        position(slurm.project / "k.ck")["step"] > 0
+        and not (slurm.project / "k.bin").exists()
+    )
 
 
-def test_nodes_train_one_model_and_queue_themselves_when_interrupted_and_end_in_the_same_bytes(slurm, mpich):
+def test_nodes_train_one_model_and_queue_themselves_when_interrupted_and_end_in_the_same_bytes(
+    slurm, mpich
+):
     given = [*TWO, "slurm/nodes.sbatch", "--networks", 1, "--epochs", 2000]
-    job, peace = slurm.submit("--job-name=again", *given, "--quiet"), slurm.submit("--job-name=peace", *given)
+    job, peace = (
+        slurm.submit("--job-name=again", *given, "--quiet"),
+        slurm.submit("--job-name=peace", *given),
+    )
     saved = slurm.project / f"again-{job}.ck"
     slurm.wait(job, lambda _: saved.exists())
     slurm.run("scancel", "--batch", "--signal=USR1", job)
@@ -301,8 +449,14 @@ def test_nodes_train_one_model_and_queue_themselves_when_interrupted_and_end_in_
     assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
     assert slurm.result(peace) == ("COMPLETED", 0, 0), slurm.output(peace)
     output = slurm.output(peace)
-    assert ", 2 ranks, 1 thread," in output and output.count("epoch 2000/2000") == 1 and "F1 " in output
-    models = [slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")]
+    assert (
+        ", 2 ranks, 1 thread," in output
+        and output.count("epoch 2000/2000") == 1
+        and "F1 " in output
+    )
+    models = [
+        slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")
+    ]
     assert models[0].read_bytes() == models[1].read_bytes()
 
 

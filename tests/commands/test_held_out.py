@@ -4,17 +4,25 @@ import pytest
 from support.command_line import ONE, run, succeed, write_two_classes
 
 
-def test_the_rows_that_were_held_out_are_tested_where_the_data_was_or_beside_the_model(trained, folder, monkeypatch):
+def test_the_rows_that_were_held_out_are_tested_where_the_data_was_or_beside_the_model(
+    trained, folder, monkeypatch
+):
     (folder / "other").mkdir()
     monkeypatch.chdir(folder / "other")
-    assert succeed("--test", "--model", trained, "--json").json["rows"] == 12, "where they were"
+    assert succeed("--test", "--model", trained, "--json").json["rows"] == 12, (
+        "where they were"
+    )
     for path in (trained, folder / "two.csv"):
         path.rename(folder / "other" / path.name)
     monkeypatch.chdir(folder)
-    assert succeed("--test", "--model", "other/m.bin", "--json").json["rows"] == 12, "moved with the model"
+    assert succeed("--test", "--model", "other/m.bin", "--json").json["rows"] == 12, (
+        "moved with the model"
+    )
 
 
-def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_so(trained):
+def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_so(
+    trained,
+):
     write_two_classes(trained.parent / "two.csv", rows=90)
     result = run("--test", "--model", trained)
     assert result.code == 65 and "has changed" in result.err and result.out == ""
@@ -25,39 +33,99 @@ def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_s
     assert result.code == 66 and "two.csv" in result.err and "--dataset" in result.err
 
 
-@pytest.mark.parametrize("model, flags, told", [("m.bin", ["--holdout", 0], "--holdout 0"),
-                                                ("m.m", ["--activation", "sigmoid"], "m.m")])  # fmt: skip
-def test_a_model_that_held_nothing_out_or_cannot_tell_asks_for_data(two, model, flags, told):
+@pytest.mark.parametrize(
+    "model, flags, told",
+    [
+        ("m.bin", ["--holdout", 0], "--holdout 0"),
+        ("m.m", ["--activation", "sigmoid"], "m.m"),
+    ],
+)
+def test_a_model_that_held_nothing_out_or_cannot_tell_asks_for_data(
+    two, model, flags, told
+):
     succeed(*ONE, "--dataset", "two.csv", "--model", model, "--epochs", 1, *flags)
     result = run("--test", "--model", model)
     assert result.code == 2 and told in result.err and "--dataset" in result.err
-    assert succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json["rows"] == 60
+    assert (
+        succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json[
+            "rows"
+        ]
+        == 60
+    )
 
 
 def test_reference_tests_all_rows(two):
-    succeed("--train", "--reference", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,4,1", "--epochs", 1)
+    succeed(
+        "--train",
+        "--reference",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,4,1",
+        "--epochs",
+        1,
+    )
     for flags in (["--reference"], []):
-        assert succeed("--test", "--model", "m.bin", *flags, "--json").json["rows"] == 60, flags
+        assert (
+            succeed("--test", "--model", "m.bin", *flags, "--json").json["rows"] == 60
+        ), flags
 
 
 def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
     (folder / "xor.csv").write_text("0,0,0\n0,1,1\n1,0,1\n1,1,0\n")
     trained = succeed(*ONE, "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
     tested = succeed("--test", "--model", "m.bin", "--json")
-    assert trained.err.count("hold") == 1 and tested.json["rows"] == 4 and "trained on" in tested.err
+    assert (
+        trained.err.count("hold") == 1
+        and tested.json["rows"] == 4
+        and "trained on" in tested.err
+    )
 
 
 def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     write_two_classes(folder / "last.csv", header=False)
     rows = [line.split(",") for line in (folder / "last.csv").read_text().split()]
-    (folder / "first.csv").write_text("".join(f"{label},{a},{b}\n" for a, b, label in rows))
-    succeed(*ONE, "--dataset", "first.csv", "--target", 0, "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
-    whole = succeed("--test", "--model", "m.bin", "--dataset", "first.csv", "--json").json
+    (folder / "first.csv").write_text(
+        "".join(f"{label},{a},{b}\n" for a, b, label in rows)
+    )
+    succeed(
+        *ONE,
+        "--dataset",
+        "first.csv",
+        "--target",
+        0,
+        "--model",
+        "m.bin",
+        "--epochs",
+        30,
+        "--learning_rate",
+        0.01,
+    )
+    whole = succeed(
+        "--test", "--model", "m.bin", "--dataset", "first.csv", "--json"
+    ).json
     assert whole["tp"] + whole["fn"] == 20
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
 
 
 def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--threshold", 0.25, "--epochs", 1)
+    succeed(
+        *ONE,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--threshold",
+        0.25,
+        "--epochs",
+        1,
+    )
     assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
-    assert succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json").json["threshold"] == 0.75
+    assert (
+        succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json").json[
+            "threshold"
+        ]
+        == 0.75
+    )

@@ -1,4 +1,5 @@
-"""--predict: its columns, and large files block by block, with the same result as at once."""
+"""--predict: its columns, and large files block by block, with the same result as at
+once."""
 
 import csv
 import math
@@ -6,7 +7,15 @@ import math
 import numpy as np
 import pandas
 import pytest
-from support.command_line import ONE, predictions, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import (
+    ONE,
+    predictions,
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
 from support.tables import csv_of
 
 import nn
@@ -22,36 +31,71 @@ def small_blocks(monkeypatch):
 
 def test_blocks_give_what_the_whole_file_gives_in_a_file_too(folder, small_blocks):
     write_numbers(folder / "numbers.csv", rows=700)
-    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 2, "-q")
+    succeed(
+        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 2, "-q"
+    )
     call = "--predict", "--dataset", "numbers.csv", "--model", "m.bin", "-o"
-    assert succeed(*call, "p.csv").out == "" and (folder / "p.csv").read_text() == succeed(*call, "-").out
-    net, ds, table = nn.Model.load("m.bin").network, nn.load("numbers.csv"), predictions("m.bin", "numbers.csv")
+    assert (
+        succeed(*call, "p.csv").out == ""
+        and (folder / "p.csv").read_text() == succeed(*call, "-").out
+    )
+    net, ds, table = (
+        nn.Model.load("m.bin").network,
+        nn.load("numbers.csv"),
+        predictions("m.bin", "numbers.csv"),
+    )
     assert [int(line["row"]) for line in table] == list(range(700))
-    np.testing.assert_array_equal([np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0])
-    np.testing.assert_allclose([float(line["true power"]) for line in table], ds.y[:, 0])
+    np.testing.assert_array_equal(
+        [np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0]
+    )
+    np.testing.assert_allclose(
+        [float(line["true power"]) for line in table], ds.y[:, 0]
+    )
 
 
-@pytest.mark.parametrize("write, model, flags", [
-    (write_two_classes, "m.m", ["--layers", "2,5:sigmoid,1:sigmoid", "--epochs", 20]),
-    (write_three_classes, "m.bin", ["--epochs", 2]),
-])  # fmt: skip
-def test_class_names_survive_blocks_that_lack_some(folder, small_blocks, write, model, flags):
-    """A .m file knows no class names: they come from the file, in which one class follows the other."""
+@pytest.mark.parametrize(
+    "write, model, flags",
+    [
+        (
+            write_two_classes,
+            "m.m",
+            ["--layers", "2,5:sigmoid,1:sigmoid", "--epochs", 20],
+        ),
+        (write_three_classes, "m.bin", ["--epochs", 2]),
+    ],
+)
+def test_class_names_survive_blocks_that_lack_some(
+    folder, small_blocks, write, model, flags
+):
+    """A .m file knows no class names: they come from the file, in which one class
+    follows the other."""
     head, *rows = write(folder / "data.csv", rows=900).read_text().splitlines()
     rows.sort(key=lambda row: row.split(",")[-1], reverse=model == "m.bin")
     (folder / "sorted.csv").write_text("\n".join([head, *rows]) + "\n")
     succeed("--train", "--dataset", "data.csv", "--model", model, "-q", *flags)
-    assert [line["true"] for line in predictions(model, "sorted.csv")] == [row.split(",")[-1] for row in rows]
+    assert [line["true"] for line in predictions(model, "sorted.csv")] == [
+        row.split(",")[-1] for row in rows
+    ]
 
 
-def test_a_mistake_in_a_late_row_is_named_before_anything_is_written(folder, small_blocks):
+def test_a_mistake_in_a_late_row_is_named_before_anything_is_written(
+    folder, small_blocks
+):
     text = write_numbers(folder / "numbers.csv", rows=700).read_text().splitlines()
-    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    succeed(
+        "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 1, "-q"
+    )
     text[650] = "1.0,oops,3.0"
     (folder / "bad.csv").write_text("\n".join(text) + "\n")
     for output in ("p.csv", "-"):
-        result = run("--predict", "--dataset", "bad.csv", "--model", "m.bin", "-o", output)
-        assert result.code == 65 and "bad.csv, row 651, column y" in result.err and '"oops"' in result.err
+        result = run(
+            "--predict", "--dataset", "bad.csv", "--model", "m.bin", "-o", output
+        )
+        assert (
+            result.code == 65
+            and "bad.csv, row 651, column y" in result.err
+            and '"oops"' in result.err
+        )
         assert result.out == "" and not list(folder.glob("*p.csv*"))
 
 
@@ -59,21 +103,40 @@ def test_arrays_are_predicted_too(folder, small_blocks):
     x = np.linspace(-1, 1, 600 * 16).reshape(600, 1, 4, 4).astype(np.float32)
     np.savez("x.npz", x=x, y=x.mean(axis=(1, 2, 3)))
     layers = "1x4x4,conv2k3,4,1"
-    succeed("--train", "--dataset", "x.npz", "--model", "m.bin", "--epochs", 1, "--layers", layers, "-q")
+    succeed(
+        "--train",
+        "--dataset",
+        "x.npz",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--layers",
+        layers,
+        "-q",
+    )
     found = [np.float32(line["predicted"]) for line in predictions("m.bin", "x.npz")]
-    np.testing.assert_array_equal(found, nn.Model.load("m.bin").network.predict(x)[:, 0])
+    np.testing.assert_array_equal(
+        found, nn.Model.load("m.bin").network.predict(x)[:, 0]
+    )
 
 
 def test_predictions_of_two_classes_agree_with_the_test_and_need_no_targets(trained):
     rows = predictions(trained, "two.csv")
     assert list(rows[0]) == ["row", "predicted", "score 1", "true"]
     assert [row["row"] for row in rows] == [str(i) for i in range(60)]
-    figures = succeed("--test", "--model", trained, "--dataset", "two.csv", "--json").json
+    figures = succeed(
+        "--test", "--model", trained, "--dataset", "two.csv", "--json"
+    ).json
     assert sum(row["predicted"] == row["true"] == "1" for row in rows) == figures["tp"]
     assert sum(row["predicted"] == "1" != row["true"] for row in rows) == figures["fp"]
-    assert all((float(row["score 1"]) >= 0.5) == (row["predicted"] == "1") for row in rows)
+    assert all(
+        (float(row["score 1"]) >= 0.5) == (row["predicted"] == "1") for row in rows
+    )
     lines = (trained.parent / "two.csv").read_text().splitlines()
-    (trained.parent / "new.csv").write_text("".join(line.rsplit(",", 1)[0] + "\n" for line in lines))
+    (trained.parent / "new.csv").write_text(
+        "".join(line.rsplit(",", 1)[0] + "\n" for line in lines)
+    )
     new = predictions(trained, "new.csv")
     assert list(new[0]) == ["row", "predicted", "score 1"]
     assert [row["score 1"] for row in new] == [row["score 1"] for row in rows]
@@ -83,48 +146,108 @@ def test_predictions_of_several_classes_give_each_a_score(folder):
     write_three_classes(folder / "three.csv")
     succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 20)
     for row in predictions("m.bin", "three.csv"):
-        scores = {name.removeprefix("score "): float(value) for name, value in row.items() if name.startswith("score")}
-        assert set(scores) == {"red", "green", "blue"} and scores[row["predicted"]] == max(scores.values())
+        scores = {
+            name.removeprefix("score "): float(value)
+            for name, value in row.items()
+            if name.startswith("score")
+        }
+        assert set(scores) == {"red", "green", "blue"} and scores[
+            row["predicted"]
+        ] == max(scores.values())
         assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
 
 
 def test_predictions_of_numbers_are_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
-    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01)
+    succeed(
+        *ONE,
+        "--dataset",
+        "numbers.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        100,
+        "--learning_rate",
+        0.01,
+    )
     rows = predictions("m.bin", "numbers.csv")
     assert list(rows[0]) == ["row", "predicted power", "true power"]
-    error = np.mean([abs(float(row["predicted power"]) - float(row["true power"])) for row in rows])
-    figures = succeed("--test", "--model", "m.bin", "--dataset", "numbers.csv", "--json").json
+    error = np.mean(
+        [abs(float(row["predicted power"]) - float(row["true power"])) for row in rows]
+    )
+    figures = succeed(
+        "--test", "--model", "m.bin", "--dataset", "numbers.csv", "--json"
+    ).json
     assert error == pytest.approx(figures["mae"], rel=1e-4)
 
 
 @pytest.fixture(params=["one", "several", "effort", "regression", "words"])
 def narrow(request, folder):
-    """Train on column `a` of small deviation; return the header and a good row of its features."""
-    (a, b), words = np.random.default_rng(0).normal(size=(80, 2)).T, request.param == "words"
-    y = np.arange(80) + 0.5 if request.param == "regression" else np.where(a > 0, "q", "p")
-    columns = {"a": (a / 1000).round(9), "b": b.round(6), **({"colour": ["red", "blue"] * 40} if words else {}), "y": y}
+    """Train on column `a` of small deviation; return the header and a good row of its
+    features."""
+    (a, b), words = (
+        np.random.default_rng(0).normal(size=(80, 2)).T,
+        request.param == "words",
+    )
+    y = (
+        np.arange(80) + 0.5
+        if request.param == "regression"
+        else np.where(a > 0, "q", "p")
+    )
+    columns = {
+        "a": (a / 1000).round(9),
+        "b": b.round(6),
+        **({"colour": ["red", "blue"] * 40} if words else {}),
+        "y": y,
+    }
     (folder / "train.csv").write_text(csv_of(columns, columns.values()))
-    flags = {"several": ["--networks", 3], "effort": ["--effort", "quick"]}.get(request.param, ["--networks", 1])
-    succeed("--train", "--dataset", "train.csv", "--model", "m.bin", "--epochs", 2, "-q", *flags)
+    flags = {"several": ["--networks", 3], "effort": ["--effort", "quick"]}.get(
+        request.param, ["--networks", 1]
+    )
+    succeed(
+        "--train",
+        "--dataset",
+        "train.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        2,
+        "-q",
+        *flags,
+    )
     return f"a,b{',colour' * words}", f"0.001,1{',red' * words}"
 
 
-def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(narrow, folder, small_blocks):
+def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
+    narrow, folder, small_blocks
+):
     header, good = narrow
-    huge, truth = good.replace("0.001", HUGE), predictions("m.bin", "train.csv")[-1].popitem()[1]
+    huge, truth = (
+        good.replace("0.001", HUGE),
+        predictions("m.bin", "train.csv")[-1].popitem()[1],
+    )
 
     def write(at, row, more="", after=()):
         """Behind that many good rows."""
-        lines = [f"{header}{',y' if more else ''}", *[good + more] * at, row + more, *after]
+        lines = [
+            f"{header}{',y' if more else ''}",
+            *[good + more] * at,
+            row + more,
+            *after,
+        ]
         (folder / "new.csv").write_text("\n".join(lines) + "\n")
 
     for at in (2, 400):
         write(at, huge, after=[good])
         for output in ("p.csv", "-"):
-            result = run("--predict", "--dataset", "new.csv", "--model", "m.bin", "-o", output)
+            result = run(
+                "--predict", "--dataset", "new.csv", "--model", "m.bin", "-o", output
+            )
             assert result.code == 65 and "nan" not in result.out
-            assert f"nn: new.csv, data row {at + 1}, column a: found 3e+38" in result.err.splitlines()[-1]
+            assert (
+                f"nn: new.csv, data row {at + 1}, column a: found 3e+38"
+                in result.err.splitlines()[-1]
+            )
         assert not (folder / "p.csv").exists() and "Warning" not in result.err
         write(at, good.replace("1", "-3e37"))
         table = run("--predict", "--dataset", "new.csv", "--model", "m.bin", "-q")
@@ -132,12 +255,19 @@ def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
     write(400, huge, f",{truth}", [f"{good},{truth}"])
     for flags in ([], ["--memory", "1G"]):
         result = run("--test", "--dataset", "new.csv", "--model", "m.bin", *flags)
-        assert result.code == 65 and "new.csv, data row 401, column a: found 3e+38" in result.err
+        assert (
+            result.code == 65
+            and "new.csv, data row 401, column a: found 3e+38" in result.err
+        )
     write(2, huge, after=[good])
     net, frame = nn.Model.load("m.bin").network, pandas.read_csv("new.csv")
     for x in [frame] if net.encoding else [frame, frame.to_numpy(np.float32)]:
-        for compute in (net.predict, net.deviation) if len(net.members) > 1 else (net.predict,):
-            with pytest.raises(nn.DataError, match=r"^row 3, column a: found 3e\+38, .*not finite"):
+        for compute in (
+            (net.predict, net.deviation) if len(net.members) > 1 else (net.predict,)
+        ):
+            with pytest.raises(
+                nn.DataError, match=r"^row 3, column a: found 3e\+38, .*not finite"
+            ):
                 compute(x)
             assert np.isfinite(compute(x[:2])).all()
 
@@ -145,9 +275,14 @@ def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
 @pytest.mark.parametrize("rows", [1, 20])
 def test_values_that_overflow_inside_a_network_are_refused(rows):
     net = nn.Network("2,4:linear,1", "regression")
-    net.set_parameters({name: np.full_like(value, 10) for name, value in net.parameters().items()})
+    net.set_parameters(
+        {name: np.full_like(value, 10) for name, value in net.parameters().items()}
+    )
     x = np.ones((rows, 2), np.float32)
-    for value, told in ((-3e38, r"found -3e\+38, .*not finite"), (np.nan, "found nan, expected a number")):
+    for value, told in (
+        (-3e38, r"found -3e\+38, .*not finite"),
+        (np.nan, "found nan, expected a number"),
+    ):
         x[-1] = 1, value
         with pytest.raises(nn.DataError, match=rf"^row {rows}, column 2 of 2: {told}"):
             net.predict(x)
@@ -155,10 +290,16 @@ def test_values_that_overflow_inside_a_network_are_refused(rows):
 
 @pytest.fixture
 def with_ids(folder):
-    """The rows of a table with two columns of ids, as text; the model of it is m.bin."""
-    rows = [f'"n, {i}",{7 * i:03},{math.sin(i):.3f}0,{math.cos(3 * i):.2f},{i % 2}' for i in range(60)]
+    """The rows of a table with two columns of ids, as text; the model of it is
+    m.bin."""
+    rows = [
+        f'"n, {i}",{7 * i:03},{math.sin(i):.3f}0,{math.cos(3 * i):.2f},{i % 2}'
+        for i in range(60)
+    ]
     (folder / "t.csv").write_text("\n".join(["name,no,a,b,y", *rows]) + "\n")
-    succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--id", "name,no")
+    succeed(
+        *ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--id", "name,no"
+    )
     return rows
 
 
@@ -166,23 +307,50 @@ def beside(*given) -> list[list[str]]:
     return list(csv.reader(succeed("predict", "m.bin", *given, "-q").out.splitlines()))
 
 
-def test_the_ids_of_training_or_any_columns_stand_beside_the_predictions_as_they_are_written(with_ids):
+def test_the_ids_of_training_or_any_columns_stand_beside_the_predictions_as_they_are_written(
+    with_ids,
+):
     names = ["name", "no", "a", "b", "y"]
-    own, plain = [dict(zip(names, row)) for row in csv.reader(with_ids)], beside("t.csv")[1:]
-    asked = {"*": names, "b,name": ["b", "name"], "-1": ["y"], "a": ["a"], "": ["name", "no"]}
+    own, plain = (
+        [dict(zip(names, row)) for row in csv.reader(with_ids)],
+        beside("t.csv")[1:],
+    )
+    asked = {
+        "*": names,
+        "b,name": ["b", "name"],
+        "-1": ["y"],
+        "a": ["a"],
+        "": ["name", "no"],
+    }
     for columns, kept in asked.items():
         head, *lines = beside("t.csv", *(["--id", columns] if columns else []))
         assert head == ["row", *kept, "predicted", "score 1", "true"], columns
-        assert [line[1 : 1 + len(kept)] for line in lines] == [[row[name] for name in kept] for row in own], columns
+        assert [line[1 : 1 + len(kept)] for line in lines] == [
+            [row[name] for name in kept] for row in own
+        ], columns
         assert [line[-2] for line in lines] == [line[-2] for line in plain], columns
 
 
-def test_a_file_without_ids_in_another_order_can_be_predicted_and_what_is_read_once_keeps_no_columns(with_ids, folder):
-    (folder / "new.csv").write_text("b,a\n" + "".join(f"{row.split(',')[4]},{row.split(',')[3]}\n" for row in with_ids))
+def test_a_file_without_ids_in_another_order_can_be_predicted_and_what_is_read_once_keeps_no_columns(
+    with_ids, folder
+):
+    (folder / "new.csv").write_text(
+        "b,a\n"
+        + "".join(f"{row.split(',')[4]},{row.split(',')[3]}\n" for row in with_ids)
+    )
     head, *lines = beside("new.csv")
     assert head == ["row", "predicted", "score 1"]
     assert [line[-1] for line in lines] == [line[-2] for line in beside("t.csv")[1:]]
-    assert beside("new.csv", "--id", "*")[0] == ["row", "b", "a", "predicted", "score 1"]
+    assert beside("new.csv", "--id", "*")[0] == [
+        "row",
+        "b",
+        "a",
+        "predicted",
+        "score 1",
+    ]
     wrong = run("predict", "m.bin", "-", "--id", "*")
     assert wrong.code == 2 and "--id *: reads the file twice" in wrong.err
-    assert "--id colour: no column of this name" in run("predict", "m.bin", "t.csv", "--id", "colour").err
+    assert (
+        "--id colour: no column of this name"
+        in run("predict", "m.bin", "t.csv", "--id", "colour").err
+    )

@@ -1,4 +1,5 @@
-"""A model that a stranger made chooses no file that is written and no host that is contacted."""
+"""A model that a stranger made chooses no file that is written and no host that is
+contacted."""
 
 import json
 import os
@@ -10,11 +11,28 @@ from support.s3 import bucket
 import nn
 
 FILES = {
-    "history": "h.csv", "trace": "t.json", "checkpoint": "c.ck", "logdir": "logs", "output": "o.csv",
-    "report": "r.html", "model": "other.bin", "resume": "old.ck", "background": "b.csv", "config": "c.json",
-    "profile": True, "checkpoint_every": 1, "export": True, "plot": "pictures", "sweep": "plan.json",
-    "--logdir": "logs", "checkpoint-every": 1, "json": True, "quiet": True, "force": True, "debug": True,
-}  # fmt: skip
+    "history": "h.csv",
+    "trace": "t.json",
+    "checkpoint": "c.ck",
+    "logdir": "logs",
+    "output": "o.csv",
+    "report": "r.html",
+    "model": "other.bin",
+    "resume": "old.ck",
+    "background": "b.csv",
+    "config": "c.json",
+    "profile": True,
+    "checkpoint_every": 1,
+    "export": True,
+    "plot": "pictures",
+    "sweep": "plan.json",
+    "--logdir": "logs",
+    "checkpoint-every": 1,
+    "json": True,
+    "quiet": True,
+    "force": True,
+    "debug": True,
+}
 
 
 def stranger(data, **changes) -> nn.Network:
@@ -37,14 +55,18 @@ def test_settings_of_a_model_choose_no_file(folder, name):
     before = sorted(os.listdir(folder))
     result = run("--train", "--config", "facts.json", "--model", "n.bin", "--epochs", 1)
     assert result.code == 0, result.err
-    assert f"nn: warning: facts.json: {plain}: a model does not say what is written" in result.err
+    assert (
+        f"nn: warning: facts.json: {plain}: a model does not say what is written"
+        in result.err
+    )
     assert sorted(os.listdir(folder)) == sorted([*before, "n.bin"])
     assert nn.Model.load("n.bin").network.config["epochs"] == 1
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_printed_of_a_model_has_no_such_settings(folder, name):
-    """The settings alone, as jq .config takes them out of that, may be used as flags; so may a page's command."""
+    """The settings alone, as jq .config takes them out of that, may be used as flags;
+    so may a page's command."""
     write_two_classes(folder / "two.csv")
     stranger("two.csv", **{name: FILES[name]}).export("m.bin")
     assert name not in succeed("--info", "--model", "m.bin", "--json").json["config"]
@@ -55,11 +77,26 @@ def test_what_is_printed_of_a_model_has_no_such_settings(folder, name):
 def test_files_of_the_command_line_are_written_as_ever(folder):
     write_two_classes(folder / "two.csv")
     stranger("two.csv", history="theirs.csv").export("m.bin")
-    (folder / "facts.json").write_text(succeed("--info", "--model", "m.bin", "--json").out)
-    succeed("--train", "--config", "facts.json", "--model", "n.bin", "--history", "ours.csv", "-q")
-    (folder / "mine.json").write_text('{"train": true, "dataset": "two.csv", "model": "k.bin", "history": "mine.csv"}')
+    (folder / "facts.json").write_text(
+        succeed("--info", "--model", "m.bin", "--json").out
+    )
+    succeed(
+        "--train",
+        "--config",
+        "facts.json",
+        "--model",
+        "n.bin",
+        "--history",
+        "ours.csv",
+        "-q",
+    )
+    (folder / "mine.json").write_text(
+        '{"train": true, "dataset": "two.csv", "model": "k.bin", "history": "mine.csv"}'
+    )
     succeed("--config", "mine.json", "--networks", 1, "--epochs", 1, "-q")
-    assert {"ours.csv", "mine.csv", "k.bin"} <= set(os.listdir(folder)) and not (folder / "theirs.csv").exists()
+    assert {"ours.csv", "mine.csv", "k.bin"} <= set(os.listdir(folder)) and not (
+        folder / "theirs.csv"
+    ).exists()
 
 
 # ---- hosts
@@ -79,31 +116,54 @@ def uri(server) -> str:
 
 
 def paths(server) -> list[str]:
-    """Ways to name the server's file; the last one is a path of this machine with the URI behind a comma."""
+    """Ways to name the server's file; the last one is a path of this machine with the
+    URI behind a comma."""
     there = uri(server)
-    return [there, f"two.csv,{there}", f"{there},{there}", f"file:///two.csv%2C{there.replace('?', '%3F')}"]
+    return [
+        there,
+        f"two.csv,{there}",
+        f"{there},{there}",
+        f"file:///two.csv%2C{there.replace('?', '%3F')}",
+    ]
 
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize("command", [
-    ["test", "m.bin"], ["test", "m.bin", "--force"], ["explain", "m.bin"],
-    ["explain", "m.bin", "two.csv", "-o", "w.csv"],
-    ["compare", "m.bin", "k.bin"], ["plot", "m.bin", "-o", "pictures"], ["test", "m.bin", "--report", "p.html"],
-    ["train", "--config", "facts.json", "-m", "n.bin"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["test", "m.bin"],
+        ["test", "m.bin", "--force"],
+        ["explain", "m.bin"],
+        ["explain", "m.bin", "two.csv", "-o", "w.csv"],
+        ["compare", "m.bin", "k.bin"],
+        ["plot", "m.bin", "-o", "pictures"],
+        ["test", "m.bin", "--report", "p.html"],
+        ["train", "--config", "facts.json", "-m", "n.bin"],
+    ],
+)
 def test_the_data_set_of_a_model_asks_no_host(folder, server, number, command):
     server.objects["two.csv"] = write_two_classes(folder / "two.csv").read_bytes()
     net = stranger("two.csv")
     net.export("k.bin")
     net.dataset["path"] = paths(server)[number]
     net.export("m.bin")
-    (folder / "facts.json").write_text(json.dumps(succeed("info", "m.bin", "--json").json))
+    (folder / "facts.json").write_text(
+        json.dumps(succeed("info", "m.bin", "--json").json)
+    )
     (folder / "away").mkdir()
     (folder / "two.csv").rename(folder / "away" / "two.csv")
     command = ["away/two.csv" if word == "two.csv" else word for word in command]
     result = run(*command)
-    assert server.asked == [] and result.code == 2 and result.err.splitlines()[-1].startswith("nn: ")
-    assert ("lies elsewhere" if command[0] == "train" else "no host is asked because a model names it") in result.err
+    assert (
+        server.asked == []
+        and result.code == 2
+        and result.err.splitlines()[-1].startswith("nn: ")
+    )
+    assert (
+        "lies elsewhere"
+        if command[0] == "train"
+        else "no host is asked because a model names it"
+    ) in result.err
     model = nn.Model.load("m.bin")
     with pytest.raises(nn.UsageError):
         model.explain(nn.load("away/two.csv").x)
@@ -118,17 +178,25 @@ def test_validation_rows_of_a_model_ask_no_host_either(folder, server):
     (folder / "facts.json").write_text(succeed("info", "m.bin", "--json").out)
     train = "train", "--config", "facts.json", "-m", "n.bin", "-q"
     result = run(*train)
-    assert result.code == 2 and "give --validation on the command line" in result.err and server.asked == []
+    assert (
+        result.code == 2
+        and "give --validation on the command line" in result.err
+        and server.asked == []
+    )
     succeed(*train, "--validation", "0.2")
     succeed("test", "m.bin", "two.csv", "--config", "facts.json")
     assert server.asked == []
 
 
-def test_what_a_person_names_is_read_wherever_it_lies_and_a_copy_beside_the_model_is_found(folder, server):
+def test_what_a_person_names_is_read_wherever_it_lies_and_a_copy_beside_the_model_is_found(
+    folder, server
+):
     data = write_numbers(folder / "numbers.csv").read_bytes()
     server.objects["two.csv"] = data
     succeed(*ONE, "--dataset", uri(server), "--model", "m.bin", "--epochs", 1, "-q")
-    assert nn.Model.load("m.bin").network.dataset["path"] == uri(server) and server.asked
+    assert (
+        nn.Model.load("m.bin").network.dataset["path"] == uri(server) and server.asked
+    )
     assert run("test", "m.bin").code == 2
     assert succeed("test", "m.bin", uri(server), "--json", "-q").json["rows"] == 60
     (folder / "two.csv").write_bytes(data)

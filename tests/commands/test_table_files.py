@@ -1,4 +1,5 @@
-"""Tables that commands write: all formats hold the same, and no name promises what a file is not."""
+"""Tables that commands write: all formats hold the same, and no name promises what a
+file is not."""
 
 import csv
 import gzip
@@ -14,31 +15,85 @@ import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
-from support.command_line import ONE, run, start, succeed, write_numbers, write_three_classes
+from support.command_line import (
+    ONE,
+    run,
+    start,
+    succeed,
+    write_numbers,
+    write_three_classes,
+)
 
 import nn
 from nn.commands.table_file import Table, csv_lines, json_lines
 
-REFUSED = ["json", "xlsx", "XLS", "ods", "onnx", "npy", "npz", "feather", "arrow", "orc", "tsv", "db", "sqlite", "h5"]
-REFUSED += ["pkl", "html", "md", "pdf", "zip", "c", "m", "json.gz", "npy.gz", "parquet.gz", "csv.zst"]
+REFUSED = [
+    "json",
+    "xlsx",
+    "XLS",
+    "ods",
+    "onnx",
+    "npy",
+    "npz",
+    "feather",
+    "arrow",
+    "orc",
+    "tsv",
+    "db",
+    "sqlite",
+    "h5",
+]
+REFUSED += [
+    "pkl",
+    "html",
+    "md",
+    "pdf",
+    "zip",
+    "c",
+    "m",
+    "json.gz",
+    "npy.gz",
+    "parquet.gz",
+    "csv.zst",
+]
 
 
 @pytest.fixture
 def model(folder):
-    """A model of three classes whose file has more columns: an id with line ends, quotes and gaps."""
+    """A model of three classes whose file has more columns: an id with line ends,
+    quotes and gaps."""
     texts = ["plain", 'a "b", c', "line\rend", "line\nend", "", "é€"]
     with open(folder / "t.csv", "w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
         lines.writerow(["x", "y", "id", "colour"])
         for i in range(60):
             label = ("red", "gr\reen", "blue")[i % 3]
-            lines.writerow([f"{np.sin(i) + 3 * (i % 3):.6f}", f"{np.cos(7 * i):.6f}", texts[i % len(texts)], label])
-    succeed(*ONE, "--dataset", "t.csv", "--id", "id", "--model", "m.bin", "--epochs", 2, "-q")
+            lines.writerow(
+                [
+                    f"{np.sin(i) + 3 * (i % 3):.6f}",
+                    f"{np.cos(7 * i):.6f}",
+                    texts[i % len(texts)],
+                    label,
+                ]
+            )
+    succeed(
+        *ONE,
+        "--dataset",
+        "t.csv",
+        "--id",
+        "id",
+        "--model",
+        "m.bin",
+        "--epochs",
+        2,
+        "-q",
+    )
     return "m.bin"
 
 
 def rows_of(path) -> list[dict]:
-    """The rows of a file of any kind, with texts as they are, numbers as float64 and None for a gap."""
+    """The rows of a file of any kind, with texts as they are, numbers as float64 and
+    None for a gap."""
     data = path.read_bytes()
     data = gzip.decompress(data) if path.suffix == ".gz" else data
     if path.suffix == ".parquet":
@@ -47,32 +102,61 @@ def rows_of(path) -> list[dict]:
         return [json.loads(line) for line in data.decode().split("\n")[:-1]]
     rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
     texts = {"id", "predicted", "true", "class"}
-    return [{name: (text or None) if name in texts else float(text) for name, text in row.items()} for row in rows]
+    return [
+        {
+            name: (text or None) if name in texts else float(text)
+            for name, text in row.items()
+        }
+        for row in rows
+    ]
 
 
-@pytest.mark.parametrize("suffix", ["csv.gz", "CSV", "txt", "2024", "gz", "jsonl", "ndjson", "jsonl.gz", "parquet"])
+@pytest.mark.parametrize(
+    "suffix",
+    ["csv.gz", "CSV", "txt", "2024", "gz", "jsonl", "ndjson", "jsonl.gz", "parquet"],
+)
 def test_each_format_holds_what_the_csv_file_holds(model, folder, suffix):
     call = "--predict", "--model", model, "--dataset", "t.csv", "-q", "-o"
     succeed(*call, "p.csv")
     assert succeed(*call, f"p.{suffix}").out == ""
     expected, found = rows_of(folder / "p.csv"), rows_of(folder / f"p.{suffix}")
-    assert [row["id"] for row in expected[:6]] == ["plain", 'a "b", c', "line\rend", "line\nend", None, "é€"]
+    assert [row["id"] for row in expected[:6]] == [
+        "plain",
+        'a "b", c',
+        "line\rend",
+        "line\nend",
+        None,
+        "é€",
+    ]
     assert {row["true"] for row in expected} == {"red", "gr\reen", "blue"}
     assert len(found) == 60 and list(found[0]) == list(expected[0])
     for ours, theirs in zip(found, expected, strict=True):
         for name, value in theirs.items():
-            same = np.float32(ours[name]) == np.float32(value) if name.startswith("score") else ours[name] == value
+            same = (
+                np.float32(ours[name]) == np.float32(value)
+                if name.startswith("score")
+                else ours[name] == value
+            )
             assert same, name
 
 
 def test_numbers_of_json_lines_have_the_digits_of_csv(folder):
-    numbers = np.array([0.1, 1 / 3, 1e-30, 3e30], np.float32), np.array([0.1, 1 / 3, 1e-300, np.nan])
+    numbers = (
+        np.array([0.1, 1 / 3, 1e-30, 3e30], np.float32),
+        np.array([0.1, 1 / 3, 1e-300, np.nan]),
+    )
     table = [np.arange(4), *numbers, ["a", "", 'b"', "c\r"]]
     lines = list(json_lines(Table(["row", "f", "d", "t"], [table])))
     assert lines[0] == '{"row": 0, "f": 0.100000001, "d": 0.1, "t": "a"}'
-    assert lines[1] == '{"row": 1, "f": 0.333333343, "d": 0.3333333333333333, "t": null}'
+    assert (
+        lines[1] == '{"row": 1, "f": 0.333333343, "d": 0.3333333333333333, "t": null}'
+    )
     assert lines[3] == '{"row": 3, "f": 2.99999989e+30, "d": null, "t": "c\\r"}'
-    assert list(csv_lines(Table(["row", "a,b"], [[table[0], table[3]]])))[:3] == ['row,"a,b"', "0,a", "1,"]
+    assert list(csv_lines(Table(["row", "a,b"], [[table[0], table[3]]])))[:3] == [
+        'row,"a,b"',
+        "0,a",
+        "1,",
+    ]
 
 
 def test_parquet_keeps_types_and_streams_in_groups_of_rows(folder, monkeypatch):
@@ -80,15 +164,38 @@ def test_parquet_keeps_types_and_streams_in_groups_of_rows(folder, monkeypatch):
     monkeypatch.setattr("nn.commands.table_file.GROUP_ROWS", 32)
     write_numbers(folder / "numbers.csv", rows=100)
     for dtype, kind in (("float32", pyarrow.float32()), ("float64", pyarrow.float64())):
-        succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 1, "-q", "--dtype", dtype)
-        succeed("--predict", "--dataset", "numbers.csv", "--model", "m.bin", "-o", "p.parquet")
+        succeed(
+            *ONE,
+            "--dataset",
+            "numbers.csv",
+            "--model",
+            "m.bin",
+            "--epochs",
+            1,
+            "-q",
+            "--dtype",
+            dtype,
+        )
+        succeed(
+            "--predict",
+            "--dataset",
+            "numbers.csv",
+            "--model",
+            "m.bin",
+            "-o",
+            "p.parquet",
+        )
         file = parquet.ParquetFile("p.parquet")
         assert file.schema_arrow.field("row").type == pyarrow.int64()
         assert file.schema_arrow.field("predicted power").type == kind
-        assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [32, 32, 32, 4]
+        assert [
+            file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)
+        ] == [32, 32, 32, 4]
         found = file.read().column("predicted power").to_numpy()
         net = nn.Model.load("m.bin").network
-        np.testing.assert_array_equal(found, net.predict(nn.load_for(net, "numbers.csv").x)[:, 0])
+        np.testing.assert_array_equal(
+            found, net.predict(nn.load_for(net, "numbers.csv").x)[:, 0]
+        )
         file.close()
 
 
@@ -102,11 +209,18 @@ def test_a_suffix_of_another_format_is_refused_before_any_work(folder, suffix):
     ]
     for call in calls:
         result = run(*call, "-o", f"p.{suffix}")
-        assert result.code == 2 and result.err.count("\n") == 1 and f"p.{suffix}" in result.err
+        assert (
+            result.code == 2
+            and result.err.count("\n") == 1
+            and f"p.{suffix}" in result.err
+        )
     assert os.listdir(folder) == ["t.csv"]
 
 
-@pytest.mark.parametrize("suffix", ["onnx", "c", "csv", "parquet", "json", "pkl", "pt", "h5", "xlsx", "bin.gz"])
+@pytest.mark.parametrize(
+    "suffix",
+    ["onnx", "c", "csv", "parquet", "json", "pkl", "pt", "h5", "xlsx", "bin.gz"],
+)
 def test_no_model_checkpoint_or_history_is_called_as_what_it_is_not(folder, suffix):
     write_numbers(folder / "t.csv")
     net = nn.train_many(nn.load("t.csv"), [{"epochs": 1}])[0][0]
@@ -114,18 +228,26 @@ def test_no_model_checkpoint_or_history_is_called_as_what_it_is_not(folder, suff
         with pytest.raises(nn.UsageError, match=f"m.{suffix}: its suffix names "):
             save(f"m.{suffix}")
     train = "--train", "--dataset", "t.csv", "--epochs", 1, "--layers", "auto,1"
-    others = [("--checkpoint", "m.bin")] + ([] if suffix == "csv" else [("--history", "m.bin")])
+    others = [("--checkpoint", "m.bin")] + (
+        [] if suffix == "csv" else [("--history", "m.bin")]
+    )
     for flag, model in [("--model", None), *others]:
         named = ["--model", model] if model else []
         result = run(*train, *named, flag, f"k.{suffix}")
-        assert result.code == 2 and result.err.startswith(f"nn: {flag} k.{suffix}: its suffix names ")
+        assert result.code == 2 and result.err.startswith(
+            f"nn: {flag} k.{suffix}: its suffix names "
+        )
     assert os.listdir(folder) == ["t.csv"]
 
 
 def test_a_sweep_writes_csv_alone(folder):
     (folder / "plan.json").write_text('{"data": {"clouds": {}}, "layers": "50,1"}')
     result = run("--sweep", "plan.json", "-o", "r.parquet")
-    assert result.code == 2 and "--output r.parquet: its suffix names Parquet, expected one such as r.csv" in result.err
+    assert (
+        result.code == 2
+        and "--output r.parquet: its suffix names Parquet, expected one such as r.csv"
+        in result.err
+    )
 
 
 def test_json_of_predictions_is_one_object_with_rows(model, folder):
@@ -140,42 +262,126 @@ def test_json_of_predictions_is_one_object_with_rows(model, folder):
 
 def test_contributions_and_out_of_fold_predictions_have_all_formats(folder):
     write_three_classes(folder / "t.csv")
-    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "2,4,3", "--epochs", 1, "--folds", 3, "-q",
-            "-o", "f.parquet")  # fmt: skip
+    succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,4,3",
+        "--epochs",
+        1,
+        "--folds",
+        3,
+        "-q",
+        "-o",
+        "f.parquet",
+    )
     folds = rows_of(folder / "f.parquet")
-    assert {row["fold"] for row in folds} == {0, 1, 2} and list(folds[0])[:3] == ["row", "fold", "predicted"]
+    assert {row["fold"] for row in folds} == {0, 1, 2} and list(folds[0])[:3] == [
+        "row",
+        "fold",
+        "predicted",
+    ]
     for suffix in ("csv", "jsonl", "parquet"):
-        succeed("--explain", "--model", "m.bin", "--dataset", "t.csv", "-q", "-o", f"why.{suffix}")
+        succeed(
+            "--explain",
+            "--model",
+            "m.bin",
+            "--dataset",
+            "t.csv",
+            "-q",
+            "-o",
+            f"why.{suffix}",
+        )
     expected = rows_of(folder / "why.csv")
-    assert [row["class"] for row in expected[:3]] == nn.Model.load("m.bin").network.classes
+    assert [row["class"] for row in expected[:3]] == nn.Model.load(
+        "m.bin"
+    ).network.classes
     assert rows_of(folder / "why.jsonl") == rows_of(folder / "why.parquet") == expected
     for row in expected:
-        assert row["base"] + row["x"] + row["y"] == pytest.approx(row["value"], abs=1e-9)
+        assert row["base"] + row["x"] + row["y"] == pytest.approx(
+            row["value"], abs=1e-9
+        )
 
 
 def test_no_two_columns_of_a_table_have_one_name(folder):
-    names = ["row", "base", "value", "true", "predicted", "score b", "a", "a", "row_", "y"]
+    names = [
+        "row",
+        "base",
+        "value",
+        "true",
+        "predicted",
+        "score b",
+        "a",
+        "a",
+        "row_",
+        "y",
+    ]
     rng = np.random.default_rng(0)
     rows = [[*(f"{x:.4f}" for x in rng.normal(size=9)), "ab"[i % 2]] for i in range(40)]
     (folder / "t.csv").write_text("\n".join(map(",".join, [names, *rows])) + "\n")
     succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "-q")
-    result = succeed("--predict", "--model", "m.bin", "--dataset", "t.csv", "--id", "*", "-o", "p.csv")
+    result = succeed(
+        "--predict",
+        "--model",
+        "m.bin",
+        "--dataset",
+        "t.csv",
+        "--id",
+        "*",
+        "-o",
+        "p.csv",
+    )
     header, first = (folder / "p.csv").read_text().splitlines()[:2]
     ids = "row__,base,value,true_,predicted_,score b_,a,a_,row_,y"
-    assert header == f"row,{ids},predicted,score b,true" and first.startswith("0," + ",".join(rows[0]))
-    for told in ("a as a_", "row as row__", "true as true_", "predicted as predicted_", "score b as score b_"):
+    assert header == f"row,{ids},predicted,score b,true" and first.startswith(
+        "0," + ",".join(rows[0])
+    )
+    for told in (
+        "a as a_",
+        "row as row__",
+        "true as true_",
+        "predicted as predicted_",
+        "score b as score b_",
+    ):
         assert told in result.err
-    succeed("--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.parquet", "-q")
+    succeed(
+        "--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.parquet", "-q"
+    )
     header = parquet.read_schema("why.parquet").names
-    assert header == ["row", "base", "row__", "base_", "value_", "true", "predicted", "score b", "a", "a_", "row_",
-                      "value"]  # fmt: skip
+    assert header == [
+        "row",
+        "base",
+        "row__",
+        "base_",
+        "value_",
+        "true",
+        "predicted",
+        "score b",
+        "a",
+        "a_",
+        "row_",
+        "value",
+    ]
 
 
 def test_targets_of_one_name_have_columns_of_their_own(folder):
     rng = np.random.default_rng(0)
     lines = [",".join(f"{x:.4f}" for x in row) for row in rng.normal(size=(40, 4))]
     (folder / "t.csv").write_text("\n".join(["a,b,y,y", *lines]) + "\n")
-    succeed(*ONE, "--dataset", "t.csv", "--target=-2,-1", "--model", "m.bin", "--epochs", 1, "-q")
+    succeed(
+        *ONE,
+        "--dataset",
+        "t.csv",
+        "--target=-2,-1",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "-q",
+    )
     out = succeed("--predict", "--model", "m.bin", "--dataset", "t.csv", "-q").out
     assert out.splitlines()[0] == "row,predicted y,predicted y_,true y,true y_"
 
@@ -184,7 +390,9 @@ def test_unnamed_targets_have_contributions_too(folder):
     rng = np.random.default_rng(0)
     np.savez("t.npz", x=rng.normal(size=(40, 3)), y=rng.normal(size=(40, 2)))
     succeed(*ONE, "--dataset", "t.npz", "--model", "m.bin", "--epochs", 1, "-q")
-    succeed("--explain", "--model", "m.bin", "--dataset", "t.npz", "-o", "why.csv", "-q")
+    succeed(
+        "--explain", "--model", "m.bin", "--dataset", "t.npz", "-o", "why.csv", "-q"
+    )
     rows = list(csv.DictReader((folder / "why.csv").read_text().splitlines()))
     assert len(rows) == 80 and [row["target"] for row in rows[:2]] == ["0", "1"]
 
@@ -192,7 +400,11 @@ def test_unnamed_targets_have_contributions_too(folder):
 def test_parquet_names_the_package_that_is_missing(model, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = run("--predict", "--model", model, "--dataset", "t.csv", "-o", "p.parquet")
-    assert result.code == 2 and result.err == 'nn: Parquet files need the package pyarrow: pip install "pyarrow>=16"\n'
+    assert (
+        result.code == 2
+        and result.err
+        == 'nn: Parquet files need the package pyarrow: pip install "pyarrow>=16"\n'
+    )
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.jsonl", "p.csv.gz", "p.parquet"])
@@ -205,17 +417,35 @@ def test_an_output_without_room_leaves_the_old_file(folder, name):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
-    process = start("--predict", "--model", "m.bin", "--dataset", "t.csv", "-q", "-o", name, preexec_fn=limited)
+    process = start(
+        "--predict",
+        "--model",
+        "m.bin",
+        "--dataset",
+        "t.csv",
+        "-q",
+        "-o",
+        name,
+        preexec_fn=limited,
+    )
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 73 and out == "" and err.startswith(f"nn: {name}: cannot write: ")
+    assert (
+        process.returncode == 73
+        and out == ""
+        and err.startswith(f"nn: {name}: cannot write: ")
+    )
     assert err.count("\n") == 1
-    assert (folder / name).read_text() == "old" and sorted(os.listdir(folder)) == sorted(["t.csv", "m.bin", name])
+    assert (folder / name).read_text() == "old" and sorted(
+        os.listdir(folder)
+    ) == sorted(["t.csv", "m.bin", name])
 
 
 def test_a_pipe_gets_parquet_too(model, folder):
     os.mkfifo("pipe.parquet")
     found = []
-    reader = threading.Thread(target=lambda: found.append((folder / "pipe.parquet").read_bytes()))
+    reader = threading.Thread(
+        target=lambda: found.append((folder / "pipe.parquet").read_bytes())
+    )
     reader.start()
     succeed("--predict", "--model", model, "--dataset", "t.csv", "-o", "pipe.parquet")
     reader.join(10)

@@ -6,13 +6,32 @@ import time
 import numpy as np
 import pytest
 from scipy import stats
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import (
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
 
 import nn
 from nn.core import bootstrap
-from nn.core.bootstrap import Sampling, drawn, interval, intervals, student_quantile, wilson
+from nn.core.bootstrap import (
+    Sampling,
+    drawn,
+    interval,
+    intervals,
+    student_quantile,
+    wilson,
+)
 from nn.core.metrics import Judged, checked_weights
-from nn.test import QUICK, binary_report, figures_of, multiclass_report, regression_report
+from nn.test import (
+    QUICK,
+    binary_report,
+    figures_of,
+    multiclass_report,
+    regression_report,
+)
 from nn.test.reports import QUICK_ROWS
 
 
@@ -28,7 +47,9 @@ def draws(rows, seed=0, resamples=bootstrap.RESAMPLES):
 
 
 def binary_intervals(truth, scores, threshold, weights=None):
-    return intervals(Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth)))
+    return intervals(
+        Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth))
+    )
 
 
 def two_classes(ties=True):
@@ -39,20 +60,28 @@ def two_classes(ties=True):
 
 
 def assert_percentiles(found, names, reports, but=()):
-    """found: intervals by name; each has NumPy's percentiles of the figure, in those reports that hold it."""
+    """found: intervals by name; each has NumPy's percentiles of the figure, in those
+    reports that hold it."""
     assert list(found) == names.split()
     for name, ends in found.items():
         if name in but:
             continue
         values = [{**report, **report.get("macro", {})}[name] for report in reports]
-        percentiles = np.percentile([value for value in values if value is not None], [2.5, 97.5])
+        percentiles = np.percentile(
+            [value for value in values if value is not None], [2.5, 97.5]
+        )
         assert ends == pytest.approx(percentiles, rel=1e-9), name
 
 
 def test_resamples_have_as_many_rows_as_there_are_drawn_evenly_and_differ_by_number_and_seed():
-    """37,000 draws of 37 rows: the sum of squares is chi-squared with 36 degrees of freedom, below 72 but in 3e-4."""
+    """37,000 draws of 37 rows: the sum of squares is chi-squared with 36 degrees of
+    freedom, below 72 but in 3e-4."""
     times = draws(37)
-    assert times.shape == (1000, 37) and (times.sum(axis=1) == 37).all() and times.min() == 0
+    assert (
+        times.shape == (1000, 37)
+        and (times.sum(axis=1) == 37).all()
+        and times.min() == 0
+    )
     assert ((times.sum(axis=0) - 1000) ** 2 / 1000).sum() < 72
     assert len(np.unique(times, axis=0)) == 1000
     assert not np.array_equal(times, draws(37, seed=1))
@@ -65,27 +94,41 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     assert binary_intervals(*two_classes(), 0.5) == usual
 
 
-RATES = ("precision", "recall", "f1", "accuracy")  # Wilson's interval, where rows are independent and have no weights
+# Wilson's interval, where rows are independent and have no weights
+RATES = ("precision", "recall", "f1", "accuracy")
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
     truth, scores = two_classes(ties=ties)
-    weights = np.random.default_rng(1).random(len(truth)) if weighted else np.ones(len(truth))
-    reports = [binary_report(truth, scores, 0.45, times * weights) for times in draws(len(truth))]
+    weights = (
+        np.random.default_rng(1).random(len(truth)) if weighted else np.ones(len(truth))
+    )
+    reports = [
+        binary_report(truth, scores, 0.45, times * weights)
+        for times in draws(len(truth))
+    ]
     names = "precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier"
-    assert_percentiles(binary_intervals(truth, scores, 0.45, weights), names, reports, but=() if weighted else RATES)
+    assert_percentiles(
+        binary_intervals(truth, scores, 0.45, weights),
+        names,
+        reports,
+        but=() if weighted else RATES,
+    )
 
 
 def test_intervals_of_several_classes_are_percentiles_of_reports():
     rng = np.random.default_rng(2)
-    truth, scores = rng.integers(0, 3, 50), rng.dirichlet(np.ones(4), 50)  # class 3 is not there
+    # class 3 is not there
+    truth, scores = rng.integers(0, 3, 50), rng.dirichlet(np.ones(4), 50)
     reports = [multiclass_report(truth, scores, weights=times) for times in draws(50)]
     names = "precision recall f1 accuracy mcc log_loss brier"
     found = intervals(Judged("multiclass", truth, scores))
     assert_percentiles(found, names, reports, but=("accuracy",))
-    assert found["accuracy"] == pytest.approx(wilson_of_scipy((scores.argmax(axis=1) == truth).sum(), 50))
+    assert found["accuracy"] == pytest.approx(
+        wilson_of_scipy((scores.argmax(axis=1) == truth).sum(), 50)
+    )
 
 
 def wilson_of_scipy(hits, rows) -> list[float]:
@@ -104,8 +147,11 @@ def test_rates_of_independent_rows_have_wilsons_interval():
     both = (called & (truth == 1)).sum()
     assert found["precision"] == pytest.approx(wilson_of_scipy(both, called.sum()))
     assert found["recall"] == pytest.approx(wilson_of_scipy(both, (truth == 1).sum()))
-    assert found["accuracy"] == pytest.approx(wilson_of_scipy((called == truth).sum(), 60))
-    overlap = wilson_of_scipy(both, (called | (truth == 1)).sum())  # tp / (tp + fp + fn), of which F1 is 2 r / (1 + r)
+    assert found["accuracy"] == pytest.approx(
+        wilson_of_scipy((called == truth).sum(), 60)
+    )
+    # tp / (tp + fp + fn), of which F1 is 2 r / (1 + r)
+    overlap = wilson_of_scipy(both, (called | (truth == 1)).sum())
     assert found["f1"] == pytest.approx([2 * end / (1 + end) for end in overlap])
     report = binary_report(truth, scores, 0.45)
     assert report["f1"] == pytest.approx(2 * both / (called.sum() + (truth == 1).sum()))
@@ -113,21 +159,28 @@ def test_rates_of_independent_rows_have_wilsons_interval():
 
 
 def test_a_perfect_area_ends_below_by_the_rule_of_three():
-    """4 rows of the smaller class: 1 - 3 / 4. Percentiles alone would say from 1 to 1."""
+    """4 rows of the smaller class: 1 - 3 / 4. Percentiles alone would say from 1 to
+    1."""
     truth = np.array([0] * 16 + [1] * 4)
     found = binary_intervals(truth, np.linspace(0, 0.9, 20), 0.5)
     assert found["roc_auc"] == found["pr_auc"] == [0.25, 1.0]
     perfect = binary_intervals(truth, truth.astype(float), 0.5)
     assert perfect["mcc"] == [0.25, 1.0] and perfect["f1"][0] < 1
-    assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [0.0, 1.0]
+    assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [
+        0.0,
+        1.0,
+    ]
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 1000])
 @pytest.mark.parametrize("share", [0.975, 0.9, 1 - 0.025 / 30])
 def test_quantiles_of_student_are_those_of_scipy(freedom, share):
-    """The expansion: 1 % off in the tail of three degrees, and nothing that is seen from ten on."""
+    """The expansion: 1 % off in the tail of three degrees, and nothing that is seen
+    from ten on."""
     slack = {3: 0.12, 4: 0.03, 7: 1e-3}.get(freedom, 1e-5)
-    assert student_quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=slack)
+    assert student_quantile(share, freedom) == pytest.approx(
+        stats.t.ppf(share, freedom), rel=slack
+    )
 
 
 # ---------------------------------------------------------------- groups and times
@@ -138,13 +191,16 @@ def test_rows_of_a_group_are_drawn_together():
     sampling = Sampling(6, groups)
     assert sampling.units == 3 and not sampling.are_independent
     counts = np.stack([sampling.drawn(number) for number in range(500)])
-    assert (counts[:, 0] == counts[:, 1]).all() and (counts[:, 2:5] == counts[:, [2]]).all()
+    assert (counts[:, 0] == counts[:, 1]).all() and (
+        counts[:, 2:5] == counts[:, [2]]
+    ).all()
     assert (counts[:, [0, 2, 5]].sum(axis=1) == 3).all()  # as many groups as there are
     assert counts[:, [0, 2, 5]].mean(axis=0) == pytest.approx([1, 1, 1], abs=0.15)
 
 
 def starts_of_blocks(counts, rows: int) -> list[int]:
-    """Return how many blocks of some rows begin at each row, from how often each row was drawn."""
+    """Return how many blocks of some rows begin at each row, from how often each row
+    was drawn."""
     starts = []
     for row, count in enumerate(counts.tolist()):
         starts.append(count - sum(starts[max(0, row - rows + 1) :]))
@@ -161,12 +217,15 @@ def test_rows_of_a_series_are_drawn_in_blocks_that_follow_each_other_in_time():
         starts = starts_of_blocks(counts, 4)
         assert min(starts) >= 0 and sum(starts) == 16 and starts[61:] == [0, 0, 0]
         begun += starts[:61]
-    assert begun / 1000 == pytest.approx(np.full(61, 16 / 61), abs=0.08)  # four deviations
-    assert Sampling(65, times=np.arange(65)).drawn(0).sum() == 65  # the last block is cut
+    # four deviations
+    assert begun / 1000 == pytest.approx(np.full(61, 16 / 61), abs=0.08)
+    # the last block is cut
+    assert Sampling(65, times=np.arange(65)).drawn(0).sum() == 65
 
 
 def coverage(sampling_of, errors_of, trials: int = 60) -> float:
-    """Return how often the interval of the mean absolute error holds that of many more rows."""
+    """Return how often the interval of the mean absolute error holds that of many more
+    rows."""
     truth = np.abs(errors_of(np.random.default_rng(99), 100_000)).mean()
     held = 0
     for trial in range(trials):
@@ -179,7 +238,9 @@ def coverage(sampling_of, errors_of, trials: int = 60) -> float:
 
 def errors_of_groups(draws, rows):
     """Errors that rows of a group share: 20 rows each."""
-    return np.repeat(draws.normal(size=-(-rows // 20)), 20)[:rows] + 0.5 * draws.normal(size=rows)
+    return np.repeat(draws.normal(size=-(-rows // 20)), 20)[:rows] + 0.5 * draws.normal(
+        size=rows
+    )
 
 
 def errors_of_a_series(draws, rows):
@@ -199,9 +260,13 @@ def errors_of_a_series(draws, rows):
     ],
     ids=["groups", "series"],
 )
-def test_intervals_that_know_groups_and_times_hold_more_often(monkeypatch, errors_of, sampling_of, least):
+def test_intervals_that_know_groups_and_times_hold_more_often(
+    monkeypatch, errors_of, sampling_of, least
+):
     monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
-    assert coverage(sampling_of, errors_of) >= least > coverage(Sampling, errors_of) + 0.05
+    assert (
+        coverage(sampling_of, errors_of) >= least > coverage(Sampling, errors_of) + 0.05
+    )
 
 
 def test_one_group_has_no_interval():
@@ -216,9 +281,15 @@ def test_a_test_of_rows_with_groups_draws_groups(folder):
     net = nn.Network("2,3,1", "binary", seed=1)
     alone = nn.Dataset(x, y, "binary", ["0", "1"], groups=np.arange(30))
     repeated = nn.Dataset(
-        np.repeat(x, 20, axis=0), np.repeat(y, 20), "binary", ["0", "1"], groups=np.repeat(np.arange(30), 20)
+        np.repeat(x, 20, axis=0),
+        np.repeat(y, 20),
+        "binary",
+        ["0", "1"],
+        groups=np.repeat(np.arange(30), 20),
     )
-    expected, found = (nn.test(net, ds, intervals=True)["intervals"] for ds in (alone, repeated))
+    expected, found = (
+        nn.test(net, ds, intervals=True)["intervals"] for ds in (alone, repeated)
+    )
     for name, ends in found.items():
         assert ends == pytest.approx(expected[name], rel=1e-9), name
 
@@ -228,14 +299,21 @@ def test_intervals_of_regression_are_percentiles_of_reports(offset):
     """Values far from 0 lose digits on both sides: 1e6 squared leaves 4 of 16."""
     rng = np.random.default_rng(3)
     truth = rng.normal(size=(50, 2)) + offset
-    predicted, persistence = truth + rng.normal(size=(50, 2)) / 2, truth + rng.normal(size=(50, 2))
+    predicted, persistence = (
+        truth + rng.normal(size=(50, 2)) / 2,
+        truth + rng.normal(size=(50, 2)),
+    )
     found = intervals(Judged("regression", truth, predicted, persistence=persistence))
-    reports = [regression_report(truth, predicted, None, persistence, times) for times in draws(50)]
+    reports = [
+        regression_report(truth, predicted, None, persistence, times)
+        for times in draws(50)
+    ]
     assert_percentiles(found, "mse mae rmse r2 persistence_rmse skill", reports)
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says():
-    """Accuracy 0.8 of 100 rows, 200 times: 95 % are 190, and 178 or fewer come in 2 of 1000."""
+    """Accuracy 0.8 of 100 rows, 200 times: 95 % are 190, and 178 or fewer come in 2 of
+    1000."""
     rng = np.random.default_rng(5)
     covered = 0
     for seed in range(200):
@@ -249,24 +327,40 @@ def test_what_is_undefined_has_no_interval():
     assert interval([np.nan, np.inf]) is None
     assert interval([np.nan, 1.0, 1.0]) == [1.0, 1.0]
     found = binary_intervals(np.zeros(5, int), np.arange(5) / 4, 0.5)
-    assert found["roc_auc"] is None and found["pr_auc"] is None and found["accuracy"] is not None
-    assert binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
-    assert intervals(Judged("regression", np.ones((4, 1)), np.zeros((4, 1))))["r2"] is None
+    assert (
+        found["roc_auc"] is None
+        and found["pr_auc"] is None
+        and found["accuracy"] is not None
+    )
+    assert (
+        binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
+    )
+    assert (
+        intervals(Judged("regression", np.ones((4, 1)), np.zeros((4, 1))))["r2"] is None
+    )
     # half the resamples of two rows lack a class, and do not count
-    assert binary_intervals(np.array([0, 1]), np.array([0.9, 0.1]), 0.5)["roc_auc"] == [0.0, 0.0]
+    assert binary_intervals(np.array([0, 1]), np.array([0.9, 0.1]), 0.5)["roc_auc"] == [
+        0.0,
+        0.0,
+    ]
 
 
 @pytest.mark.timing
 def test_the_rows_of_the_credit_card_test_take_less_than_a_second():
     """0.19 s measured on two cores."""
     rng = np.random.default_rng(0)
-    truth, scores = (rng.random(5725) < 0.02).astype(np.int32), rng.random(5725).astype(np.float32)
+    truth, scores = (
+        (rng.random(5725) < 0.02).astype(np.int32),
+        rng.random(5725).astype(np.float32),
+    )
     began = time.perf_counter()
     binary_intervals(truth, scores, 0.5)
     assert time.perf_counter() - began < 1
 
 
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
+@pytest.mark.parametrize(
+    "write", [write_two_classes, write_three_classes, write_numbers]
+)
 def test_a_test_gives_intervals_when_asked(folder, write):
     write(folder / "data.csv")
     succeed("--train", "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "-q")
@@ -275,13 +369,23 @@ def test_a_test_gives_intervals_when_asked(folder, write):
     assert "intervals" not in plain
     intervals = figures.pop("intervals")
     assert figures == plain
-    assert succeed("--test", "--model", "m.bin", "--intervals", "--json", "--threads", 1).json["intervals"] == intervals
-    flat = plain | {f"macro_{name}": value for name, value in plain.get("macro", {}).items()}
+    assert (
+        succeed(
+            "--test", "--model", "m.bin", "--intervals", "--json", "--threads", 1
+        ).json["intervals"]
+        == intervals
+    )
+    flat = plain | {
+        f"macro_{name}": value for name, value in plain.get("macro", {}).items()
+    }
     assert intervals and all(low <= high for low, high in intervals.values())
     inside = [low <= flat[name] <= high for name, (low, high) in intervals.items()]
     assert sum(inside) >= len(inside) - 1
     table = succeed("--test", "--model", "m.bin", "--intervals").out
-    assert "95 % interval" in table and "95 %" not in succeed("--test", "--model", "m.bin").out
+    assert (
+        "95 % interval" in table
+        and "95 %" not in succeed("--test", "--model", "m.bin").out
+    )
     in_table = "{:.6g} to {:.6g}" if "mse" in plain else "{:.4f} to {:.4f}"
     assert in_table.format(*next(iter(intervals.values()))) in table
 
@@ -290,9 +394,14 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
     write_two_classes(folder / "two.csv")
     succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     command = ("--test", "--model", "m.bin", "--dataset", "two.csv", "--intervals")
-    assert succeed(*command, "--json", "--memory", "100M").json == succeed(*command, "--json").json
+    assert (
+        succeed(*command, "--json", "--memory", "100M").json
+        == succeed(*command, "--json").json
+    )
     result = run(*command, "--reference")
-    assert result.code == 2 and "--intervals: --reference has no such thing" in result.err
+    assert (
+        result.code == 2 and "--intervals: --reference has no such thing" in result.err
+    )
 
 
 # ---- the few that a training tells
@@ -301,7 +410,11 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
 def quick_data(task: str, rows: int = 120, **more):
     """Return a network of a task with a data set, and scores of its rows."""
     rng = np.random.default_rng(1)
-    y = rng.normal(size=rows) if task == "regression" else rng.integers(0, {"binary": 2, "multiclass": 3}[task], rows)
+    y = (
+        rng.normal(size=rows)
+        if task == "regression"
+        else rng.integers(0, {"binary": 2, "multiclass": 3}[task], rows)
+    )
     classes = None if task == "regression" else ["a", "b", "c"][: y.max() + 1]
     ds = nn.Dataset(np.zeros((rows, 1)), y, task, classes, **more)
     scores = rng.random((rows, ds.outputs))
@@ -310,11 +423,20 @@ def quick_data(task: str, rows: int = 120, **more):
     return nn.Network(f"1,{ds.outputs}", task), ds, scores
 
 
-@pytest.mark.parametrize("more", [{}, {"groups": np.arange(120) // 4}, {"times": np.arange(120)}], ids=str)
-@pytest.mark.parametrize(("task", "names"), [
-    ("binary", ["roc_auc", "log_loss"]), ("multiclass", ["accuracy", "log_loss"]), ("regression", ["rmse"]),
-])  # fmt: skip
-def test_quick_intervals_are_of_the_first_metric_and_the_loss_by_the_first_resamples(task, names, more, monkeypatch):
+@pytest.mark.parametrize(
+    "more", [{}, {"groups": np.arange(120) // 4}, {"times": np.arange(120)}], ids=str
+)
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("binary", ["roc_auc", "log_loss"]),
+        ("multiclass", ["accuracy", "log_loss"]),
+        ("regression", ["rmse"]),
+    ],
+)
+def test_quick_intervals_are_of_the_first_metric_and_the_loss_by_the_first_resamples(
+    task, names, more, monkeypatch
+):
     net, ds, scores = quick_data(task, **more)
     quick = figures_of(net, ds, scores, intervals=QUICK)
     monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
@@ -325,7 +447,9 @@ def test_quick_intervals_are_of_the_first_metric_and_the_loss_by_the_first_resam
 
 def test_quick_intervals_stop_at_ten_thousand_rows_and_at_one_group():
     for rows, has_intervals in ((QUICK_ROWS, True), (QUICK_ROWS + 1, False)):
-        assert ("intervals" in figures_of(*quick_data("regression", rows), intervals=QUICK)) is has_intervals
+        assert (
+            "intervals" in figures_of(*quick_data("regression", rows), intervals=QUICK)
+        ) is has_intervals
     of_one = figures_of(*quick_data("binary", groups=np.zeros(120)), intervals=QUICK)
     assert of_one["intervals"] == {"roc_auc": None, "log_loss": None}
 
@@ -338,7 +462,9 @@ def test_a_training_tells_them_of_its_groups(folder):
     x = rng.normal(size=600)
     table = {"x": x, "group": group, "y": x + part + 0.1 * rng.normal(size=600)}
     wide, of_rows = (
-        nn.fit(table, "y", effort="quick", **flags).metrics["out_of_fold"]["intervals"]["rmse"]
+        nn.fit(table, "y", effort="quick", **flags).metrics["out_of_fold"]["intervals"][
+            "rmse"
+        ]
         for flags in ({"group": "group"}, {"drop": "group"})
     )
     assert np.ptp(wide) > 1.5 * np.ptp(of_rows)

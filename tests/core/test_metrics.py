@@ -1,7 +1,8 @@
-"""The figures of `nn --test` against scikit-learn, by hand, and where they are undefined.
+"""The figures of `nn --test` against scikit-learn, by hand, and where they are
+undefined.
 
-1e-12: both sides are ratios of exact counts or sums of at most a few thousand float64 terms, so only the last
-bits may differ.
+1e-12: both sides are ratios of exact counts or sums of at most a few thousand float64
+terms, so only the last bits may differ.
 """
 
 import inspect
@@ -11,7 +12,15 @@ import pytest
 from sklearn import metrics
 from support.figures import close, dataset, judged_rows, network, report_of
 
-from nn.core.metrics import _FORMULAS, checked_weights, confusion_matrix, decide, metric, metrics_of, r2
+from nn.core.metrics import (
+    _FORMULAS,
+    checked_weights,
+    confusion_matrix,
+    decide,
+    metric,
+    metrics_of,
+    r2,
+)
 from nn.nn_aux import METRICS
 from nn.test import multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
@@ -19,73 +28,140 @@ from nn.train.options import Monitor
 from nn.utils import DataError, UsageError
 
 
-@pytest.mark.parametrize("rows, classes", [(1, 3), (2, 2), (9, 6), (50, 3), (1000, 10), (200, 100)])
+@pytest.mark.parametrize(
+    "rows, classes", [(1, 3), (2, 2), (9, 6), (50, 3), (1000, 10), (200, 100)]
+)
 @pytest.mark.parametrize("levels", [2, 2**20], ids=["tied", "distinct"])
 def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
     rng = np.random.default_rng(rows)
     truth = rng.integers(0, classes, rows).astype(np.int32)
     scores = rng.integers(0, levels, (rows, classes)).astype(np.float32)
-    report, labels, predicted = multiclass_report(truth, scores), range(classes), scores.argmax(axis=1)
-    assert report["confusion"] == metrics.confusion_matrix(truth, predicted, labels=labels).tolist()
+    report, labels, predicted = (
+        multiclass_report(truth, scores),
+        range(classes),
+        scores.argmax(axis=1),
+    )
+    assert (
+        report["confusion"]
+        == metrics.confusion_matrix(truth, predicted, labels=labels).tolist()
+    )
     assert report["accuracy"] == close(metrics.accuracy_score(truth, predicted))
     score = metrics.precision_recall_fscore_support
-    macro = score(truth, predicted, average="macro", zero_division=0)[:3]  # of those present
-    assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(macro)
+    # of those present
+    macro = score(truth, predicted, average="macro", zero_division=0)[:3]
+    assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(
+        macro
+    )
     per_class = score(truth, predicted, labels=labels, zero_division=0)
-    for rate, expected in zip(("precision", "recall", "f1", "support"), per_class, strict=True):
+    for rate, expected in zip(
+        ("precision", "recall", "f1", "support"), per_class, strict=True
+    ):
         assert [row[rate] for row in report["per_class"]] == close(expected)
-    assert sum(map(sum, report["confusion"])) == sum(row["support"] for row in report["per_class"]) == len(truth)
+    assert (
+        sum(map(sum, report["confusion"]))
+        == sum(row["support"] for row in report["per_class"])
+        == len(truth)
+    )
 
 
 def test_a_multiclass_report_worked_by_hand(warnings_of):
-    """Truth a a b b, predicted a b b b; class c is neither there nor predicted, and counts 0 in the means."""
+    """Truth a a b b, predicted a b b b; class c is neither there nor predicted, and
+    counts 0 in the means."""
     scores = np.eye(3)[[0, 1, 1, 1]]
     report = multiclass_report(np.array([0, 0, 1, 1]), scores, ["a", "b", "c"])
-    assert list(report) == ["rows", "accuracy", "macro", "confusion", "per_class", "mcc", "log_loss", "brier"]
+    assert list(report) == [
+        "rows",
+        "accuracy",
+        "macro",
+        "confusion",
+        "per_class",
+        "mcc",
+        "log_loss",
+        "brier",
+    ]
     eps = np.finfo(float).eps  # three rows are certain and right, one certain and wrong
     assert report["log_loss"] == close((-np.log(eps) - 3 * np.log(1 - eps)) / 4)
     assert report["brier"] == close(2 / 4)
     assert (report["rows"], report["accuracy"]) == (4, 0.75)
     assert report["confusion"] == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
     assert report["per_class"] == [
-        {"class": "a", "precision": 1.0, "recall": 0.5, "f1": close(2 / 3), "support": 2},
-        {"class": "b", "precision": close(2 / 3), "recall": 1.0, "f1": close(4 / 5), "support": 2},
+        {
+            "class": "a",
+            "precision": 1.0,
+            "recall": 0.5,
+            "f1": close(2 / 3),
+            "support": 2,
+        },
+        {
+            "class": "b",
+            "precision": close(2 / 3),
+            "recall": 1.0,
+            "f1": close(4 / 5),
+            "support": 2,
+        },
         {"class": "c", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0},
     ]
-    assert report["macro"] == {"precision": close(5 / 6), "recall": close(3 / 4), "f1": close((2 / 3 + 4 / 5) / 2)}
+    assert report["macro"] == {
+        "precision": close(5 / 6),
+        "recall": close(3 / 4),
+        "f1": close((2 / 3 + 4 / 5) / 2),
+    }
     assert warnings_of() == [
         "set to 0 (denominator 0): precision of c (never predicted); recall of c (not in the data); f1 of c (neither)"
     ]
-    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])  # many absent classes are counted, not listed
-    assert warnings_of()[1].endswith("f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)")
+    # many absent classes are counted, not listed
+    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])
+    assert warnings_of()[1].endswith(
+        "f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)"
+    )
 
 
 def test_the_first_of_equal_scores_wins_and_a_score_equal_to_the_threshold_is_class_1():
-    assert decide(np.array([[0.2, 0.4, 0.4], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])).tolist() == [1, 0, 0]
+    assert decide(
+        np.array([[0.2, 0.4, 0.4], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    ).tolist() == [1, 0, 0]
     assert decide(np.array([0.25, 0.5, 0.75], np.float32), 0.5).tolist() == [0, 1, 1]
 
 
 def test_confusion_does_not_overflow_the_type_of_the_labels():
     truth = np.array([199, 199, 0], np.int16)  # 199 * 200 passes 2^15
     confusion = confusion_matrix(truth, np.array([199, 0, 199], np.int16), 200)
-    assert (confusion[199, 199], confusion[199, 0], confusion[0, 199], confusion.sum()) == (1, 1, 1, 3)
+    assert (
+        confusion[199, 199],
+        confusion[199, 0],
+        confusion[0, 199],
+        confusion.sum(),
+    ) == (1, 1, 1, 3)
 
 
 @pytest.mark.parametrize("rows, outputs", [(2, 1), (100, 1), (1000, 3), (3, 40)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shift", [0, 1000], ids=["centred", "far from 0"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_regression_figures_are_those_of_scikit_learn(rows, outputs, dtype, shift, weighted):
+def test_regression_figures_are_those_of_scikit_learn(
+    rows, outputs, dtype, shift, weighted
+):
     rng = np.random.default_rng(rows)
-    truth = (rng.normal(size=(rows, outputs)) * np.arange(1, outputs + 1) + shift).astype(dtype)
+    truth = (
+        rng.normal(size=(rows, outputs)) * np.arange(1, outputs + 1) + shift
+    ).astype(dtype)
     predicted = (truth + rng.normal(size=(rows, outputs))).astype(dtype)
     weights = rng.random(rows) if weighted else None
     report = regression_report(truth, predicted, weights=weights)
     truth, predicted = truth.astype(np.float64), predicted.astype(np.float64)
     judges = metrics.mean_squared_error, metrics.mean_absolute_error, metrics.r2_score
     mse, mae, r2 = (judge(truth, predicted, sample_weight=weights) for judge in judges)
-    assert list(report) == ["rows", *(["weighted"] if weighted else []), "mse", "mae", "rmse", "r2"]
-    assert [report[name] for name in ("rows", "mse", "mae", "rmse", "r2")] == close([rows, mse, mae, mse**0.5, r2])
+    assert list(report) == [
+        "rows",
+        *(["weighted"] if weighted else []),
+        "mse",
+        "mae",
+        "rmse",
+        "r2",
+    ]
+    assert [report[name] for name in ("rows", "mse", "mae", "rmse", "r2")] == close(
+        [rows, mse, mae, mse**0.5, r2]
+    )
 
 
 @pytest.mark.parametrize("weight", [1, 3])
@@ -108,17 +184,38 @@ def test_an_even_error_and_few_rows_are_not_remarked_on(warnings_of):
 
 
 def test_a_regression_report_worked_by_hand():
-    """Output 0 is right (r2 1); output 1 is off by -1, 0, 3 around a mean of 2: r2 = 1 - 10/8 = -1/4."""
-    truth, predicted = np.array([[1, 0], [2, 2], [3, 4]]), np.array([[1, -1], [2, 2], [3, 7]])
-    expected = {"rows": 3, "mse": 10 / 6, "mae": 4 / 6, "rmse": (10 / 6) ** 0.5, "r2": (1 - 1 / 4) / 2}
-    assert regression_report(truth, predicted) == {key: close(value) for key, value in expected.items()}
+    """Output 0 is right (r2 1); output 1 is off by -1, 0, 3 around a mean of 2: r2 = 1
+    - 10/8 = -1/4."""
+    truth, predicted = (
+        np.array([[1, 0], [2, 2], [3, 4]]),
+        np.array([[1, -1], [2, 2], [3, 7]]),
+    )
+    expected = {
+        "rows": 3,
+        "mse": 10 / 6,
+        "mae": 4 / 6,
+        "rmse": (10 / 6) ** 0.5,
+        "r2": (1 - 1 / 4) / 2,
+    }
+    assert regression_report(truth, predicted) == {
+        key: close(value) for key, value in expected.items()
+    }
 
 
 def test_r2_of_a_constant_truth_is_undefined(warnings_of):
-    truth = np.array([[0.1, 1.0], [0.1, 2.0], [0.1, 3.0]])  # the mean of three 0.1 is not 0.1
+    # the mean of three 0.1 is not 0.1
+    truth = np.array([[0.1, 1.0], [0.1, 2.0], [0.1, 3.0]])
     report = regression_report(truth, truth + 1, ["power", "heat"])
-    assert report == {"rows": 3, "mse": close(1), "mae": close(1), "rmse": close(1), "r2": None}
-    assert warnings_of() == ["r2 is undefined: the true value is the same in all rows for power"]
+    assert report == {
+        "rows": 3,
+        "mse": close(1),
+        "mae": close(1),
+        "rmse": close(1),
+        "r2": None,
+    }
+    assert warnings_of() == [
+        "r2 is undefined: the true value is the same in all rows for power"
+    ]
     assert r2(truth[:, 1:], truth[:, 1:] + 1) == close(-0.5)
     assert regression_report(truth[:1, 1:], truth[1:2, 1:])["r2"] is None  # one row
 
@@ -138,33 +235,57 @@ def test_log_loss_and_brier_score_of_two_classes_are_those_of_scikit_learn(dtype
     truth, scores = rng.integers(0, 2, 500), rng.random(500).astype(dtype)
     if ends:
         scores[:2], scores[2:4], truth[:4] = 0, 1, [0, 1, 0, 1]
-    within = close if dtype == np.float64 else lambda value: pytest.approx(value, rel=1e-5)
-    assert metric("loss", "binary", truth, scores) == within(metrics.log_loss(truth, scores))
-    assert metric("brier", "binary", truth, scores) == within(metrics.brier_score_loss(truth, scores))
+    within = (
+        close if dtype == np.float64 else lambda value: pytest.approx(value, rel=1e-5)
+    )
+    assert metric("loss", "binary", truth, scores) == within(
+        metrics.log_loss(truth, scores)
+    )
+    assert metric("brier", "binary", truth, scores) == within(
+        metrics.brier_score_loss(truth, scores)
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(weighted):
+def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(
+    weighted,
+):
     """Class 3 is not in the data."""
     rng = np.random.default_rng(1)
     truth, scores = rng.integers(0, 3, 300), rng.dirichlet(np.ones(4), 300)
     scores[:2] = np.eye(4)[:2]
     weights = rng.random(300) if weighted else None
     known = {"labels": range(4), "sample_weight": weights}
-    assert metric("loss", "multiclass", truth, scores, weights) == close(metrics.log_loss(truth, scores, **known))
+    assert metric("loss", "multiclass", truth, scores, weights) == close(
+        metrics.log_loss(truth, scores, **known)
+    )
     if "labels" not in inspect.signature(metrics.brier_score_loss).parameters:
-        pytest.skip("scikit-learn judges the Brier score of several classes from 1.7 on")
+        pytest.skip(
+            "scikit-learn judges the Brier score of several classes from 1.7 on"
+        )
     expected = metrics.brier_score_loss(truth, scores, **known)
     assert metric("brier", "multiclass", truth, scores, weights) == close(expected)
 
 
 @pytest.mark.parametrize(
-    "scores", [[-0.1, 0.9], [0.1, 1.1], [[0.9, 0.8], [0.1, 0.9]]], ids=["below 0", "above 1", "sums of 1.7 and 1.0"]
+    "scores",
+    [[-0.1, 0.9], [0.1, 1.1], [[0.9, 0.8], [0.1, 0.9]]],
+    ids=["below 0", "above 1", "sums of 1.7 and 1.0"],
 )
 def test_scores_that_are_no_probabilities_have_no_log_loss(scores, warnings_of):
-    figures = report_of("binary" if np.ndim(scores) == 1 else "multiclass", np.array([0, 1]), np.array(scores))
-    assert figures["log_loss"] is None and figures["brier"] is None and figures["accuracy"] == 1
-    assert warnings_of() == ["log_loss and brier are undefined: the network's outputs are no probabilities"]
+    figures = report_of(
+        "binary" if np.ndim(scores) == 1 else "multiclass",
+        np.array([0, 1]),
+        np.array(scores),
+    )
+    assert (
+        figures["log_loss"] is None
+        and figures["brier"] is None
+        and figures["accuracy"] == 1
+    )
+    assert warnings_of() == [
+        "log_loss and brier are undefined: the network's outputs are no probabilities"
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -175,12 +296,16 @@ def test_a_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_none(task, seed)
     truth, scores = judged_rows(task, rng)
     times = rng.integers(0, 4, len(truth))
     weighted = report_of(task, truth, scores, times.astype(float))
-    repeated = report_of(task, np.repeat(truth, times, axis=0), np.repeat(scores, times, axis=0))
+    repeated = report_of(
+        task, np.repeat(truth, times, axis=0), np.repeat(scores, times, axis=0)
+    )
     assert weighted.pop("weighted") is True and weighted.pop("rows") == len(truth)
     assert repeated.pop("rows") == times.sum()
     means = {"log_loss", "brier", "mse", "mae", "rmse", "r2"}
     for key, value in repeated.items():
-        assert weighted[key] == (pytest.approx(value, rel=1e-12) if key in means else value), key
+        assert weighted[key] == (
+            pytest.approx(value, rel=1e-12) if key in means else value
+        ), key
 
 
 @pytest.mark.parametrize(
@@ -209,7 +334,9 @@ def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
 
 def test_metrics_have_the_values_of_the_reports():
     rng = np.random.default_rng(3)
-    names = {"loss": {"binary": "log_loss", "multiclass": "log_loss", "regression": "mse"}}
+    names = {
+        "loss": {"binary": "log_loss", "multiclass": "log_loss", "regression": "mse"}
+    }
     for task in ("binary", "multiclass", "regression"):
         truth, scores = judged_rows(task, rng)
         weights = rng.random(len(truth))
@@ -217,31 +344,66 @@ def test_metrics_have_the_values_of_the_reports():
         report |= report.get("macro", {})
         for name in metrics_of(task):
             value = metric(name, task, truth, scores, weights, threshold=0.45)
-            assert value == close(report[names.get(name, {}).get(task, name)]), (task, name)
+            assert value == close(report[names.get(name, {}).get(task, name)]), (
+                task,
+                name,
+            )
             if (name, task) == ("mcc", "multiclass"):
-                assert value == close(metrics.matthews_corrcoef(truth, scores.argmax(axis=1), sample_weight=weights))
+                assert value == close(
+                    metrics.matthews_corrcoef(
+                        truth, scores.argmax(axis=1), sample_weight=weights
+                    )
+                )
 
 
 def test_metrics_know_which_way_is_better_and_each_has_a_formula_for_each_of_its_tasks():
-    better_when_lower = {name for name, known in METRICS.items() if not known.higher_is_better}
-    assert better_when_lower == {"loss", "log_loss", "brier", "mse", "rmse", "mae", "persistence_rmse"}
-    assert Monitor("loss").is_better(0.1, 0.2) and not Monitor("loss").is_better(0.2, 0.2)
-    assert Monitor("f1").is_better(0.2, 0.1) and not Monitor("f1").is_better(float("nan"), 0.1)
+    better_when_lower = {
+        name for name, known in METRICS.items() if not known.higher_is_better
+    }
+    assert better_when_lower == {
+        "loss",
+        "log_loss",
+        "brier",
+        "mse",
+        "rmse",
+        "mae",
+        "persistence_rmse",
+    }
+    assert Monitor("loss").is_better(0.1, 0.2) and not Monitor("loss").is_better(
+        0.2, 0.2
+    )
+    assert Monitor("f1").is_better(0.2, 0.1) and not Monitor("f1").is_better(
+        float("nan"), 0.1
+    )
     asked = {(of, name) for name, known in METRICS.items() for of in known.of.values()}
     assert asked == {*_FORMULAS}, "and no formula is left over"
 
 
 def test_a_perfect_prediction_has_the_best_value():
     truth, best = np.array([0, 1, 2, 1]), {True: 1, False: 0}
-    binary, several, numbers = (truth % 2, truth % 2 * 1.0), (truth, np.eye(3)[truth]), (truth * 1.0, truth * 1.0)
-    for task, (y, scores) in {"binary": binary, "multiclass": several, "regression": numbers}.items():
+    binary, several, numbers = (
+        (truth % 2, truth % 2 * 1.0),
+        (truth, np.eye(3)[truth]),
+        (truth * 1.0, truth * 1.0),
+    )
+    for task, (y, scores) in {
+        "binary": binary,
+        "multiclass": several,
+        "regression": numbers,
+    }.items():
         for name in metrics_of(task):
-            assert metric(name, task, y, scores) == pytest.approx(best[METRICS[name].higher_is_better], abs=1e-15)
+            assert metric(name, task, y, scores) == pytest.approx(
+                best[METRICS[name].higher_is_better], abs=1e-15
+            )
 
 
 def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
     for name, task, message in (
-        ("pr_auc", "regression", "does not fit a regression task; choose from loss, mse, mae, rmse, r2$"),
+        (
+            "pr_auc",
+            "regression",
+            "does not fit a regression task; choose from loss, mse, mae, rmse, r2$",
+        ),
         ("auc", "binary", "unknown; choose from loss, precision, recall, f1"),
     ):
         with pytest.raises(UsageError, match=f"^--monitor {name}: {message}"):
@@ -250,21 +412,40 @@ def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
 
 def test_macro_figures_leave_out_a_class_that_is_neither_there_nor_predicted():
     truth = np.array([0, 0, 1, 1, 1, 0])
-    scores = np.array([[0.9, 0.1, 0], [0.6, 0.4, 0], [0.2, 0.8, 0], [0.3, 0.7, 0], [0.8, 0.2, 0], [0.4, 0.6, 0]])
+    scores = np.array(
+        [
+            [0.9, 0.1, 0],
+            [0.6, 0.4, 0],
+            [0.2, 0.8, 0],
+            [0.3, 0.7, 0],
+            [0.8, 0.2, 0],
+            [0.4, 0.6, 0],
+        ]
+    )
     report = multiclass_report(truth, scores, ["a", "b", "never"])
-    usual = metrics.precision_recall_fscore_support(truth, scores.argmax(axis=1), average="macro", zero_division=0)[:3]
-    assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(usual)
+    usual = metrics.precision_recall_fscore_support(
+        truth, scores.argmax(axis=1), average="macro", zero_division=0
+    )[:3]
+    assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(
+        usual
+    )
     assert [row["f1"] for row in report["per_class"]] == close([2 / 3, 2 / 3, 0])
     predicted = scores.copy()
     predicted[0] = 0, 0, 1
-    assert multiclass_report(truth, predicted)["macro"]["recall"] == close((1 / 3 + 2 / 3 + 0) / 3), "it is predicted"
+    assert multiclass_report(truth, predicted)["macro"]["recall"] == close(
+        (1 / 3 + 2 / 3 + 0) / 3
+    ), "it is predicted"
     weights = np.array([1, 1, 1, 1, 1, 0])
     third = np.where(np.arange(6)[:, None] == 5, [0.0, 0.0, 1.0], scores)
-    assert multiclass_report(truth, third, weights=weights)["macro"]["f1"] == close((4 / 5 + 4 / 5) / 2), "of weight 0"
+    assert multiclass_report(truth, third, weights=weights)["macro"]["f1"] == close(
+        (4 / 5 + 4 / 5) / 2
+    ), "of weight 0"
 
 
 def report_of_targets(truth, predicted, targets=None) -> dict:
-    return evaluate(network("regression", predicted), dataset("regression", truth, targets=targets))
+    return evaluate(
+        network("regression", predicted), dataset("regression", truth, targets=targets)
+    )
 
 
 def test_figures_of_several_targets_are_told_by_target_too():
@@ -274,11 +455,19 @@ def test_figures_of_several_targets_are_told_by_target_too():
     report = report_of_targets(truth, predicted, ["good", "bad"])
     assert [row["target"] for row in report["per_target"]] == ["good", "bad"]
     for number, row in enumerate(report["per_target"]):
-        alone = regression_report(truth[:, number : number + 1], predicted[:, number : number + 1])
-        assert [row[name] for name in ("mse", "mae", "rmse", "r2")] == close([*alone.values()][1:])
+        alone = regression_report(
+            truth[:, number : number + 1], predicted[:, number : number + 1]
+        )
+        assert [row[name] for name in ("mse", "mae", "rmse", "r2")] == close(
+            [*alone.values()][1:]
+        )
     assert report["r2"] == close(np.mean([row["r2"] for row in report["per_target"]]))
     truth[:, 1] = 7
     constant = report_of_targets(truth, predicted)
-    assert constant["r2"] is None and constant["per_target"][1]["r2"] is None and constant["per_target"][0]["r2"] > 0.9
+    assert (
+        constant["r2"] is None
+        and constant["per_target"][1]["r2"] is None
+        and constant["per_target"][0]["r2"] > 0.9
+    )
     assert [row["target"] for row in constant["per_target"]] == ["0", "1"]
     assert "per_target" not in report_of_targets(truth[:, :1], predicted[:, :1])

@@ -1,4 +1,5 @@
-"""The figures of two classes against scikit-learn, by hand, and where they are undefined.
+"""The figures of two classes against scikit-learn, by hand, and where they are
+undefined.
 
 1e-12: see test_metrics.py.
 """
@@ -19,11 +20,15 @@ SCORES = {  # of rows, by a generator and their truth
     "random": lambda rng, truth: rng.random(len(truth)),
     "tied": lambda rng, truth: rng.integers(0, 4, len(truth)) / 4,
     "informative": lambda rng, truth: np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1),
-    "float32": lambda rng, truth: np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32),
+    "float32": lambda rng, truth: np.clip(
+        rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1
+    ).astype(np.float32),
     "constant": lambda rng, truth: np.full(len(truth), 0.5),
     "perfect": lambda rng, truth: truth.astype(float),
     "inverted": lambda rng, truth: 1.0 - truth,
-    "nearly equal": lambda rng, truth: 0.5 + rng.integers(0, 3, len(truth)) * np.spacing(0.5),
+    "nearly equal": lambda rng, truth: (
+        0.5 + rng.integers(0, 3, len(truth)) * np.spacing(0.5)
+    ),
     "negative": lambda rng, truth: rng.normal(size=len(truth)) - 5 * truth,
 }
 
@@ -40,16 +45,27 @@ def test_binary_figures_are_those_of_scikit_learn(make, positives):
 def assert_as_sklearn(report, truth, scores, threshold, **known):
     """known: sample_weight, if rows have weights."""
     predicted = scores >= threshold
-    rates = metrics.precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0, **known)[:3]
+    rates = metrics.precision_recall_fscore_support(
+        truth, predicted, average="binary", zero_division=0, **known
+    )[:3]
     assert [report[rate] for rate in ("precision", "recall", "f1")] == close(rates)
     if not known:
-        counts = metrics.confusion_matrix(truth, predicted, labels=[0, 1]).ravel().tolist()
+        counts = (
+            metrics.confusion_matrix(truth, predicted, labels=[0, 1]).ravel().tolist()
+        )
         assert [report[count] for count in ("tn", "fp", "fn", "tp")] == counts
-    assert report["accuracy"] == close(metrics.accuracy_score(truth, predicted, **known))
-    if not known or predicted.any() and not predicted.all():  # else scikit-learn takes the root of a rounding error
-        assert report["mcc"] == close(metrics.matthews_corrcoef(truth, predicted, **known))
+    assert report["accuracy"] == close(
+        metrics.accuracy_score(truth, predicted, **known)
+    )
+    # else scikit-learn takes the root of a rounding error
+    if not known or predicted.any() and not predicted.all():
+        assert report["mcc"] == close(
+            metrics.matthews_corrcoef(truth, predicted, **known)
+        )
     assert report["roc_auc"] == close(metrics.roc_auc_score(truth, scores, **known))
-    assert report["pr_auc"] == close(metrics.average_precision_score(truth, scores, **known))
+    assert report["pr_auc"] == close(
+        metrics.average_precision_score(truth, scores, **known)
+    )
 
 
 def test_a_binary_report_worked_by_hand():
@@ -57,29 +73,49 @@ def test_a_binary_report_worked_by_hand():
 
     score  .9 .7 .7 .6 .4 .2     threshold .65: tp 2, fp 1, fn 1, tn 2
     truth   1  1  0  0  1  0
-    ROC: of 9 pairs (positive, negative) .9 wins 3; .7 wins 2 and ties 1; .4 wins 1: 6.5 / 9
-    PR:  steps of recall 1/3 at precision 1/1, 2/3 (the tie, together) and 3/5: (1 + 2/3 + 3/5) / 3
-    MCC: (2*2 - 1*1) / sqrt(3*3*3*3) = 1/3
+    ROC: of 9 pairs (positive, negative) .9 wins 3; .7 wins 2 and ties 1; .4 wins 1: 6.5
+    / 9
+    PR:  steps of recall 1/3 at precision 1/1, 2/3 (the tie, together) and 3/5: (1 + 2/3
+         + 3/5) / 3 MCC: (2*2 - 1*1) / sqrt(3*3*3*3) = 1/3
     log loss: -ln of .9 .7 .3 .4 .4 .8; Brier: squares of .1 .3 .7 .6 .6 .2
     """
-    scores, truth = np.array([0.9, 0.7, 0.7, 0.6, 0.4, 0.2]), np.array([1, 1, 0, 0, 1, 0])
+    scores, truth = (
+        np.array([0.9, 0.7, 0.7, 0.6, 0.4, 0.2]),
+        np.array([1, 1, 0, 0, 1, 0]),
+    )
     report = binary_report(truth, scores, 0.65)
     expected = {
-        "rows": 6, "threshold": 0.65, "tp": 2, "fp": 1, "fn": 1, "tn": 2,
-        "precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 4 / 6, "mcc": close(1 / 3),
-        "roc_auc": close(6.5 / 9), "pr_auc": close((1 + 2 / 3 + 3 / 5) / 3),
+        "rows": 6,
+        "threshold": 0.65,
+        "tp": 2,
+        "fp": 1,
+        "fn": 1,
+        "tn": 2,
+        "precision": 2 / 3,
+        "recall": 2 / 3,
+        "f1": 2 / 3,
+        "accuracy": 4 / 6,
+        "mcc": close(1 / 3),
+        "roc_auc": close(6.5 / 9),
+        "pr_auc": close((1 + 2 / 3 + 3 / 5) / 3),
         "log_loss": close(-np.log([0.9, 0.7, 0.3, 0.4, 0.4, 0.8]).mean()),
         "brier": close((0.01 + 0.09 + 0.49 + 0.36 + 0.36 + 0.04) / 6),
-    }  # fmt: skip
+    }
     assert report == expected and list(report) == list(expected)
 
 
-cases = st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10)), min_size=2, max_size=60)
+cases = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10)),
+    min_size=2,
+    max_size=60,
+)
 mixed_cases = cases.filter(lambda rows: 0 < sum(label for label, _ in rows) < len(rows))
 
 
 @given(mixed_cases, st.integers(-3, 3), st.data(), st.booleans())
-def test_any_binary_rows_give_the_figures_of_scikit_learn(rows, threshold, data, weighted):
+def test_any_binary_rows_give_the_figures_of_scikit_learn(
+    rows, threshold, data, weighted
+):
     truth, scores = (np.array(values) for values in zip(*rows, strict=True))
     weights = st.lists(st.floats(0.01, 10), min_size=len(rows), max_size=len(rows))
     known = {"sample_weight": np.array(data.draw(weights))} if weighted else {}
@@ -93,9 +129,13 @@ def test_minus_zero_and_zero_are_the_same_score():
 
 
 def test_counts_of_billions_do_not_overflow():
-    assert (mcc(Counts(10**12, 0, 0, 10**12)), mcc(Counts(0, 10**12, 10**12, 0))) == (1.0, -1.0)
+    assert (mcc(Counts(10**12, 0, 0, 10**12)), mcc(Counts(0, 10**12, 10**12, 0))) == (
+        1.0,
+        -1.0,
+    )
     assert mcc(Counts(3 * 10**10, 10**10, 10**10, 3 * 10**10)) == close(0.5)
-    # From rows, where the product of the four sums is 2.56e22: 1/4 of each class is wrong, mcc = 3/4 - 1/4.
+    # From rows, where the product of the four sums is 2.56e22: 1/4 of each class is
+    # wrong, mcc = 3/4 - 1/4.
     truth = np.repeat(np.array([0, 1], np.int32), 400_000)
     predicted = np.repeat([0, 1, 0, 1], [300_000, 100_000, 100_000, 300_000])
     assert mcc(confusion_counts(truth, predicted)) == close(0.5)
@@ -114,20 +154,47 @@ NO_AREAS = "roc_auc and pr_auc are undefined: all rows are of one class"
 @pytest.mark.parametrize(
     ("truth", "scores", "rates", "areas", "warnings"),
     [
-        ([0, 1, 0], [0.1, 0.2, 0.3], (0, 0, 0, 0), True,
-         ["precision, mcc set to 0 (denominator 0): no row scores 0.5 or more"]),
-        ([0, 1, 0], [0.7, 0.8, 0.9], (1 / 3, 1, 0.5, 0), True,
-         ["mcc set to 0 (denominator 0): no row scores below 0.5"]),
-        ([0, 0, 0], [0.1, 0.2, 0.3], (0, 0, 0, 0), False,
-         ["precision, recall, f1, mcc set to 0 (denominator 0): no row scores 0.5 or more and no row is positive",
-          NO_AREAS]),
-        ([1, 1], [0.1, 0.9], (1, 0.5, 2 / 3, 0), False, ["mcc set to 0 (denominator 0): no row is negative", NO_AREAS]),
+        (
+            [0, 1, 0],
+            [0.1, 0.2, 0.3],
+            (0, 0, 0, 0),
+            True,
+            ["precision, mcc set to 0 (denominator 0): no row scores 0.5 or more"],
+        ),
+        (
+            [0, 1, 0],
+            [0.7, 0.8, 0.9],
+            (1 / 3, 1, 0.5, 0),
+            True,
+            ["mcc set to 0 (denominator 0): no row scores below 0.5"],
+        ),
+        (
+            [0, 0, 0],
+            [0.1, 0.2, 0.3],
+            (0, 0, 0, 0),
+            False,
+            [
+                "precision, recall, f1, mcc set to 0 (denominator 0): no row scores 0.5 or more and no row is positive",
+                NO_AREAS,
+            ],
+        ),
+        (
+            [1, 1],
+            [0.1, 0.9],
+            (1, 0.5, 2 / 3, 0),
+            False,
+            ["mcc set to 0 (denominator 0): no row is negative", NO_AREAS],
+        ),
     ],
     ids=["none predicted", "all predicted", "none positive", "all positive"],
-)  # fmt: skip
-def test_what_has_no_denominator_is_0_and_said_once(truth, scores, rates, areas, warnings, warnings_of):
+)
+def test_what_has_no_denominator_is_0_and_said_once(
+    truth, scores, rates, areas, warnings, warnings_of
+):
     report = binary_report(np.array(truth), np.array(scores), 0.5)
-    assert [report[rate] for rate in ("precision", "recall", "f1", "mcc")] == close(rates)
+    assert [report[rate] for rate in ("precision", "recall", "f1", "mcc")] == close(
+        rates
+    )
     assert [report[area] is not None for area in ("roc_auc", "pr_auc")] == [areas] * 2
     assert warnings_of() == warnings
 
@@ -141,9 +208,13 @@ def test_a_defined_report_warns_of_nothing(warnings_of):
 
 @pytest.mark.timing
 def test_a_million_rows_take_about_a_second():
-    """About 0.3 s measured; 2 s of processor time still tells a sort from a loop over rows."""
+    """About 0.3 s measured; 2 s of processor time still tells a sort from a loop over
+    rows."""
     rng = np.random.default_rng(0)
-    truth, scores = (rng.random(1_000_000) < 0.01).astype(np.int32), rng.random(1_000_000, np.float32)
+    truth, scores = (
+        (rng.random(1_000_000) < 0.01).astype(np.int32),
+        rng.random(1_000_000, np.float32),
+    )
     started = time.process_time()
     binary_report(truth, scores, 0.5)
     assert time.process_time() - started < 2

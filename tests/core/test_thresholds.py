@@ -1,4 +1,5 @@
-"""Thresholds by rules against a search over all cut-offs; temperatures against SciPy; both kept and used."""
+"""Thresholds by rules against a search over all cut-offs; temperatures against SciPy;
+both kept and used."""
 
 import numpy as np
 import pytest
@@ -38,21 +39,34 @@ GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are all
 
 
 def check_best(rule, truth, scores, weights=None):
-    """The threshold is as good as the best cut-off, and it is the highest of those as good. Cut-offs: each distinct
-    score as threshold, and one above all."""
+    """The threshold is as good as the best cut-off, and it is the highest of those as
+    good. Cut-offs: each distinct score as threshold, and one above all."""
     goal, allowed = GOALS[rule]
     thresholds = [np.inf, *np.unique(scores.astype(np.float64))[::-1]]
-    fitting = [c for t in thresholds if allowed(c := confusion_counts(truth, decide(scores, t), weights))]
+    fitting = [
+        c
+        for t in thresholds
+        if allowed(c := confusion_counts(truth, decide(scores, t), weights))
+    ]
     if not fitting:
         with pytest.raises(UsageError):
             best_threshold(rule, truth, scores, weights)
         return
     threshold = best_threshold(rule, truth, scores, weights)
-    assert confusion_counts(truth, decide(scores, threshold), weights) == max(fitting, key=goal)  # the first of equals
+    # the first of equals
+    assert confusion_counts(truth, decide(scores, threshold), weights) == max(
+        fitting, key=goal
+    )
 
 
-a_row = st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10, width=32), st.integers(0, 3))
-some_rows = st.lists(a_row, min_size=1, max_size=40).filter(lambda rows: any(y and weight for y, _, weight in rows))
+a_row = st.tuples(
+    st.integers(0, 1),
+    st.integers(-3, 3) | st.floats(-10, 10, width=32),
+    st.integers(0, 3),
+)
+some_rows = st.lists(a_row, min_size=1, max_size=40).filter(
+    lambda rows: any(y and weight for y, _, weight in rows)
+)
 
 
 def test_every_rule_has_a_goal():
@@ -72,8 +86,10 @@ def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted
 def test_the_threshold_lies_half_way_to_the_next_lower_score():
     truth, scores = np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9])
     assert best_threshold("f1", truth, scores) == pytest.approx(0.4)
-    assert best_threshold("recall=0.5", truth, scores) == pytest.approx(0.75)  # precision is 1 from both: the higher
-    assert best_threshold("fbeta=2", np.array([1, 1]), scores[:2]) == 0.1  # all rows: nothing is lower
+    # precision is 1 from both: the higher
+    assert best_threshold("recall=0.5", truth, scores) == pytest.approx(0.75)
+    # all rows: nothing is lower
+    assert best_threshold("fbeta=2", np.array([1, 1]), scores[:2]) == 0.1
     assert best_threshold("cost=1:0", truth, scores) > 0.9  # none
     low, high = 0.5, np.nextafter(0.5, 1)  # neighbours: nothing lies between them
     assert best_threshold("f1", np.array([0, 1]), np.array([low, high])) == high
@@ -81,17 +97,25 @@ def test_the_threshold_lies_half_way_to_the_next_lower_score():
 
 @pytest.mark.parametrize("rule", GOALS)
 def test_without_numbers_or_a_positive_row_there_is_nothing_to_choose(rule):
-    """Rows without a number are of class 1 from no cut-off on, and would be silently missed."""
-    with pytest.raises(DataError, match=f"--threshold {rule}: found nan among the scores"):
+    """Rows without a number are of class 1 from no cut-off on, and would be silently
+    missed."""
+    with pytest.raises(
+        DataError, match=f"--threshold {rule}: found nan among the scores"
+    ):
         best_threshold(rule, np.array([0, 1, 1]), np.array([0.1, np.nan, 0.9]))
-    with pytest.raises(DataError, match=f"--threshold {rule}: no row to choose it by is of class 1"):
+    with pytest.raises(
+        DataError, match=f"--threshold {rule}: no row to choose it by is of class 1"
+    ):
         best_threshold(rule, np.zeros(3, int), np.arange(3.0))
 
 
 @pytest.mark.parametrize("rule", [{"threshold": "f1"}, {"calibrate": "temperature"}])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
-    net, ds = nn.Network("1,1", "binary"), nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"])
+    net, ds = (
+        nn.Network("1,1", "binary"),
+        nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"]),
+    )
     scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
     with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
         decide_by(net, options_of(net, ds, rule), ds.y, scores)
@@ -106,15 +130,33 @@ def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
     assert best_threshold("precision=0.66", truth, scores) == pytest.approx(0.45)
 
 
-BAD_RULES = ["f2", "fbeta", "fbeta=0", "fbeta=x", "precision=0", "precision=1.1", "recall", "f1=1", "cost=1",
-             "cost=0:0", "cost=-1:1", "cost=1:2:3", "fbeta=inf", "nan", "inf", ""]  # fmt: skip
+BAD_RULES = [
+    "f2",
+    "fbeta",
+    "fbeta=0",
+    "fbeta=x",
+    "precision=0",
+    "precision=1.1",
+    "recall",
+    "f1=1",
+    "cost=1",
+    "cost=0:0",
+    "cost=-1:1",
+    "cost=1:2:3",
+    "fbeta=inf",
+    "nan",
+    "inf",
+    "",
+]
 
 
 @pytest.mark.parametrize("text", BAD_RULES)
 def test_what_is_no_rule_is_refused_everywhere(two, text):
     message = f"expected a finite number, {threshold_rules()}"
     if text:
-        result = run(*ONE, "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}")
+        result = run(
+            *ONE, "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}"
+        )
         assert result.code == 2 and f"--threshold {text}: {message}" in result.err
     with pytest.raises(UsageError, match=f"--threshold {text}: "):
         nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
@@ -138,7 +180,8 @@ def several_classes(rng, rows=400, sharpness=0.4):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make, about", [(two_classes, 3.0), (several_classes, 0.4)])
 def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
-    """SciPy's search ends within 1e-8 of its minimum; around it the loss is flat to 1e-14."""
+    """SciPy's search ends within 1e-8 of its minimum; around it the loss is flat to
+    1e-14."""
     rng = np.random.default_rng(0)
     truth, scores = make(rng)
     weights = rng.random(len(truth)) if weighted else None
@@ -156,7 +199,9 @@ def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_en
     truth, scores = two_classes(np.random.default_rng(2), rows=200_000, sharpness=1.0)
     assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
     truth, scores = np.array([0, 1]), np.array([[0.2], [0.9]])
-    assert [best_temperature(y, scores) for y in (truth, 1 - truth)] == pytest.approx([1 / 64, 64])
+    assert [best_temperature(y, scores) for y in (truth, 1 - truth)] == pytest.approx(
+        [1 / 64, 64]
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -168,7 +213,9 @@ def test_a_temperature_divides_the_logits(dtype):
     assert np.isfinite(halved).all() and (np.diff(halved[:, 0]) > 0).all()
     shares = np.array([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0]], dtype)
     halved = tempered(shares, 2.0)
-    assert halved[0] == pytest.approx(np.sqrt(shares[0]) / np.sqrt(shares[0]).sum(), rel=1e-6)
+    assert halved[0] == pytest.approx(
+        np.sqrt(shares[0]) / np.sqrt(shares[0]).sum(), rel=1e-6
+    )
     assert halved.sum(axis=1) == pytest.approx(1) and halved[1].argmax() == 0
 
 
@@ -183,35 +230,75 @@ def two(folder):
 
 
 def train(*flags):
-    return run(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 5, *flags, "--json")
+    return run(
+        *ONE,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        5,
+        *flags,
+        "--json",
+    )
 
 
-@pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
+@pytest.mark.parametrize(
+    "rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"]
+)
 @pytest.mark.parametrize("holdout", [0, 0.5])
-def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(two, rule, holdout):
+def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
+    two, rule, holdout
+):
     """The held-out rows are for the test."""
     done = train("--threshold", rule, "--holdout", holdout)
-    assert done.code == 0 and f"--threshold {rule}: chosen on the training rows" in done.err
+    assert (
+        done.code == 0
+        and f"--threshold {rule}: chosen on the training rows" in done.err
+    )
     net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
     rows = nn.ds.split_rows(ds, holdout, 0, 0).training
     best = best_threshold(rule, ds.y[rows], net.predict(ds.x[rows])[:, 0])
-    assert net.threshold == done.json["threshold"] == best and net.config["threshold"] == rule
-    assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["threshold"] == best
-    predicted = [line.split(",")[1] for line in succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
-                 .out.splitlines()[1:]]  # fmt: skip
+    assert (
+        net.threshold == done.json["threshold"] == best
+        and net.config["threshold"] == rule
+    )
+    assert (
+        succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json[
+            "threshold"
+        ]
+        == best
+    )
+    predicted = [
+        line.split(",")[1]
+        for line in succeed(
+            "--predict", "--model", "m.bin", "--dataset", "two.csv", "-q"
+        ).out.splitlines()[1:]
+    ]
     assert predicted.count("1") == (net.predict(ds.x).astype(np.float64) >= best).sum()
 
 
-def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(two):
+def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(
+    two,
+):
     models, nets = [], []
-    for flags in ((), ("--threshold", 0.5), ("--calibrate", "none"), ("--threshold", "f1")):
+    for flags in (
+        (),
+        ("--threshold", 0.5),
+        ("--calibrate", "none"),
+        ("--threshold", "f1"),
+    ):
         train(*flags)
         models.append((two / "m.bin").read_bytes())
         nets.append(nn.Network.load("m.bin"))
     assert models[:3] == models[:1] * 3
     plain, by_rule = nets[2:]
     np.testing.assert_equal(by_rule.parameters(), plain.parameters())
-    differing = {name for name, value in plain.metadata().items() if by_rule.metadata()[name] != value}
+    differing = {
+        name
+        for name, value in plain.metadata().items()
+        if by_rule.metadata()[name] != value
+    }
     assert differing == {"threshold", "config"}
 
 
@@ -220,7 +307,10 @@ def test_rows_that_are_judged_do_not_choose_the_threshold(two, mode):
     train()
     result = run(mode, "--model", "m.bin", "--dataset", "two.csv", "--threshold", "f1")
     assert result.code == 2 and result.out == ""
-    assert "--threshold f1: a rule is for --train, which keeps the number that it finds in the model" in result.err
+    assert (
+        "--threshold f1: a rule is for --train, which keeps the number that it finds in the model"
+        in result.err
+    )
     with pytest.raises(UsageError, match="a rule is for --train"):
         nn.test(nn.Network.load("m.bin"), nn.load("two.csv"), threshold="f1")
 
@@ -228,11 +318,26 @@ def test_rows_that_are_judged_do_not_choose_the_threshold(two, mode):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--calibrate", "temperature"], "--calibrate temperature: needs validation rows"),
-        (["--reference", "--calibrate", "temperature"], "--calibrate temperature: --reference has no such thing"),
-        (["--reference", "--threshold", "f1"], "--threshold f1: --reference takes a number only"),
-        (["--loss", "mse", "--layers", "2,1:tanh", "--calibrate", "temperature"], "needs class probabilities"),
-        (["--calibrate", "isotonic"], "--calibrate isotonic: expected none or temperature"),
+        (
+            ["--calibrate", "temperature"],
+            "--calibrate temperature: needs validation rows",
+        ),
+        (
+            ["--reference", "--calibrate", "temperature"],
+            "--calibrate temperature: --reference has no such thing",
+        ),
+        (
+            ["--reference", "--threshold", "f1"],
+            "--threshold f1: --reference takes a number only",
+        ),
+        (
+            ["--loss", "mse", "--layers", "2,1:tanh", "--calibrate", "temperature"],
+            "needs class probabilities",
+        ),
+        (
+            ["--calibrate", "isotonic"],
+            "--calibrate isotonic: expected none or temperature",
+        ),
     ],
 )
 def test_what_cannot_be_chosen_is_refused_before_training(two, flags, message):
@@ -244,24 +349,37 @@ def test_what_cannot_be_chosen_is_refused_before_training(two, flags, message):
 def test_a_rule_is_for_two_classes(folder, write):
     write(folder / "two.csv")
     result = train("--threshold", "f1")
-    assert result.code == 2 and "--threshold f1: is for two classes, the task is" in result.err
+    assert (
+        result.code == 2
+        and "--threshold f1: is for two classes, the task is" in result.err
+    )
 
 
 def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
     """Every row is there twice, once of each class."""
-    rows = (f"{number},{number**2},{label}\n" for number in range(100) for label in (0, 1))
+    rows = (
+        f"{number},{number**2},{label}\n" for number in range(100) for label in (0, 1)
+    )
     (two / "two.csv").write_text("a,b,y\n" + "".join(rows))
     result = train("--threshold", "precision=0.9", "--holdout", 0)
-    assert result.code == 2 and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
+    assert (
+        result.code == 2
+        and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
+    )
 
 
 def calibrated_network(data, layers, **more):
-    """A network that was trained on some rows and calibrated on the others; (network, what was told, those rows)."""
+    """A network that was trained on some rows and calibrated on the others; (network,
+    what was told, those rows)."""
     net = nn.Network(layers, data.task)
     nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
     rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
     given = {"holdout": 0.5, "calibrate": "temperature"} | more
-    return net, decide_by(net, options_of(net, data, given), *judged(net, data, rows)), rows
+    return (
+        net,
+        decide_by(net, options_of(net, data, given), *judged(net, data, rows)),
+        rows,
+    )
 
 
 def test_calibration_is_kept_in_the_model_and_told(two):
@@ -273,7 +391,9 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     truth, scores = ds.y[rows], net.predict(ds.x[rows])
     for name in ("log_loss", "brier"):
         assert metric(name, "binary", truth, scores) == calibration[name][1], name
-    assert told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
+    assert (
+        told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
+    )
     net.export("c.bin")
     again = nn.Network.load("c.bin")
     assert again.temperature == net.temperature
@@ -288,7 +408,10 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
     write_three_classes(folder / "three.csv")
     ds = nn.load("three.csv")
     net, told, _ = calibrated_network(ds, "2,20,3")
-    assert net.temperature != 1 and told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
+    assert (
+        net.temperature != 1
+        and told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
+    )
     after = net.predict(ds.x)
     net.describe(temperature=1.0)
     assert np.array_equal(after.argmax(axis=1), net.predict(ds.x).argmax(axis=1))
@@ -300,7 +423,9 @@ def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     nn.train(net, ds, epochs=2)
     net.describe(temperature=2.5)
     net.export("c.m")
-    assert nn.Network.load("c.m").predict(ds.x) == pytest.approx(net.predict(ds.x), abs=1e-5)
+    assert nn.Network.load("c.m").predict(ds.x) == pytest.approx(
+        net.predict(ds.x), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])

@@ -1,5 +1,6 @@
-"""Tables as people have them: text, gaps, dates and ids go in as they are; the model knows what was done to them. The
-same table in another format, or as a data frame, gives the same network and predictions."""
+"""Tables as people have them: text, gaps, dates and ids go in as they are; the model
+knows what was done to them. The same table in another format, or as a data frame, gives
+the same network and predictions."""
 
 import contextlib
 import io
@@ -36,20 +37,52 @@ def folder(folder):
     return folder
 
 
-def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_the_target_away(folder):
-    done = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json")
-    kinds = {"age": "number", "land": "category", "member": "yes/no", "day": "date", "town": "category"}
+def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_the_target_away(
+    folder,
+):
+    done = succeed(
+        "--train",
+        "--dataset",
+        "people.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--json",
+    )
+    kinds = {
+        "age": "number",
+        "land": "category",
+        "member": "yes/no",
+        "day": "date",
+        "town": "category",
+    }
     assert done.json["columns"] == kinds and done.json["classes"] == ["no", "yes"]
     left = "left out: (no name) (counts the rows), name (nearly every value differs), planet (one value only)"
-    for line in (left, "number: age (", "category: land (", "yes/no: member", "date: day (trend, year, week)"):
+    for line in (
+        left,
+        "number: age (",
+        "category: land (",
+        "yes/no: member",
+        "date: day (trend, year, week)",
+    ):
         assert f"\n{line}" in done.err, line
     info = succeed("--info", "--model", "m.bin").out
     assert "yes/no" in info and "town" in info
     columns = people()
-    columns["alive"] = ["dead" if rich == "no" else "living" for rich in columns["rich"]]
-    (folder / "people.csv").write_text(as_csv(columns, ["age", "land", "alive", "rich"]))
-    told = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
-    assert "column alive alone tells rich of all 240 rows" in told and "--drop alive" in told
+    columns["alive"] = [
+        "dead" if rich == "no" else "living" for rich in columns["rich"]
+    ]
+    (folder / "people.csv").write_text(
+        as_csv(columns, ["age", "land", "alive", "rich"])
+    )
+    told = succeed(
+        *ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1
+    ).err
+    assert (
+        "column alive alone tells rich of all 240 rows" in told
+        and "--drop alive" in told
+    )
     assert told.count("alone") == 1
 
 
@@ -59,43 +92,122 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
     (folder / "people.csv").write_text(as_csv(columns))
     failed = run("--train", "--dataset", "people.csv", "--model", "m.bin", "--strict")
     assert failed.code == 65 and len(failed.err.splitlines()) == 1
-    for words in ("row 6, column age", '"old"', "--missing old", "--categories age", "row 11, column day", "yesterday"):
+    for words in (
+        "row 6, column age",
+        '"old"',
+        "--missing old",
+        "--categories age",
+        "row 11, column day",
+        "yesterday",
+    ):
         assert words in failed.err, words
     cured = ("--missing", "old,yesterday")
-    succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--strict", *cured)
+    succeed(
+        "--train",
+        "--dataset",
+        "people.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--strict",
+        *cured,
+    )
     succeed("--test", "--model", "m.bin")  # the model knows the words
 
 
-@pytest.mark.parametrize("names", ["x,speed of light,y\n", 'x,"a, b",y\n', "x,,y\n", ""])
+@pytest.mark.parametrize(
+    "names", ["x,speed of light,y\n", 'x,"a, b",y\n', "x,,y\n", ""]
+)
 def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
     rows = [f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n" for i in range(100)]
     (folder / "t.csv").write_text(names + "".join(rows))
-    command = (*ONE, "--strict", "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
+    command = (
+        *ONE,
+        "--strict",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+    )
     refused = run(*command)
     cures = re.findall(r"\((--[^()]*)\)", refused.err)
-    assert refused.code == 65 and [shlex.split(cure)[0] for cure in cures] == ["--missing", "--categories"]
+    assert refused.code == 65 and [shlex.split(cure)[0] for cure in cures] == [
+        "--missing",
+        "--categories",
+    ]
     for cure in cures:
         succeed(*command, *shlex.split(cure))
 
 
-def test_flags_overrule_what_fields_look_like_and_a_file_without_a_header_is_read_by_position(folder):
-    flags = ("--categories", "age,member", "--drop", "day", "--numbers", "0", "--id", "name")
-    result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json", *flags).json
-    assert result["columns"] == {"": "number", **dict.fromkeys(("age", "land", "member", "town"), "category")}
-    lines = succeed("--predict", "--model", "m.bin", "--dataset", "people.csv").out.splitlines()
-    assert lines[0].startswith("row,name,predicted") and lines[3].split(",")[1] == "person 2"
+def test_flags_overrule_what_fields_look_like_and_a_file_without_a_header_is_read_by_position(
+    folder,
+):
+    flags = (
+        "--categories",
+        "age,member",
+        "--drop",
+        "day",
+        "--numbers",
+        "0",
+        "--id",
+        "name",
+    )
+    result = succeed(
+        *ONE,
+        "--dataset",
+        "people.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--json",
+        *flags,
+    ).json
+    assert result["columns"] == {
+        "": "number",
+        **dict.fromkeys(("age", "land", "member", "town"), "category"),
+    }
+    lines = succeed(
+        "--predict", "--model", "m.bin", "--dataset", "people.csv"
+    ).out.splitlines()
+    assert (
+        lines[0].startswith("row,name,predicted")
+        and lines[3].split(",")[1] == "person 2"
+    )
     (folder / "people.csv").write_text(as_csv(people()).partition("\n")[2])
-    result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json").json
-    assert result["columns"] == {"1": "number", "2": "category", "3": "yes/no", "4": "date", "5": "category"}
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
+    result = succeed(
+        *ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json"
+    ).json
+    assert result["columns"] == {
+        "1": "number",
+        "2": "category",
+        "3": "yes/no",
+        "4": "date",
+        "5": "category",
+    }
+    assert (
+        succeed("--test", "--model", "m.bin", "--json").json["rows"]
+        == result["holdout"]
+    )
     succeed("--predict", "--model", "m.bin", "--dataset", "people.csv")
 
 
-def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out(folder):
+def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out(
+    folder,
+):
     columns = people(200)
-    rows = zip(columns["name"], columns["town"], columns["age"], columns["rich"], strict=True)
-    (folder / "twice.csv").write_text("\n".join(["town,town,age,rich", *map(",".join, rows)]))
-    told = succeed("--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1).err
+    rows = zip(
+        columns["name"], columns["town"], columns["age"], columns["rich"], strict=True
+    )
+    (folder / "twice.csv").write_text(
+        "\n".join(["town,town,age,rich", *map(",".join, rows)])
+    )
+    told = succeed(
+        "--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1
+    ).err
     assert "left out: town (nearly every value differs)" in told
     succeed("--test", "--model", "m.bin")
     x = np.random.default_rng(0).normal(size=(60, 3))
@@ -114,43 +226,106 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     rows = [f"{(7 * i) % 31},{(11 * i) % 17},{i % 2}" for i in range(60)]
     rows[20] = "3,4,"
     (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]))
-    done = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json")
-    assert "left out: 1 rows without a target" in done.err and done.json["rows"] + done.json["holdout"] == 59
+    done = succeed(
+        *ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json"
+    )
+    assert (
+        "left out: 1 rows without a target" in done.err
+        and done.json["rows"] + done.json["holdout"] == 59
+    )
     assert nn.Network.load("m.bin").encoding is None
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == done.json["holdout"]
-    assert succeed("--test", "--model", "m.bin", "--dataset", "a.csv", "--json").json["rows"] == 59
-    assert len(succeed("--predict", "--model", "m.bin", "--dataset", "a.csv").out.splitlines()) == 61
+    assert (
+        succeed("--test", "--model", "m.bin", "--json").json["rows"]
+        == done.json["holdout"]
+    )
+    assert (
+        succeed("--test", "--model", "m.bin", "--dataset", "a.csv", "--json").json[
+            "rows"
+        ]
+        == 59
+    )
+    assert (
+        len(
+            succeed(
+                "--predict", "--model", "m.bin", "--dataset", "a.csv"
+            ).out.splitlines()
+        )
+        == 61
+    )
 
 
-def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_reference_know_numbers_only(folder):
+def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_reference_know_numbers_only(
+    folder,
+):
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
         assert nn.Network.load("m.bin").spec == "5,8:relu,1:sigmoid"
     failed = run(*common, "--layers", "8,8,1")
     assert failed.code == 2 and "left out" in failed.err and "auto" in failed.err
-    train = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--json", "--profile", "--trace", "t.json")
+    train = (
+        *ONE,
+        "--dataset",
+        "people.csv",
+        "--model",
+        "m.bin",
+        "--json",
+        "--profile",
+        "--trace",
+        "t.json",
+    )
     layers = succeed(*train).json["profile"]["layers"]
-    assert layers[0]["layer"] == "embedding" and len(layers) == 4 and layers[1]["forward_ms"] > 0
-    names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
+    assert (
+        layers[0]["layer"] == "embedding"
+        and len(layers) == 4
+        and layers[1]["forward_ms"] > 0
+    )
+    names = {
+        event["name"]
+        for event in json.loads((folder / "t.json").read_text())["traceEvents"]
+    }
     assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
     train = ("--train", "--dataset", "people.csv")
-    failed = run(*train, "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid", "--model", "m.m")
+    failed = run(
+        *train,
+        "--layers",
+        "auto,4,1:sigmoid",
+        "--activation",
+        "sigmoid",
+        "--model",
+        "m.m",
+    )
     assert failed.code == 2 and ".m file knows numbers" in failed.err
     failed = run(*train, "--model", "m.bin", "--reference", "--layers", "8,4,1")
     assert failed.code == 65 and "expected a number" in failed.err
 
 
-def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(trained, folder):
+def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
+    trained, folder
+):
     net = nn.Network.load("m.bin")
     ds = load_for(net, "people.csv")
-    assert isinstance(ds.x, TableRows) and net.encoding.names == ["age", "land", "member", "day", "town"]
-    np.testing.assert_array_equal(net.predict(ds.x), nn.Network.load("m.bin").predict(ds.x))
+    assert isinstance(ds.x, TableRows) and net.encoding.names == [
+        "age",
+        "land",
+        "member",
+        "day",
+        "town",
+    ]
+    np.testing.assert_array_equal(
+        net.predict(ds.x), nn.Network.load("m.bin").predict(ds.x)
+    )
     assert b'"format\\":3' in (folder / "m.bin").read_bytes()
-    (folder / "a.csv").write_text("".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40)))
+    (folder / "a.csv").write_text(
+        "".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40))
+    )
     ds = nn.load("a.csv")
     net = trained_on(ds)
-    assert (net.schema.task, net.schema.classes, net.schema.width) == ("binary", ["a", "b"], 2)
+    assert (net.schema.task, net.schema.classes, net.schema.width) == (
+        "binary",
+        ["a", "b"],
+        2,
+    )
     again = nn.load_for(net, "a.csv")
     np.testing.assert_array_equal(again.y, ds.y)
     assert again.classes == ds.classes
@@ -158,23 +333,54 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
     assert images.pixels == (1, 2, 2) and images.width == 4
 
 
-@pytest.mark.parametrize("mode, gone, told", [
-    ("--test", ["rich"], "no column rich, expected every column that the model was trained on, rich as the target"),
-    ("--test", ["town", "age", "rich"], "no columns age, town, rich, expected every column"),
-    ("--test", ["town", "age"], "no columns age, town besides the target, expected every column"),
-    ("--predict", ["town", "age", "rich"], "no columns age, town, expected every column"),
-    ("--predict", ["town"], "no column town besides the target, expected every column"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mode, gone, told",
+    [
+        (
+            "--test",
+            ["rich"],
+            "no column rich, expected every column that the model was trained on, rich as the target",
+        ),
+        (
+            "--test",
+            ["town", "age", "rich"],
+            "no columns age, town, rich, expected every column",
+        ),
+        (
+            "--test",
+            ["town", "age"],
+            "no columns age, town besides the target, expected every column",
+        ),
+        (
+            "--predict",
+            ["town", "age", "rich"],
+            "no columns age, town, expected every column",
+        ),
+        (
+            "--predict",
+            ["town"],
+            "no column town besides the target, expected every column",
+        ),
+    ],
+)
 def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, told):
     columns = people(50)
-    (folder / "less.csv").write_text(as_csv(columns, [name for name in columns if name not in gone]))
+    (folder / "less.csv").write_text(
+        as_csv(columns, [name for name in columns if name not in gone])
+    )
     failed = run(mode, "--model", "m.bin", "--dataset", "less.csv")
-    assert failed.code == 65 and f"less.csv: {told}" in failed.err and len(failed.err.splitlines()[-1]) < 250
+    assert (
+        failed.code == 65
+        and f"less.csv: {told}" in failed.err
+        and len(failed.err.splitlines()[-1]) < 250
+    )
 
 
 def frame_of(columns: dict[str, list[str]]):
     """A data frame with the types that pandas finds, dates as dates."""
-    return pd.read_csv(io.StringIO(as_csv(columns)), parse_dates=["day"]).rename(columns={"Unnamed: 0": ""})
+    return pd.read_csv(io.StringIO(as_csv(columns)), parse_dates=["day"]).rename(
+        columns={"Unnamed: 0": ""}
+    )
 
 
 def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
@@ -183,9 +389,14 @@ def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
     return net.parameters(), net.encoding.to_dict() | {"sha256": ds.sha256}
 
 
-@pytest.mark.parametrize("flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]])
-def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_in_parts(folder, flags):
-    """All of a model but the recorded path: through every kind of file, 1 to 4 threads, with and without --memory."""
+@pytest.mark.parametrize(
+    "flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]]
+)
+def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_in_parts(
+    folder, flags
+):
+    """All of a model but the recorded path: through every kind of file, 1 to 4 threads,
+    with and without --memory."""
     frame = everything()
     written(frame, folder)
     files = "a.csv", "a.parquet", "a.feather", "a.db:t"
@@ -194,8 +405,30 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_i
         runs += [(file, 2, ("--memory", "4G")) for file in files]
     found = {}
     for file, threads, more in runs:
-        given = ("--dataset", file, "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)
-        succeed("--train", "--model", "m.bin", "--threads", threads, "--backend", "omp", "--seed", 3, *given)
+        given = (
+            "--dataset",
+            file,
+            "--categories",
+            "town",
+            "--weight",
+            "weight",
+            "--epochs",
+            3,
+            *flags,
+            *more,
+        )
+        succeed(
+            "--train",
+            "--model",
+            "m.bin",
+            "--threads",
+            threads,
+            "--backend",
+            "omp",
+            "--seed",
+            3,
+            *given,
+        )
         net = nn.Model.load("m.bin").network
         for one in {net, *net.members}:
             one.describe(dataset={**one.dataset, "path": "t"})
@@ -203,27 +436,54 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_i
         found[file, threads, more] = (folder / "m.bin").read_bytes()
     kinds = {encoder.kind for encoder in net.encoding.encoders}
     assert kinds == {"number", "category", "yes/no", "date", "written number"}
-    assert set(net.columns) == set(frame) - {"id", "name", "planet", "nothing", "weight", "rich"}
+    assert set(net.columns) == set(frame) - {
+        "id",
+        "name",
+        "planet",
+        "nothing",
+        "weight",
+        "rich",
+    }
     different = [run for run in runs if found[run] != found[runs[0]]]
     assert not different, different
 
 
 def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
-    words, values = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"], [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
+    words, values = (
+        ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"],
+        [1, 1, 1, 1, 2.5, 2.5, 0, 0, None],
+    )
     order = [i % 9 for i in np.random.default_rng(0).permutation(270)]
-    frame = pd.DataFrame({"kind": [values[i] for i in order], "x": np.arange(270) % 7 + 0.5, "y": ["yes", "no"] * 135})
+    frame = pd.DataFrame(
+        {
+            "kind": [values[i] for i in order],
+            "x": np.arange(270) % 7 + 0.5,
+            "y": ["yes", "no"] * 135,
+        }
+    )
     frame.insert(1, "team", frame["kind"])
     written(frame, folder)
     as_words = [words[i] for i in order]
     frame.assign(kind=as_words, team=as_words).to_csv("a.csv", index=False)
     choices = {"categories": "kind", "group": "team"}
     one, how = parameters_and_encoding("a.csv", **choices)
-    assert set(how["columns"][0]["values"]) | {None} == {"0", "1", "2.5", None}  # a group is held out
+    # a group is held out
+    assert set(how["columns"][0]["values"]) | {None} == {"0", "1", "2.5", None}
     for source in (frame, "a.parquet", "a.feather", "a.orc", "a.jsonl", "a.db"):
         other, how_too = parameters_and_encoding(source, **choices)
         assert how == how_too, source
         assert all(np.array_equal(one[name], other[name]) for name in one), source
-    succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--categories", "kind")
+    succeed(
+        "--train",
+        "--dataset",
+        "a.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--categories",
+        "kind",
+    )
     succeed("--test", "--model", "m.bin")  # reads the same digest
     (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
@@ -234,71 +494,123 @@ def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
 RECORDS = np.rec.array([(3.0, "Peru")], names="age,land")
 
 
-@pytest.mark.parametrize("rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], None, ["3", "x"], RECORDS])
+@pytest.mark.parametrize(
+    "rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], None, ["3", "x"], RECORDS]
+)
 def test_rows_that_are_no_table_are_refused(trained, rows):
     told = f"rows of type {type(rows).__name__}, " if rows is RECORDS else ""
-    with pytest.raises(nn.DataError, match=told + r"expected an array \(rows, columns\) or a data frame"):
+    with pytest.raises(
+        nn.DataError,
+        match=told + r"expected an array \(rows, columns\) or a data frame",
+    ):
         nn.Model.load("m.bin").network.predict(rows)
 
 
 def joined_table(kind: str) -> tuple[str, list[str]]:
-    """The names of a table's columns and its rows: of numbers and words, of numbers alone, of words alone."""
-    rows = [f"{7 * k % 31}.5,{'red' if k % 3 else 'blue'},{k % 5},{'no' if k % 4 else 'yes'}" for k in range(60)]
+    """The names of a table's columns and its rows: of numbers and words, of numbers
+    alone, of words alone."""
+    rows = [
+        f"{7 * k % 31}.5,{'red' if k % 3 else 'blue'},{k % 5},{'no' if k % 4 else 'yes'}"
+        for k in range(60)
+    ]
     if kind == "numbers":
-        return "size,colour,count,goal", [f"{7 * k % 31}.5,{k % 11},{k % 5},{k % 2}" for k in range(60)]
+        return "size,colour,count,goal", [
+            f"{7 * k % 31}.5,{k % 11},{k % 5},{k % 2}" for k in range(60)
+        ]
     if kind == "words":
-        rows = [f"{'SML'[k % 3]},{'red' if k % 4 else 'blue'},{'abcde'[k % 5]}" for k in range(60)]
+        rows = [
+            f"{'SML'[k % 3]},{'red' if k % 4 else 'blue'},{'abcde'[k % 5]}"
+            for k in range(60)
+        ]
         rows = [f"{row},{'no' if k % 4 else 'yes'}" for k, row in enumerate(rows)]
     return "size,colour,count,goal", rows
 
 
 @pytest.mark.parametrize("kind", ["mixed", "numbers", "words"])
 @pytest.mark.parametrize("places", [(3,), (0, 1, 40), (20, 21, 59)])
-def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(folder, kind, places):
+def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(
+    folder, kind, places
+):
     header, rows = joined_table(kind)
     (folder / "plain.csv").write_text("\n".join([header, *rows]) + "\n")
     expected = nn.load("plain.csv")
     again = [*rows]
     for place in reversed(places):
         again.insert(place, "\ufeff" + header.replace("size", '"size"'))
-    (folder / "joined.csv").write_bytes("\r\n".join([header, *again]).encode("utf-8-sig"))
-    frame = pd.DataFrame([row.strip("\ufeff").replace('"', "").split(",") for row in again], columns=header.split(","))
+    (folder / "joined.csv").write_bytes(
+        "\r\n".join([header, *again]).encode("utf-8-sig")
+    )
+    frame = pd.DataFrame(
+        [row.strip("\ufeff").replace('"', "").split(",") for row in again],
+        columns=header.split(","),
+    )
     written(frame, folder)
     told = f"the names of the columns come again {'once' if len(places) == 1 else '3 times'} among the rows; left out"
     files = [str(file) for file in sorted(folder.glob("a.*"))]
     net = trained_on(expected)
-    for source in ("joined.csv", *files, frame, frame.to_dict("list"), frame.to_dict("records")):
+    for source in (
+        "joined.csv",
+        *files,
+        frame,
+        frame.to_dict("list"),
+        frame.to_dict("records"),
+    ):
         found = nn.load(source)
-        assert [line for line in found.remarks if told in line and line not in expected.remarks], type(source)
-        assert (found.rows, found.classes, found.columns) == (60, expected.classes, expected.columns)
+        assert [
+            line
+            for line in found.remarks
+            if told in line and line not in expected.remarks
+        ], type(source)
+        assert (found.rows, found.classes, found.columns) == (
+            60,
+            expected.classes,
+            expected.columns,
+        )
         np.testing.assert_array_equal(found.y, expected.y)
         np.testing.assert_array_equal(net.predict(found.x), net.predict(expected.x))
     succeed(*ONE, "--dataset", "plain.csv", "--model", "m.bin", "--epochs", 1)
     tables = []
     for name in ("plain", "joined"):
-        done = succeed("--predict", "--model", "m.bin", "--dataset", f"{name}.csv", "--id", "*")
+        done = succeed(
+            "--predict", "--model", "m.bin", "--dataset", f"{name}.csv", "--id", "*"
+        )
         tables.append(done.out)
         assert (told in done.err) == (name == "joined")
     assert tables[0] == tables[1]
 
 
-def test_a_row_of_numbers_is_no_header_that_comes_again_and_one_column_of_it_is_a_value(folder):
-    rows = [[str((k + place) % 3 + place * (k % 2)) for place in range(3)] for k in range(30)]
-    (folder / "n.csv").write_text("\n".join(map(",".join, [["0", "1", "2"], *rows, ["0", "1", "2"]])) + "\n")
+def test_a_row_of_numbers_is_no_header_that_comes_again_and_one_column_of_it_is_a_value(
+    folder,
+):
+    rows = [
+        [str((k + place) % 3 + place * (k % 2)) for place in range(3)]
+        for k in range(30)
+    ]
+    (folder / "n.csv").write_text(
+        "\n".join(map(",".join, [["0", "1", "2"], *rows, ["0", "1", "2"]])) + "\n"
+    )
     assert nn.load("n.csv", header="yes").rows == 31
     header, rows = joined_table("mixed")
     (folder / "v.csv").write_text("\n".join([header, *rows, "3,colour,4,goal"]) + "\n")
     found = nn.load("v.csv")
-    assert found.rows == 61 and "goal" in found.classes and not [line for line in found.remarks if "again" in line]
+    assert (
+        found.rows == 61
+        and "goal" in found.classes
+        and not [line for line in found.remarks if "again" in line]
+    )
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_headers_are_left_out_of_a_file_that_several_threads_read(folder, cut, monkeypatch):
+def test_headers_are_left_out_of_a_file_that_several_threads_read(
+    folder, cut, monkeypatch
+):
     header, rows = joined_table("mixed")
     monkeypatch.setattr(csv_table, "_PIECE_BYTES", 1 << (8 if cut else 22))
     monkeypatch.setattr(csv_table, "default_threads", lambda: 4)
     (folder / "plain.csv").write_text("\n".join([header, *rows * 20]) + "\n")
-    (folder / "joined.csv").write_text("\n".join([header, *rows * 10, header, *rows * 3, header, header, *rows * 7]))
+    (folder / "joined.csv").write_text(
+        "\n".join([header, *rows * 10, header, *rows * 3, header, header, *rows * 7])
+    )
     plain, joined = (nn.load(name) for name in ("plain.csv", "joined.csv"))
     assert joined.rows == plain.rows == 1200 and "again 3 times" in joined.remarks[0]
     for own, other in zip(plain.x.columns, joined.x.columns, strict=True):
@@ -312,20 +624,39 @@ def test_parts_that_are_empty_or_only_a_header_are_passed_over(folder, form, fir
     parts = folder / "parts"
     parts.mkdir()
     names = [f"day{number}.csv" for number in range(1, 7)]
-    texts = ["", header, header + "\n", "\n\n", "\n".join([header, *rows[:30]]), "\n".join([header, *rows[30:]])]
-    for name, text in zip(names, texts if first else texts[4:] + texts[:4], strict=True):
+    texts = [
+        "",
+        header,
+        header + "\n",
+        "\n\n",
+        "\n".join([header, *rows[:30]]),
+        "\n".join([header, *rows[30:]]),
+    ]
+    for name, text in zip(
+        names, texts if first else texts[4:] + texts[:4], strict=True
+    ):
         (parts / name).write_text(text)
     (folder / "plain.csv").write_text("\n".join([header, *rows]) + "\n")
-    told = {"folder": "parts", "pattern": "parts/day*.csv", "list": ",".join(f"parts/{name}" for name in names)}[form]
+    told = {
+        "folder": "parts",
+        "pattern": "parts/day*.csv",
+        "list": ",".join(f"parts/{name}" for name in names),
+    }[form]
     found, expected = nn.load(told), nn.load("plain.csv")
-    assert found.rows == 60 and found.columns == expected.columns and found.classes == expected.classes
+    assert (
+        found.rows == 60
+        and found.columns == expected.columns
+        and found.classes == expected.classes
+    )
     succeed(*ONE, "--dataset", told, "--model", "m.bin", "--epochs", 1)
     assert "error" not in succeed("--test", "--model", "m.bin").err
     (parts / names[2]).write_text("other,names\n")
     (parts / names[4]).write_text("\n".join(rows[:30]))  # a part without a header
     for name in names:
         (parts / name).write_text("")
-    assert "the file is empty" in run("--train", "--dataset", told, "--model", "m.bin").err
+    assert (
+        "the file is empty" in run("--train", "--dataset", told, "--model", "m.bin").err
+    )
 
 
 def test_the_names_in_a_part_without_rows_are_those_of_parts_without_a_header(folder):
@@ -341,12 +672,18 @@ def test_the_names_in_a_part_without_rows_are_those_of_parts_without_a_header(fo
 def test_parts_without_rows_of_other_formats_are_passed_over(folder):
     frame = everything()
     for name, some in (("1", frame[:0]), ("2", frame[:150]), ("3", frame[150:])):
-        pa.parquet.write_table(pa.Table.from_pandas(some.convert_dtypes(), preserve_index=False), f"p{name}.parquet")
+        pa.parquet.write_table(
+            pa.Table.from_pandas(some.convert_dtypes(), preserve_index=False),
+            f"p{name}.parquet",
+        )
         some.astype(str).to_json(f"j{name}.jsonl", orient="records", lines=True)
         np.save(f"n{name}.npy", some[["amount", "count", "flag"]].to_numpy(float))
     (folder / "p4.parquet").write_bytes(b"")
     for pattern in ("p*.parquet", "j*.jsonl", "n*.npy"):
-        assert nn.load(pattern, task="multiclass" if pattern[0] == "n" else "auto").rows >= 250, pattern
+        assert (
+            nn.load(pattern, task="multiclass" if pattern[0] == "n" else "auto").rows
+            >= 250
+        ), pattern
 
 
 LANDS = ["10 €", "“so”", "Žižkov – Œuvre", "plain", "\x81\x9d…"]
@@ -354,34 +691,60 @@ GOALS = ["ça va ™", "naïve’s"]
 
 
 def written_for_windows() -> str:
-    """A table whose names, words and classes are outside Latin-1, some in the bytes that Windows-1252 leaves open."""
+    """A table whose names, words and classes are outside Latin-1, some in the bytes
+    that Windows-1252 leaves open."""
     rows = [f"n{k},{LANDS[k % 5]},{k % 7},{GOALS[k % 5 > 2]}" for k in range(200)]
     return "\n".join(["number,Währung €,size,goal", *rows]) + "\n"
 
 
 def windows_bytes(text: str) -> bytes:
-    return b"".join(one.encode("latin-1" if one in "\x81\x9d" else "cp1252") for one in text)
+    return b"".join(
+        one.encode("latin-1" if one in "\x81\x9d" else "cp1252") for one in text
+    )
 
 
-def test_text_that_is_no_utf_8_is_windows_1252_in_training_in_new_rows_and_in_every_format(folder):
+def test_text_that_is_no_utf_8_is_windows_1252_in_training_in_new_rows_and_in_every_format(
+    folder,
+):
     text = written_for_windows()
     (folder / "utf.csv").write_text(text, encoding="utf-8")
     (folder / "windows.csv").write_bytes(windows_bytes(text))
     frame = pd.read_csv("utf.csv")
-    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records"))
+    lines = "\n".join(
+        json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records")
+    )
     (folder / "windows.jsonl").write_bytes(windows_bytes(lines))
     write_database(frame, folder / "windows.db")
     with contextlib.closing(sqlite3.connect("windows.db")) as base, base:
         for word in {*LANDS, *GOALS}:
             for column in ("Währung €", "goal"):
-                change = f'UPDATE t SET "{column}" = CAST(? AS TEXT) WHERE "{column}" = ?'
+                change = (
+                    f'UPDATE t SET "{column}" = CAST(? AS TEXT) WHERE "{column}" = ?'
+                )
                 base.execute(change, (windows_bytes(word), word))
     for name in ("utf", "windows"):
-        succeed(*ONE, "--dataset", f"{name}.csv", "--id", "number", "--model", f"{name}.bin", "--epochs", 3)
-    told = [succeed("--info", "--model", f"{name}.bin", "--json").json for name in ("utf", "windows")]
-    assert told[0]["classes"] == told[1]["classes"] and set(told[0]["classes"]) == set(GOALS)
+        succeed(
+            *ONE,
+            "--dataset",
+            f"{name}.csv",
+            "--id",
+            "number",
+            "--model",
+            f"{name}.bin",
+            "--epochs",
+            3,
+        )
+    told = [
+        succeed("--info", "--model", f"{name}.bin", "--json").json
+        for name in ("utf", "windows")
+    ]
+    assert told[0]["classes"] == told[1]["classes"] and set(told[0]["classes"]) == set(
+        GOALS
+    )
     assert told[0]["columns"] == told[1]["columns"] == ["Währung €", "size"]
-    assert told[0]["encoding"] == told[1]["encoding"] and told[0]["encoding"]["columns"][0]["values"] == sorted(LANDS)
+    assert told[0]["encoding"] == told[1]["encoding"] and told[0]["encoding"][
+        "columns"
+    ][0]["values"] == sorted(LANDS)
     tables = set()
     for model in ("utf", "windows"):
         for data in ("utf.csv", "windows.csv", "windows.jsonl", "windows.db"):
@@ -391,14 +754,34 @@ def test_text_that_is_no_utf_8_is_windows_1252_in_training_in_new_rows_and_in_ev
     assert len(tables) == 1 and "10 €" in tables.pop().decode()
 
 
-@pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-                                    {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "ascii:strict"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "ascii:strict"},
+    ],
+)
 def test_predictions_on_stdout_are_utf_8_whatever_the_locale(folder, locale):
     (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
-    succeed(*ONE, "--dataset", "windows.csv", "--id", "number", "--model", "m.bin", "--epochs", 1)
+    succeed(
+        *ONE,
+        "--dataset",
+        "windows.csv",
+        "--id",
+        "number",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+    )
     flags = ["--predict", "--model", "m.bin", "--dataset", "windows.csv", "--id", "*"]
     succeed(*flags, "-o", "p.csv")
-    done = subprocess.run([sys.executable, "-m", "nn", *flags], env=environment(**locale), capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "nn", *flags],
+        env=environment(**locale),
+        capture_output=True,
+    )
     assert done.returncode == 0 and done.stdout == (folder / "p.csv").read_bytes()
 
 
@@ -406,20 +789,41 @@ def test_a_model_that_names_no_code_page_reads_its_files_as_latin_1(folder):
     (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
     net = trained_on(nn.load("windows.csv", id="number"))
     assert load_for(net, "windows.csv").x.columns[0].words == LANDS
-    net.code_page, net.classes = "latin-1", [windows_bytes(one).decode("latin-1") for one in net.classes]
+    net.code_page, net.classes = (
+        "latin-1",
+        [windows_bytes(one).decode("latin-1") for one in net.classes],
+    )
     net.columns = [windows_bytes(one).decode("latin-1") for one in net.columns]
     nn.Model(net).save("old.bin")
     assert "code_page" not in succeed("--info", "--model", "old.bin", "--json").json
     old = nn.Model.load("old.bin").network
-    assert load_for(old, "windows.csv").x.columns[0].words == [windows_bytes(word).decode("latin-1") for word in LANDS]
+    assert load_for(old, "windows.csv").x.columns[0].words == [
+        windows_bytes(word).decode("latin-1") for word in LANDS
+    ]
 
 
-SAID = ["#N/A", "#DIV/0!", "n/a", "<NA>", "-nan", "-NaN", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "1.#IND",
-        "-1.#QNAN", "NaT", "#n/a"]  # fmt: skip
+SAID = [
+    "#N/A",
+    "#DIV/0!",
+    "n/a",
+    "<NA>",
+    "-nan",
+    "-NaN",
+    "#VALUE!",
+    "#REF!",
+    "#NAME?",
+    "#NUM!",
+    "#NULL!",
+    "1.#IND",
+    "-1.#QNAN",
+    "NaT",
+    "#n/a",
+]
 
 
 def with_gaps(words: list) -> dict[str, list]:
-    """A table of numbers, dates, words and a target, all negative numbers among them, with these words for gaps."""
+    """A table of numbers, dates, words and a target, all negative numbers among them,
+    with these words for gaps."""
     rows, rng = 20 * len(words), np.random.default_rng(5)
     columns = {
         "size": (rng.integers(-900, 900, rows) / 4).tolist(),
@@ -428,20 +832,32 @@ def with_gaps(words: list) -> dict[str, list]:
     }
     columns["goal"] = [2.5 * size + k % 4 for k, size in enumerate(columns["size"])]
     for at, word in enumerate(words):
-        columns["size"][20 * at + 3] = columns["day"][20 * at + 5] = columns["land"][20 * at + 9] = word
+        columns["size"][20 * at + 3] = columns["day"][20 * at + 5] = columns["land"][
+            20 * at + 9
+        ] = word
     return columns
 
 
-def test_words_for_missing_values_as_spreadsheets_and_pandas_write_them_are_gaps_in_every_format(folder):
+def test_words_for_missing_values_as_spreadsheets_and_pandas_write_them_are_gaps_in_every_format(
+    folder,
+):
     texts = pd.DataFrame(with_gaps(SAID)).astype({"size": str})
     expected = nn.load(pd.DataFrame(with_gaps([None] * len(SAID))))
-    assert [kind.kind for kind in expected.kinds] == ["number", "date", "category"] and not expected.remarks
+    assert [kind.kind for kind in expected.kinds] == [
+        "number",
+        "date",
+        "category",
+    ] and not expected.remarks
     written(texts, folder)
     files = [str(file) for file in sorted(folder.glob("a.*"))]
     assert len(files) == 6
     for source in (*files, texts, texts.to_dict("list"), texts.to_dict("records")):
         found = nn.load(source)
-        assert (found.digest, found.remarks, found.unlabelled) == (expected.digest, [], 0), type(source)
+        assert (found.digest, found.remarks, found.unlabelled) == (
+            expected.digest,
+            [],
+            0,
+        ), type(source)
     net = trained_on(expected)
     clean = net.predict(pd.DataFrame(with_gaps([None] * len(SAID))))
     np.testing.assert_array_equal(net.predict(texts), clean)
@@ -450,27 +866,43 @@ def test_words_for_missing_values_as_spreadsheets_and_pandas_write_them_are_gaps
 
 def test_a_model_that_names_no_words_for_gaps_knows_those_of_its_time(folder):
     words = [*("n/a", "NA", "x", "y") * 60]
-    ds = nn.load({"word": words, "other": [str(k % 7) for k in range(240)], "goal": [k % 4 * 1.5 for k in range(240)]})
+    ds = nn.load(
+        {
+            "word": words,
+            "other": [str(k % 7) for k in range(240)],
+            "goal": [k % 4 * 1.5 for k in range(240)],
+        }
+    )
     net = trained_on(ds)
     assert "n/a" not in net.encoding.encoders[0].values and "#DIV/0!" in net.gap_words
     nn.Model(net).save("new.bin")
     assert nn.Model.load("new.bin").network.gap_words == net.gap_words
     net.gap_words = sorted(FORMER_GAPS)
     nn.Model(net).save("old.bin")
-    assert "gap_words" not in json.loads(succeed("--info", "--model", "old.bin", "--json").out)
+    assert "gap_words" not in json.loads(
+        succeed("--info", "--model", "old.bin", "--json").out
+    )
     old = nn.Model.load("old.bin").network
-    rows = load_for(old, {"word": ["n/a", "NA", "x"], "other": ["1"] * 3}, labelled=False)
+    rows = load_for(
+        old, {"word": ["n/a", "NA", "x"], "other": ["1"] * 3}, labelled=False
+    )
     assert rows.x.columns[0].texts() == ["n/a", "", "x"]
-    assert load_for(nn.Model.load("new.bin").network, {"word": ["n/a"], "other": ["1"]}, labelled=False).x.columns[
-        0
-    ].texts() == [""]
+    assert load_for(
+        nn.Model.load("new.bin").network,
+        {"word": ["n/a"], "other": ["1"]},
+        labelled=False,
+    ).x.columns[0].texts() == [""]
 
 
 YES = np.array([True, False, False, True] * 5)
 TRUTHS = {
-    "bool": YES, "numbers": YES.astype(int), "floats": YES.astype(float), "words": np.where(YES, "TRUE", "False"),
-    "letters": np.where(YES, "y", "N"), "digits": np.where(YES, "1", "0"),
-}  # fmt: skip
+    "bool": YES,
+    "numbers": YES.astype(int),
+    "floats": YES.astype(float),
+    "words": np.where(YES, "TRUE", "False"),
+    "letters": np.where(YES, "y", "N"),
+    "digits": np.where(YES, "1", "0"),
+}
 
 
 @pytest.mark.parametrize("form", TRUTHS)
@@ -480,12 +912,17 @@ def test_yes_and_no_are_read_in_every_form(trained, form):
     own = net.predict(frame.assign(member=np.where(YES, "Yes", "no")))
     np.testing.assert_array_equal(net.predict(frame.assign(member=TRUTHS[form])), own)
     nullable = pd.array([*YES[:-1], None], dtype="boolean")
-    np.testing.assert_array_equal(net.predict(frame.assign(member=nullable))[:-1], own[:-1])
+    np.testing.assert_array_equal(
+        net.predict(frame.assign(member=nullable))[:-1], own[:-1]
+    )
 
 
 def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
     frame, net = frame_of(people(20)), nn.Model.load("m.bin").network
-    with pytest.raises(nn.DataError, match='row 2, column member: found "ja", expected yes or no, true or false, 1'):
+    with pytest.raises(
+        nn.DataError,
+        match='row 2, column member: found "ja", expected yes or no, true or false, 1',
+    ):
         net.predict(frame.assign(member=[None, "ja"] + ["nein", "ja"] * 9))
     for member in ([None, "ja"] + ["nein", "no"] * 9, [None] * 20):
         assert np.isfinite(net.predict(frame.assign(member=member))).all()
@@ -498,23 +935,39 @@ def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplo
     assert not caplog.messages
     net.predict(frame.assign(land="Mars"))
     (told,) = caplog.messages
-    assert "column land: 100% of the values are gaps or were not seen in training" in told
+    assert (
+        "column land: 100% of the values are gaps or were not seen in training" in told
+    )
 
 
 def test_dictionaries_are_frames(trained):
     frame, net = frame_of(people(30, seed=2)), nn.Model.load("m.bin").network
-    own, columns, rows = net.predict(frame), frame.to_dict("list"), frame.to_dict("records")
+    own, columns, rows = (
+        net.predict(frame),
+        frame.to_dict("list"),
+        frame.to_dict("records"),
+    )
     forms = {
-        "columns": columns, "rows": rows, "arrays": {name: frame[name].to_numpy() for name in frame},
-        "reversed": dict(reversed(columns.items())), "series": {name: frame[name] for name in frame},
+        "columns": columns,
+        "rows": rows,
+        "arrays": {name: frame[name].to_numpy() for name in frame},
+        "reversed": dict(reversed(columns.items())),
+        "series": {name: frame[name] for name in frame},
         "JSON": json.loads(frame.to_json(orient="records", date_format="iso")),
-        "a gap is no key": [{name: value for name, value in row.items() if value == value} for row in rows],
-    }  # fmt: skip
+        "a gap is no key": [
+            {name: value for name, value in row.items() if value == value}
+            for row in rows
+        ],
+    }
     for form, data in forms.items():
         np.testing.assert_array_equal(net.predict(data), own, form)
     for one in (rows[3], [rows[3]], {name: [value] for name, value in rows[3].items()}):
         np.testing.assert_array_equal(net.predict(one), own[3:4])
-    assert nn.load(columns).sha256 == nn.load(frame).sha256 == nn.load(pd.DataFrame(rows)).sha256
+    assert (
+        nn.load(columns).sha256
+        == nn.load(frame).sha256
+        == nn.load(pd.DataFrame(rows)).sha256
+    )
     absent = "no columns land, member, day, town, expected every column"
     for data, told in (({}, "no columns"), ({"age": [1, 2]}, absent)):
         with pytest.raises(nn.DataError, match=f"the data frame: {told}"):

@@ -11,23 +11,37 @@ X = [[1.5, -2.0], [0.25, 3e4], [7.0, 8.0]]
 Y = [0, 1, 1]
 
 
-@pytest.mark.parametrize("text", [
-    "1.5,-2,0\n.25,3e4,1\n7,8,1\n", "1.5,-2,0\n.25,3e4,1\n7,8,1", "a,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
-    '"a","b","c"\n1.5,-2,0\n.25,3e4,1\n7,8,1\n', "id,0,1\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
-    '"1.5","-2","0"\n"0.25","3e4","1"\n"7","8","1"\n', '1.5,-2,"0"\n.25,3e4,"1"\n7,8,"1"\n',
-    "a,b,c\r\n1.5,-2,0\r\n.25,3e4,1\r\n7,8,1\r\n", "1.5,-2,0\n\n.25,3e4,1\n\r\n7,8,1",
-    "\n  \n a , b\t, c\n 1.5 ,\t-2 , 0 \n .25, 3e4 ,\" 1 \"\n7,8,1\n\n \n",
-    "\ufeffa,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n", "\ufeff1.5,-2,0\n.25,3e4,1\n7,8,1\n",
-    "1.5;-2;0\n.25;3e4;1\n7;8;1\n", "a b c\n  1.5   -2 0\n.25 3e4 1\n7 8\t1\n",
-    "a\tb\tc\r\n1.5\t-2\t0\r\n.25\t3e4\t1\r\n7\t 8 \t1\r\n", "a | b | c\n1.5 | -2 | 0\n.25 | 3e4 | 1\n7 | 8 | \"1\"\n",
-    "a;b;c\n1,5;-2;0\n,25;3e4;1\n7,0;8,;1\n", "1,5;-2,0;0\n0,25;3e4;1\n7,0;8,0;1\n",
-    '"a";"b";"c"\n"1,5";"-2,0";"0"\n"0,25";"3e4";"1"\n"7";"8";"1"\n',
-    ' "a"  b c \r\n1.5 -2\t 0\r\n \t \r\n.25 "3e4" 1 \t\r\n7 8 1',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+        "1.5,-2,0\n.25,3e4,1\n7,8,1",
+        "a,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+        '"a","b","c"\n1.5,-2,0\n.25,3e4,1\n7,8,1\n',
+        "id,0,1\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+        '"1.5","-2","0"\n"0.25","3e4","1"\n"7","8","1"\n',
+        '1.5,-2,"0"\n.25,3e4,"1"\n7,8,"1"\n',
+        "a,b,c\r\n1.5,-2,0\r\n.25,3e4,1\r\n7,8,1\r\n",
+        "1.5,-2,0\n\n.25,3e4,1\n\r\n7,8,1",
+        '\n  \n a , b\t, c\n 1.5 ,\t-2 , 0 \n .25, 3e4 ," 1 "\n7,8,1\n\n \n',
+        "\ufeffa,b,c\n1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+        "\ufeff1.5,-2,0\n.25,3e4,1\n7,8,1\n",
+        "1.5;-2;0\n.25;3e4;1\n7;8;1\n",
+        "a b c\n  1.5   -2 0\n.25 3e4 1\n7 8\t1\n",
+        "a\tb\tc\r\n1.5\t-2\t0\r\n.25\t3e4\t1\r\n7\t 8 \t1\r\n",
+        'a | b | c\n1.5 | -2 | 0\n.25 | 3e4 | 1\n7 | 8 | "1"\n',
+        "a;b;c\n1,5;-2;0\n,25;3e4;1\n7,0;8,;1\n",
+        "1,5;-2,0;0\n0,25;3e4;1\n7,0;8,0;1\n",
+        '"a";"b";"c"\n"1,5";"-2,0";"0"\n"0,25";"3e4";"1"\n"7";"8";"1"\n',
+        ' "a"  b c \r\n1.5 -2\t 0\r\n \t \r\n.25 "3e4" 1 \t\r\n7 8 1',
+    ],
+)
 def test_all_ways_to_write_the_same_table(write, text):
     ds = load(write(text))
     assert ds.x.tolist() == X and ds.y.tolist() == Y
-    assert ds.x.dtype == np.float32 and ds.x.flags.c_contiguous and ds.y.dtype == np.int32
+    assert (
+        ds.x.dtype == np.float32 and ds.x.flags.c_contiguous and ds.y.dtype == np.int32
+    )
     assert (ds.task, ds.classes) == ("binary", ["0", "1"])
 
 
@@ -35,16 +49,23 @@ def test_many_rows_in_gzip_members_read_as_they_were_written(write):
     rows = np.arange(60_000).reshape(-1, 3) / 8
     text = "".join(f"{a},{b},{c}\n" for a, b, c in rows.tolist()).encode()
     cut = len(text) // 2
-    ds = load(write(gzip.compress(text[:cut]) + gzip.compress(text[cut:]), "no-suffix"), dtype="float64")
+    ds = load(
+        write(gzip.compress(text[:cut]) + gzip.compress(text[cut:]), "no-suffix"),
+        dtype="float64",
+    )
     np.testing.assert_array_equal(ds.x, rows[:, :2])
     np.testing.assert_array_equal(ds.y, rows[:, 2:])
 
 
-def test_float64_keeps_every_bit_and_float32_rounds_once_unless_it_would_blur_a_column(write):
+def test_float64_keeps_every_bit_and_float32_rounds_once_unless_it_would_blur_a_column(
+    write,
+):
     """Such columns stay double until they are scaled."""
     value = 0.1 + 2**-40
     path = write(f"{value!r},0\n3,1\n")
-    assert load(path, dtype="float64").x[0, 0] == value and load(path).x[0, 0] == np.float32(value)
+    assert load(path, dtype="float64").x[0, 0] == value and load(path).x[
+        0, 0
+    ] == np.float32(value)
     ds = load(write("".join(f"{1_700_000_000 + i},{i},{i % 2}\n" for i in range(4))))
     assert ds.x.dtype == np.float64
     scaled = Scaling.fit("standardization", ds.x).apply(ds.x, "float32")

@@ -1,4 +1,5 @@
-"""A large CSV file is read in pieces by several threads: table and messages are those of reading from front to back."""
+"""A large CSV file is read in pieces by several threads: table and messages are those
+of reading from front to back."""
 
 import csv
 import random
@@ -13,7 +14,18 @@ from nn.data.csv_table import CsvSource
 from nn.utils import DataError
 
 READS = {0: "number", 1: "text", 2: "date", 3: "text", 4: "text"}
-WORDS = ["red", "blue", " green ", "?", "NA", 'a "quoted" word', "two\nlines", "three,\n\n", "été", "x" * 30]
+WORDS = [
+    "red",
+    "blue",
+    " green ",
+    "?",
+    "NA",
+    'a "quoted" word',
+    "two\nlines",
+    "three,\n\n",
+    "été",
+    "x" * 30,
+]
 
 
 @pytest.fixture(autouse=True)
@@ -40,13 +52,22 @@ def write_rows(path, rng, rows, blank_lines):
 def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
     rng, path, read = random.Random(seed), str(tmp_path / "a.csv"), 0
     in_pieces = csv_table._read_pieces
-    wanted = Wanted(READS, exact=frozenset({0}) if seed == 7 else frozenset(), raw=frozenset({3}), missing=GAPS)
+    wanted = Wanted(
+        READS,
+        exact=frozenset({0}) if seed == 7 else frozenset(),
+        raw=frozenset({3}),
+        missing=GAPS,
+    )
     for count in range(60):
         write_rows(path, rng, rng.randint(20, 200), blank_lines=count % 2)
         found = []
         monkeypatch.setattr(csv_table, "_read_pieces", lambda *how: None)
         whole = CsvSource([path], path).read(wanted)
-        monkeypatch.setattr(csv_table, "_read_pieces", lambda *how, to=found: to.append(in_pieces(*how)) or to[0])
+        monkeypatch.setattr(
+            csv_table,
+            "_read_pieces",
+            lambda *how, to=found: to.append(in_pieces(*how)) or to[0],
+        )
         table = CsvSource([path], path).read(wanted)
         read += found[0] is not None  # else a cut lies within quotes
         assert table.sha256.sha256 == whole.sha256.sha256 and len(table) == len(whole)
@@ -56,28 +77,48 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
             np.testing.assert_array_equal(again.values, column.values)
             if column.reads == "text":  # as NumPy counts them
                 counts = Column("text", column.values, column.words).word_rows
-                np.testing.assert_array_equal((column.word_rows, again.word_rows), (counts, counts))
+                np.testing.assert_array_equal(
+                    (column.word_rows, again.word_rows), (counts, counts)
+                )
             assert (again.words, again.odd) == (column.words, column.odd)
             assert (again.low, again.high) == (column.low, column.high)
-        assert [table.row(row) for row in range(len(whole))] == [whole.row(row) for row in range(len(whole))]
+        assert [table.row(row) for row in range(len(whole))] == [
+            whole.row(row) for row in range(len(whole))
+        ]
     assert read > 15
 
 
-def test_a_word_in_two_encodings_is_one_in_pieces_and_in_the_whole(tmp_path, monkeypatch):
+def test_a_word_in_two_encodings_is_one_in_pieces_and_in_the_whole(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "a.csv"
     path.write_bytes(b"word,y\n" + b"caf\xc3\xa9,1\ncaf\xe9,2\ntea,3\n" * 50)
     for piece_bytes in (100, 1 << 22):
         monkeypatch.setattr(csv_table, "_PIECE_BYTES", piece_bytes)
-        column = CsvSource([str(path)], str(path)).read(Wanted({0: None, 1: None})).columns[0]
-        assert column.words == ["caf\xe9", "tea"] and column.values.tolist() == [0, 0, 1] * 50, piece_bytes
+        column = (
+            CsvSource([str(path)], str(path))
+            .read(Wanted({0: None, 1: None}))
+            .columns[0]
+        )
+        assert (
+            column.words == ["caf\xe9", "tea"]
+            and column.values.tolist() == [0, 0, 1] * 50
+        ), piece_bytes
         assert column.counts() == {"caf\xe9": 100, "tea": 50}
 
 
-def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_has_changed_refused(write):
-    table = read_csv(write("a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50), reads={1: "number"})
+def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_has_changed_refused(
+    write,
+):
+    table = read_csv(
+        write("a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50),
+        reads={1: "number"},
+    )
     assert odd_of(table, 1) == {"oops": (1, "row 202")} and len(table) == 251
     path = write("a,b,y\n" + "1,2,0\n" * 200 + "1,1\n" + "3,4,1\n" * 50)
-    with pytest.raises(DataError, match="row 202: 2 columns, expected 3 as in the header"):
+    with pytest.raises(
+        DataError, match="row 202: 2 columns, expected 3 as in the header"
+    ):
         read_csv(path)
     path = write("a,b\n" + "1,2\n" * 500)
     source = CsvSource([str(path)], str(path))
@@ -86,11 +127,17 @@ def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_h
         source.read(Wanted({0: "number"}))
 
 
-def test_a_header_behind_blank_lines_quotes_over_a_cut_and_a_word_in_two_encodings_keep_their_rows(write):
+def test_a_header_behind_blank_lines_quotes_over_a_cut_and_a_word_in_two_encodings_keep_their_rows(
+    write,
+):
     assert len(read_csv(write("\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30))) == 60
-    table = read_csv(write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5))
+    table = read_csv(
+        write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5)
+    )
     assert len(table) == 11 and len({*fields(table.columns[0])}) == 3
     words = ["\u00e9", "one", "two", "three"] * 50
-    encoded = [word.encode("latin-1" if i % 3 else "utf-8") for i, word in enumerate(words)]
+    encoded = [
+        word.encode("latin-1" if i % 3 else "utf-8") for i, word in enumerate(words)
+    ]
     table = read_csv(write(b"w,y\n" + b"".join(word + b",1\n" for word in encoded)))
     assert fields(table.columns[0]) == words

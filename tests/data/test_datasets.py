@@ -1,4 +1,5 @@
-"""The bundled data are what datasets/README.md says and what the scripts beside them make."""
+"""The bundled data are what datasets/README.md says and what the scripts beside them
+make."""
 
 import re
 import subprocess
@@ -28,11 +29,19 @@ def values() -> np.ndarray:
     return np.loadtxt(DATASETS / "CC.csv", delimiter=",", skiprows=1, quotechar='"')
 
 
-def test_make_cc_writes_the_committed_bytes_another_table_for_another_seed_or_what_it_cannot_write(tmp_path):
+def test_make_cc_writes_the_committed_bytes_another_table_for_another_seed_or_what_it_cannot_write(
+    tmp_path,
+):
     assert make_cc(tmp_path / "CC.csv") == (DATASETS / "CC.csv").read_bytes()
     done = run("make_cc.py", "-o", tmp_path / "missing" / "CC.csv", "--rows", 50)
-    assert done.returncode and done.stderr.count("\n") == 1 and "cannot write" in done.stderr
-    first, again, other = (make_cc(tmp_path / "t.csv", "--rows", 150, "--seed", seed) for seed in (1, 1, 2))
+    assert (
+        done.returncode
+        and done.stderr.count("\n") == 1
+        and "cannot write" in done.stderr
+    )
+    first, again, other = (
+        make_cc(tmp_path / "t.csv", "--rows", 150, "--seed", seed) for seed in (1, 1, 2)
+    )
     assert first == again != other
     lines = other.decode().splitlines()[1:]
     assert len(lines) == 150 and sum(line.endswith(',"1"') for line in lines) == 6
@@ -44,17 +53,23 @@ def test_cc_is_written_in_kaggles_style():
     header, *lines = data.decode("ascii").splitlines()
     names = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount", "Class"]
     assert header == ",".join(f'"{name}"' for name in names)
-    assert all(re.fullmatch(r'\d+,.*\.\d\d,"[01]"', line) and line.count('"') == 2 for line in lines)
+    assert all(
+        re.fullmatch(r'\d+,.*\.\d\d,"[01]"', line) and line.count('"') == 2
+        for line in lines
+    )
 
 
-def test_cc_has_5000_rows_with_200_frauds_in_order_of_time_falling_variances_and_skewed_amounts(values):
+def test_cc_has_5000_rows_with_200_frauds_in_order_of_time_falling_variances_and_skewed_amounts(
+    values,
+):
     assert values.shape == (5000, 31) and values[:, -1].sum() == 200
     times = values[:, 0]
     assert (np.diff(times) >= 0).all() and times[0] >= 0 and times[-1] < 2 * 86_400
     v, amount = values[values[:, -1] == 0, 1:29], values[:, 29]
     std = v.std(axis=0)
     assert np.abs(v.mean(axis=0) / std).max() < 0.1
-    # Sampling noise of a heavy-tailed standard deviation allows neighbours to swap, not distant columns.
+    # Sampling noise of a heavy-tailed standard deviation allows neighbours to swap, not
+    # distant columns.
     assert np.all(std[4:] < std[:-4])
     kurtosis = ((v - v.mean(axis=0)) ** 4).mean(axis=0) / std**4
     assert kurtosis.min() > 4  # of a normal distribution: 3
@@ -67,14 +82,22 @@ def test_cc_is_about_as_separable_as_the_real_set(values):
     from sklearn.metrics import average_precision_score, f1_score
 
     x, y = values[:, :-1], values[:, -1].astype(int)
-    model = pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000))
+    model = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000)
+    )
     folds = model_selection.StratifiedKFold(5, shuffle=True, random_state=0)
-    score = model_selection.cross_val_predict(model, x, y, cv=folds, method="predict_proba")[:, 1]
-    # The same model on the real set: F1 0.90, PR-AUC 0.90; 200 frauds leave both uncertain by 0.02.
+    score = model_selection.cross_val_predict(
+        model, x, y, cv=folds, method="predict_proba"
+    )[:, 1]
+    # The same model on the real set: F1 0.90, PR-AUC 0.90; 200 frauds leave both
+    # uncertain by 0.02.
     assert 0.87 < f1_score(y, score > 0.5) < 0.95
     assert 0.87 < average_precision_score(y, score) < 0.95
-    # No single column gives the frauds away; the best of the real set reaches 0.87 at this share of frauds.
-    best_column = max(average_precision_score(y, s * x[:, i]) for i in range(30) for s in (-1, 1))
+    # No single column gives the frauds away; the best of the real set reaches 0.87 at
+    # this share of frauds.
+    best_column = max(
+        average_precision_score(y, s * x[:, i]) for i in range(30) for s in (-1, 1)
+    )
     assert best_column < 0.88
 
 
@@ -87,4 +110,8 @@ def test_truth_tables_are_true_and_what_make_logic_writes(tmp_path):
         "xor": '"x1","x2","Class"\n0,0,0\n0,1,1\n1,0,1\n1,1,0\n',
         "not": '"x1","Class"\n0,1\n1,0\n',
     }.items():
-        assert (DATASETS / f"{name}.csv").read_text() == (tmp_path / f"{name}.csv").read_text() == text
+        assert (
+            (DATASETS / f"{name}.csv").read_text()
+            == (tmp_path / f"{name}.csv").read_text()
+            == text
+        )

@@ -1,4 +1,5 @@
-"""From a file to a Dataset: targets and task, bad input, hold-out; real tables, memory and time."""
+"""From a file to a Dataset: targets and task, bad input, hold-out; real tables, memory
+and time."""
 
 import gzip
 import math
@@ -14,94 +15,148 @@ from nn.ds import Dataset, check_trainable, load, split_rows
 from nn.utils import DataError, InputNotFound, NnError, UsageError
 
 
-@pytest.mark.parametrize("target, values, columns", [
-    (None, [4, 8], ["a", "b", "c"]), ("d", [4, 8], ["a", "b", "c"]), ("a", [1, 5], ["b", "c", "d"]),
-    ("-1", [4, 8], ["a", "b", "c"]), ("1", [2, 6], ["a", "c", "d"]), (0, [1, 5], ["b", "c", "d"]),
-    ("d,a", [[4, 1], [8, 5]], ["b", "c"]), ("-2, 0", [[3, 1], [7, 5]], ["b", "d"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "target, values, columns",
+    [
+        (None, [4, 8], ["a", "b", "c"]),
+        ("d", [4, 8], ["a", "b", "c"]),
+        ("a", [1, 5], ["b", "c", "d"]),
+        ("-1", [4, 8], ["a", "b", "c"]),
+        ("1", [2, 6], ["a", "c", "d"]),
+        (0, [1, 5], ["b", "c", "d"]),
+        ("d,a", [[4, 1], [8, 5]], ["b", "c"]),
+        ("-2, 0", [[3, 1], [7, 5]], ["b", "d"]),
+    ],
+)
 def test_target_by_name_and_index(write, target, values, columns):
     ds = load(write("a,b,c,d\n1,2,3,4\n5,6,7,8\n"), target=target, task="regression")
-    assert ds.y.tolist() == np.array(values).reshape(2, -1).tolist() and ds.columns == columns
+    assert (
+        ds.y.tolist() == np.array(values).reshape(2, -1).tolist()
+        and ds.columns == columns
+    )
 
 
-def test_targets_that_are_not_there_and_too_few_or_too_many_columns_for_a_network(write):
+def test_targets_that_are_not_there_and_too_few_or_too_many_columns_for_a_network(
+    write,
+):
     path = write("alpha,beta,gamma\n1,2,0\n3,4,1\n")
     assert "did you mean alpha?" in failure(path, UsageError, target="alfa")
     assert "from -3 to 2" in failure(path, UsageError, target="3")
     assert "twice" in failure(path, UsageError, target="0,alpha")
     assert "no header" in failure(write("1,2,0\n"), UsageError, target="alpha")
     assert "no input columns left" in failure(path, target="0,1,2")
-    assert "2 columns have this name" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
+    assert "2 columns have this name" in failure(
+        write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a"
+    )
     path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
-    assert "4 columns, expected 31 (30 inputs and a target)" in failure(path, inputs=30, outputs=1)
+    assert "4 columns, expected 31 (30 inputs and a target)" in failure(
+        path, inputs=30, outputs=1
+    )
     assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)
-    assert "3 columns besides the target, expected 2" in failure(path, inputs=2, outputs=1, target="a")
+    assert "3 columns besides the target, expected 2" in failure(
+        path, inputs=2, outputs=1, target="a"
+    )
 
 
 def table(labels):
     return "".join(f"{i},{label}\n" for i, label in enumerate(labels))
 
 
-@pytest.mark.parametrize("labels, task, classes, y", [
-    ([0, 1, 1], "binary", ["0", "1"], [0, 1, 1]), ([1, -1, 1], "binary", ["-1", "1"], [1, 0, 1]),
-    ([2.5, 0.5], "binary", ["0.5", "2.5"], [1, 0]), (["no", "yes", "no"], "binary", ["no", "yes"], [0, 1, 0]),
-    (["b", "c", "a"], "multiclass", ["a", "b", "c"], [1, 2, 0]),
-    ([3, 1, 2, 10], "multiclass", ["1", "2", "3", "10"], [2, 0, 1, 3]),
-    (range(10), "multiclass", [str(i) for i in range(10)], list(range(10))),
-    (range(11), "regression", None, [[i] for i in range(11)]), (['"x, ""y"""', "z"], "binary", ['x, "y"', "z"], [0, 1]),
-    (range(101), "regression", None, [[i] for i in range(101)]),
-    ([0.5, 1.5, 2], "regression", None, [[0.5], [1.5], [2]]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "labels, task, classes, y",
+    [
+        ([0, 1, 1], "binary", ["0", "1"], [0, 1, 1]),
+        ([1, -1, 1], "binary", ["-1", "1"], [1, 0, 1]),
+        ([2.5, 0.5], "binary", ["0.5", "2.5"], [1, 0]),
+        (["no", "yes", "no"], "binary", ["no", "yes"], [0, 1, 0]),
+        (["b", "c", "a"], "multiclass", ["a", "b", "c"], [1, 2, 0]),
+        ([3, 1, 2, 10], "multiclass", ["1", "2", "3", "10"], [2, 0, 1, 3]),
+        (range(10), "multiclass", [str(i) for i in range(10)], list(range(10))),
+        (range(11), "regression", None, [[i] for i in range(11)]),
+        (['"x, ""y"""', "z"], "binary", ['x, "y"', "z"], [0, 1]),
+        (range(101), "regression", None, [[i] for i in range(101)]),
+        ([0.5, 1.5, 2], "regression", None, [[0.5], [1.5], [2]]),
+    ],
+)
 def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
     ds = load(write(table(labels)))
     assert (ds.task, ds.classes, ds.y.tolist()) == (task, classes, y)
     assert ds.outputs == (len(classes) if task == "multiclass" else 1)
 
 
-@pytest.mark.parametrize("labels, outputs, task, classes", [
-    ([0, 1, 1], 2, "multiclass", ["0", "1"]), ([0, 2, 5], 6, "multiclass", [str(i) for i in range(6)]),
-    ([1, 2, 5], 5, "multiclass", ["1", "2", "3", "4", "5"]), (["a", "b"], 2, "multiclass", ["a", "b"]),
-    ([0, 1], 1, "binary", ["0", "1"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "labels, outputs, task, classes",
+    [
+        ([0, 1, 1], 2, "multiclass", ["0", "1"]),
+        ([0, 2, 5], 6, "multiclass", [str(i) for i in range(6)]),
+        ([1, 2, 5], 5, "multiclass", ["1", "2", "3", "4", "5"]),
+        (["a", "b"], 2, "multiclass", ["a", "b"]),
+        ([0, 1], 1, "binary", ["0", "1"]),
+    ],
+)
 def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, classes):
     ds = load(write(table(labels)), inputs=1, outputs=outputs)
     assert (ds.task, ds.classes) == (task, classes)
     assert [ds.classes[i] for i in ds.y] == [str(label) for label in labels]
 
 
-@pytest.mark.parametrize("labels, task", [
-    ([0, 1, 2], "auto"), ([0, 1, 1], "multiclass"), ([1, 2, 3], "auto"), ([0, 2, 5], "auto"), (["a", "b", "c"], "auto"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "labels, task",
+    [
+        ([0, 1, 2], "auto"),
+        ([0, 1, 1], "multiclass"),
+        ([1, 2, 3], "auto"),
+        ([0, 2, 5], "auto"),
+        (["a", "b", "c"], "auto"),
+    ],
+)
 def test_more_outputs_than_classes_are_refused_with_the_cure(write, labels, task):
     path = write(table(labels))
     frame = {"x": [0.5] * len(labels), "y": labels}
-    with pytest.raises(DataError, match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}"):
+    with pytest.raises(
+        DataError,
+        match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}",
+    ):
         load(path, inputs=1, outputs=16, task=task)
-    with pytest.raises(DataError, match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}"):
+    with pytest.raises(
+        DataError,
+        match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}",
+    ):
         load(frame, inputs=1, outputs=16, task=task)
     assert load(path, inputs=1, task=task).outputs == len(set(labels))
 
 
 def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write):
-    numbers, as_given = [[1, 0, 0], [0, 1, 1]], {"task": "regression", "dtype": "float64"}
+    numbers, as_given = (
+        [[1, 0, 0], [0, 1, 1]],
+        {"task": "regression", "dtype": "float64"},
+    )
     for text, flags, task, y in (
         ("1,5,1,0,0\n2,6,0,0,1\n3,7,0,1,0\n", {}, "multiclass", [0, 2, 1]),
-        ("1,5,1,0,0\n2,6,0,1,1\n", {}, "regression", numbers), ("1,5,0\n2,6,2\n3,3,1\n", {}, "multiclass", [0, 2, 1]),
+        ("1,5,1,0,0\n2,6,0,1,1\n", {}, "regression", numbers),
+        ("1,5,0\n2,6,2\n3,3,1\n", {}, "multiclass", [0, 2, 1]),
         ("1,5,1,0,0\n2,6,0,0,1\n", as_given, "regression", [[1, 0, 0], [0, 0, 1]]),
-    ):  # fmt: skip
+    ):
         ds = load(write(text), inputs=2, outputs=3, **flags)
         assert (ds.task, ds.y.tolist()) == (task, y), text
-        assert ds.y.dtype == (np.float64 if flags else np.int32 if task == "multiclass" else np.float32), text
+        assert ds.y.dtype == (
+            np.float64 if flags else np.int32 if task == "multiclass" else np.float32
+        ), text
 
 
 def test_tasks_that_the_values_do_not_allow(write):
     for labels, flags, told in (
-        ([0, 1, 2], {"task": "binary"}, "3 classes, expected 2"), ([0, 1, 2], {"outputs": 2}, "3 classes, expected 2"),
-        ([0, 1, 2], {"outputs": 1}, "--task regression"), ([0.5, 1.5, 2.5], {"task": "multiclass"}, "expected whole"),
+        ([0, 1, 2], {"task": "binary"}, "3 classes, expected 2"),
+        ([0, 1, 2], {"outputs": 2}, "3 classes, expected 2"),
+        ([0, 1, 2], {"outputs": 1}, "--task regression"),
+        ([0.5, 1.5, 2.5], {"task": "multiclass"}, "expected whole"),
         (["a", "b"], {"task": "regression"}, "row 1"),
-    ):  # fmt: skip
+    ):
         assert told in failure(write(table(labels)), inputs=1, **flags), (labels, flags)
-    for task, told in (("binary", "--task binary needs 1 output"), ("binari", "unknown task")):
+    for task, told in (
+        ("binary", "--task binary needs 1 output"),
+        ("binari", "unknown task"),
+    ):
         with pytest.raises(UsageError, match=told):
             load(write(table([0, 1])), task=task, inputs=1, outputs=2)
 
@@ -114,11 +169,15 @@ def test_labels_are_mapped_to_the_classes_of_a_model(write):
     message = failure(write("x,y\n1,c\n2,a\n3,d\n4,d\n"), classes=classes)
     assert 'row 4: found class "d"' in message and "a, b, c" in message
     assert 'row 1: found class "2"' in failure(write("5,2\n5,0\n"), classes=["0", "1"])
-    assert load(write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3).y.tolist() == [2, 0]
+    assert load(
+        write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3
+    ).y.tolist() == [2, 0]
 
 
 def test_a_table_of_pixels_becomes_images_of_bytes(write):
-    text = "".join(",".join(map(str, range(i, i + 12))) + f",{i % 2}\n" for i in range(3))
+    text = "".join(
+        ",".join(map(str, range(i, i + 12))) + f",{i % 2}\n" for i in range(3)
+    )
     ds = load(write(text), inputs=(3, 2, 2), outputs=1)
     assert ds.x.shape == (3, 3, 2, 2) and ds.x.dtype == np.uint8
     assert ds.x[1].ravel().tolist() == list(range(1, 13))
@@ -127,22 +186,43 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
         assert ds.x.dtype == np.float32 and ds.x[0, 2, 1, 1] == float(odd)
 
 
-@pytest.mark.parametrize("text, parts", [
-    ("", ["empty"]), ("\n \n", ["empty"]), ("a,b,c\n", ["only a header"]), ('x,y\n"1,0\n', ["row 2"]),
-    ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]), ("1\n2\n", ["1 column"]),
-    ("1,2,0\n1,2,0,1\n", ["row 2: 4 columns, expected 3 as in row 1"]),
-    ("a,b,c\n\n1,2,0\n\n1,2\n", ["row 5: 2 columns"]), ("a,b,c\n1,2,\n", ["no row has a target"]),
-    ("a,b,c\n" + 20 * "1,2,0\n" + "1,x y,1\n", ['row 22, column b: found "x y", expected a number']),
-    ("a,b,c\n" + 20 * "1,2,0\n" + "1,1e,1\n", ['row 22, column b: found "1e"']),
-    ("a,b,c\n1,2,0\n-Inf,2,1\n", ['row 3, column a: found "-Inf"']),
-    ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
-    ("a,b,c\n1,2,0\n1e39,2,1\n", ['row 3, column a: found "1e+39"', "--dtype float64"]),
-    ("1:2:0\n3:4:1\n", ["1 column, expected features and a target, separated by commas"]),
-    ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", r'"1\x002"']),
-    ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),
-    ("a,b\n" + 20 * "1,0\n" + "z" * 500 + ",0\n", ["row 22", "zz ... zz"]),
-    ("a,b\n" + "1.25,0\n" * 200_000 + "1.25,0,\n" + "1,1\n" * 10, ["row 200002: 3 columns"]),  # behind many good ones
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, parts",
+    [
+        ("", ["empty"]),
+        ("\n \n", ["empty"]),
+        ("a,b,c\n", ["only a header"]),
+        ('x,y\n"1,0\n', ["row 2"]),
+        ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]),
+        ("1\n2\n", ["1 column"]),
+        ("1,2,0\n1,2,0,1\n", ["row 2: 4 columns, expected 3 as in row 1"]),
+        ("a,b,c\n\n1,2,0\n\n1,2\n", ["row 5: 2 columns"]),
+        ("a,b,c\n1,2,\n", ["no row has a target"]),
+        (
+            "a,b,c\n" + 20 * "1,2,0\n" + "1,x y,1\n",
+            ['row 22, column b: found "x y", expected a number'],
+        ),
+        ("a,b,c\n" + 20 * "1,2,0\n" + "1,1e,1\n", ['row 22, column b: found "1e"']),
+        ("a,b,c\n1,2,0\n-Inf,2,1\n", ['row 3, column a: found "-Inf"']),
+        ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
+        (
+            "a,b,c\n1,2,0\n1e39,2,1\n",
+            ['row 3, column a: found "1e+39"', "--dtype float64"],
+        ),
+        (
+            "1:2:0\n3:4:1\n",
+            ["1 column, expected features and a target, separated by commas"],
+        ),
+        ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", r'"1\x002"']),
+        ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),
+        ("a,b\n" + 20 * "1,0\n" + "z" * 500 + ",0\n", ["row 22", "zz ... zz"]),
+        # behind many good ones
+        (
+            "a,b\n" + "1.25,0\n" * 200_000 + "1.25,0,\n" + "1,1\n" * 10,
+            ["row 200002: 3 columns"],
+        ),
+    ],
+)
 def test_bad_tables_are_named_by_row_and_column(write, text, parts):
     message = failure(write(text), strict=True)
     assert all(part in message for part in parts), message
@@ -153,11 +233,15 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     assert failure(tmp_path / "none.csv", InputNotFound)
     whole = gzip.compress(b"1,2,0\n3,4,1\n" * 1000)
     for data, told in (
-        (whole[:-20], "too early"), (whole[:15], "too early"),
-        (whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:], "corrupt"), ("1,2,0\n".encode("utf-16"), "UTF-16"),
-        (b"\x89ANY\r\n\x1a\n\0\0\0",
-         "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX, CIFAR-10 binary or pictures"),
-    ):  # fmt: skip
+        (whole[:-20], "too early"),
+        (whole[:15], "too early"),
+        (whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:], "corrupt"),
+        ("1,2,0\n".encode("utf-16"), "UTF-16"),
+        (
+            b"\x89ANY\r\n\x1a\n\0\0\0",
+            "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX, CIFAR-10 binary or pictures",
+        ),
+    ):
         assert told in failure(write(data, "a.csv.gz"))
 
 
@@ -169,16 +253,28 @@ def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory, text):
     try:
         ds = load(path)
     except NnError as error:
-        assert error.exit_code in (2, 65) and "\n" not in str(error) and str(path) in str(error)
+        assert (
+            error.exit_code in (2, 65)
+            and "\n" not in str(error)
+            and str(path) in str(error)
+        )
     else:
-        columns = ds.x.T if isinstance(ds.x, np.ndarray) else [c.values for c in ds.x.columns]  # of a file with gaps
-        assert not any(np.isinf(values).any() for values in columns) and len(ds.x) == len(ds.y) > 0
+        # of a file with gaps
+        columns = (
+            ds.x.T if isinstance(ds.x, np.ndarray) else [c.values for c in ds.x.columns]
+        )
+        assert (
+            not any(np.isinf(values).any() for values in columns)
+            and len(ds.x) == len(ds.y) > 0
+        )
 
 
 def test_one_class_only_is_for_testing_not_for_training(write):
     ds = load(write("x,Class\n1,0\n2,0\n"))
     assert ds.classes == ["0"]
-    with pytest.raises(DataError, match=r"data\.csv, column Class: only class 0 \(2 rows\)"):
+    with pytest.raises(
+        DataError, match=r"data\.csv, column Class: only class 0 \(2 rows\)"
+    ):
         check_trainable(ds)
     check_trainable(load(write("1,0\n2,1\n")))
     check_trainable(load(write("1,0.5\n2,0.25\n3,7.5\n")))
@@ -189,11 +285,20 @@ def test_one_class_only_is_for_testing_not_for_training(write):
 def classified(counts):
     y = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     y = y[np.random.default_rng(0).permutation(len(y))]
-    return Dataset(np.zeros((len(y), 1), np.float32), y, "multiclass", [str(i) for i in range(len(counts))])
+    return Dataset(
+        np.zeros((len(y), 1), np.float32),
+        y,
+        "multiclass",
+        [str(i) for i in range(len(counts))],
+    )
 
 
 @examples(60)
-@given(st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any), st.integers(0, 99), st.integers(0, 2**32 - 1))
+@given(
+    st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any),
+    st.integers(0, 99),
+    st.integers(0, 2**32 - 1),
+)
 def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, seed):
     ds = classified(counts)
     train, _, held = split_rows(ds, percent / 100, 0, seed)
@@ -205,7 +310,9 @@ def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, se
 
 def test_holdout_depends_on_the_seed_alone():
     ds = classified([100, 300])
-    first, again, other = (split_rows(ds, 0.2, 0, seed).holdout.tolist() for seed in (1, 1, 2))
+    first, again, other = (
+        split_rows(ds, 0.2, 0, seed).holdout.tolist() for seed in (1, 1, 2)
+    )
     assert first == again != other
     ds = Dataset(np.zeros((10, 1)), np.zeros((10, 1)), "regression")
     assert len(split_rows(ds, 0.29, 0, 0).holdout) == 2
@@ -216,27 +323,52 @@ def test_holdout_depends_on_the_seed_alone():
 
 def test_the_credit_card_data_and_the_original_targets_of_several_columns(shared):
     iris = load(shared / "golden/iris.csv", inputs=4, outputs=3)
-    assert (iris.task, iris.classes, iris.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
+    assert (iris.task, iris.classes, iris.class_counts()) == (
+        "multiclass",
+        ["y1", "y2", "y3"],
+        [50, 50, 50],
+    )
     ds = load(shared / "data/cc/CC.csv.gz")
-    assert ds.x.shape == (28_628, 30) and ds.x.dtype == np.float32 and ds.class_counts() == [28_136, 492]
-    assert ds.columns[0] == "Time" and ds.columns[-1] == "Amount" and ds.targets == ["Class"]
-    assert round(float(ds.x[ds.y == 1, -1].astype(float).sum()), 1) == 60128.0  # published: 60127.97
+    assert (
+        ds.x.shape == (28_628, 30)
+        and ds.x.dtype == np.float32
+        and ds.class_counts() == [28_136, 492]
+    )
+    assert (
+        ds.columns[0] == "Time"
+        and ds.columns[-1] == "Amount"
+        and ds.targets == ["Class"]
+    )
+    # published: 60127.97
+    assert round(float(ds.x[ds.y == 1, -1].astype(float).sum()), 1) == 60128.0
 
 
 def test_reading_takes_less_than_three_times_the_memory_of_the_array(write):
     """60,000 rows of 31 columns, written as the credit-card data are."""
     rows = np.random.default_rng(0).normal(size=(2000, 31))
     rows[:, -1] = rows[:, -1] > 1
-    wide = write("".join(",".join(f"{v:.15g}" for v in row) + "\n" for row in rows) * 30, "wide.csv")
+    wide = write(
+        "".join(",".join(f"{v:.15g}" for v in row) + "\n" for row in rows) * 30,
+        "wide.csv",
+    )
     assert peak_of_loading(wide, write("1,2,0\n3,4,1\n"))[0] < 3 * 60_000 * 30 * 4
 
 
 @pytest.mark.timing
 def test_tables_are_loaded_beside_pandas(shared, tmp_path):
-    """Ready to be trained on: packed numbers in 0.7 to 1.0 of the time of pandas' C reader, texts in 1.2 to 1.7."""
+    """Ready to be trained on: packed numbers in 0.7 to 1.0 of the time of pandas' C
+    reader, texts in 1.2 to 1.7."""
     pandas = pytest.importorskip("pandas")
     numbers, texts = shared / "data/cc/CC.csv.gz", tmp_path / "adult.csv"
-    texts.write_bytes((gzip.decompress((shared / "tables/adult-train.csv.gz").read_bytes()).strip() + b"\n") * 6)
+    texts.write_bytes(
+        (
+            gzip.decompress((shared / "tables/adult-train.csv.gz").read_bytes()).strip()
+            + b"\n"
+        )
+        * 6
+    )
     ours, theirs = seconds_of(lambda: load(numbers), lambda: pandas.read_csv(numbers))
-    ours_of_texts, theirs_of_texts = seconds_of(lambda: load(texts), lambda: pandas.read_csv(texts, header=None))
+    ours_of_texts, theirs_of_texts = seconds_of(
+        lambda: load(texts), lambda: pandas.read_csv(texts, header=None)
+    )
     assert ours < 1.3 * theirs and ours_of_texts < 2.5 * theirs_of_texts

@@ -1,4 +1,5 @@
-"""Columns of a table: what each is taken for, what becomes of it, and what the model keeps of that."""
+"""Columns of a table: what each is taken for, what becomes of it, and what the model
+keeps of that."""
 
 from types import SimpleNamespace
 
@@ -8,7 +9,16 @@ from support.tables import texts
 
 from nn.data.column import Column
 from nn.data.dataset import TableRows
-from nn.data.encoding import MOST_VALUES, PARTS, SAMPLE, Encoding, NumberEncoder, NumberStatistics, part, statistics_of
+from nn.data.encoding import (
+    MOST_VALUES,
+    PARTS,
+    SAMPLE,
+    Encoding,
+    NumberEncoder,
+    NumberStatistics,
+    part,
+    statistics_of,
+)
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -20,12 +30,15 @@ NAN = np.nan
 
 
 def column_of(values) -> Column:
-    """A column of an array of numbers, a list of texts (None: a gap), or an array of datetime64."""
+    """A column of an array of numbers, a list of texts (None: a gap), or an array of
+    datetime64."""
     if isinstance(values, list) and any(isinstance(value, str) for value in values):
         return texts(*values)
     if np.asarray(values).dtype.kind == "M":
         seconds = np.asarray(values).astype("datetime64[s]")
-        return Column("date", np.where(np.isnat(seconds), NAN, seconds.astype(np.int64)))
+        return Column(
+            "date", np.where(np.isnat(seconds), NAN, seconds.astype(np.int64))
+        )
     return Column("number", np.asarray(values, np.float32))
 
 
@@ -34,19 +47,31 @@ def rows_of(**columns) -> TableRows:
 
 
 def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
-    """The encoding of columns, with the numbers as --number_embedding asks for them, and their rows."""
+    """The encoding of columns, with the numbers as --number_embedding asks for them,
+    and their rows."""
     rows = rows_of(**columns)
-    kinds = [kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)]
+    kinds = [
+        kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)
+    ]
     embedding = embedding and number_embedding_value(embedding)
-    return Encoding.fit(statistics_of(rows, kinds), kinds, "standardization", embedding, names=list(columns)), rows
+    return Encoding.fit(
+        statistics_of(rows, kinds),
+        kinds,
+        "standardization",
+        embedding,
+        names=list(columns),
+    ), rows
 
 
 def test_numbers_are_standardised_and_gaps_are_filled_with_the_median_of_training_and_told_by_an_input():
     encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
     assert [column.kind for column in encoding.columns] == ["number"]
     found = encoding.apply(rows, "float64")["numbers"][:, 0]
-    np.testing.assert_allclose(found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15)
-    later = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]  # a gap is the median of 2 and 3
+    np.testing.assert_allclose(
+        found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15
+    )
+    # a gap is the median of 2 and 3
+    later = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]
     assert later[0] == pytest.approx((found[1] + found[2]) / 2)
     one = NumberEncoder.fit(NumberStatistics(np.full(5, 7.0)))
     assert one.encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
@@ -62,19 +87,28 @@ def test_the_median_of_many_numbers_is_that_of_a_sample():
     values[::10] = NAN
     found = NumberStatistics(values)
     known = values[~np.isnan(values)]
-    assert found.gap_share == np.isnan(values).sum() / len(values) and found.median == np.median(known[::4])
+    assert found.gap_share == np.isnan(values).sum() / len(
+        values
+    ) and found.median == np.median(known[::4])
     assert abs(found.median - np.median(known)) < 0.01
     np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
 
 
 def numbers(seed=0, count=900) -> dict:
-    """Columns of numbers: dense, with gaps, mostly 0, of two values, of three, of one."""
+    """Columns of numbers: dense, with gaps, mostly 0, of two values, of three, of
+    one."""
     rng = np.random.default_rng(seed)
     gaps = np.where(np.arange(count) % 10 == 0, NAN, rng.normal(5, 3, count))
     zeros = np.where(rng.random(count) < 0.8, 0, rng.exponential(100, count))
     two, three = np.arange(count) % 2, np.arange(count) % 3
-    return {"dense": rng.normal(size=count), "gaps": gaps, "zeros": zeros, "two": two, "three": three,
-            "one": np.ones(count)}  # fmt: skip
+    return {
+        "dense": rng.normal(size=count),
+        "gaps": gaps,
+        "zeros": zeros,
+        "two": two,
+        "three": three,
+        "one": np.ones(count),
+    }
 
 
 def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
@@ -83,60 +117,102 @@ def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
 
 
 def test_only_a_usual_value_makes_pieces_where_nothing_is_said_and_pieces_hold_as_many_values_each():
-    for count, pieces in ((900, 6), (9000, 48)):  # one for each 30 of the other values, 48 at most
+    # one for each 30 of the other values, 48 at most
+    for count, pieces in ((900, 6), (9000, 48)):
         found = embedded(None, **numbers(count=count))
-        edges = {name: len(encoder.edges) for name, encoder in found.items() if encoder.edges}
+        edges = {
+            name: len(encoder.edges) for name, encoder in found.items() if encoder.edges
+        }
         assert edges == {"zeros": 1 + pieces + 1}
         assert not any(encoder.waves for encoder in found.values())
-    assert not any(encoder.edges or encoder.waves for encoder in embedded("linear", **numbers()).values())
+    assert not any(
+        encoder.edges or encoder.waves
+        for encoder in embedded("linear", **numbers()).values()
+    )
     columns = numbers()
     found = embedded("pieces5", **columns)
-    counts = {name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges}
+    counts = {
+        name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges
+    }
     assert counts == {"dense": 5, "gaps": 5, "zeros": 6, "three": 2}
-    assert np.histogram(columns["dense"], found["dense"].edges)[0].tolist() == pytest.approx([180] * 5, abs=3)
+    assert np.histogram(columns["dense"], found["dense"].edges)[
+        0
+    ].tolist() == pytest.approx([180] * 5, abs=3)
     others = columns["zeros"][columns["zeros"] > 0]
     counts = np.histogram(others, found["zeros"].edges[1:])[0]
-    assert found["zeros"].edges[0] == 0 and counts == pytest.approx(len(others) / 5, abs=3)
+    assert found["zeros"].edges[0] == 0 and counts == pytest.approx(
+        len(others) / 5, abs=3
+    )
     most = embedded(f"pieces{MOST_PIECES}", **columns)["zeros"]
     assert len(most.edges) == MOST_EDGES
     parse("1,2", columns=most.inputs())
 
 
 def sums(others=2000, different=80, every=1.1) -> np.ndarray:
-    """Numbers of which most are 0; the others, a gap among them, have so many different values."""
+    """Numbers of which most are 0; the others, a gap among them, have so many different
+    values."""
     steps = np.arange(others) % different + 1
-    return np.concatenate([np.zeros(2 * others), steps * every, [NAN]]).astype(np.float32)
+    return np.concatenate([np.zeros(2 * others), steps * every, [NAN]]).astype(
+        np.float32
+    )
 
 
 def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_own():
     values = np.concatenate([sums(), [7.77] * 9]).astype(np.float32)  # too rare
     found = embedded(None, a=values)["a"]
     assert found.frequent == np.unique(sums()[sums() > 0]).tolist()
-    assert [(one.kind, one.values) for one in found.inputs()] == [("gap", 0), ("onehot", 80)]
-    encoding, rows = fitted(a=np.array([2.2, 0, 7.77, NAN, 88, 2.3, 1.1, 1e9], np.float32))
+    assert [(one.kind, one.values) for one in found.inputs()] == [
+        ("gap", 0),
+        ("onehot", 80),
+    ]
+    encoding, rows = fitted(
+        a=np.array([2.2, 0, 7.77, NAN, 88, 2.3, 1.1, 1e9], np.float32)
+    )
     codes = Encoding((found,)).apply(rows, "float32")["codes1"][:, 0]
     assert codes.tolist() == [1, 80, 80, 80, 79, 80, 0, 80]  # 80: none of them
     described = Encoding((found,)).to_dict()["columns"][0]
-    assert described["frequent"] == found.frequent and Encoding.from_dict({"columns": [described], "places": [0]}, None)
+    assert described["frequent"] == found.frequent and Encoding.from_dict(
+        {"columns": [described], "places": [0]}, None
+    )
     many = embedded(None, a=sums(5000, 200))["a"]
     assert len(many.frequent) == MOST_VALUES and many.frequent == sorted(many.frequent)
 
 
 @pytest.mark.parametrize(
-    "values", [sums(900), sums(different=40), sums(different=1500), sums() + np.arange(6001)], ids=len
+    "values",
+    [sums(900), sums(different=40), sums(different=1500), sums() + np.arange(6001)],
+    ids=len,
 )
-def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_none(values):
+def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_none(
+    values,
+):
     (found,) = embedded(None, a=values).values()
-    assert not found.frequent and "frequent" not in Encoding((found,)).to_dict()["columns"][0]
+    assert (
+        not found.frequent
+        and "frequent" not in Encoding((found,)).to_dict()["columns"][0]
+    )
 
 
 def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their_description():
     found = embedded("waves12:0.25", **numbers())
-    assert {name for name, encoder in found.items() if encoder.waves == 12} == {"dense", "gaps", "zeros", "three"}
+    assert {name for name, encoder in found.items() if encoder.waves == 12} == {
+        "dense",
+        "gaps",
+        "zeros",
+        "three",
+    }
     assert found["two"].waves == found["one"].waves == 0
-    assert found["gaps"].summary() == "10% gaps, 12 waves" and found["zeros"].summary() == "7 pieces, 12 waves"
+    assert (
+        found["gaps"].summary() == "10% gaps, 12 waves"
+        and found["zeros"].summary() == "7 pieces, 12 waves"
+    )
     (column,) = found["gaps"].inputs()
-    assert (column.kind, column.waves, column.deviation, column.outputs) == ("gap", 12, 0.25, 26)
+    assert (column.kind, column.waves, column.deviation, column.outputs) == (
+        "gap",
+        12,
+        0.25,
+        26,
+    )
     assert embedded("waves3", **numbers())["dense"].deviation == 1
     encoding, _ = fitted("waves7:0.5", a=np.arange(9.0), b=np.arange(9.0) % 2)
     waves, plain = encoding.to_dict()["columns"]
@@ -145,10 +221,26 @@ def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their
     assert Encoding.from_dict(encoding.to_dict(), ["a", "b"]) == encoding
 
 
-@pytest.mark.parametrize("text", [
-    "", "linear2", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves12:0", "waves12:inf",
-    "waves12:x", "Waves12", "waves1.5", 12, True,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "linear2",
+        "pieces1",
+        "pieces64",
+        "pieces5:1",
+        "waves",
+        "waves0",
+        "waves257",
+        "waves12:0",
+        "waves12:inf",
+        "waves12:x",
+        "Waves12",
+        "waves1.5",
+        12,
+        True,
+    ],
+)
 def test_other_number_embeddings_are_refused(text):
     with pytest.raises(UsageError, match="expected linear, piecesN"):
         BY_NAME["number_embedding"].check(text)
@@ -168,16 +260,29 @@ def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
     encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
     assert codes_of(encoding, rows_of(a=["new", "x"])) == [2, 0]  # no slot is shared
     encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
-    assert encoding.columns[0].values == 3 and len(set(codes_of(encoding, rows)[-RARE:])) == 1
+    assert (
+        encoding.columns[0].values == 3
+        and len(set(codes_of(encoding, rows)[-RARE:])) == 1
+    )
 
 
-@pytest.mark.parametrize("counts, own", [
-    ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
-    ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
-    ([4] * (ONE_HOT + 1), 0),  # many values
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "counts, own",
+    [
+        # few rows: two are enough for a slot
+        ([4] * 8, 8),
+        ([6] * 10, 10),
+        ([9, 3, 2, 1], 3),
+        ([1] * 16, 0),
+        ([26, 2, 2], 1),
+        ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
+        ([4] * (ONE_HOT + 1), 0),  # many values
+    ],
+)
 def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts, own):
-    encoding, rows = fitted(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
+    encoding, rows = fitted(
+        a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
+    )
     encoder = encoding.encoders[0]
     assert sorted(encoder.values) == sorted(f"v{i}" for i in range(own))
     assert encoder.shared == (own < len(counts))
@@ -195,7 +300,10 @@ def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depen
     assert codes_of(encoding, rows_of(a=["new", "v1"]))[0] == 0
     values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
     (one, rows), (other, back) = fitted(a=values), fitted(a=values[::-1])
-    assert one == other and (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
+    assert (
+        one == other
+        and (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
+    )
 
 
 def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
@@ -205,8 +313,11 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     found = encoding.apply(rows, "float64")["numbers"]
     assert found.shape[1] == 5 and (np.diff(found[:, 0]) > 0).all()
     np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
-    np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)  # sine of the week
-    hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
+    # sine of the week
+    np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)
+    hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype(
+        "datetime64[s]"
+    )
     assert fitted(when=hours)[0].encoders[0].cycles == ["day"]
 
 
@@ -214,47 +325,91 @@ def test_the_parts_of_a_date_are_those_of_numpy():
     days = np.arange(-1_000_000, 3_000_000, 17)  # from before the year 0
     months = days.astype("datetime64[D]").astype("datetime64[M]")
     monthdays = days - months.astype("datetime64[D]").astype(np.int64) + 1
-    expected = {"month": months.astype(np.int64) % 12 + 1, "monthday": monthdays, "weekday": (days + 3) % 7}
+    expected = {
+        "month": months.astype(np.int64) % 12 + 1,
+        "monthday": monthdays,
+        "weekday": (days + 3) % 7,
+    }
     for later in (0, 45_000, 86_399):
-        for name, values in (expected | {"hour": np.full(len(days), later / 3600)}).items():
-            np.testing.assert_allclose(part(86_400.0 * days + later, name), values, rtol=0, atol=1e-9, err_msg=name)
+        for name, values in (
+            expected | {"hour": np.full(len(days), later / 3600)}
+        ).items():
+            np.testing.assert_allclose(
+                part(86_400.0 * days + later, name),
+                values,
+                rtol=0,
+                atol=1e-9,
+                err_msg=name,
+            )
     assert part(np.array([0.0]), "weekday") == 3  # a Thursday
 
 
 def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_nothing_else_without():
-    days = np.arange("2021-01-01", "2022-01-01", dtype="datetime64[D]").astype("datetime64[s]")
+    days = np.arange("2021-01-01", "2022-01-01", dtype="datetime64[D]").astype(
+        "datetime64[s]"
+    )
     days[7] = np.datetime64("NaT")
     encoding, rows = fitted(embedding="waves3:0.5", when=days)
     (encoder,) = encoding.encoders
-    assert encoder.parts == ["month", "monthday", "weekday"] and encoder.cycles == ["year", "week"]
-    assert encoding.by_kind() == {"date": ["when (trend, year, week, month, monthday, weekday, 3 waves)"]}
+    assert encoder.parts == ["month", "monthday", "weekday"] and encoder.cycles == [
+        "year",
+        "week",
+    ]
+    assert encoding.by_kind() == {
+        "date": ["when (trend, year, week, month, monthday, weekday, 3 waves)"]
+    }
     assert [column.waves for column in encoding.columns] == [3, 0, 0, 0, 0, 3, 3, 3]
     found = encoding.apply(rows, "float64")["numbers"]
     shift, scale = np.transpose([PARTS[name] for name in encoder.parts])
-    np.testing.assert_allclose(found[31, 5:] * scale + shift, [2, 1, 0])  # 1 February was a Monday
+    # 1 February was a Monday
+    np.testing.assert_allclose(found[31, 5:] * scale + shift, [2, 1, 0])
     assert np.isnan(found[7, 0]) and (found[7, 1:] == 0).all()
     assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
-    months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[s]")
-    assert fitted(embedding="waves3", when=months)[0].encoders[0].parts == ["month", "weekday"]
-    assert fitted(embedding="waves3", when=months[[0, 5] * 9])[0].encoders[0].parts == []  # two values are no axis
-    days = np.arange("2021-01-01", "2021-04-11", dtype="datetime64[D]").astype("datetime64[s]")
+    months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype(
+        "datetime64[s]"
+    )
+    assert fitted(embedding="waves3", when=months)[0].encoders[0].parts == [
+        "month",
+        "weekday",
+    ]
+    # two values are no axis
+    assert (
+        fitted(embedding="waves3", when=months[[0, 5] * 9])[0].encoders[0].parts == []
+    )
+    days = np.arange("2021-01-01", "2021-04-11", dtype="datetime64[D]").astype(
+        "datetime64[s]"
+    )
     (encoder,) = fitted(embedding="pieces4", when=days)[0].encoders
-    assert len(encoder.edges) == 5 and not encoder.parts and len(encoder.inputs()[0].edges) == 5
+    assert (
+        len(encoder.edges) == 5
+        and not encoder.parts
+        and len(encoder.inputs()[0].edges) == 5
+    )
     for embedding in (None, "linear"):
         encoding, _ = fitted(embedding=embedding, when=days)
-        (described,) = encoding.to_dict()["columns"]  # as models of earlier versions have it
+        # as models of earlier versions have it
+        (described,) = encoding.to_dict()["columns"]
         assert list(described) == ["kind", "shift", "scale", "cycles", "unknown_share"]
         assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
-    for damaged in ({"parts": ["year"]}, {"parts": "month"}, {"edges": [None]}, {"waves": 1.5}):
+    for damaged in (
+        {"parts": ["year"]},
+        {"parts": "month"},
+        {"edges": [None]},
+        {"waves": 1.5},
+    ):
         with pytest.raises(DataError, match="damaged"):
             Encoding.from_dict({"columns": [described | damaged], "places": [0]}, None)
 
 
 def test_an_encoding_comes_back_from_its_description():
     encoding, _ = fitted(
-        a=[1.0, NAN] * 10, b=["x", None] * 10, c=["yes", "no"] * 10,
-        d=np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]").astype("datetime64[s]"),
-    )  # fmt: skip
+        a=[1.0, NAN] * 10,
+        b=["x", None] * 10,
+        c=["yes", "no"] * 10,
+        d=np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]").astype(
+            "datetime64[s]"
+        ),
+    )
     assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
     assert list(encoding.by_kind()) == ["number", "category", "yes/no", "date"]
     encoding, rows = fitted(a=["Yes", "no", "YES", "No"])
@@ -267,25 +422,46 @@ WRITTEN = NUMBER | {"kind": "written number", "way": "1,234.5", "before": "$"}
 ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
 
 
-@pytest.mark.parametrize("column, name, values", [
-    (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
-    (NUMBER, "frequent", ["3", [None], [NAN], 3.0]), (NUMBER, "median", [None]),
-    (NUMBER, "written", [{"way": "1,234.5"}]),
-    (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
-    (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
-    (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "column, name, values",
+    [
+        (NUMBER, "kind", ["nothing"]),
+        (NUMBER, "shift", ["1"]),
+        (NUMBER, "scale", [np.inf]),
+        (NUMBER, "more", [1]),
+        (NUMBER, "frequent", ["3", [None], [NAN], 3.0]),
+        (NUMBER, "median", [None]),
+        (NUMBER, "written", [{"way": "1,234.5"}]),
+        (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]),
+        (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
+        (WRITTEN, "way", ["1-2"]),
+        (WRITTEN, "before", [3]),
+        (WRITTEN, "kind", ["yes/no"]),
+        (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
+    ],
+)
 def test_a_damaged_description_is_refused(column, name, values):
-    assert Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind == column["kind"]
+    assert (
+        Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind
+        == column["kind"]
+    )
     for value in values:
         described = {"columns": [column | {name: value}], "places": [0]}
-        with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1|values written as"):
+        with pytest.raises(
+            (DataError, UsageError),
+            match="damaged encoding|input column 1|values written as",
+        ):
             parse("1,1", columns=Encoding.from_dict(described, ["a"]).columns)
 
 
-@pytest.mark.parametrize("column, plain", [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)])
+@pytest.mark.parametrize(
+    "column, plain",
+    [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)],
+)
 def test_only_numbers_can_be_plain(column, plain):
-    assert Encoding.from_dict({"columns": [NUMBER], "places": [0], "plain": True}, None).plain
+    assert Encoding.from_dict(
+        {"columns": [NUMBER], "places": [0], "plain": True}, None
+    ).plain
     text = fitted(a=["x", "y"] * 9)[0].to_dict() | {"plain": True}
     for damaged in ({"columns": [column], "places": [0], "plain": plain}, text):
         with pytest.raises(DataError, match="damaged encoding"):
@@ -304,11 +480,17 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
 
 
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
-    """The columns that are left out, of which a person may have said the kind (choices, by name)."""
+    """The columns that are left out, of which a person may have said the kind (choices,
+    by name)."""
     names = list(columns)
-    source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
+    source = SimpleNamespace(
+        names=names if has_names else None,
+        column=lambda place: f"column {names[place]}",
+    )
     chosen = {names.index(name): Kind(kind) for name, kind in (choices or {}).items()}
-    return decide(source, dict(enumerate(map(column_of, columns.values()))), chosen, False)[1]
+    return decide(
+        source, dict(enumerate(map(column_of, columns.values()))), chosen, False
+    )[1]
 
 
 def reasons(**columns) -> dict[str, str]:
@@ -322,38 +504,99 @@ IDS = np.random.default_rng(0).permutation(200)
 
 def test_columns_that_tell_nothing_are_left_out_with_the_reason_but_counters_where_all_tell_nothing():
     columns = {
-        "row": np.arange(200), "user_id": IDS * 3, "amount": IDS * 3, "one": np.ones(200), "same": ["x"] * 200,
-        "name": [f"n{i}" for i in range(200)], "land": ["x", "y"] * 100, "none": np.full(200, NAN),
-    }  # fmt: skip
+        "row": np.arange(200),
+        "user_id": IDS * 3,
+        "amount": IDS * 3,
+        "one": np.ones(200),
+        "same": ["x"] * 200,
+        "name": [f"n{i}" for i in range(200)],
+        "land": ["x", "y"] * 100,
+        "none": np.full(200, NAN),
+    }
     assert reasons(**columns) == {
-        "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
-        "same": "one value only", "none": "gaps only",
-    }  # fmt: skip
-    names = ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]
-    others = ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]
-    assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(names, "an id")
+        "row": "counts the rows",
+        "user_id": "an id",
+        "one": "one value only",
+        "name": "nearly every value differs",
+        "same": "one value only",
+        "none": "gaps only",
+    }
+    names = [
+        "id",
+        "ID",
+        "customer_id",
+        "PassengerId",
+        "Index",
+        "No",
+        "",
+        "order no",
+        "rownames",
+        "Unnamed: 0",
+    ]
+    others = [
+        "paid",
+        "humid",
+        "number",
+        "casino",
+        "age",
+        "grid",
+        "kid",
+        "Unnamed: 0 kg",
+        "cases",
+        "arrow",
+    ]
+    assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(
+        names, "an id"
+    )
     assert decided(rownames=IDS, rank=np.arange(200)) == {0: "an id"}
     assert decided(rownames=IDS, x=np.ones(200)) == {1: "one value only"}
     assert decided(has_names=False, a=np.arange(200)) == {}
-    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
-    assert decided(choices={"row": "number", "none": "number"}, **rows) == {1: "gaps only"}
+    rows = {
+        "row": np.arange(200),
+        "none": np.full(200, NAN),
+        "other": np.arange(200) % 7,
+    }
+    assert decided(choices={"row": "number", "none": "number"}, **rows) == {
+        1: "gaps only"
+    }
 
 
-@pytest.mark.parametrize("counts, reason", [
-    ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
-    ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
-    ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
-    ([2] * 5 + [1] * 50, "nearly every value differs"),
-])  # fmt: skip
-def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(counts, reason):
+@pytest.mark.parametrize(
+    "counts, reason",
+    [
+        ([4] * 9, None),
+        ([3] * 16, None),
+        ([2, 2, 1], None),  # a factor of a small table
+        ([4] * 50, "nearly every value has fewer than 5 rows"),
+        ([2] * 17, "nearly every value has fewer than 5 rows"),
+        ([1] * 9, "nearly every value differs"),
+        ([2] + [1] * 9, "nearly every value differs"),
+        ([2] * 5 + [1] * 50, "nearly every value differs"),
+    ],
+)
+def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(
+    counts, reason
+):
     words = [f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
     assert reasons(a=words) == ({"a": reason} if reason else {})
 
 
-@pytest.mark.parametrize("name, numbers, reason", [
-    ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
-    ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
-    ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
-])  # fmt: skip
-def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(name, numbers, reason):
-    assert reasons(**{name: np.array(numbers, float)}) == ({name: reason} if reason else {})
+@pytest.mark.parametrize(
+    "name, numbers, reason",
+    [
+        ("t", range(200), "counts the rows"),
+        ("year", range(1900, 2100), None),
+        ("t", range(99), None),
+        ("t", [*range(199), 199.5], None),
+        ("id", np.arange(200) // 2, None),
+        ("id", np.arange(200) / 2, None),
+        ("id", range(-200, 0), None),
+        ("id", [NAN, *range(199)], None),
+    ],
+)
+def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(
+    name, numbers, reason
+):
+    assert reasons(**{name: np.array(numbers, float)}) == (
+        {name: reason} if reason else {}
+    )

@@ -1,4 +1,5 @@
-"""A gap in new rows for a network that was trained on plain numbers alone: the median of training, in every door."""
+"""A gap in new rows for a network that was trained on plain numbers alone: the median
+of training, in every door."""
 
 import ctypes
 import json
@@ -21,7 +22,7 @@ KINDS = {  # each with its settings
     "unscaled": {"layers": "3,6,1", "scaling": "none"},
     "folds": {"layers": "3,6,1", "folds": 3},
     "chosen": {"effort": "quick"},
-}  # fmt: skip
+}
 TOLD = "gaps in column a (1 row), column b (2 rows), where training had none, become the median of training"
 
 
@@ -74,14 +75,20 @@ def test_files_say_how_many_and_give_what_the_medians_give(model):
     saved(with_gaps(numbers(), ""), "gaps.csv")
     expected, silent = predictions("full.csv")
     found, told = predictions("gaps.csv")
-    assert found == expected and f"gaps.csv: {TOLD}; --strict refuses them" in told and told.count("gaps in") == 1
+    assert (
+        found == expected
+        and f"gaps.csv: {TOLD}; --strict refuses them" in told
+        and told.count("gaps in") == 1
+    )
     assert "gaps in" not in silent
     for word in ("NA", "?", "null"):
         saved(with_gaps(numbers(), word), "gaps.csv")
         assert predictions("gaps.csv")[0] == expected
     refused = run("--predict", "--model", "m.bin", "--dataset", "gaps.csv", "--strict")
     assert refused.code == 65 and not refused.out
-    assert refused.err.splitlines()[-1].startswith("nn: gaps.csv, row 4, column a: found an empty field")
+    assert refused.err.splitlines()[-1].startswith(
+        "nn: gaps.csv, row 4, column a: found an empty field"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "db"])
@@ -99,18 +106,32 @@ def test_other_modes_give_the_figures_of_the_medians(model):
     model.save("other.bin")
     uses = {
         "test": ["--test", "--model", "m.bin", "--json"],
-        "explain": ["--explain", "--model", "m.bin", "--background", "train.csv", "-o", "why.csv", "--json"],
+        "explain": [
+            "--explain",
+            "--model",
+            "m.bin",
+            "--background",
+            "train.csv",
+            "-o",
+            "why.csv",
+            "--json",
+        ],
         "compare": ["--compare", "m.bin,other.bin", "--json"],
     }
     for use, flags in uses.items():
-        full, gaps = (succeed(*flags, "--dataset", f"{name}.csv") for name in ("full", "gaps"))
+        full, gaps = (
+            succeed(*flags, "--dataset", f"{name}.csv") for name in ("full", "gaps")
+        )
         assert full.json == gaps.json, use
         assert TOLD in gaps.err and TOLD not in full.err, use
         refused = run(*flags, "--dataset", "gaps.csv", "--strict")
         assert refused.code == 65 and "found an empty field" in refused.err, use
 
 
-@pytest.mark.parametrize("form", ["array", "masked", "lists", "objects", "pandas", "arrow", "columns", "rows"])
+@pytest.mark.parametrize(
+    "form",
+    ["array", "masked", "lists", "objects", "pandas", "arrow", "columns", "rows"],
+)
 def test_rows_in_python_say_so_and_give_what_the_medians_give(model, form):
     full, columns = as_array(with_medians(numbers())), with_gaps(numbers(), None)
     del columns["y"]
@@ -122,18 +143,28 @@ def test_rows_in_python_say_so_and_give_what_the_medians_give(model, form):
         "objects": lambda: gaps.astype(object),
     }
     rows = arrays[form]() if form in arrays else as_frame(columns, form)
-    with pytest.warns(nn.NnWarning, match="gaps in column a .1 row., column b .2 rows., where training had none"):
+    with pytest.warns(
+        nn.NnWarning,
+        match="gaps in column a .1 row., column b .2 rows., where training had none",
+    ):
         found = model.predict_proba(rows)
-    np.testing.assert_allclose(found, model.predict_proba(full), atol=1e-6)  # tables are read as float32
+    # tables are read as float32
+    np.testing.assert_allclose(found, model.predict_proba(full), atol=1e-6)
 
 
 def test_data_sets_of_python_are_tested_explained_and_judged_so(folder):
     saved(numbers(), "train.csv")
     model = nn.fit("train.csv", holdout=0, epochs=2, layers="3,6,1")
     y = np.array(numbers()["y"][:6])
-    full, gaps = as_array(with_medians(numbers())), as_array(with_gaps(numbers(), np.nan))
-    one, other = (nn.Dataset(x, y, "binary", ["0", "1"], columns=NAMES) for x in (full, gaps))
-    read = nn.load(saved(with_gaps(numbers(), ""), "gaps.csv"), task="binary")  # a table with gaps
+    full, gaps = (
+        as_array(with_medians(numbers())),
+        as_array(with_gaps(numbers(), np.nan)),
+    )
+    one, other = (
+        nn.Dataset(x, y, "binary", ["0", "1"], columns=NAMES) for x in (full, gaps)
+    )
+    # a table with gaps
+    read = nn.load(saved(with_gaps(numbers(), ""), "gaps.csv"), task="binary")
     for data in (other, read):
         with pytest.warns(nn.NnWarning, match="gaps in column a"):
             assert nn.test(model.network, data) == nn.test(model.network, one)
@@ -141,24 +172,47 @@ def test_data_sets_of_python_are_tested_explained_and_judged_so(folder):
             assert model.importance(data).mean == model.importance(one).mean
     with pytest.warns(nn.NnWarning, match="gaps in column a"):
         found = model.explain(gaps, "train.csv").values
-    np.testing.assert_allclose(found, model.explain(full, "train.csv").values, atol=1e-6)
+    np.testing.assert_allclose(
+        found, model.explain(full, "train.csv").values, atol=1e-6
+    )
     trained = nn.load("train.csv")
     losses = []
     for judging in (one, other):
         net = nn.Network("3,6,1", "binary")
-        losses.append(nn.train(net, trained, epochs=2, holdout=0.0, validation=judging)["val_loss"])
+        losses.append(
+            nn.train(net, trained, epochs=2, holdout=0.0, validation=judging)[
+                "val_loss"
+            ]
+        )
     assert losses[0] == losses[1]
 
 
 def test_a_validation_file_with_gaps_judges_by_the_medians(folder):
     saved(numbers(), "train.csv")
-    for name, rows in (("full", with_medians(numbers())), ("gaps", with_gaps(numbers(), ""))):
+    for name, rows in (
+        ("full", with_medians(numbers())),
+        ("gaps", with_gaps(numbers(), "")),
+    ):
         saved(rows, f"{name}.csv")
-        flags = ["--layers", "3,6,1", "--epochs", 2, "--holdout", 0, "--validation", f"{name}.csv", "--json"]
-        done = succeed("--train", "--dataset", "train.csv", "--model", f"{name}.bin", *flags)
+        flags = [
+            "--layers",
+            "3,6,1",
+            "--epochs",
+            2,
+            "--holdout",
+            0,
+            "--validation",
+            f"{name}.csv",
+            "--json",
+        ]
+        done = succeed(
+            "--train", "--dataset", "train.csv", "--model", f"{name}.bin", *flags
+        )
         assert (TOLD in done.err) == (name == "gaps")
         saved({"loss": done.json["val_loss"]}, f"{name}-losses.csv")
-    assert (folder / "full-losses.csv").read_text() == (folder / "gaps-losses.csv").read_text()
+    assert (folder / "full-losses.csv").read_text() == (
+        folder / "gaps-losses.csv"
+    ).read_text()
 
 
 def test_exports_take_nan_for_the_median(model, folder):
@@ -169,15 +223,23 @@ def test_exports_take_nan_for_the_median(model, folder):
     found = session("m.onnx")
     columns = {name: gaps[:, [place]] for place, name in enumerate(NAMES)}
     inputs = {one.name: columns.get(one.name, gaps) for one in found.get_inputs()}
-    np.testing.assert_allclose(found.run(["probabilities"], inputs)[0], expected, atol=1e-6)
+    np.testing.assert_allclose(
+        found.run(["probabilities"], inputs)[0], expected, atol=1e-6
+    )
     if not shutil.which("cc"):
         return
     model.export("m.c")
     assert "NaN becomes the median of training" in (folder / "m.c").read_text()
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2", "-ffp-contract=off"]
-    subprocess.run(["cc", "-std=c99", *strict, "-shared", "-fPIC", "m.c", "-o", "m.so", "-lm"], check=True)
+    subprocess.run(
+        ["cc", "-std=c99", *strict, "-shared", "-fPIC", "m.c", "-o", "m.so", "-lm"],
+        check=True,
+    )
     library, out = ctypes.CDLL(str(folder / "m.so")), (ctypes.c_float * 1)()
-    for predict, real in ((library.nn_predict, ctypes.c_float), (library.nn_predict_double, ctypes.c_double)):
+    for predict, real in (
+        (library.nn_predict, ctypes.c_float),
+        (library.nn_predict_double, ctypes.c_double),
+    ):
         for row, score in zip(gaps.tolist(), expected[:, 1], strict=True):
             assert predict((real * 3)(*row), out) == 0
             assert out[0] == pytest.approx(score, abs=1e-6)
@@ -186,7 +248,9 @@ def test_exports_take_nan_for_the_median(model, folder):
 def test_the_median_is_that_of_the_training_rows_which_the_file_keeps(folder):
     columns = numbers()
     saved(columns, "train.csv")
-    nn.fit("train.csv", holdout=0.3, epochs=1, layers="3,6,1", split_seed=3).save("m.bin")
+    nn.fit("train.csv", holdout=0.3, epochs=1, layers="3,6,1", split_seed=3).save(
+        "m.bin"
+    )
     net = nn.Network.load("m.bin")
     split = nn.ds.split_rows(nn.load("train.csv"), 0.3, 0.0, 3)
     held_out = split.holdout
@@ -194,7 +258,9 @@ def test_the_median_is_that_of_the_training_rows_which_the_file_keeps(folder):
     expected = np.median(as_array(columns)[split.training].astype(np.float32), axis=0)
     np.testing.assert_allclose(net.medians, expected, rtol=1e-6)
     assert model_file.load("m.bin")[1]["medians"] == net.medians
-    assert succeed("--info", "--model", "m.bin", "--json").json["medians"] == net.medians
+    assert (
+        succeed("--info", "--model", "m.bin", "--json").json["medians"] == net.medians
+    )
 
 
 def test_a_model_without_medians_refuses_a_gap_as_before(folder):
@@ -206,15 +272,23 @@ def test_a_model_without_medians_refuses_a_gap_as_before(folder):
     saved(with_gaps(numbers(), ""), "gaps.csv")
     for mode in ("--predict", "--test"):
         refused = run(mode, "--model", "m.bin", "--dataset", "gaps.csv")
-        assert refused.code == 65 and "row 4, column a: found an empty field, expected a number" in refused.err
-    with pytest.raises(nn.DataError, match="expected a number; the network was trained without gaps"):
+        assert (
+            refused.code == 65
+            and "row 4, column a: found an empty field, expected a number"
+            in refused.err
+        )
+    with pytest.raises(
+        nn.DataError, match="expected a number; the network was trained without gaps"
+    ):
         nn.Model.load("m.bin").predict(as_array(with_gaps(numbers(), np.nan)))
 
 
 def test_networks_of_images_have_no_medians(folder):
     x = np.random.default_rng(0).integers(0, 256, (40, 1, 4, 4)).astype(np.uint8)
     y = (x.reshape(40, -1).mean(axis=1) > 127).astype(np.int32)
-    model = nn.fit(nn.Dataset(x, y, "binary", ["0", "1"]), layers="1x4x4,conv2k3,1", epochs=1)
+    model = nn.fit(
+        nn.Dataset(x, y, "binary", ["0", "1"]), layers="1x4x4,conv2k3,1", epochs=1
+    )
     model.save("m.bin")
     assert "medians" not in json.dumps(model_file.load("m.bin")[1])
 
@@ -225,7 +299,10 @@ def test_estimators_say_so_and_give_what_the_medians_give(kind):
     x, y = as_array(numbers()), np.array(numbers()["y"])
     estimator = getattr(nn, f"Network{kind}")(effort="quick", epochs=2).fit(x, y)
     gaps = as_array(with_gaps(numbers(), np.nan))
-    with pytest.warns(nn.NnWarning, match="gaps in column 0 .1 row., column 1 .2 rows., where training had none"):
+    with pytest.warns(
+        nn.NnWarning,
+        match="gaps in column 0 .1 row., column 1 .2 rows., where training had none",
+    ):
         found = estimator.predict(gaps)
     assert np.array_equal(found, estimator.predict(as_array(with_medians(numbers()))))
     estimator.set_params(strict=True)

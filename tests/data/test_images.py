@@ -25,16 +25,22 @@ LABELS = np.arange(12, dtype=np.uint8) % 3
 
 
 def idx(array, kind=0x08):
-    head = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    head = bytes([0, 0, kind, array.ndim]) + struct.pack(
+        f">{array.ndim}I", *array.shape
+    )
     return head + array.tobytes()
 
 
-@pytest.mark.parametrize("images, labels", [
-    ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
-    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte"), ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte.gz"),
-    ("images", "labels"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "images, labels",
+    [
+        ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+        ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+        ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte"),
+        ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte.gz"),
+        ("images", "labels"),
+    ],
+)
 def test_idx_images_with_the_labels_beside_them(write, images, labels):
     for name, data in ((images, idx(PIXELS)), (labels, idx(LABELS))):
         path = write(gzip.compress(data) if name.endswith(".gz") else data, name)
@@ -43,8 +49,17 @@ def test_idx_images_with_the_labels_beside_them(write, images, labels):
     assert ds.x.dtype == np.uint8 and ds.x.flags.c_contiguous
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
     np.testing.assert_array_equal(ds.y, LABELS)
-    assert (ds.task, ds.classes, ds.y.dtype) == ("multiclass", ["0", "1", "2"], np.int32)
-    assert ds.sha256 == hashlib.sha256(path.read_bytes() + (path.parent / labels).read_bytes()).hexdigest()
+    assert (ds.task, ds.classes, ds.y.dtype) == (
+        "multiclass",
+        ["0", "1", "2"],
+        np.int32,
+    )
+    assert (
+        ds.sha256
+        == hashlib.sha256(
+            path.read_bytes() + (path.parent / labels).read_bytes()
+        ).hexdigest()
+    )
 
 
 def test_idx_of_other_shapes_and_types_and_the_shape_of_the_network(write):
@@ -52,7 +67,8 @@ def test_idx_of_other_shapes_and_types_and_the_shape_of_the_network(write):
     floats = (PIXELS / 7).astype(">f4")
     ds = load(write(idx(floats, 0x0D), "images"), dtype="float64")
     np.testing.assert_array_equal(ds.x, floats[:, None])
-    for array in (PIXELS.reshape(12, 2, 2, 5), PIXELS.reshape(12, 20)):  # colours, vectors
+    # colours, vectors
+    for array in (PIXELS.reshape(12, 2, 2, 5), PIXELS.reshape(12, 20)):
         np.testing.assert_array_equal(load(write(idx(array), "images")).x, array)
     write(idx(LABELS), "labels")
     path = write(idx(PIXELS), "images")
@@ -61,7 +77,9 @@ def test_idx_of_other_shapes_and_types_and_the_shape_of_the_network(write):
     assert load(path, inputs=20, outputs=10).classes == [str(i) for i in range(10)]
     assert "1x5x4 values a row, expected 3x32x32" in failure(path, inputs=(3, 32, 32))
     assert "expected 1x4x5" in failure(path, inputs=(1, 4, 5))
-    assert "3 classes, expected 2" in failure(path, names=path.parent / "labels", inputs=20, outputs=2)
+    assert "3 classes, expected 2" in failure(
+        path, names=path.parent / "labels", inputs=20, outputs=2
+    )
     with pytest.raises(UsageError, match="--target"):
         load(path, target="0")
 
@@ -72,17 +90,24 @@ def test_damaged_idx_files(write):
     for data, told in (
         (b"\0\0\x07\3" + whole[4:], "the file is cut or in another format"),
         (b"\3\x08\0\0" + whole[4:], "the file is cut or in another format"),
-        (whole[:-1], "only 239 bytes, expected 240 for the 12x5x4 values"), (whole[:9], "ends within its header"),
-        (whole + b"\0", "more bytes, expected 240"), (gzip.compress(whole[:-1]), "only 239 bytes, expected 240"),
-        (gzip.compress(whole)[:-30], "too early"), (idx(PIXELS[:0]), "no images"),
-    ):  # fmt: skip
+        (whole[:-1], "only 239 bytes, expected 240 for the 12x5x4 values"),
+        (whole[:9], "ends within its header"),
+        (whole + b"\0", "more bytes, expected 240"),
+        (gzip.compress(whole[:-1]), "only 239 bytes, expected 240"),
+        (gzip.compress(whole)[:-30], "too early"),
+        (idx(PIXELS[:0]), "no images"),
+    ):
         assert told in failure(write(data, "x-images-idx3-ubyte"))
     assert "labels (magic number 0x00000801), expected images" in failure(labels)
     images = write(whole, "x-images-idx3-ubyte")
     for data, told in (
-        (idx(LABELS[:11]), "11 labels, expected 12"), (idx(PIXELS), "expected whole numbers"),
-        (b"\0\0\x07\1" + idx(LABELS)[4:], "magic number 0x00000701, expected 0x00000803"),
-    ):  # fmt: skip
+        (idx(LABELS[:11]), "11 labels, expected 12"),
+        (idx(PIXELS), "expected whole numbers"),
+        (
+            b"\0\0\x07\1" + idx(LABELS)[4:],
+            "magic number 0x00000701, expected 0x00000803",
+        ),
+    ):
         labels.write_bytes(data)
         assert told in failure(images, names=labels)
     labels.unlink()
@@ -90,7 +115,18 @@ def test_damaged_idx_files(write):
     assert load(images, labelled=False).y is None
 
 
-NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+NAMES = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+]
 RECORDS = RNG.integers(0, 256, (7, 3073), np.uint8)
 RECORDS[:, 0] = [6, 9, 9, 4, 1, 1, 2]
 
@@ -103,11 +139,15 @@ def test_cifar_records(write, pack):
     np.testing.assert_array_equal(ds.x, RECORDS[:, 1:].reshape(7, 3, 32, 32))
     assert [ds.classes[i] for i in ds.y] == ["6", "9", "9", "4", "1", "1", "2"]
     assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert load(path, inputs=(3, 32, 32), outputs=10).classes == [str(i) for i in range(10)]
+    assert load(path, inputs=(3, 32, 32), outputs=10).classes == [
+        str(i) for i in range(10)
+    ]
     assert load(path, classes=NAMES).y.tolist() == [6, 9, 9, 4, 1, 1, 2]
 
 
-def test_many_cifar_records_come_in_pieces_and_damaged_files_are_refused(write, tmp_path):
+def test_many_cifar_records_come_in_pieces_and_damaged_files_are_refused(
+    write, tmp_path
+):
     records = RNG.integers(0, 256, (3000, 3073), np.uint8)
     records[:, 0] = np.arange(3000) % 10
     ds = load(write(gzip.compress(records.tobytes(), 1), "many.bin.gz"))
@@ -115,12 +155,16 @@ def test_many_cifar_records_come_in_pieces_and_damaged_files_are_refused(write, 
     np.testing.assert_array_equal(ds.y, records[:, 0])
     with open(tmp_path / "zeros", "wb") as file:
         file.truncate(1 << 40)  # takes no room on the disk
-    assert "1099511627776 bytes, expected whole CIFAR-10 records" in failure(tmp_path / "zeros")
+    assert "1099511627776 bytes, expected whole CIFAR-10 records" in failure(
+        tmp_path / "zeros"
+    )
     for data in (RECORDS.tobytes()[:-1], gzip.compress(RECORDS.tobytes() + b"\0")):
         assert "expected whole CIFAR-10 records" in failure(write(data, "a.bin"))
     records = RECORDS.copy()
     records[3, 0] = 10
-    assert "record 4: label 10, expected 0 to 9" in failure(write(records.tobytes(), "label.bin"))
+    assert "record 4: label 10, expected 0 to 9" in failure(
+        write(records.tobytes(), "label.bin")
+    )
 
 
 def npz(compressed=False, **arrays):
@@ -134,7 +178,11 @@ def test_npz_images_stay_bytes(write, compressed):
     path = write(npz(compressed, x=PIXELS, y=LABELS), "digits")
     ds = load(path)
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
-    assert ds.x.dtype == np.uint8 and ds.y.tolist() == LABELS.tolist() and ds.task == "multiclass"
+    assert (
+        ds.x.dtype == np.uint8
+        and ds.y.tolist() == LABELS.tolist()
+        and ds.task == "multiclass"
+    )
     assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -148,14 +196,31 @@ def test_npz_of_other_shapes_types_and_orders(write):
         ds = load(write(npz(x=x, y=tables[:, :2]), "a.npz"), dtype="float64")
         np.testing.assert_array_equal(ds.x, tables)
         np.testing.assert_array_equal(ds.y, tables[:, :2])
-        assert ds.task == "regression" and ds.x.dtype == np.float64 and ds.x.flags.c_contiguous
-    ds = load(write(npz(x=np.arange(24).reshape(12, 2), y=np.array(["b", "a", "c"] * 4)), "a.npz"))
-    assert ds.x.dtype == np.float32 and ds.classes == ["a", "b", "c"] and ds.y.tolist() == [1, 0, 2] * 4
+        assert (
+            ds.task == "regression"
+            and ds.x.dtype == np.float64
+            and ds.x.flags.c_contiguous
+        )
+    ds = load(
+        write(
+            npz(x=np.arange(24).reshape(12, 2), y=np.array(["b", "a", "c"] * 4)),
+            "a.npz",
+        )
+    )
+    assert (
+        ds.x.dtype == np.float32
+        and ds.classes == ["a", "b", "c"]
+        and ds.y.tolist() == [1, 0, 2] * 4
+    )
     ds = load(write(npz(x=tables, y=np.eye(3)[LABELS]), "a.npz"))
     assert (ds.task, ds.y.tolist()) == ("multiclass", LABELS.tolist())
     assert load(write(npz(x=tables, y=LABELS > 0), "a.npz")).task == "binary"
     assert load(write(npz(x=tables), "a.npz"), labelled=False).y is None
-    pixels = load(write(npz(x=PIXELS.reshape(12, 20), y=LABELS), "a.npz"), inputs=(1, 5, 4), outputs=3)
+    pixels = load(
+        write(npz(x=PIXELS.reshape(12, 20), y=LABELS), "a.npz"),
+        inputs=(1, 5, 4),
+        outputs=3,
+    )
     np.testing.assert_array_equal(pixels.x, PIXELS[:, None])
 
 
@@ -170,13 +235,19 @@ def test_bad_npz_files(write):
             archive.writestr(name, b"")
     for data, told in (
         (packed.getvalue(), "x is compressed in an unknown way"),
-        (npz(a=x, y=y), "holds the arrays a, y, expected x and y"), (npz(x=x), "holds the arrays x, expected x and y"),
-        (npz(x=x, y=np.array([None, 1, 2, 3])), "Python objects"), (npz(x=x[0], y=y), "shape (2,)"),
-        (npz(x=x, y=y[:3]), "shape (3,), expected (4,)"), (npz(x=bad, y=y), "index 2: nan or infinite"),
-        (npz(x=x, y=bad[:, 1]), "array y, index 2"), (npz(x=x, y=x * 1e60), "too large for float32"),
-        (npz(x=np.array([["a"], ["b"]]), y=y[:2]), "expected numbers"), (whole[:-100], "NPZ"),
-        (whole[:100] + bytes([whole[100] ^ 255]) + whole[101:], "NPZ"), (gzip.compress(whole), "unpack"),
-    ):  # fmt: skip
+        (npz(a=x, y=y), "holds the arrays a, y, expected x and y"),
+        (npz(x=x), "holds the arrays x, expected x and y"),
+        (npz(x=x, y=np.array([None, 1, 2, 3])), "Python objects"),
+        (npz(x=x[0], y=y), "shape (2,)"),
+        (npz(x=x, y=y[:3]), "shape (3,), expected (4,)"),
+        (npz(x=bad, y=y), "index 2: nan or infinite"),
+        (npz(x=x, y=bad[:, 1]), "array y, index 2"),
+        (npz(x=x, y=x * 1e60), "too large for float32"),
+        (npz(x=np.array([["a"], ["b"]]), y=y[:2]), "expected numbers"),
+        (whole[:-100], "NPZ"),
+        (whole[:100] + bytes([whole[100] ^ 255]) + whole[101:], "NPZ"),
+        (gzip.compress(whole), "unpack"),
+    ):
         assert told in failure(write(data, "a.npz"))
 
 
@@ -185,7 +256,9 @@ def test_bad_npz_files(write):
 @given(data=st.data())
 def test_any_damage_is_refused_or_harmless(tmp_path_factory, form, data):
     folder = tmp_path_factory.mktemp("damaged")
-    whole = bytearray(idx(PIXELS) if form == "idx" else npz("packed" in form, x=PIXELS, y=LABELS))
+    whole = bytearray(
+        idx(PIXELS) if form == "idx" else npz("packed" in form, x=PIXELS, y=LABELS)
+    )
     whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
     cut = data.draw(st.integers(0, 256)) if form == "idx" else 0
     (folder / "images").write_bytes(bytes(whole[: len(whole) - cut]))
@@ -196,7 +269,8 @@ def test_any_damage_is_refused_or_harmless(tmp_path_factory, form, data):
         assert "\n" not in str(error)
     else:
         assert cut == 0 and ds.x.size == PIXELS.size
-        assert form == "idx" or (ds.x.ravel() == PIXELS.ravel()).all()  # it has a check sum
+        # it has a check sum
+        assert form == "idx" or (ds.x.ravel() == PIXELS.ravel()).all()
         np.testing.assert_array_equal(ds.y, LABELS)
 
 
@@ -205,11 +279,15 @@ def test_a_header_that_declares_too_much_takes_no_memory(write, tmp_path):
     for data in (huge, gzip.compress(huge)):
         assert "expected 9223372036854775808 for" in failure(write(data, "images"))
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**10)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**10)}
+    )
     with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
         for name in ("x.npy", "y.npy"):
             archive.writestr(name, header.getvalue() + b"\0" * 800)
-    assert "too few bytes, expected 9007199254740992 for" in failure(tmp_path / "huge.npz")
+    assert "too few bytes, expected 9007199254740992 for" in failure(
+        tmp_path / "huge.npz"
+    )
 
 
 @pytest.fixture
@@ -227,17 +305,26 @@ def save(tmp_path):
 
 @pytest.fixture
 def folder(save, tmp_path):
-    """Two classes of grey images in all formats; JPEG is lossy, so its image is one grey."""
+    """Two classes of grey images in all formats; JPEG is lossy, so its image is one
+    grey."""
     save("dog/0.jpg", np.full((5, 4), 77, np.uint8), quality=100)
     for name, pixels in zip(("cat/a.png", "cat/b.png", "dog/1.pgm"), PIXELS):
         save(name, pixels)
     return tmp_path / "set"
 
 
-def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(folder, request, warnings_of):
+def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(
+    folder, request, warnings_of
+):
     ds = load(folder)
-    assert (ds.task, ds.classes, ds.y.tolist()) == ("binary", ["cat", "dog"], [0, 0, 1, 1])
-    expected = np.stack([PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]])[:, None]
+    assert (ds.task, ds.classes, ds.y.tolist()) == (
+        "binary",
+        ["cat", "dog"],
+        [0, 0, 1, 1],
+    )
+    expected = np.stack(
+        [PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]]
+    )[:, None]
     np.testing.assert_array_equal(ds.x, expected)
     assert ds.x.dtype == np.uint8 and ds.path == str(folder) and not is_mapped(ds.x)
     request.getfixturevalue("mapped")
@@ -255,7 +342,9 @@ def test_a_class_folder_whose_name_is_no_text_is_a_class(folder):
     assert ds.classes == ["cat", "d\\udcff"] and ds.y.tolist() == [0, 0, 1, 1]
 
 
-def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in_their_order(folder, save):
+def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in_their_order(
+    folder, save
+):
     colours = RNG.integers(0, 256, (5, 4, 3), np.uint8)
     save("emu/x.png", colours)
     ds = load(folder)
@@ -265,7 +354,9 @@ def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in
     for i in range(12):
         save(f"../numbers/{i}/a.png", PIXELS[i])
     ds = load(folder.parent / "numbers")
-    assert ds.classes == [str(i) for i in range(12)] and ds.y.tolist() == list(range(12))
+    assert ds.classes == [str(i) for i in range(12)] and ds.y.tolist() == list(
+        range(12)
+    )
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
 
 
@@ -283,12 +374,20 @@ def test_bad_folders_and_a_missing_pillow_are_told(folder, save, tmp_path, monke
     odd = save("dog/z.png", PIXELS[0].T.copy())
     assert "5x4 pixels, expected 4x5 as" in failure(folder, names=odd)
     whole = save("dog/z.png", RNG.integers(0, 256, (5, 4), np.uint8)).read_bytes()
-    for data in (b"no image", whole[:-25], b"", whole[:40] + bytes([whole[40] ^ 255]) + whole[41:]):
+    for data in (
+        b"no image",
+        whole[:-25],
+        b"",
+        whole[:40] + bytes([whole[40] ^ 255]) + whole[41:],
+    ):
         odd.write_bytes(data)
         assert "cannot read the image" in failure(folder, names=odd)
     odd.unlink()
     assert "2 classes, expected 10" in failure(folder, inputs=(1, 5, 4), outputs=10)
-    assert "no folders of classes, but 2 pictures, expected a folder with a folder" in failure(folder / "cat")
+    assert (
+        "no folders of classes, but 2 pictures, expected a folder with a folder"
+        in failure(folder / "cat")
+    )
     (tmp_path / "none" / "a").mkdir(parents=True)
     assert "no images in its folders" in failure(tmp_path / "none")
     monkeypatch.setitem(sys.modules, "PIL", None)
@@ -296,23 +395,44 @@ def test_bad_folders_and_a_missing_pillow_are_told(folder, save, tmp_path, monke
 
 
 def test_mnist_and_cifar(shared):
-    ds = load(shared / "data/mnist/t10k-images-idx3-ubyte.gz", inputs=(1, 28, 28), outputs=10)
+    ds = load(
+        shared / "data/mnist/t10k-images-idx3-ubyte.gz", inputs=(1, 28, 28), outputs=10
+    )
     assert ds.x.shape == (10_000, 1, 28, 28) and ds.x.dtype == np.uint8
     assert ds.class_counts() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    ds = load(shared / "data/cifar10/cifar10_test_1000.bin.gz", inputs=(3, 32, 32), outputs=10)
-    assert ds.x.shape == (1000, 3, 32, 32) and ds.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
+    ds = load(
+        shared / "data/cifar10/cifar10_test_1000.bin.gz", inputs=(3, 32, 32), outputs=10
+    )
+    assert ds.x.shape == (1000, 3, 32, 32) and ds.y[:10].tolist() == [
+        3,
+        8,
+        8,
+        0,
+        6,
+        6,
+        1,
+        6,
+        3,
+        1,
+    ]
     assert ds.class_counts() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
 
 
 def test_images_take_little_more_memory_than_their_own_bytes(write):
     write(idx(LABELS), "small-labels")
     write(idx(np.zeros(40_000, np.uint8)), "large-labels")
-    large, small = write(idx(np.ones((40_000, 28, 28), np.uint8)), "large-images"), write(idx(PIXELS), "small-images")
+    large, small = (
+        write(idx(np.ones((40_000, 28, 28), np.uint8)), "large-images"),
+        write(idx(PIXELS), "small-images"),
+    )
     assert peak_of_loading(large, small)[0] < 1.3 * 40_000 * 28 * 28
 
 
-def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(tmp_path, monkeypatch):
-    """A PNG of 80 kB has 9,000 x 9,000 pixels: the system killed the training in a control group of 500 MB."""
+def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(
+    tmp_path, monkeypatch
+):
+    """A PNG of 80 kB has 9,000 x 9,000 pixels: the system killed the training in a
+    control group of 500 MB."""
     Image = pytest.importorskip("PIL.Image")
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -320,4 +440,6 @@ def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(tm
     monkeypatch.setattr(records, "memory_left", lambda: 20 << 20)
     monkeypatch.setattr(records, "own_bytes", records.resident_bytes)
     told = failure(tmp_path, NnError, "out of memory")
-    assert "a/1.png: an image of 3000x3000 pixels needs 69M, but only 20M are left" in told
+    assert (
+        "a/1.png: an image of 3000x3000 pixels needs 69M, but only 20M are left" in told
+    )

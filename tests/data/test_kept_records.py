@@ -1,4 +1,5 @@
-"""Records beside the checkpoint: written once, used again by the training that goes on, and never trusted."""
+"""Records beside the checkpoint: written once, used again by the training that goes on,
+and never trusted."""
 
 import glob
 import os
@@ -34,7 +35,18 @@ r.atomic_file = told
 import nn.cli
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
-TRAIN = ["--train", "--dataset", "people.csv", "--layers", "auto,8,1", "--epochs", "3", "--checkpoint", "c.ck", "-q"]
+TRAIN = [
+    "--train",
+    "--dataset",
+    "people.csv",
+    "--layers",
+    "auto,8,1",
+    "--epochs",
+    "3",
+    "--checkpoint",
+    "c.ck",
+    "-q",
+]
 TRAIN += ["--model", "m.bin"]
 
 
@@ -46,7 +58,9 @@ def folder(folder):
 
 def in_process(program: str, *flags):
     command = [sys.executable, "-c", program, *flags]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=60
+    )
 
 
 def files() -> list[str]:
@@ -64,7 +78,12 @@ def stopped(ds=None, **flags):
     """Train until the first epoch's end; the file of records stays."""
     stop = StopRequest()
     with pytest.raises(Stopped):
-        trained(ds, callback=AtEpochs(lambda *_: stop.request(signal.SIGTERM)), stop=stop, **flags)
+        trained(
+            ds,
+            callback=AtEpochs(lambda *_: stop.request(signal.SIGTERM)),
+            stop=stop,
+            **flags,
+        )
     return files()
 
 
@@ -79,11 +98,15 @@ def trained(ds=None, **flags):
 def encoded(monkeypatch) -> list[int]:
     """The rows of each block that was encoded."""
     blocks, fill = [], Encoding._fill
-    monkeypatch.setattr(Encoding, "_fill", lambda *way: blocks.append(len(way[2])) or fill(*way))
+    monkeypatch.setattr(
+        Encoding, "_fill", lambda *way: blocks.append(len(way[2])) or fill(*way)
+    )
     return blocks
 
 
-def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(folder, mapped, encoded):
+def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(
+    folder, mapped, encoded
+):
     peace = trained().vector
     assert encoded == [2000] and files() == []
     (path,) = stopped()
@@ -95,10 +118,14 @@ def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(folder, ma
 
 
 DAMAGES = {
-    "cut": lambda data: data[:-100], "empty": lambda data: b"", "longer": lambda data: data + b"\0",
+    "cut": lambda data: data[:-100],
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"\0",
     "changed": lambda data: data[:1000] + bytes([data[1000] ^ 1]) + data[1001:],
-    "of another key": lambda data: data[:-32] + records.hashlib.sha256(data[:-32]).digest(),
-}  # fmt: skip
+    "of another key": lambda data: (
+        data[:-32] + records.hashlib.sha256(data[:-32]).digest()
+    ),
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -109,18 +136,28 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
     os.chmod(path, 0o600)
     Path(path).write_bytes(DAMAGES[damage](whole))
     encoded.clear()
-    assert stopped(resume="auto") == [path] and Path(path).read_bytes() == whole and encoded == [2000]
+    assert (
+        stopped(resume="auto") == [path]
+        and Path(path).read_bytes() == whole
+        and encoded == [2000]
+    )
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
 
 
-def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(folder, mapped, encoded, monkeypatch):
+def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(
+    folder, mapped, encoded, monkeypatch
+):
     (path,) = stopped()
     whole = Path(path).read_bytes()
     os.chmod(path, 0o666)
     assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
     os.replace(path, "elsewhere")
     os.symlink("elsewhere", path)
-    assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
+    assert (
+        stopped() == [path]
+        and not os.path.islink(path)
+        and Path(path).read_bytes() == whole
+    )
     (path,) = stopped()
     whole = Path(path).read_bytes()
     fill = Encoding._fill
@@ -157,12 +194,16 @@ def swap(path):
 
 
 def test_records_that_change_while_a_training_reads_them_end_it(folder, mapped):
-    with pytest.raises(OutputError, match="c.ck.rows-.*: was changed while a training read it"):
+    with pytest.raises(
+        OutputError, match="c.ck.rows-.*: was changed while a training read it"
+    ):
         trained(callback=attacking(other_bytes))
     assert not os.path.exists("c.ck")
 
 
-@pytest.mark.parametrize("attack", [swap, os.utime, os.remove, lambda path: os.chmod(path, 0o644)])
+@pytest.mark.parametrize(
+    "attack", [swap, os.utime, os.remove, lambda path: os.chmod(path, 0o644)]
+)
 def test_a_file_that_is_swapped_touched_or_removed_is_no_harm(folder, mapped, attack):
     peace = trained().vector
     np.testing.assert_array_equal(trained(callback=attacking(attack)).vector, peace)
@@ -182,9 +223,15 @@ def cutting(self, *more):
     return epoch(self, *more)
 Member._run_epoch = cutting
 """
-    done = in_process(MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting), *TRAIN)
+    done = in_process(
+        MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting), *TRAIN
+    )
     (line,) = done.stderr.removeprefix("WRITES ").splitlines()
-    assert done.returncode == 73 and line.startswith("nn: c.ck.rows-") and "cannot be read any more" in line
+    assert (
+        done.returncode == 73
+        and line.startswith("nn: c.ck.rows-")
+        and "cannot be read any more" in line
+    )
     assert not os.path.exists("m.bin")
 
 
@@ -199,7 +246,9 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     assert files() == []
 
 
-def test_parts_that_a_killed_run_has_left_are_removed_at_the_end_and_names_may_be_long(folder, mapped):
+def test_parts_that_a_killed_run_has_left_are_removed_at_the_end_and_names_may_be_long(
+    folder, mapped
+):
     part, others = Path(".c.ck.rows-0123456789abcdef.12.tmp"), Path("c.ck.rows-mine")
     part.write_bytes(b"part")
     others.write_bytes(b"")
@@ -226,15 +275,21 @@ def test_a_killed_training_goes_on_with_its_records(folder):
     succeed(*TRAIN, "--epochs", 300, "--model", "peace.bin", "--checkpoint", "peace.ck")
     flags = [*TRAIN, "--epochs", "300", "--resume", "auto"]
     command = [sys.executable, "-c", MAPPED, *flags]
-    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=environment(), stderr=subprocess.PIPE, text=True
+    )
     end = time.monotonic() + 60
-    while not os.path.exists("c.ck") and process.poll() is None and time.monotonic() < end:
+    while (
+        not os.path.exists("c.ck") and process.poll() is None and time.monotonic() < end
+    ):
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.communicate()[1].count("WRITES") == 1 and len(files()) == 1
     done = in_process(MAPPED, *flags)
     assert done.returncode == 0 and "WRITES" not in done.stderr, done.stderr
-    assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes() and files() == []
+    assert (
+        Path("m.bin").read_bytes() == Path("peace.bin").read_bytes() and files() == []
+    )
 
 
 def test_a_full_disk_is_told(folder, mapped, monkeypatch):
@@ -247,12 +302,18 @@ def test_a_full_disk_is_told(folder, mapped, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     result = run(*TRAIN)
-    assert result.code == 73 and result.err.count("\n") == 1 and "No space left on device" in result.err
+    assert (
+        result.code == 73
+        and result.err.count("\n") == 1
+        and "No space left on device" in result.err
+    )
     assert not glob.glob(".*c.ck.rows-*") and files() == []
 
 
 @pytest.mark.parametrize("more, count", [([], 1), (["--folds", "2"], 2)])
-def test_one_rank_of_a_host_writes_and_the_others_map(folder, mpich, monkeypatch, more, count):
+def test_one_rank_of_a_host_writes_and_the_others_map(
+    folder, mpich, monkeypatch, more, count
+):
     """A file for each network: they are of different rows."""
     prepare_launch(folder, monkeypatch)
     given = [*TRAIN, *more, "--distribute", "mirrored"]
@@ -265,7 +326,12 @@ def test_one_rank_of_a_host_writes_and_the_others_map(folder, mpich, monkeypatch
 
 def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, mpich, monkeypatch):
     prepare_launch(folder, monkeypatch)
-    failing = MAPPED.replace("return write(path, **more)", "raise r.OutputError('cannot write: the disk is full')")
-    done = mpich.launch(2, sys.executable, "-c", failing, *TRAIN, "--distribute", "mirrored")
+    failing = MAPPED.replace(
+        "return write(path, **more)",
+        "raise r.OutputError('cannot write: the disk is full')",
+    )
+    done = mpich.launch(
+        2, sys.executable, "-c", failing, *TRAIN, "--distribute", "mirrored"
+    )
     assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
     assert "the disk is full" in done.stderr

@@ -1,4 +1,5 @@
-"""Classes as a file has them: one called None, codes with zeros before them; rows without any, which are counted."""
+"""Classes as a file has them: one called None, codes with zeros before them; rows
+without any, which are counted."""
 
 import csv
 import io
@@ -19,13 +20,20 @@ FORMS = ["csv", "parquet", "db", "jsonl", "pandas", "arrow", "columns", "rows", 
 def table(labels: list) -> dict[str, list]:
     """Two columns of numbers, and y with these labels again and again."""
     x = np.random.default_rng(0).normal(size=(ROWS, 2)).round(3)
-    return {"a": x[:, 0].tolist(), "b": x[:, 1].tolist(), "y": [labels[row % len(labels)] for row in range(ROWS)]}
+    return {
+        "a": x[:, 0].tolist(),
+        "b": x[:, 1].tolist(),
+        "y": [labels[row % len(labels)] for row in range(ROWS)],
+    }
 
 
 def loaded(columns: dict[str, list], form: str, **choices) -> nn.Dataset:
     """A table as a door of nn reads it; None is its gap."""
     if form == "csv":
-        columns = {name: ["" if value is None else value for value in values] for name, values in columns.items()}
+        columns = {
+            name: ["" if value is None else value for value in values]
+            for name, values in columns.items()
+        }
     if form == "jsonl":
         pd.DataFrame(columns).to_json("t.jsonl", orient="records", lines=True)
         return nn.load("t.jsonl", **choices)
@@ -58,60 +66,148 @@ def test_none_is_a_class_of_words_beside_gaps_in_every_door(form):
     assert ds.about_unlabelled() == "left out: 20 rows without a target: empty (20)"
     undone = loaded(table(["None", "yes", "no", None]), form, missing="None")
     assert (undone.classes, undone.unlabelled) == (["no", "yes"], 30)
-    assert undone.about_unlabelled() == "left out: 30 rows without a target: None (15), empty (15)"
+    assert (
+        undone.about_unlabelled()
+        == "left out: 30 rows without a target: None (15), empty (15)"
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_beside_numbers_none_is_a_gap(form):
-    for labels, classes in ((["1", "None", "0"], ["0", "1"]), (["0.5", "None", "3.25", "7.125"], None)):
+    for labels, classes in (
+        (["1", "None", "0"], ["0", "1"]),
+        (["0.5", "None", "3.25", "7.125"], None),
+    ):
         ds = loaded(table(labels), form)
         assert ds.classes == classes and ds.unlabelled == ROWS // len(labels)
         assert ds.about_unlabelled().endswith(f": None ({ds.unlabelled})")
-    assert loaded(table(["$1,200", "None", "$900.50", "$30"]), form, task="regression").unlabelled == 15
+    assert (
+        loaded(
+            table(["$1,200", "None", "$900.50", "$30"]), form, task="regression"
+        ).unlabelled
+        == 15
+    )
 
 
 def test_all_other_words_for_a_gap_stay_so_in_any_case_of_letters():
-    words = ["", "?", "NA", "na", "Na", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "Null"]
+    words = [
+        "",
+        "?",
+        "NA",
+        "na",
+        "Na",
+        "N/A",
+        "n/a",
+        "NaN",
+        "nan",
+        "NAN",
+        "null",
+        "NULL",
+        "Null",
+    ]
     for classes in (["None", "yes"], ["0", "1"]):
         ds = nn.load(csv_with([*classes, *words]))
-        assert ds.classes == classes and ds.unlabelled == ROWS - sum(ds.class_counts()) > 0
+        assert (
+            ds.classes == classes and ds.unlabelled == ROWS - sum(ds.class_counts()) > 0
+        )
         counts = ds.unlabelled_words
-        assert counts == {word: table([*classes, *words])["y"].count(word) for word in words}
-    numbers = nn.load(saved({"a": range(60), "y": [*(row / 7 for row in range(57)), "na", "NULL", "nAn"]}, "n.csv"))
+        assert counts == {
+            word: table([*classes, *words])["y"].count(word) for word in words
+        }
+    numbers = nn.load(
+        saved(
+            {
+                "a": range(60),
+                "y": [*(row / 7 for row in range(57)), "na", "NULL", "nAn"],
+            },
+            "n.csv",
+        )
+    )
     assert (numbers.task, numbers.rows) == ("regression", 57)
-    assert numbers.about_unlabelled() == "left out: 3 rows without a target: na (1), NULL (1), nAn (1)"
+    assert (
+        numbers.about_unlabelled()
+        == "left out: 3 rows without a target: na (1), NULL (1), nAn (1)"
+    )
 
 
 def test_a_number_that_is_a_gap_is_counted_by_its_word():
-    columns = {"a": range(60), "y": [*(row / 7 for row in range(57)), -999, "-999.0", ""]}
+    columns = {
+        "a": range(60),
+        "y": [*(row / 7 for row in range(57)), -999, "-999.0", ""],
+    }
     ds = nn.load(saved(columns, "n.csv"), missing="-999")
-    assert ds.about_unlabelled() == "left out: 3 rows without a target: -999 (2), empty (1)"
+    assert (
+        ds.about_unlabelled()
+        == "left out: 3 rows without a target: -999 (2), empty (1)"
+    )
 
 
 def test_none_in_features_stays_a_gap():
-    ds = nn.load(saved({"a": [1.5, "None", 2.5] * 20, "b": ["u", "None", "v"] * 20, "y": ["None", "x"] * 30}, "t.csv"))
+    ds = nn.load(
+        saved(
+            {
+                "a": [1.5, "None", 2.5] * 20,
+                "b": ["u", "None", "v"] * 20,
+                "y": ["None", "x"] * 30,
+            },
+            "t.csv",
+        )
+    )
     assert ds.classes == ["None", "x"] and np.isnan(ds.x.columns[0].values).sum() == 20
     assert ds.x.columns[1].words == ["u", "v"] and ds.x.columns[1].is_gap.sum() == 20
 
 
 def test_targets_of_several_columns_have_no_class_names():
-    columns = {"a": range(60), "y": [0.5, "None", 2.5] * 20, "z": ["na", 1.25, 3.5] * 20}
+    columns = {
+        "a": range(60),
+        "y": [0.5, "None", 2.5] * 20,
+        "z": ["na", 1.25, 3.5] * 20,
+    }
     ds = nn.load(saved(columns, "t.csv"), target="y,z")
     assert (ds.task, ds.rows) == ("regression", 20)
-    assert ds.about_unlabelled() == "left out: 40 rows without a target: None (20), na (20)"
+    assert (
+        ds.about_unlabelled()
+        == "left out: 40 rows without a target: None (20), na (20)"
+    )
 
 
 def test_a_model_knows_none_as_a_class_where_training_had_it():
     given = ["--train", "--layers", "2,4,1", "--epochs", 1]
-    done = succeed(*given, "--dataset", csv_with(["None", "yes", "NA"]), "--model", "m.bin", "--holdout", 0)
+    done = succeed(
+        *given,
+        "--dataset",
+        csv_with(["None", "yes", "NA"]),
+        "--model",
+        "m.bin",
+        "--holdout",
+        0,
+    )
     assert "left out: 20 rows without a target: NA (20)" in done.err
     tested = succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json")
-    assert tested.json["rows"] == 40 and "t.csv: left out: 20 rows without a target: NA (20)" in tested.err
-    only = succeed("--test", "--model", "m.bin", "--dataset", csv_with(["None", ""], "only.csv"), "--json")
+    assert (
+        tested.json["rows"] == 40
+        and "t.csv: left out: 20 rows without a target: NA (20)" in tested.err
+    )
+    only = succeed(
+        "--test",
+        "--model",
+        "m.bin",
+        "--dataset",
+        csv_with(["None", ""], "only.csv"),
+        "--json",
+    )
     assert only.json["rows"] == 30 and only.json["tp"] + only.json["fn"] == 0
     assert truths(["None", "yes"])[:2] == ["None", "yes"]
-    succeed(*given, "--dataset", csv_with(["no", "yes"]), "--model", "m.bin")  # without it None is a gap, as before
-    tested = succeed("--test", "--model", "m.bin", "--dataset", csv_with(["no", "yes", "None"]), "--json")
+    # without it None is a gap, as before
+    succeed(*given, "--dataset", csv_with(["no", "yes"]), "--model", "m.bin")
+    tested = succeed(
+        "--test",
+        "--model",
+        "m.bin",
+        "--dataset",
+        csv_with(["no", "yes", "None"]),
+        "--json",
+    )
     assert tested.json["rows"] == 40 and "None (20)" in tested.err
 
 
@@ -122,16 +218,25 @@ def test_compare_and_validation_say_which_rows_they_leave_out():
         done = succeed("--train", "--dataset", "t.csv", "--model", name, *given)
         assert "t.csv: left out: 20 rows without a target: NA (20)" in done.err
     done = succeed("--compare", "a.bin,b.bin", "--dataset", "t.csv", "--json")
-    assert done.json["rows"] == 40 and "left out: 20 rows without a target: NA (20)" in done.err
+    assert (
+        done.json["rows"] == 40
+        and "left out: 20 rows without a target: NA (20)" in done.err
+    )
 
 
 def test_python_says_it_too():
-    with pytest.warns(nn.NnWarning, match=r"left out: 20 rows without a target: NA \(20\)"):
+    with pytest.warns(
+        nn.NnWarning, match=r"left out: 20 rows without a target: NA \(20\)"
+    ):
         model = nn.fit(csv_with(["None", "yes", "NA"]), layers="2,4,1", epochs=1)
-    with pytest.warns(nn.NnWarning, match=r"left out: 20 rows without a target: NA \(20\)"):
+    with pytest.warns(
+        nn.NnWarning, match=r"left out: 20 rows without a target: NA \(20\)"
+    ):
         model.test("t.csv")
     message = refusal(lambda: nn.fit(csv_with(["NA", "yes"]), layers="2,4,1", epochs=1))
-    assert "only class yes (30 rows)" in message and message.endswith("left out: 30 rows without a target: NA (30)")
+    assert "only class yes (30 rows)" in message and message.endswith(
+        "left out: 30 rows without a target: NA (30)"
+    )
 
 
 # ---------------------------------------------------------------- codes
@@ -140,9 +245,14 @@ def test_python_says_it_too():
 @pytest.mark.parametrize("form", FORMS)
 def test_codes_keep_their_zeros_in_every_door(form):
     assert loaded(table(["01", "02", "03"]), form).classes == ["01", "02", "03"]
-    assert loaded(table(["01", "1", "2"]), form).classes == ["01", "1", "2"]  # two classes
+    # two classes
+    assert loaded(table(["01", "1", "2"]), form).classes == ["01", "1", "2"]
     ds = loaded(table(["00", "01", "00"]), form)
-    assert (ds.task, ds.classes, ds.class_counts()) == ("binary", ["00", "01"], [40, 20])
+    assert (ds.task, ds.classes, ds.class_counts()) == (
+        "binary",
+        ["00", "01"],
+        [40, 20],
+    )
 
 
 def test_a_code_far_behind_the_first_rows_keeps_its_zeros():
@@ -153,7 +263,9 @@ def test_a_code_far_behind_the_first_rows_keeps_its_zeros():
 def test_numbers_with_zeros_before_them_are_numbers_where_the_task_is_a_regression():
     ds = nn.load(csv_with([f"{row:03d}" for row in range(ROWS)]))
     assert ds.classes is None and ds.y[:, 0].tolist() == list(range(ROWS))
-    assert nn.load(csv_with(["01", "02", "1.5"]), task="regression").y[:3, 0].tolist() == [1.0, 2.0, 1.5]
+    assert nn.load(csv_with(["01", "02", "1.5"]), task="regression").y[
+        :3, 0
+    ].tolist() == [1.0, 2.0, 1.5]
 
 
 def test_one_and_one_point_nought_are_one_class():
@@ -169,7 +281,9 @@ def trained(labels: list, *flags) -> None:
 
 def truths(labels: list) -> list[str]:
     """The true labels that --predict writes for a file with these."""
-    done = succeed("--predict", "--model", "m.bin", "--dataset", csv_with(labels, "new.csv"), "-q")
+    done = succeed(
+        "--predict", "--model", "m.bin", "--dataset", csv_with(labels, "new.csv"), "-q"
+    )
     return [row["true"] for row in csv.DictReader(io.StringIO(done.out))]
 
 
@@ -178,7 +292,12 @@ def test_other_spellings_are_the_same_class_in_a_test():
     assert nn.Network.load("m.bin").classes == ["01", "02", "3"]
     for spelling in (["1", "2", "3"], ["1.0", "2.0", "03"], ["01", "02", "3.0"]):
         assert truths(spelling)[:3] == ["01", "02", "3"]
-        assert succeed("--test", "--model", "m.bin", "--dataset", "new.csv", "--json").json["rows"] == ROWS
+        assert (
+            succeed(
+                "--test", "--model", "m.bin", "--dataset", "new.csv", "--json"
+            ).json["rows"]
+            == ROWS
+        )
     frame = pd.DataFrame(table([1, 2, 3]))
     assert nn.Model.load("m.bin").test(frame) == nn.Model.load("m.bin").test("t.csv")
     trained(["1", "2", "3"])
@@ -188,7 +307,9 @@ def test_other_spellings_are_the_same_class_in_a_test():
 def test_where_two_labels_would_be_one_the_spelling_decides():
     trained(["01", "1", "2"])
     assert truths(["01", "1", "2.0"])[:3] == ["01", "1", "2"]
-    line = run("--test", "--model", "m.bin", "--dataset", csv_with(["1.0", "2"], "new.csv")).err.splitlines()[-1]
+    line = run(
+        "--test", "--model", "m.bin", "--dataset", csv_with(["1.0", "2"], "new.csv")
+    ).err.splitlines()[-1]
     assert 'found class "1.0", expected one of the model\'s classes 01, 1, 2' in line
 
 
@@ -206,7 +327,9 @@ def test_exports_have_the_codes(folder):
 def test_positive_and_the_page_name_codes():
     trained(["01", "02"], "--positive", "1")  # as 01 is spelled too
     assert nn.Network.load("m.bin").classes == ["02", "01"]
-    succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--report", "page.md", "-q")
+    succeed(
+        "--test", "--model", "m.bin", "--dataset", "t.csv", "--report", "page.md", "-q"
+    )
     with open("page.md") as page:
         assert "01" in page.read()
     assert "true 01" in succeed("--test", "--model", "m.bin", "--dataset", "t.csv").out
@@ -214,12 +337,28 @@ def test_positive_and_the_page_name_codes():
 
 def test_a_model_of_mixed_columns_knows_its_file_again():
     columns = table(["01", "02", "03"]) | {"b": ["u", "v", None, "w"] * 15}
-    saved(columns | {"b": ["" if word is None else word for word in columns["b"]]}, "t.csv")
-    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "2,4,3", "--epochs", 1)
+    saved(
+        columns | {"b": ["" if word is None else word for word in columns["b"]]},
+        "t.csv",
+    )
+    succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,4,3",
+        "--epochs",
+        1,
+    )
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
 
 
 def test_classes_of_parquet_and_csv_are_the_same():
     columns = table(["01", "None", "x"])
     frame = pa.table(columns)
-    assert nn.load(frame, task="multiclass").classes == nn.load(saved(columns, "t.csv"), task="multiclass").classes
+    assert (
+        nn.load(frame, task="multiclass").classes
+        == nn.load(saved(columns, "t.csv"), task="multiclass").classes
+    )

@@ -1,4 +1,5 @@
-"""Data larger than memory: rows in mapped files give the same numbers, within a limit that holds."""
+"""Data larger than memory: rows in mapped files give the same numbers, within a limit
+that holds."""
 
 import errno
 import gzip
@@ -39,18 +40,26 @@ def folder(folder, table_files):
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
     with records.within(before + (3 << 20), str(tmp_path / "c.ck")):
-        there, beyond = records.new_rows((1 << 19,), np.float32), records.new_rows((1 << 19,), np.float32, "F")
+        there, beyond = (
+            records.new_rows((1 << 19,), np.float32),
+            records.new_rows((1 << 19,), np.float32, "F"),
+        )
         assert not is_mapped(there) and is_mapped(beyond) and not beyond.any()
         assert records.taken() == before + (2 << 20) and os.listdir(tmp_path) == []
         beyond[:] = np.arange(1 << 19)
         del there
         assert records.taken() == before
-        assert not is_mapped(records.new_rows((1 << 19,), np.float32)) and beyond[12_345] == 12_345
+        assert (
+            not is_mapped(records.new_rows((1 << 19,), np.float32))
+            and beyond[12_345] == 12_345
+        )
 
 
 @pytest.mark.parametrize("rows", [0, 1000, 4500])
 @pytest.mark.parametrize("more, blocks", [(0, 0), (300, 2), (300, 9)])
-def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, monkeypatch):
+def test_rows_are_collected_in_a_file_where_memory_is_short(
+    rows, more, blocks, monkeypatch
+):
     """From the first block on, from a later one, or when they are joined."""
     left = [True] * blocks
     monkeypatch.setattr(records, "fits", lambda size: bool(left) and left.pop())
@@ -68,10 +77,16 @@ def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, 
 
 def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypatch):
     facts, allocate = [], os.posix_fallocate
-    monkeypatch.setattr(os, "posix_fallocate", lambda at, *more: facts.append(os.fstat(at)) or allocate(at, *more))
+    monkeypatch.setattr(
+        os,
+        "posix_fallocate",
+        lambda at, *more: facts.append(os.fstat(at)) or allocate(at, *more),
+    )
     with records.within(0, str(tmp_path / "c.ck")):
         records.new_rows((records.LEAST_BYTES,), np.uint8)
-    assert [(stat.S_IMODE(one.st_mode), one.st_dev) for one in facts] == [(0o600, os.stat(tmp_path).st_dev)]
+    assert [(stat.S_IMODE(one.st_mode), one.st_dev) for one in facts] == [
+        (0o600, os.stat(tmp_path).st_dev)
+    ]
     if os.path.isdir("/dev/shm") and records._is_in_memory("/dev/shm"):
         with records.within(0, "/dev/shm/c.ck"):
             assert records.folder_on_disk() != "/dev/shm"
@@ -81,25 +96,49 @@ def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypat
         records.new_rows((records.LEAST_BYTES,), np.uint8)
 
 
-@pytest.mark.parametrize("group, program, size, count, least, most", [
-    (200, 0, 4, 60, 64, 150),  # many small columns count as one large array: each alone had room
-    (150, 31, 16, 9, 16, 70),  # a table had 100, the program and what reads the other 50
-])  # fmt: skip
-def test_a_control_group_keeps_room_for_the_program(monkeypatch, group, program, size, count, least, most):
+@pytest.mark.parametrize(
+    "group, program, size, count, least, most",
+    [
+        # many small columns count as one large array: each alone had room
+        (200, 0, 4, 60, 64, 150),
+        # a table had 100, the program and what reads the other 50
+        (150, 31, 16, 9, 16, 70),
+    ],
+)
+def test_a_control_group_keeps_room_for_the_program(
+    monkeypatch, group, program, size, count, least, most
+):
     """Else its limit of memory, in MiB, ends the process."""
-    monkeypatch.setattr(records, "memory_left", lambda: max(0, ((group - program) << 20) - records.taken()))
+    monkeypatch.setattr(
+        records,
+        "memory_left",
+        lambda: max(0, ((group - program) << 20) - records.taken()),
+    )
     monkeypatch.setattr(records, "own_bytes", lambda: (program << 20) + records.taken())
     columns = [records.new_rows((size << 18,), np.float32) for _ in range(count)]
-    assert least << 20 <= records.taken() < most << 20 < sum(column.nbytes for column in columns)
+    assert (
+        least << 20
+        <= records.taken()
+        < most << 20
+        < sum(column.nbytes for column in columns)
+    )
 
 
 def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypatch):
     """The system killed the training: of each row it keeps more than the row."""
-    for name, size in (("memory_left", 1 << 10), ("resident_bytes", 0), ("own_bytes", 0)):
+    for name, size in (
+        ("memory_left", 1 << 10),
+        ("resident_bytes", 0),
+        ("own_bytes", 0),
+    ):
         monkeypatch.setattr(records, name, lambda size=size: size)
     monkeypatch.setattr(records, "LEAST_BYTES_FREE", 1 << 12)
     result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS)
-    assert result.code == 1 and result.err.count("\n") == 1 and "use fewer rows, or raise the limit" in result.err
+    assert (
+        result.code == 1
+        and result.err.count("\n") == 1
+        and "use fewer rows, or raise the limit" in result.err
+    )
 
 
 @pytest.mark.parametrize("path", ["all.csv", "all.csv.gz", "all.npy"])
@@ -107,11 +146,18 @@ def test_a_full_disk_is_told(folder, path, mapped, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes(), 1))
+    (folder / "all.csv.gz").write_bytes(
+        gzip.compress((folder / "all.csv").read_bytes(), 1)
+    )
     monkeypatch.setattr(os, "posix_fallocate", full)
-    result = run("--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST)
+    result = run(
+        "--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST
+    )
     assert result.code == 73 and result.err.count("\n") == 1
-    assert "its rows do not fit the memory, and cannot be written to" in result.err and "TMPDIR" in result.err
+    assert (
+        "its rows do not fit the memory, and cannot be written to" in result.err
+        and "TMPDIR" in result.err
+    )
 
 
 def model(folder, *flags, name="m.bin") -> bytes:
@@ -135,12 +181,25 @@ def test_rows_are_the_same_in_files(folder, path, request):
 
 
 WAYS = {
-    "one": [], "seq": ["--backend", "seq"], "float64": ["--dtype", "float64", "--target", "b"],
-    "refit": ["--validation", 0.2, "--refit", "--threshold", "f1", "--class_weight", "balanced"],
-    "weights": ["--layers", "auto,8,1", "--weight", "number"], "networks": ["--networks", 3, "--vary", "hidden=7|9"],
-    "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3], "pieces": ["--number_embedding", "pieces8"],
-    "time": ["--layers", "auto,8,1", "--time", "number", "--validation", 0.2], "reference": ["--reference"],
-}  # fmt: skip
+    "one": [],
+    "seq": ["--backend", "seq"],
+    "float64": ["--dtype", "float64", "--target", "b"],
+    "refit": [
+        "--validation",
+        0.2,
+        "--refit",
+        "--threshold",
+        "f1",
+        "--class_weight",
+        "balanced",
+    ],
+    "weights": ["--layers", "auto,8,1", "--weight", "number"],
+    "networks": ["--networks", 3, "--vary", "hidden=7|9"],
+    "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3],
+    "pieces": ["--number_embedding", "pieces8"],
+    "time": ["--layers", "auto,8,1", "--time", "number", "--validation", 0.2],
+    "reference": ["--reference"],
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -156,12 +215,16 @@ def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
     (folder / "people.csv").write_text(as_mixed_csv(people(2000)))
     if form == "parquet":
         pytest.importorskip("pyarrow")
-        pytest.importorskip("pandas").read_csv("people.csv", keep_default_na=False).to_parquet("people.parquet")
+        pytest.importorskip("pandas").read_csv(
+            "people.csv", keep_default_na=False
+        ).to_parquet("people.parquet")
     given = ["--dataset", f"people.{form}", "--layers", "auto,8,1", "--epochs", 2]
     whole = model(folder, *given)
     request.getfixturevalue("mapped")
     assert model(folder, *given) == whole
-    succeed("--predict", "--model", "m.bin", "--dataset", f"people.{form}", "-o", "p.csv")
+    succeed(
+        "--predict", "--model", "m.bin", "--dataset", f"people.{form}", "-o", "p.csv"
+    )
 
 
 @pytest.mark.parametrize("column", ["Class", "number"])
@@ -169,8 +232,15 @@ def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapp
     (folder / "few.csv").write_text(as_csv(numbered_table(3000)))
     model(folder, "--dataset", "few.csv", "--target", column)
     few = ("--dataset", "few.csv")
-    for mode in (["--test", "--json", "--intervals"], ["--test", "--json", "--intervals", *few], ["--predict", *few]):
-        whole, data = (succeed(*mode, "--model", "m.bin", "-q", *memory).out for memory in ([], ["--memory", "110M"]))
+    for mode in (
+        ["--test", "--json", "--intervals"],
+        ["--test", "--json", "--intervals", *few],
+        ["--predict", *few],
+    ):
+        whole, data = (
+            succeed(*mode, "--model", "m.bin", "-q", *memory).out
+            for memory in ([], ["--memory", "110M"])
+        )
         assert data == whole
     assert data.count("\n") == 3001
 
@@ -179,7 +249,9 @@ def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
     lines = as_csv(numbered_table()).splitlines()
     lines[20_000] = "20000,1,oops,1,1"
     (folder / "bad.csv").write_text("\n".join(lines))
-    with pytest.raises(DataError, match='bad.csv, row 20001, column c: found "oops", expected a number'):
+    with pytest.raises(
+        DataError, match='bad.csv, row 20001, column c: found "oops", expected a number'
+    ):
         nn.load("bad.csv", memory=1 << 20, strict=True)
 
 
@@ -192,11 +264,16 @@ def by_blocks(monkeypatch):
 
 @pytest.mark.parametrize("rows", [1, 31, 32, 128, 1000, 1025])
 def test_the_rows_of_some_blocks_are_shuffled_together(by_blocks, rows):
-    orders = [random.PhiloxOrder(rows, 3, by_blocks=True).epoch(number) for number in range(4)]
+    orders = [
+        random.PhiloxOrder(rows, 3, by_blocks=True).epoch(number) for number in range(4)
+    ]
     for order in orders:
         np.testing.assert_array_equal(np.sort(order), np.arange(rows))
         full = [part for part in np.split(order, range(128, rows, 128)) if len(part)]
-        assert all(len(np.unique(part // 32)) == -(-len(part) // 32) or rows % 32 for part in full)
+        assert all(
+            len(np.unique(part // 32)) == -(-len(part) // 32) or rows % 32
+            for part in full
+        )
     assert rows < 128 or len({order.tobytes() for order in orders}) == 4
     if rows == 1000:
         blocks = np.unique(orders[0][:128] // 32)
@@ -211,14 +288,20 @@ def test_a_table_of_more_than_the_limit_is_shuffled_by_blocks(folder, monkeypatc
     assert model(folder, "--dataset", "all.csv") == whole
     monkeypatch.setattr(random, "SHUFFLED_BYTES", 16 * ROWS - 1)
     blocks = model(folder, "--dataset", "all.csv")
-    assert blocks != whole and model(folder, "--dataset", "all.csv", "--memory", LEAST) == blocks
+    assert (
+        blocks != whole
+        and model(folder, "--dataset", "all.csv", "--memory", LEAST) == blocks
+    )
 
 
 def test_the_order_does_not_depend_on_the_memory(folder, by_blocks, request):
     given = [["--networks", 3], ["--folds", 3], ["--validation", 0.2, "--refit"]]
     whole = [model(folder, "--dataset", "all.csv", *flags) for flags in given]
     request.getfixturevalue("mapped")
-    assert [model(folder, "--dataset", "all.csv", *flags, "--memory", LEAST) for flags in given] == whole
+    assert [
+        model(folder, "--dataset", "all.csv", *flags, "--memory", LEAST)
+        for flags in given
+    ] == whole
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -231,31 +314,72 @@ def test_members_are_the_networks_alone_by_blocks_too(folder, by_blocks, backend
         return net
 
     for number, member in enumerate(trained(5, networks=3).members):
-        np.testing.assert_array_equal(trained(5 + number, split_seed=5).vector, member.vector)
+        np.testing.assert_array_equal(
+            trained(5 + number, split_seed=5).vector, member.vector
+        )
 
 
-@pytest.mark.parametrize("column, layers", [("Class", "4,8,1"), ("b", "4,8,1"), ("b,d", "3,8,2")])
-def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(folder, monkeypatch, column, layers):
+@pytest.mark.parametrize(
+    "column, layers", [("Class", "4,8,1"), ("b", "4,8,1"), ("b,d", "3,8,2")]
+)
+def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(
+    folder, monkeypatch, column, layers
+):
     monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
     monkeypatch.setattr(random, "BLOCK_ROWS", 64)
     table, losses = numbered_table(), {}
     order = np.argsort(table[:, NAMES.index(column.split(",")[0])], kind="stable")
-    given = ["--train", "--model", "m.bin", "--target", column, "--layers", layers, "--epochs", 8, "--json", "--quiet"]
+    given = [
+        "--train",
+        "--model",
+        "m.bin",
+        "--target",
+        column,
+        "--layers",
+        layers,
+        "--epochs",
+        8,
+        "--json",
+        "--quiet",
+    ]
     for name, rows in {"shuffled": table, "sorted": table[order]}.items():
         (folder / "t.csv").write_text(as_csv(rows))
         losses[name] = succeed(*given, "--dataset", "t.csv").json["val_loss"][-1]
     # other rows are held out, 5000 of them: their mean tells a loss to some percent
-    assert losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02) and losses["sorted"] < 0.8
+    assert (
+        losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02)
+        and losses["sorted"] < 0.8
+    )
 
 
 def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
-    (folder / "few.csv").write_text(as_csv(numbered_table(2000)[:, [1, 2, 3, 4]], header=False))
-    given = ["--train", "--dataset", "few.csv", "--model", "m.bin", "--effort", "quick", "--epochs", 3]
+    (folder / "few.csv").write_text(
+        as_csv(numbered_table(2000)[:, [1, 2, 3, 4]], header=False)
+    )
+    given = [
+        "--train",
+        "--dataset",
+        "few.csv",
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "--epochs",
+        3,
+    ]
     told = succeed(*given, "--json").json
-    assert told["validated"]["rows"] in (399, 400) and "out_of_fold" not in told and told["networks"] == 2
+    assert (
+        told["validated"]["rows"] in (399, 400)
+        and "out_of_fold" not in told
+        and told["networks"] == 2
+    )
     assert "validated:" in succeed(*given).out
     flags = told["chosen"][0]["flags"]
-    assert "--validation 0.2" in flags and "--networks 2" in flags and "--folds" not in flags
+    assert (
+        "--validation 0.2" in flags
+        and "--networks 2" in flags
+        and "--folds" not in flags
+    )
     whole = (folder / "m.bin").read_bytes()
     succeed(*given, "--memory", "300M")
     assert (folder / "m.bin").read_bytes() == whole
@@ -263,10 +387,14 @@ def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("limits", [(None, 100 << 20), (100 << 20, None)])
-def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(folder, by_blocks, mapped, backend, limits):
+def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(
+    folder, by_blocks, mapped, backend, limits
+):
     def trained(memory=None, **flags):
         net = Network("4,8,dropout0.2,6,1", "binary", backend=backend, seed=5)
-        nn.train(net, nn.load("days", memory=memory), epochs=3, batch_number=100, **flags)
+        nn.train(
+            net, nn.load("days", memory=memory), epochs=3, batch_number=100, **flags
+        )
         return net
 
     peace, (before, after) = trained(), limits
@@ -292,14 +420,22 @@ code = nn.cli.main(sys.argv[1:])
 print("peak", peak)
 sys.exit(code)
 """
-TELLS = os.path.exists("/proc/self/status") and "RssAnon" in Path("/proc/self/status").read_text()
-TELLING = pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+TELLS = (
+    os.path.exists("/proc/self/status")
+    and "RssAnon" in Path("/proc/self/status").read_text()
+)
+TELLING = pytest.mark.skipif(
+    not TELLS, reason="the system does not tell a process's own memory"
+)
 
 
 def peak_bytes(*arguments) -> int:
-    """The most memory of its own that `nn ARGUMENTS` has had, as a process of its own."""
+    """The most memory of its own that `nn ARGUMENTS` has had, as a process of its
+    own."""
     command = [sys.executable, "-c", PEAK, *map(str, arguments), "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return int(re.search("^peak (.*)$", done.stdout, re.M)[1])
 
@@ -316,7 +452,9 @@ def large_rows():
 def large_csv(tmp_path_factory, large_rows):
     """A CSV file of 150 MB."""
     folder = tmp_path_factory.mktemp("large")
-    lines = "".join(",".join(f"{value:.5f}" for value in row) + "\n" for row in large_rows.tolist())
+    lines = "".join(
+        ",".join(f"{value:.5f}" for value in row) + "\n" for row in large_rows.tolist()
+    )
     with open(folder / "large.csv", "w") as file:
         file.write(",".join([*map("c{}".format, range(30)), "Class"]) + "\n")
         for _ in range(140):
@@ -328,7 +466,9 @@ def large_csv(tmp_path_factory, large_rows):
 def large_npy(tmp_path_factory, large_rows):
     """An NPY file of 300 MB."""
     folder = tmp_path_factory.mktemp("large")
-    whole = np.lib.format.open_memmap(folder / "large.npy", "w+", np.float64, (1_200_000, 31))
+    whole = np.lib.format.open_memmap(
+        folder / "large.npy", "w+", np.float64, (1_200_000, 31)
+    )
     whole.reshape(300, 4000, 31)[:] = large_rows
     return folder / "large.npy"
 
@@ -341,7 +481,10 @@ def test_memory_stays_within_the_limit(large_csv, folder):
     """Training and testing; in memory the table alone would be larger."""
     assert large_csv.stat().st_size > 140e6
     given, limit = ["--train", "--dataset", large_csv, *ON_LARGE], ("--memory", "110M")
-    assert peak_bytes(*given, *limit, "--checkpoint", "c.ck", "--model", "limited.bin") <= 110 << 20
+    assert (
+        peak_bytes(*given, *limit, "--checkpoint", "c.ck", "--model", "limited.bin")
+        <= 110 << 20
+    )
     assert peak_bytes(*given, "--model", "m.bin") > 1.5 * (110 << 20)
     assert (folder / "limited.bin").read_bytes() == (folder / "m.bin").read_bytes()
     assert peak_bytes("--test", "--model", "m.bin", *limit) <= 110 << 20
@@ -359,8 +502,18 @@ def test_memory_stays_within_the_limit_by_folds_too(large_csv, folder):
 def test_memory_stays_within_the_limit_of_an_array_too(large_npy, folder):
     assert large_npy.stat().st_size > 290e6
     given = ["--train", "--dataset", large_npy, *ON_LARGE]
-    assert peak_bytes(*given, "--memory", "130M", "--checkpoint", "c.ck", "--model", "m.bin") <= 130 << 20
-    assert peak_bytes("--test", "--model", "m.bin", "--dataset", large_npy, "--memory", "230M") <= 230 << 20
+    assert (
+        peak_bytes(
+            *given, "--memory", "130M", "--checkpoint", "c.ck", "--model", "m.bin"
+        )
+        <= 130 << 20
+    )
+    assert (
+        peak_bytes(
+            "--test", "--model", "m.bin", "--dataset", large_npy, "--memory", "230M"
+        )
+        <= 230 << 20
+    )
 
 
 @TELLING
@@ -372,9 +525,22 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
     with open("many.csv", "w") as file:
         for _ in range(rows // 1000):
             file.write(line * 1000)
-    succeed("--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q")
+    succeed(
+        "--train",
+        "--dataset",
+        "few.csv",
+        "--model",
+        "m.bin",
+        "--task",
+        "regression",
+        "--epochs",
+        1,
+        "-q",
+    )
     predict = ("--predict", "--model", "m.bin", "-o", "out.csv", "--memory", LEAST)
-    few, many = (peak_bytes(*predict, "--dataset", f"{data}.csv") for data in ("few", "many"))
+    few, many = (
+        peak_bytes(*predict, "--dataset", f"{data}.csv") for data in ("few", "many")
+    )
     assert many - few < rows * columns * 4 / 2 and many <= 100 << 20
     assert (folder / "out.csv").read_text().count("\n") == rows + 1
 
@@ -385,45 +551,93 @@ def several(tmp_path):
     rows = np.random.default_rng(0).normal(size=(3000, 31))
     rows[:, 30] = rows[:, 0] > 0
     np.save(tmp_path / "t.npy", rows)
-    given = ["--train", "--dataset", tmp_path / "t.npy", "--model", tmp_path / "m.bin", "--layers", "30,900,900,1"]
-    return [*given, "--batch_number", 500, "--networks", 6, "--epochs", 1, "--validation", 0.2]
+    given = [
+        "--train",
+        "--dataset",
+        tmp_path / "t.npy",
+        "--model",
+        tmp_path / "m.bin",
+        "--layers",
+        "30,900,900,1",
+    ]
+    return [
+        *given,
+        "--batch_number",
+        500,
+        "--networks",
+        6,
+        "--epochs",
+        1,
+        "--validation",
+        0.2,
+    ]
 
 
 @TELLING
 def test_several_networks_stay_within_the_limit(several, tmp_path):
-    """Their parameters, moments and best states, the copies of them that a checkpoint has, and what predicts."""
-    assert peak_bytes(*several, "--refit", "--memory", "600M", "--checkpoint", tmp_path / "c.ck") <= 600 << 20
+    """Their parameters, moments and best states, the copies of them that a checkpoint
+    has, and what predicts."""
+    assert (
+        peak_bytes(
+            *several, "--refit", "--memory", "600M", "--checkpoint", tmp_path / "c.ck"
+        )
+        <= 600 << 20
+    )
 
 
 def test_too_many_networks_for_the_limit_are_refused_with_what_is_enough(several):
     err = alone(*several, "--memory", "220M", code=2)
-    alone(*several, "--memory", re.search(r"too little for these 6 networks; at least (\d+M) is needed", err)[1])
+    alone(
+        *several,
+        "--memory",
+        re.search(r"too little for these 6 networks; at least (\d+M) is needed", err)[
+            1
+        ],
+    )
 
 
 def test_too_little_memory_is_refused_with_what_is_enough(folder):
-    given, enough = ["--dataset", "all.csv", "--model", "m.bin"], r"at least (\d+M) is needed"
-    for mode in (["--train", *given, *LAYERS], ["--predict", *given, "-o", "p.csv"], ["--test", "--model", "m.bin"]):
+    given, enough = (
+        ["--dataset", "all.csv", "--model", "m.bin"],
+        r"at least (\d+M) is needed",
+    )
+    for mode in (
+        ["--train", *given, *LAYERS],
+        ["--predict", *given, "-o", "p.csv"],
+        ["--test", "--model", "m.bin"],
+    ):
         result = run(*mode, "--memory", "20M")
         assert result.code == 2 and "--memory 20M: too little" in result.err
         result = run(*mode, "--memory", re.search(enough, result.err)[1])
-        if result.code:  # now that there is room for the network, that for the rows is asked for
+        # now that there is room for the network, that for the rows is asked for
+        if result.code:
             alone(*mode, "--memory", re.search(enough, result.err)[1])
 
 
-def test_a_window_is_refused_and_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
+def test_a_window_is_refused_and_the_rows_that_a_model_of_windows_held_out_are_asked_for(
+    folder,
+):
     with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
     (folder / "config.json").write_text('{"window": 5000}')
-    for flags, told in ((["--window=1000"], "--window: has gone; use --memory\n"),
-                        (["--config", "config.json"], "config.json: window: has gone; use memory\n")):  # fmt: skip
-        result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS, *flags)
+    for flags, told in (
+        (["--window=1000"], "--window: has gone; use --memory\n"),
+        (["--config", "config.json"], "config.json: window: has gone; use memory\n"),
+    ):
+        result = run(
+            "--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS, *flags
+        )
         assert (result.code, result.err) == (2, f"nn: {told}")
     net, ds = Network("4,8,1", "binary"), nn.load("all.csv")
     nn.train(net, ds, epochs=1)
     net.describe(config={**net.config, "window": 5000})
     net.export("m.bin")
     result = run("--test", "--model", "m.bin")
-    assert result.code == 2 and "m.bin was trained on windows of rows" in result.err and "--dataset" in result.err
+    assert (
+        result.code == 2
+        and "m.bin was trained on windows of rows" in result.err
+        and "--dataset" in result.err
+    )
     succeed("--test", "--model", "m.bin", "--dataset", "all.csv")
 
 
@@ -431,7 +645,10 @@ def test_threads_that_read_give_the_memory_back(folder):
     """What rows take is counted, whoever lets them go."""
     before = records.taken()
     with ThreadPoolExecutor(4) as threads:
-        read = [threads.submit(lambda: nn.load("all.csv", memory=1 << 30).rows) for _ in range(4)]
+        read = [
+            threads.submit(lambda: nn.load("all.csv", memory=1 << 30).rows)
+            for _ in range(4)
+        ]
         assert [one.result() for one in read] == [ROWS] * 4
     assert records.taken() == before
 

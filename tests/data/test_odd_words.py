@@ -1,5 +1,5 @@
-"""Odd words among at least 95 % numbers or dates are gaps, told once a column; --strict refuses them. What a person
-says of columns: --ordered, --dates."""
+"""Odd words among at least 95 % numbers or dates are gaps, told once a column; --strict
+refuses them. What a person says of columns: --ordered, --dates."""
 
 import re
 
@@ -11,7 +11,8 @@ from support.tables import as_frame, refusal, saved, trained_on
 import nn
 
 ROWS = 200
-ODD = {7: "n.a.", 90: "n.a.", 120: "tbd", 130: "?!", 140: "12 o'clock"}  # row -> the word that stands there
+# row -> the word that stands there
+ODD = {7: "n.a.", 90: "n.a.", 120: "tbd", 130: "?!", 140: "12 o'clock"}
 TOLD = (
     'column size: 5 values that are no number are taken for a gap: "n.a." (2), "tbd", "?!", ...; correct them, or use '
     "--categories size; --strict refuses them"
@@ -20,15 +21,27 @@ REFUSED = 'column size: found "n.a.", expected a number as in most rows; correct
 
 
 def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
-    """A table whose column size has these odd words, whose target is the last digit of size."""
+    """A table whose column size has these odd words, whose target is the last digit of
+    size."""
     values = [7 * i % 41 for i in range(rows)]
-    size, y = [odd.get(i, str(value)) for i, value in enumerate(values)], ["small", "big"]
-    return {"a": [i * 13 % 17 for i in range(rows)], "size": size, "y": [y[value > 20] for value in values]}
+    size, y = (
+        [odd.get(i, str(value)) for i, value in enumerate(values)],
+        ["small", "big"],
+    )
+    return {
+        "a": [i * 13 % 17 for i in range(rows)],
+        "size": size,
+        "y": [y[value > 20] for value in values],
+    }
 
 
 def in_form(form: str, columns: dict, name: str = "t"):
     """What nn.load takes: a file in the current folder, or a frame."""
-    return as_frame(columns, form) if form in ("pandas", "columns") else saved(columns, f"{name}.{form}")
+    return (
+        as_frame(columns, form)
+        if form in ("pandas", "columns")
+        else saved(columns, f"{name}.{form}")
+    )
 
 
 ALL = ["csv", "db", "parquet", "pandas", "columns"]
@@ -36,11 +49,18 @@ FORMS = pytest.mark.parametrize("form", ALL)
 
 
 @FORMS
-def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(folder, form):
+def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(
+    folder, form
+):
     ds = nn.load(in_form(form, sizes(ODD)))
     assert [line for line in ds.remarks if "size" in line] == [TOLD]
     clean = nn.load(in_form(form, sizes(dict.fromkeys(ODD, "")), "clean"))
-    assert np.array_equal(ds.x.columns[1].values, clean.x.columns[1].values, equal_nan=True) and not clean.remarks
+    assert (
+        np.array_equal(
+            ds.x.columns[1].values, clean.x.columns[1].values, equal_nan=True
+        )
+        and not clean.remarks
+    )
     assert np.flatnonzero(np.isnan(ds.x.columns[1].values)).tolist() == [*ODD]
     assert np.array_equal(trained_on(ds).vector, trained_on(clean).vector)
 
@@ -58,8 +78,14 @@ def test_strict_refuses_them_with_the_first_row_and_the_cures_work(folder, form)
 
 @FORMS
 def test_dates_are_as_patient(folder, form):
-    days = (np.datetime64("2020-01-01") + np.arange(ROWS) * 3 % 700).astype(str).tolist()
-    columns = {"day": [*days[:-1], "soon"], "n": [i * 7 % 11 for i in range(ROWS)], "y": list(range(ROWS))}
+    days = (
+        (np.datetime64("2020-01-01") + np.arange(ROWS) * 3 % 700).astype(str).tolist()
+    )
+    columns = {
+        "day": [*days[:-1], "soon"],
+        "n": [i * 7 % 11 for i in range(ROWS)],
+        "y": list(range(ROWS)),
+    }
     ds = nn.load(in_form(form, columns))
     assert ds.x.kinds == ("date", "number") and np.isnan(ds.x.columns[0].values[-1])
     told = 'column day: 1 value that is no date is taken for a gap: "soon"; correct it, or use --categories day; '
@@ -67,7 +93,9 @@ def test_dates_are_as_patient(folder, form):
 
 
 @FORMS
-def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_their_rows(folder, form):
+def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_their_rows(
+    folder, form
+):
     columns = sizes({5: "inf", 7: "tbd"})
     columns["y"][5] = columns["y"][7] = ""
     ds = nn.load(in_form(form, columns))
@@ -78,64 +106,133 @@ def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_t
         nn.load(in_form(form, columns, "words"), strict=True)
 
 
-def test_more_than_a_twentieth_of_such_fields_make_texts_but_one_word_beside_many_numbers_is_a_gap(folder):
+def test_more_than_a_twentieth_of_such_fields_make_texts_but_one_word_beside_many_numbers_is_a_gap(
+    folder,
+):
     for count, kind in ((10, "number"), (11, "text")):
         ds = nn.load(in_form("csv", sizes({i: f"word {i}" for i in range(count)})))
-        assert ds.x.kinds[1] == kind and any("--strict" in line for line in ds.remarks) == (kind == "number")
+        assert ds.x.kinds[1] == kind and any(
+            "--strict" in line for line in ds.remarks
+        ) == (kind == "number")
     source = in_form("csv", sizes(dict.fromkeys(range(0, 60, 2), "Varies")))
     ds = nn.load(source)
-    assert 'column size: 30 values that are no number are taken for a gap: "Varies" (30); correct' in ds.remarks[0]
+    assert (
+        'column size: 30 values that are no number are taken for a gap: "Varies" (30); correct'
+        in ds.remarks[0]
+    )
     assert [kind.kind for kind in ds.kinds] == ["number", "written number"]
-    with pytest.raises(nn.DataError, match='row 2, column size: found "Varies", expected a number as in most rows'):
+    with pytest.raises(
+        nn.DataError,
+        match='row 2, column size: found "Varies", expected a number as in most rows',
+    ):
         nn.load(source, numbers="size")
 
 
 @FORMS
 def test_new_rows_may_have_odd_words_in_any_share_but_not_in_every_row(folder, form):
-    """A nightly prediction does not die of one word; a file with another column in this place is refused."""
+    """A nightly prediction does not die of one word; a file with another column in this
+    place is refused."""
     net = trained_on(nn.load(in_form("csv", sizes({3: ""}))))
     half = {i: "n.a." for i in range(0, 40, 2)}
-    new, gaps = (nn.load_for(net, in_form(form, sizes(odd, 40), name)) for odd, name in
-                 ((half, "new"), (dict.fromkeys(half, ""), "gaps")))  # fmt: skip
+    new, gaps = (
+        nn.load_for(net, in_form(form, sizes(odd, 40), name))
+        for odd, name in ((half, "new"), (dict.fromkeys(half, ""), "gaps"))
+    )
     np.testing.assert_array_equal(net.predict(new.x), net.predict(gaps.x))
-    with pytest.raises(nn.DataError, match='column size: found "many", expected a number as in training; correct it'):
-        nn.load_for(net, in_form(form, sizes(dict.fromkeys(range(40), "many"), 40), "other"))
+    with pytest.raises(
+        nn.DataError,
+        match='column size: found "many", expected a number as in training; correct it',
+    ):
+        nn.load_for(
+            net, in_form(form, sizes(dict.fromkeys(range(40), "many"), 40), "other")
+        )
 
 
 def test_the_command_tells_new_rows_in_one_line(folder):
     in_form("csv", sizes({3: ""}))
-    succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "--layers", "auto,4,1")
+    succeed(
+        *ONE,
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--layers",
+        "auto,4,1",
+    )
     in_form("csv", sizes({0: "n.a.", 5: "n.a."}, 12), "new")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    assert 'column size: 2 values that are no number are taken for a gap: "n.a." (2)\n' in told.err
+    assert (
+        'column size: 2 values that are no number are taken for a gap: "n.a." (2)\n'
+        in told.err
+    )
     assert len(told.out.splitlines()) == 13
-    trained = succeed(*ONE, "--dataset", in_form("csv", sizes(ODD), "odd"), "--model", "m.bin", "--epochs", 1)
+    trained = succeed(
+        *ONE,
+        "--dataset",
+        in_form("csv", sizes(ODD), "odd"),
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+    )
     assert TOLD in trained.err and trained.err.count("taken for a gap") == 1
     refused = run(*ONE, "--strict", "--dataset", "odd.csv", "--model", "m.bin")
     assert refused.code == 65 and f"odd.csv, row 9, {REFUSED}" in refused.err
 
 
 @FORMS
-@pytest.mark.parametrize("word, told", [
-    *((word, f'"{word}", expected a finite number; correct it') for word in ("inf", "-Infinity", "1e999")),
-    ("1e300", '"1e+300", expected at most 3.4e38 for float32; correct it or use --dtype float64'),
-])  # fmt: skip
-def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(folder, form, word, told):
+@pytest.mark.parametrize(
+    "word, told",
+    [
+        *(
+            (word, f'"{word}", expected a finite number; correct it')
+            for word in ("inf", "-Infinity", "1e999")
+        ),
+        (
+            "1e300",
+            '"1e+300", expected at most 3.4e38 for float32; correct it or use --dtype float64',
+        ),
+    ],
+)
+def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(
+    folder, form, word, told
+):
     for rows in (8, ROWS):
         row = "row 7" if form == "csv" else "data row 6"
-        with pytest.raises(nn.DataError, match=re.escape(f"{row}, column size: found {told}") + "$"):
+        with pytest.raises(
+            nn.DataError, match=re.escape(f"{row}, column size: found {told}") + "$"
+        ):
             nn.load(in_form(form, sizes({5: word}, rows), f"t{rows}"))
 
 
 @FORMS
-@pytest.mark.parametrize("target, word, told", [
-    ("y,size", "n.a.", "expected a number; correct it, or remove the row or the column"),
-    ("size", "n.a.", "expected a number; correct it, or remove the row, or --missing n.a. if that is a gap"),
-    ("size", "inf", "expected a finite number; correct it or remove the row or the column"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "target, word, told",
+    [
+        (
+            "y,size",
+            "n.a.",
+            "expected a number; correct it, or remove the row or the column",
+        ),
+        (
+            "size",
+            "n.a.",
+            "expected a number; correct it, or remove the row, or --missing n.a. if that is a gap",
+        ),
+        (
+            "size",
+            "inf",
+            "expected a finite number; correct it or remove the row or the column",
+        ),
+    ],
+)
 def test_an_odd_word_is_no_target(folder, form, target, word, told):
     columns = sizes({5: word}) | {"y": list(range(ROWS))}
-    with pytest.raises(nn.DataError, match=f'row [67], column size: found "{word}", {told}'):
+    with pytest.raises(
+        nn.DataError, match=f'row [67], column size: found "{word}", {told}'
+    ):
         nn.load(in_form(form, columns), target=target, task="regression")
 
 
@@ -145,16 +242,24 @@ def test_a_network_of_plain_numbers_refuses_them(folder):
     flags = ("--model", "m.bin", "--layers", "2,4,1:sigmoid", "--epochs", 1)
     succeed("--train", "--reference", "--dataset", "t.csv", *flags)
     in_form("csv", sizes({5: "n.a."}) | numbers, "odd")
-    for mode in (("--train", "--reference", *flags), ("--predict", "--model", "m.bin"), ("--test", "--model", "m.bin")):
+    for mode in (
+        ("--train", "--reference", *flags),
+        ("--predict", "--model", "m.bin"),
+        ("--test", "--model", "m.bin"),
+    ):
         refused = run(*mode, "--dataset", "odd.csv")
-        assert refused.code == 65 and 'row 7, column size: found "n.a.", expected a number' in refused.err
+        assert (
+            refused.code == 65
+            and 'row 7, column size: found "n.a.", expected a number' in refused.err
+        )
 
 
 SIZES = ["small", "medium", "large"]
 SHIRTS = {  # a price that follows the size
-    "size": [SIZES[i * 7 % 3] for i in range(180)], "n": [i * 5 % 13 for i in range(180)],
+    "size": [SIZES[i * 7 % 3] for i in range(180)],
+    "n": [i * 5 % 13 for i in range(180)],
     "price": [i * 7 % 3 + (i * 5 % 13) / 50 for i in range(180)],
-}  # fmt: skip
+}
 
 
 @FORMS
@@ -165,19 +270,37 @@ def test_ordered_words_are_ranks_from_training_to_prediction(folder, form):
     net = nn.Network.load("m.bin")
     encoder = net.encoding.encoders[0]
     assert (encoder.kind, encoder.written.order) == ("ordered", SIZES)
-    assert net.encoding.by_kind() == {"ordered": ["size (small < medium < large)"], "number": ["n"]}
+    assert net.encoding.by_kind() == {
+        "ordered": ["size (small < medium < large)"],
+        "number": ["n"],
+    }
     new = {"n": [1, 1, 1, 1, 1], "size": ["small", "medium", "large", "huge", ""]}
-    small, medium, large, huge, gap = net.predict(nn.load_for(net, in_form(form, new, "new"), labelled=False).x)[:, 0]
+    small, medium, large, huge, gap = net.predict(
+        nn.load_for(net, in_form(form, new, "new"), labelled=False).x
+    )[:, 0]
     assert huge == gap == medium and len({small, medium, large}) == 3
 
 
 def test_the_command_takes_an_order_and_tells_other_words(folder):
     in_form("csv", SHIRTS | {"size": ["huge", *SHIRTS["size"][1:]]})
-    flags = ("--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1)
-    trained = succeed("--train", *flags, "--ordered", "size=small<medium<large", "--json")
+    flags = (
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "auto,4,1",
+        "--epochs",
+        1,
+    )
+    trained = succeed(
+        "--train", *flags, "--ordered", "size=small<medium<large", "--json"
+    )
     assert trained.json["columns"] == {"size": "ordered", "n": "number"}
     told = 'value that is none of small < medium < large is taken for a gap: "huge"; correct it, or add it to --ordered'
-    assert told in trained.err and "ordered: size (small < medium < large" in trained.err
+    assert (
+        told in trained.err and "ordered: size (small < medium < large" in trained.err
+    )
     in_form("csv", {"size": ["large", "tiny", "small"], "n": [1, 2, 3]}, "new")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
     assert '"tiny"' in told.err and len(told.out.splitlines()) == 4
@@ -188,29 +311,53 @@ def test_the_command_takes_an_order_and_tells_other_words(folder):
 
 def test_dates_in_a_format_that_a_person_gives(folder):
     days = np.datetime64("2020-01-01") + np.arange(120) * 5
-    columns = {"day": days.astype(str).tolist(), "n": [i * 5 % 13 for i in range(120)], "y": list(range(120))}
+    columns = {
+        "day": days.astype(str).tolist(),
+        "n": [i * 5 % 13 for i in range(120)],
+        "y": list(range(120)),
+    }
     other = trained_on(nn.load(in_form("csv", columns, "iso")))
     for form in ("%d.%m.%Y", "week %j/%Y"):
         read = [day.strftime(form) for day in days.tolist()]
         ds = nn.load(in_form("csv", columns | {"day": read}), dates=f"day={form}")
         net = trained_on(ds)
-        assert net.encoding.encoders[0].kind == "written date" and other.encoding.encoders[0].kind == "date"
+        assert (
+            net.encoding.encoders[0].kind == "written date"
+            and other.encoding.encoders[0].kind == "date"
+        )
         np.testing.assert_array_equal(net.vector, other.vector)
         net.export("m.bin")
         again = nn.Network.load("m.bin")
-        new = nn.load_for(again, in_form("csv", columns | {"day": [*read[:-1], "soon"]}, "new"))
+        new = nn.load_for(
+            again, in_form("csv", columns | {"day": [*read[:-1], "soon"]}, "new")
+        )
         np.testing.assert_array_equal(again.predict(new.x)[:-1], net.predict(ds.x)[:-1])
 
 
 @pytest.mark.parametrize("form", [*ALL, "array"])
-def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cures_work(folder, form):
-    days = [f"{i * 5 % 12 + 1:02}/{i * 7 % 12 + 1:02}/20{10 + i % 9}" for i in range(120)]
-    columns = {"n": [i * 5 % 13 for i in range(120)], "day": days, "y": list(range(120))}
-    source = np.array([*columns.values()], object).T if form == "array" else in_form(form, columns)
+def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cures_work(
+    folder, form
+):
+    days = [
+        f"{i * 5 % 12 + 1:02}/{i * 7 % 12 + 1:02}/20{10 + i % 9}" for i in range(120)
+    ]
+    columns = {
+        "n": [i * 5 % 13 for i in range(120)],
+        "day": days,
+        "y": list(range(120)),
+    }
+    source = (
+        np.array([*columns.values()], object).T
+        if form == "array"
+        else in_form(form, columns)
+    )
     name, called = ("1", "1 of 3") if form == "array" else ("day", "day")
     told = refusal(lambda: nn.load(source))
-    for part in ("no date tells which is the day and which the month", f'column {called}: found "{days[0]}"',
-                 f"add --dates {name}=%d/%m/%Y or --dates {name}=%m/%d/%Y"):  # fmt: skip
+    for part in (
+        "no date tells which is the day and which the month",
+        f'column {called}: found "{days[0]}"',
+        f"add --dates {name}=%d/%m/%Y or --dates {name}=%m/%d/%Y",
+    ):
         assert part in told
     for form, way in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
         ds = nn.load(source, dates=f"{name}={form}")
@@ -218,7 +365,8 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
 
 
 def written_with(value: str, rows, folder, digits: int = 3) -> str:
-    """A file of two columns of numbers and a target, with this value in some rows of the first."""
+    """A file of two columns of numbers and a target, with this value in some rows of
+    the first."""
     rng = np.random.default_rng(0)
     columns = rng.normal(size=(2, 300)).round(digits)
     goal = (columns.sum(axis=0) + rng.normal(size=300) / 5).round(3)
@@ -233,25 +381,50 @@ def written_with(value: str, rows, folder, digits: int = 3) -> str:
 @pytest.mark.parametrize("value", ["9.96921e36", "-1e30", "1e25"])
 def test_a_fill_value_far_from_all_numbers_trains_and_the_cure_is_told(folder, value):
     path = written_with(value, range(0, 300, 15), folder)
-    for more in ([], ["--number_embedding", "pieces8"], ["--number_embedding", "waves4"]):
-        done = succeed(*ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, *more)
+    for more in (
+        [],
+        ["--number_embedding", "pieces8"],
+        ["--number_embedding", "waves4"],
+    ):
+        done = succeed(
+            *ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, *more
+        )
         assert "far from all other numbers" in done.err and "--missing=" in done.err
         assert np.isfinite(nn.Network.load("m.bin").vector).all()
     advice = done.err.split("add ")[1].split()[0]
     cured = succeed(*ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, advice)
-    assert "far from" not in cured.err and nn.Network.load("m.bin").encoding.encoders[0].unknown_share > 0
+    assert (
+        "far from" not in cured.err
+        and nn.Network.load("m.bin").encoding.encoders[0].unknown_share > 0
+    )
 
 
 @pytest.mark.parametrize("value", ["1e25", "-9.96921e36", "3e22"])
-def test_a_number_that_makes_a_held_out_loss_infinite_is_named_by_row_and_column_with_the_cure(folder, value):
+def test_a_number_that_makes_a_held_out_loss_infinite_is_named_by_row_and_column_with_the_cure(
+    folder, value
+):
     path = written_with("0.5", [7], folder)
     held = nn.ds.split_rows(nn.load(path), 0.5, 0.0, 0).holdout
     path = written_with(value, held[3:4], folder)
-    flags = ["--dataset", path, "--model", "m.bin", "--epochs", 2, "--holdout", 0.5, "--split_seed", 0]
+    flags = [
+        "--dataset",
+        path,
+        "--model",
+        "m.bin",
+        "--epochs",
+        2,
+        "--holdout",
+        0.5,
+        "--split_seed",
+        0,
+    ]
     failed = run(*ONE, *flags)
     assert failed.code == 65
     line = failed.err.strip().splitlines()[-1]
-    assert f"far.csv, data row {held[3] + 1}, column a: found " in line and "--missing=" in line
+    assert (
+        f"far.csv, data row {held[3] + 1}, column a: found " in line
+        and "--missing=" in line
+    )
     advice = line.split("with ")[-1].strip()
     assert float(advice.removeprefix("--missing=")) == float(value)
     succeed(*ONE, *flags, advice)
@@ -263,8 +436,13 @@ def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mix
     path = written_with(value, range(0, 300, 15), folder)
     if mixed:
         lines = (folder / path).read_text().splitlines()
-        lines = ["c," + lines[0], *("uv"[k % 2] + "," + line for k, line in enumerate(lines[1:]))]
+        lines = [
+            "c," + lines[0],
+            *("uv"[k % 2] + "," + line for k, line in enumerate(lines[1:])),
+        ]
         (folder / path).write_text("\n".join(lines))
     told = [line for line in nn.load(path).remarks if "far from all" in line]
     assert len(told) == 1 and told[0].endswith(f"add --missing={value}")
-    assert not [line for line in nn.load(path, missing=value).remarks if "far from all" in line]
+    assert not [
+        line for line in nn.load(path, missing=value).remarks if "far from all" in line
+    ]

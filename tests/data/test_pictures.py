@@ -1,4 +1,5 @@
-"""Pictures: as a viewer shows them, in the channels and the range of the model, whatever Pillow reads."""
+"""Pictures: as a viewer shows them, in the channels and the range of the model,
+whatever Pillow reads."""
 
 import copy
 import io
@@ -26,9 +27,15 @@ COLOURS = RNG.integers(0, 256, (5, 4, 3), np.uint8)
 ALPHA = RNG.integers(0, 256, (5, 4), np.uint8)
 TRAIN = "--train", "--seed", 0, "-q", "--epochs"
 SHOWN = {  # what a viewer makes of stored pixels, by the EXIF orientation
-    1: lambda a: a, 2: np.fliplr, 3: lambda a: np.rot90(a, 2), 4: np.flipud, 5: lambda a: np.rot90(np.fliplr(a)),
-    6: lambda a: np.rot90(a, -1), 7: lambda a: np.rot90(np.fliplr(a), -1), 8: np.rot90,
-}  # fmt: skip
+    1: lambda a: a,
+    2: np.fliplr,
+    3: lambda a: np.rot90(a, 2),
+    4: np.flipud,
+    5: lambda a: np.rot90(np.fliplr(a)),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: np.rot90(np.fliplr(a), -1),
+    8: np.rot90,
+}
 EXACT = {"WEBP": {"lossless": True, "exact": True}, "JPEG": {"quality": 95}}
 
 
@@ -53,13 +60,16 @@ def on_white(pixels, alpha):
 
 @pytest.fixture
 def gallery(tmp_path):
-    """A function that writes pictures into a folder: names with their bytes, or pixels for PNG."""
+    """A function that writes pictures into a folder: names with their bytes, or pixels
+    for PNG."""
 
     def write(name, files):
         for file, content in files.items():
             path = tmp_path / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(packed(content, "PNG") if isinstance(content, np.ndarray) else content)
+            path.write_bytes(
+                packed(content, "PNG") if isinstance(content, np.ndarray) else content
+            )
         return tmp_path / name
 
     return write
@@ -68,17 +78,32 @@ def gallery(tmp_path):
 def noise(count, *shape, kind=np.uint8, seed=1):
     """Pictures of two classes: the second is brighter."""
     most = np.iinfo(kind).max
-    pixels = np.random.default_rng(seed).integers(0, most // 2, (count, *shape)).astype(kind)
+    pixels = (
+        np.random.default_rng(seed).integers(0, most // 2, (count, *shape)).astype(kind)
+    )
     pixels[1::2] += most // 2
     return pixels
 
 
 def classes_of(pixels, suffix="png", kind="PNG") -> dict[str, bytes]:
-    return {f"{'ab'[row % 2]}/{row}.{suffix}": packed(one, kind) for row, one in enumerate(pixels)}
+    return {
+        f"{'ab'[row % 2]}/{row}.{suffix}": packed(one, kind)
+        for row, one in enumerate(pixels)
+    }
 
 
 def model_on(data, layers, folder, *flags):
-    succeed(*TRAIN, 3, "--dataset", data, "--model", folder / "m.bin", "--layers", layers, *flags)
+    succeed(
+        *TRAIN,
+        3,
+        "--dataset",
+        data,
+        "--model",
+        folder / "m.bin",
+        "--layers",
+        layers,
+        *flags,
+    )
     return folder / "m.bin"
 
 
@@ -96,19 +121,28 @@ def test_pictures_are_read_as_a_viewer_shows_them(kind, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     stored = np.asarray(Image.open(io.BytesIO(packed(COLOURS, kind))).convert("RGB"))
-    np.testing.assert_array_equal(shown(packed(COLOURS, kind, exif=exif)), SHOWN[orientation](stored))
+    np.testing.assert_array_equal(
+        shown(packed(COLOURS, kind, exif=exif)), SHOWN[orientation](stored)
+    )
     if kind in ("PNG", "TIFF"):
-        np.testing.assert_array_equal(shown(packed(DEEP, kind, exif=exif)), SHOWN[orientation](DEEP))
+        np.testing.assert_array_equal(
+            shown(packed(DEEP, kind, exif=exif)), SHOWN[orientation](DEEP)
+        )
 
 
-def test_a_turned_picture_is_predicted_as_the_upright_one_and_a_damaged_exif_turns_nothing(gallery, tmp_path):
+def test_a_turned_picture_is_predicted_as_the_upright_one_and_a_damaged_exif_turns_nothing(
+    gallery, tmp_path
+):
     pixels = noise(12, 5, 4)
     model = model_on(gallery("set", classes_of(pixels)), "1x5x4,3,1", tmp_path)
     exif = Image.Exif()
-    exif[0x0112] = 6  # stored turned to the left: upright again when it is turned to the right
+    # stored turned to the left: upright again when it is turned to the right
+    exif[0x0112] = 6
     turned = packed(np.ascontiguousarray(np.rot90(pixels[0])), "PNG", exif=exif)
     damaged = packed(pixels[0], "PNG", exif=b"Exif\0\0MM\0*\xff\xff")
-    new = gallery("new", {"1.png": packed(pixels[0], "PNG"), "2.png": turned, "3.png": damaged})
+    new = gallery(
+        "new", {"1.png": packed(pixels[0], "PNG"), "2.png": turned, "3.png": damaged}
+    )
     found = scores(model, new)
     assert len({*found.values()}) == 1 and len(found) == 3
 
@@ -119,32 +153,46 @@ def test_a_turned_picture_is_predicted_as_the_upright_one_and_a_damaged_exif_tur
 def test_what_is_transparent_is_read_on_white():
     with_alpha = np.dstack([COLOURS, ALPHA])
     for kind in ("PNG", "WEBP", "TIFF"):
-        np.testing.assert_array_equal(shown(packed(with_alpha, kind)), on_white(COLOURS, ALPHA))
+        np.testing.assert_array_equal(
+            shown(packed(with_alpha, kind)), on_white(COLOURS, ALPHA)
+        )
     grey = Image.merge("LA", (Image.fromarray(GREY), Image.fromarray(ALPHA)))
     np.testing.assert_array_equal(shown(packed(grey, "PNG")), on_white(GREY, ALPHA))
     palette = Image.fromarray(COLOURS).quantize(8)
-    own, places, alphas = np.asarray(palette.convert("RGB")), np.asarray(palette), bytes(range(0, 256, 36))
+    own, places, alphas = (
+        np.asarray(palette.convert("RGB")),
+        np.asarray(palette),
+        bytes(range(0, 256, 36)),
+    )
     expected = on_white(own, np.frombuffer(alphas, np.uint8)[places])
-    np.testing.assert_array_equal(shown(packed(palette, "PNG", transparency=alphas)), expected)
     np.testing.assert_array_equal(
-        shown(packed(palette, "PNG", transparency=3)), on_white(own, np.where(places == 3, 0, 255))
+        shown(packed(palette, "PNG", transparency=alphas)), expected
+    )
+    np.testing.assert_array_equal(
+        shown(packed(palette, "PNG", transparency=3)),
+        on_white(own, np.where(places == 3, 0, 255)),
     )
     clear = int(GREY[0, 0])
     np.testing.assert_array_equal(
-        shown(packed(GREY, "PNG", transparency=clear)), np.where(clear == GREY, 255, GREY)
+        shown(packed(GREY, "PNG", transparency=clear)),
+        np.where(clear == GREY, 255, GREY),
     )
     expected = COLOURS.copy()
     expected[2, 1] = 255
     data = packed(COLOURS, "PNG", transparency=tuple(map(int, COLOURS[2, 1])))
     np.testing.assert_array_equal(shown(data), expected)
     data = packed(DEEP, "PNG", transparency=int(DEEP[1, 1]))
-    np.testing.assert_array_equal(shown(data), np.where(DEEP[1, 1] == DEEP, 65535, DEEP))
+    np.testing.assert_array_equal(
+        shown(data), np.where(DEEP[1, 1] == DEEP, 65535, DEEP)
+    )
 
 
 def test_the_sample_that_a_png_of_few_bits_names_as_transparent_is_white():
     def chunk(name, content):
         body = name + content
-        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+        return (
+            struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+        )
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 1, 4, 0, 0, 0, 0))
     rest = chunk(b"IDAT", zlib.compress(bytes([0, 0x0F, 0x7F]))) + chunk(b"IEND", b"")
@@ -153,7 +201,9 @@ def test_the_sample_that_a_png_of_few_bits_names_as_transparent_is_white():
     assert shown(magic + header + clear + rest).tolist() == [[0, 255, 255, 255]]
 
 
-def test_alpha_of_255_changes_nothing_and_other_alpha_is_told_once(gallery, warnings_of):
+def test_alpha_of_255_changes_nothing_and_other_alpha_is_told_once(
+    gallery, warnings_of
+):
     whole = np.dstack([COLOURS, np.full((5, 4), 255, np.uint8)])
     np.testing.assert_array_equal(shown(packed(whole, "PNG")), COLOURS)
     assert not decoded("picture", packed(whole, "PNG")).is_transparent
@@ -162,7 +212,9 @@ def test_alpha_of_255_changes_nothing_and_other_alpha_is_told_once(gallery, warn
     path = gallery("set", {"a/1.png": icon, "a/2.png": icon, "b/1.png": whole})
     ds = load(path)
     assert ds.x[0, :, 1:3, 1:3].max() == 0 and (ds.x[0] == 255).sum() == 3 * 16
-    assert warnings_of() == [f"{path}: 2 of 3 pictures have transparent pixels, which are read on white"]
+    assert warnings_of() == [
+        f"{path}: 2 of 3 pictures have transparent pixels, which are read on white"
+    ]
 
 
 # ---------------------------------------------------------------- channels
@@ -176,7 +228,12 @@ def test_the_channels_of_the_model_decide_and_not_the_neighbours(gallery, tmp_pa
     alone = gallery("alone", {"1.png": grey})
     among = gallery("among", {"1.png": grey, "2.png": pixels[1], "3.png": repeated})
     found = scores(model, among)
-    assert scores(model, alone)["1.png"] == found["1.png"] == found["3.png"] != found["2.png"]
+    assert (
+        scores(model, alone)["1.png"]
+        == found["1.png"]
+        == found["3.png"]
+        != found["2.png"]
+    )
 
 
 def test_colours_go_to_a_grey_model_only_where_they_are_grey(gallery, tmp_path):
@@ -188,19 +245,32 @@ def test_colours_go_to_a_grey_model_only_where_they_are_grey(gallery, tmp_path):
     for command in (["--predict", "--dataset", new], ["--predict", "--dataset", odd]):
         result = run(*command, "--model", model)
         assert result.code == 65
-        assert f"{odd}: has colours, the model was trained on grey pictures; convert it to grey" in result.err
+        assert (
+            f"{odd}: has colours, the model was trained on grey pictures; convert it to grey"
+            in result.err
+        )
     gallery("truth", {"a/1.png": pixels[0], "b/3.png": COLOURS})
     result = run("--test", "--model", model, "--dataset", tmp_path / "truth")
-    assert result.code == 65 and "b/3.png: has colours" in result.err and "--layers" not in result.err
+    assert (
+        result.code == 65
+        and "b/3.png: has colours" in result.err
+        and "--layers" not in result.err
+    )
 
 
 def test_in_a_training_layers_may_say_the_channels(gallery):
     path = gallery("set", {"a/1.png": GREY, "b/2.png": np.dstack([GREY] * 3)})
     assert load(path).x.shape == (2, 3, 5, 4)
-    assert load(path, inputs=(1, 5, 4), outputs=1).x.shape == load(path, inputs=20, outputs=1).x.shape == (2, 1, 5, 4)
+    assert (
+        load(path, inputs=(1, 5, 4), outputs=1).x.shape
+        == load(path, inputs=20, outputs=1).x.shape
+        == (2, 1, 5, 4)
+    )
     assert load(path, inputs=60, outputs=1).x.shape == (2, 3, 5, 4)
     grey = gallery("grey", {"a/1.png": GREY, "b/2.png": GREY})
-    np.testing.assert_array_equal(load(grey, inputs=(3, 5, 4), outputs=1).x[0], np.stack([GREY] * 3))
+    np.testing.assert_array_equal(
+        load(grey, inputs=(3, 5, 4), outputs=1).x[0], np.stack([GREY] * 3)
+    )
     odd = gallery("set", {"b/3.png": COLOURS}) / "b" / "3.png"
     told = failure(path, names=odd, inputs=(1, 5, 4), outputs=1)
     assert "has colours, expected grey; begin --layers with 3x5x4" in told
@@ -209,32 +279,64 @@ def test_in_a_training_layers_may_say_the_channels(gallery):
 # ---------------------------------------------------------------- formats and ranges
 
 
-@pytest.mark.parametrize("kind, suffix", [
-    ("PNG", "png"), ("WEBP", "webp"), ("BMP", "bmp"), ("TIFF", "tiff"), ("TIFF", "tif"), ("PPM", "ppm"), ("GIF", "gif"),
-    ("PNG", "JPG"), ("TGA", "tga"), ("JPEG2000", "jp2"), ("PNG", ""), ("BMP", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, suffix",
+    [
+        ("PNG", "png"),
+        ("WEBP", "webp"),
+        ("BMP", "bmp"),
+        ("TIFF", "tiff"),
+        ("TIFF", "tif"),
+        ("PPM", "ppm"),
+        ("GIF", "gif"),
+        ("PNG", "JPG"),
+        ("TGA", "tga"),
+        ("JPEG2000", "jp2"),
+        ("PNG", ""),
+        ("BMP", ""),
+    ],
+)
 def test_what_pillow_reads_is_a_picture(gallery, kind, suffix):
-    colours = np.repeat(COLOURS[:, :, :1] // 128 * 255, 3, axis=2)  # which GIF holds too
+    # which GIF holds too
+    colours = np.repeat(COLOURS[:, :, :1] // 128 * 255, 3, axis=2)
     name = f"1.{suffix}" if suffix else "1"
     path = gallery("set", {"a/1.png": GREY, f"b/{name}": packed(colours, kind)})
     ds = load(path)
     assert ds.classes == ["a", "b"] and ds.ids == {"file": ["a/1.png", f"b/{name}"]}
-    np.testing.assert_array_equal(ds.x[1], np.broadcast_to(colours.transpose(2, 0, 1), ds.x[1].shape))
+    np.testing.assert_array_equal(
+        ds.x[1], np.broadcast_to(colours.transpose(2, 0, 1), ds.x[1].shape)
+    )
 
 
 def pgm(pixels, white=65535) -> bytes:
-    return b"P5\n%d %d\n%d\n" % (*pixels.shape[::-1], white) + pixels.astype(">u2").tobytes()
+    return (
+        b"P5\n%d %d\n%d\n" % (*pixels.shape[::-1], white)
+        + pixels.astype(">u2").tobytes()
+    )
 
 
 def test_grey_of_16_bits_is_read_by_its_full_range(gallery):
-    files = {"a/1.png": packed(DEEP, "PNG"), "a/2.tif": packed(DEEP, "TIFF"), "b/3.pgm": pgm(DEEP), "b/4.png": GREY}
+    files = {
+        "a/1.png": packed(DEEP, "PNG"),
+        "a/2.tif": packed(DEEP, "TIFF"),
+        "b/3.pgm": pgm(DEEP),
+        "b/4.png": GREY,
+    }
     ds = load(gallery("set", files))
-    assert ds.pixel_range == 65535 and ds.x.dtype == np.float32 and ds.x.shape == (4, 1, 5, 4)
+    assert (
+        ds.pixel_range == 65535
+        and ds.x.dtype == np.float32
+        and ds.x.shape == (4, 1, 5, 4)
+    )
     for row in range(3):
         np.testing.assert_array_equal(ds.x[row, 0], DEEP)
     np.testing.assert_array_equal(ds.x[3, 0], 257.0 * GREY)
-    np.testing.assert_array_equal(shown(pgm(DEEP % 1024, 1023)), np.rint((DEEP % 1024).astype(int) * 65535 / 1023))
-    np.testing.assert_array_equal(shown(packed(DEEP, "TIFF", tiffinfo={262: 0})), 65535 - DEEP)
+    np.testing.assert_array_equal(
+        shown(pgm(DEEP % 1024, 1023)), np.rint((DEEP % 1024).astype(int) * 65535 / 1023)
+    )
+    np.testing.assert_array_equal(
+        shown(packed(DEEP, "TIFF", tiffinfo={262: 0})), 65535 - DEEP
+    )
     for numbers in (DEEP.astype(np.int32), DEEP.astype(np.float32)):
         data = packed(numbers, "TIFF")
         told = refusal(partial(shown, data), DataError)
@@ -245,34 +347,68 @@ def test_a_model_keeps_the_range_of_its_pictures(gallery, tmp_path):
     pixels = noise(12, 5, 4, kind=np.uint16) // 257 * 257
     deep = model_on(gallery("deep", classes_of(pixels)), "1x5x4,3,1", tmp_path)
     facts = model_file.load(deep)[1]
-    assert facts["pictures"] == {"range": 65535, "shape": [1, 5, 4], "alpha": "white"} and facts["format"] == 3
-    small = gallery("small", {f"{row}.png": (one // 257).astype(np.uint8) for row, one in enumerate(pixels)})
+    assert (
+        facts["pictures"] == {"range": 65535, "shape": [1, 5, 4], "alpha": "white"}
+        and facts["format"] == 3
+    )
+    small = gallery(
+        "small",
+        {f"{row}.png": (one // 257).astype(np.uint8) for row, one in enumerate(pixels)},
+    )
     wide = gallery("wide", {f"{row}.png": one for row, one in enumerate(pixels)})
     assert scores(deep, small) == scores(deep, wide)
     assert scores(deep, small / "3.png")["3.png"] == scores(deep, wide)["3.png"]
     net = nn.Network.load(deep)
-    expected = np.array([float(score) for score in scores(deep, wide).values()], np.float32)
+    expected = np.array(
+        [float(score) for score in scores(deep, wide).values()], np.float32
+    )
     names = [int(name.removesuffix(".png")) for name in scores(deep, wide)]
-    np.testing.assert_allclose(net.predict(pixels[names, None])[:, 0], expected, rtol=1e-6)
-    bytes_ = model_on(gallery("bytes", classes_of((pixels // 257).astype(np.uint8))), "1x5x4,3,1", tmp_path)
+    np.testing.assert_allclose(
+        net.predict(pixels[names, None])[:, 0], expected, rtol=1e-6
+    )
+    bytes_ = model_on(
+        gallery("bytes", classes_of((pixels // 257).astype(np.uint8))),
+        "1x5x4,3,1",
+        tmp_path,
+    )
     assert scores(bytes_, small) == scores(bytes_, wide)
 
 
 # ---------------------------------------------------------------- folders
 
 
-def test_a_folder_without_a_picture_is_named_and_no_class(gallery, warnings_of, tmp_path):
-    files = {"a/1.png": GREY, "b/2.png": GREY, "c/x.heic": b"x", "c/y.HEIC": b"x", "d/.keep": b""}
+def test_a_folder_without_a_picture_is_named_and_no_class(
+    gallery, warnings_of, tmp_path
+):
+    files = {
+        "a/1.png": GREY,
+        "b/2.png": GREY,
+        "c/x.heic": b"x",
+        "c/y.HEIC": b"x",
+        "d/.keep": b"",
+    }
     path = gallery("set", files)
     assert load(path).classes == ["a", "b"]
-    assert warnings_of() == [f"{path}: 2 folders without a picture, no class: c (2 .heic), d (empty)"]
-    told = refusal(lambda: nn.fit(str(gallery("one", {"a/1.png": GREY, "a/2.png": GREY, "b/x.heic": b"x"}))))
-    assert "only class a" in told and "add a folder of pictures of another class" in told and "--target" not in told
+    assert warnings_of() == [
+        f"{path}: 2 folders without a picture, no class: c (2 .heic), d (empty)"
+    ]
+    told = refusal(
+        lambda: nn.fit(
+            str(gallery("one", {"a/1.png": GREY, "a/2.png": GREY, "b/x.heic": b"x"}))
+        )
+    )
+    assert (
+        "only class a" in told
+        and "add a folder of pictures of another class" in told
+        and "--target" not in told
+    )
     bad = gallery("set", {"b/2.png": b"no picture"}) / "b" / "2.png"
     assert "cannot read the image" in failure(path, names=bad)
 
 
-def test_pictures_without_class_folders_are_rows_of_predict(gallery, tmp_path, warnings_of):
+def test_pictures_without_class_folders_are_rows_of_predict(
+    gallery, tmp_path, warnings_of
+):
     pixels = noise(12, 5, 4)
     data = gallery("set", classes_of(pixels))
     model = model_on(data, "1x5x4,3,1", tmp_path)
@@ -289,10 +425,17 @@ def test_pictures_without_class_folders_are_rows_of_predict(gallery, tmp_path, w
     assert len(predictions(model, data / "a" / "*.png")) == 6
     other = gallery("other", {"new/1.png": pixels[1], "2.png": pixels[0]})
     mixed = predictions(model, other)
-    assert [row["file"] for row in mixed] == ["2.png", "new/1.png"] and "true" not in mixed[0]
-    assert [row["score b"] for row in mixed] == [truth[0]["score b"], truth[6]["score b"]]
+    assert [row["file"] for row in mixed] == [
+        "2.png",
+        "new/1.png",
+    ] and "true" not in mixed[0]
+    assert [row["score b"] for row in mixed] == [
+        truth[0]["score b"],
+        truth[6]["score b"],
+    ]
     (other / "2.png").unlink()
-    assert "true" not in predictions(model, other)[0]  # its folder is no class of the model
+    # its folder is no class of the model
+    assert "true" not in predictions(model, other)[0]
 
 
 def test_a_training_and_a_test_say_how_folders_of_classes_look(gallery, tmp_path):
@@ -303,7 +446,10 @@ def test_a_training_and_a_test_say_how_folders_of_classes_look(gallery, tmp_path
         (data / "a", f"no folders of classes, but 6 pictures, {how}"),
         (data / "a" / "0.png", f"a picture without a class, {how}"),
     ):
-        for command in ([*TRAIN, 1, "--model", tmp_path / "x.bin"], ["--test", "--model", model]):
+        for command in (
+            [*TRAIN, 1, "--model", tmp_path / "x.bin"],
+            ["--test", "--model", model],
+        ):
             result = run(*command, "--dataset", place)
             assert result.code == 65 and f"{place}: {words}" in result.err
 
@@ -315,7 +461,11 @@ def test_pictures_beside_class_folders_are_told_in_a_training(gallery, warnings_
 
 
 def test_a_picture_is_no_row_of_a_table_and_of_no_other_size(gallery, tmp_path, write):
-    write("a,b,c,d,y\n" + "".join(f"{k},{k % 3},{k % 7},{k % 5},{k % 2}\n" for k in range(20)), "t.csv")
+    write(
+        "a,b,c,d,y\n"
+        + "".join(f"{k},{k % 3},{k % 7},{k % 5},{k % 2}\n" for k in range(20)),
+        "t.csv",
+    )
     model = model_on(tmp_path / "t.csv", "4,3,1", tmp_path)
     picture = gallery("new", {"1.png": GREY[:2, :2]}) / "1.png"
     result = run("--predict", "--model", model, "--dataset", picture)
@@ -325,14 +475,18 @@ def test_a_picture_is_no_row_of_a_table_and_of_no_other_size(gallery, tmp_path, 
         odd = gallery("odd", {"1.png": np.ascontiguousarray(GREY.T)}) / "1.png"
         result = run("--predict", "--model", model, "--dataset", odd)
         assert result.code == 65
-        assert f"{odd}: 5x4 pixels, expected 4x5 as in the training of the model; resize it" in result.err
+        assert (
+            f"{odd}: 5x4 pixels, expected 4x5 as in the training of the model; resize it"
+            in result.err
+        )
 
 
-# ---------------------------------------------------------------- the model decides whether pixels are divided
+# ----------------------------------------- the model decides whether pixels are divided
 
 
 def doors(pixels, folder):
-    """The same whole numbers as NPZ of several types and as CSV, and as one row of each."""
+    """The same whole numbers as NPZ of several types and as CSV, and as one row of
+    each."""
     flat, found = pixels.reshape(len(pixels), -1), []
     for kind in (np.uint8, np.int64, np.float32, np.float64):
         for rows in (slice(None), slice(3, 4)):
@@ -356,9 +510,14 @@ def test_whether_pixels_are_divided_is_a_fact_of_the_model(tmp_path, kind):
         np.savez(tmp_path / "train.npz", x=pixels / 255, y=np.arange(40) % 2)
         pixels = pixels // 128
     else:
-        np.savez(tmp_path / "train.npz", x=pixels.astype(np.float32), y=np.arange(40) % 2)
+        np.savez(
+            tmp_path / "train.npz", x=pixels.astype(np.float32), y=np.arange(40) % 2
+        )
     model = model_on(tmp_path / "train.npz", "1x4x4,3,1", tmp_path)
-    assert model_file.load(model)[1]["pictures"]["range"] == {"bytes": 255, "fractions": 1, "whole": None}[kind]
+    assert (
+        model_file.load(model)[1]["pictures"]["range"]
+        == {"bytes": 255, "fractions": 1, "whole": None}[kind]
+    )
     expected = None
     for path, rows in doors(pixels, tmp_path):
         found = [row["score 1"] for row in predictions(model, path)]
@@ -366,10 +525,14 @@ def test_whether_pixels_are_divided_is_a_fact_of_the_model(tmp_path, kind):
         assert found == expected[rows], path
     net = nn.Network.load(model)
     for dtype in (np.uint8, np.int32, np.float32, np.float64):
-        np.testing.assert_array_equal(net.predict(pixels.astype(dtype)), np.array(expected, np.float32)[:, None])
+        np.testing.assert_array_equal(
+            net.predict(pixels.astype(dtype)), np.array(expected, np.float32)[:, None]
+        )
     several = pixels.astype(np.float32)
     several[0, 0, 0, 0] += 0.5  # a fraction in one row
-    np.testing.assert_array_equal(net.predict(several)[1:], np.array(expected, np.float32)[1:, None])
+    np.testing.assert_array_equal(
+        net.predict(several)[1:], np.array(expected, np.float32)[1:, None]
+    )
 
 
 def test_a_table_of_pixels_is_read_by_the_range_of_the_model(tmp_path):
@@ -377,43 +540,84 @@ def test_a_table_of_pixels_is_read_by_the_range_of_the_model(tmp_path):
     names = ",".join(f"p{k}" for k in range(16))
     for name, scale in (("bytes", 1), ("fractions", 1 / 255)):
         rows = np.column_stack([pixels * scale, np.arange(40) % 2])
-        np.savetxt(tmp_path / f"{name}.csv", rows, fmt="%.9g", delimiter=",", header=f"{names},y", comments="")
+        np.savetxt(
+            tmp_path / f"{name}.csv",
+            rows,
+            fmt="%.9g",
+            delimiter=",",
+            header=f"{names},y",
+            comments="",
+        )
         model = model_on(tmp_path / f"{name}.csv", "1x4x4,3,1", tmp_path)
         net = nn.Network.load(model)
         whole = pixels[:5] if name == "bytes" else pixels[:5] // 128
         among = np.vstack([whole, np.full((1, 16), 0.25)])
         for file, table in (("alone", whole), ("among", among)):
-            np.savetxt(tmp_path / f"{file}.csv", table, fmt="%.9g", delimiter=",", header=names, comments="")
-        alone, beside = (predictions(model, tmp_path / f"{file}.csv") for file in ("alone", "among"))
-        assert [row["score 1"] for row in alone] == [row["score 1"] for row in beside][:5]
+            np.savetxt(
+                tmp_path / f"{file}.csv",
+                table,
+                fmt="%.9g",
+                delimiter=",",
+                header=names,
+                comments="",
+            )
+        alone, beside = (
+            predictions(model, tmp_path / f"{file}.csv") for file in ("alone", "among")
+        )
+        assert [row["score 1"] for row in alone] == [row["score 1"] for row in beside][
+            :5
+        ]
         expected = net.predict(whole.reshape(-1, 1, 4, 4).astype(np.float32))[:, 0]
-        np.testing.assert_array_equal(np.array([row["score 1"] for row in alone], np.float32), expected)
+        np.testing.assert_array_equal(
+            np.array([row["score 1"] for row in alone], np.float32), expected
+        )
 
 
 def test_an_estimator_reads_pixels_by_the_range_of_its_model():
     x = noise(40, 16).astype(np.float64)
     for rows, new in ((x, x[:6]), (x / 255, x[:6] // 128)):
-        classifier = nn.NetworkClassifier("1x4x4,3,1", epochs=2).fit(rows, np.arange(40) % 2)
+        classifier = nn.NetworkClassifier("1x4x4,3,1", epochs=2).fit(
+            rows, np.arange(40) % 2
+        )
         beside = np.vstack([new, np.full((1, 16), 0.3)])
-        np.testing.assert_array_equal(classifier.predict_proba(new), classifier.predict_proba(beside)[:6])
+        np.testing.assert_array_equal(
+            classifier.predict_proba(new), classifier.predict_proba(beside)[:6]
+        )
 
 
-def test_pictures_for_a_model_of_floats_are_read_by_their_full_range_or_refused(tmp_path, gallery):
+def test_pictures_for_a_model_of_floats_are_read_by_their_full_range_or_refused(
+    tmp_path, gallery
+):
     pixels = noise(40, 1, 5, 4)
     path = gallery("new", {f"{row}.png": pixels[row, 0] for row in range(3)})
     np.savez(tmp_path / "t.npz", x=pixels / 255, y=np.arange(40) % 2)
     model = model_on(tmp_path / "t.npz", "1x5x4,3,1", tmp_path)
     found = [float(row["score 1"]) for row in predictions(model, path)]
-    np.testing.assert_allclose(found, nn.Network.load(model).predict(pixels[:3] / 255)[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(
+        found, nn.Network.load(model).predict(pixels[:3] / 255)[:, 0], rtol=1e-6
+    )
     np.savez(tmp_path / "t.npz", x=pixels / 255 - 0.5, y=np.arange(40) % 2)
-    result = run("--predict", "--model", model_on(tmp_path / "t.npz", "1x5x4,3,1", tmp_path), "--dataset", path)
-    assert result.code == 65 and "0.png: a picture, the model was trained on numbers that are no pixels" in result.err
+    result = run(
+        "--predict",
+        "--model",
+        model_on(tmp_path / "t.npz", "1x5x4,3,1", tmp_path),
+        "--dataset",
+        path,
+    )
+    assert (
+        result.code == 65
+        and "0.png: a picture, the model was trained on numbers that are no pixels"
+        in result.err
+    )
 
 
-@pytest.mark.parametrize("scaling", ["pixel", "standardization", "normalization", "none"])
+@pytest.mark.parametrize(
+    "scaling", ["pixel", "standardization", "normalization", "none"]
+)
 @pytest.mark.parametrize("layers", ["20,3,1", "60,3,1"])
 def test_a_dense_network_reads_pictures_as_columns(gallery, tmp_path, scaling, layers):
-    """Scaling by channel ended such a training after its last epoch; explanations took bytes undivided."""
+    """Scaling by channel ended such a training after its last epoch; explanations took
+    bytes undivided."""
     pixels = noise(24, 5, 4) if layers.startswith("20") else noise(24, 5, 4, 3)
     data = gallery("set", classes_of(pixels))
     model = model_on(data, layers, tmp_path, "--scaling", scaling)
@@ -421,22 +625,36 @@ def test_a_dense_network_reads_pictures_as_columns(gallery, tmp_path, scaling, l
     ds = nn.load_for(net, data)
     found = [float(row["score b"]) for row in predictions(model, data)]
     np.testing.assert_allclose(net.predict(ds.x)[:, 0], found, rtol=1e-6)
-    np.testing.assert_allclose(net.predict(ds.x.reshape(24, -1))[:, 0], found, rtol=1e-6)
+    np.testing.assert_allclose(
+        net.predict(ds.x.reshape(24, -1))[:, 0], found, rtol=1e-6
+    )
     explained = nn.explain(net, ds.x[:3], ds.x[3:9])
     logits = np.clip(explained.base_values + explained.values.sum(axis=1), -80, 80)
-    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), found[:3], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        1 / (1 + np.exp(-logits)), found[:3], rtol=1e-3, atol=1e-4
+    )
 
 
 # ---------------------------------------------------------------- what cannot be
 
 
-@pytest.mark.parametrize("value", [
-    None, [], {}, {"range": 255}, {"range": 254, "shape": [1, 5, 4], "alpha": "white"},
-    {"range": 255.0, "shape": [1, 5, 4], "alpha": "white"}, {"range": "255", "shape": [1, 5, 4], "alpha": "white"},
-    {"range": 255, "shape": [1, 5], "alpha": "white"}, {"range": 255, "shape": [1, 5, 5], "alpha": "white"},
-    {"range": 255, "shape": [-1, -5, 4], "alpha": "white"}, {"range": 255, "shape": [1, 5, 4], "alpha": "black"},
-    {"range": int("9" * 400), "shape": None, "alpha": "white"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        {"range": 255},
+        {"range": 254, "shape": [1, 5, 4], "alpha": "white"},
+        {"range": 255.0, "shape": [1, 5, 4], "alpha": "white"},
+        {"range": "255", "shape": [1, 5, 4], "alpha": "white"},
+        {"range": 255, "shape": [1, 5], "alpha": "white"},
+        {"range": 255, "shape": [1, 5, 5], "alpha": "white"},
+        {"range": 255, "shape": [-1, -5, 4], "alpha": "white"},
+        {"range": 255, "shape": [1, 5, 4], "alpha": "black"},
+        {"range": int("9" * 400), "shape": None, "alpha": "white"},
+    ],
+)
 def test_a_hostile_model_of_pictures_is_damage(gallery, tmp_path, value):
     from files.test_model_file import file_of
 
@@ -445,9 +663,17 @@ def test_a_hostile_model_of_pictures_is_damage(gallery, tmp_path, value):
     del facts["sha256"]
     changed = copy.deepcopy(facts) | {"pictures": value}
     (tmp_path / "x.bin").write_bytes(file_of(tensors, changed))
-    for command in (["--info"], ["--predict", "--dataset", data], ["--export", "-o", tmp_path / "x.c"]):
+    for command in (
+        ["--info"],
+        ["--predict", "--dataset", data],
+        ["--export", "-o", tmp_path / "x.c"],
+    ):
         result = run(*command, "--model", tmp_path / "x.bin")
-        assert result.code == 65 and "`pictures`" in result.err and len(result.err.splitlines()) == 1
+        assert (
+            result.code == 65
+            and "`pictures`" in result.err
+            and len(result.err.splitlines()) == 1
+        )
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM"])
@@ -457,7 +683,9 @@ def test_a_damaged_picture_is_one_line_or_a_picture(kind):
         told = refusal_or_picture(whole[:cut])
         assert told is None or told.startswith("picture: cannot read the image (")
     for place in range(0, min(len(whole), 200), 3):
-        refusal_or_picture(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        refusal_or_picture(
+            whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
+        )
 
 
 def refusal_or_picture(data: bytes) -> str | None:
@@ -473,10 +701,20 @@ def refusal_or_picture(data: bytes) -> str | None:
 
 def test_a_picture_that_unpacks_without_end_is_one_line(gallery, tmp_path, capfd):
     def chunk(name, content):
-        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        return (
+            struct.pack(">I", len(content))
+            + name
+            + content
+            + struct.pack(">I", zlib.crc32(name + content))
+        )
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 0, 0, 0, 0))
-    bomb = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    bomb = (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
+    )
     data = gallery("set", classes_of(noise(12, 5, 4)))
     model = model_on(data, "1x5x4,3,1", tmp_path)
     new = gallery("new", {"1.png": bomb})
@@ -493,30 +731,59 @@ def test_a_model_of_version_0_1_reads_pictures_as_then(gallery):
     exif = Image.Exif()
     exif[0x0112] = 6
     alpha = Image.merge("LA", (Image.fromarray(grey), Image.fromarray(grey.T.copy())))
-    files = {"1.png": packed(grey, "PNG"), "2.png": packed(grey, "PNG", exif=exif), "3.png": packed(alpha, "PNG")}
+    files = {
+        "1.png": packed(grey, "PNG"),
+        "2.png": packed(grey, "PNG", exif=exif),
+        "3.png": packed(alpha, "PNG"),
+    }
     files["4.png"] = packed(grey.astype(np.uint16) * 257, "PNG")
     found = predictions(model, gallery("new", files))
-    assert len({tuple(row[name] for name in row if name.startswith("score")) for row in found}) == 1
+    assert (
+        len(
+            {
+                tuple(row[name] for name in row if name.startswith("score"))
+                for row in found
+            }
+        )
+        == 1
+    )
     expected = nn.Network.of_file(model).predict(grey[None, None])
-    np.testing.assert_allclose([float(found[0][f"score {k}"]) for k in range(3)], expected[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        [float(found[0][f"score {k}"]) for k in range(3)], expected[0], rtol=1e-6
+    )
 
 
-def test_pictures_that_were_read_without_the_model_are_refused_in_another_range(gallery, tmp_path):
+def test_pictures_that_were_read_without_the_model_are_refused_in_another_range(
+    gallery, tmp_path
+):
     deep = gallery("deep", classes_of(noise(12, 5, 4, kind=np.uint16)))
     net = nn.Network.load(model_on(deep, "1x5x4,3,1", tmp_path))
     small = gallery("small", classes_of(noise(12, 5, 4)))
     told = refusal(lambda: nn.test(net, load(small)), DataError)
-    assert "pictures whose white is 255, expected 65535 as in the training of the model" in told
+    assert (
+        "pictures whose white is 255, expected 65535 as in the training of the model"
+        in told
+    )
     assert nn.test(net, nn.load_for(net, small))["rows"] == 12
 
 
-def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(tmp_path, warnings_of):
+def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(
+    tmp_path, warnings_of
+):
     pixels = noise(40, 1, 4, 4)
     for name, x in (("shares", pixels / 255), ("bytes", pixels)):
         np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(40) % 2)
     for name, other, words in (
-        ("shares", "bytes", f"bytes up to {pixels.max()}, the model was trained on numbers from 0 to 1"),
-        ("bytes", "shares", "the model divides by 255 by itself; give them from 0 to 255"),
+        (
+            "shares",
+            "bytes",
+            f"bytes up to {pixels.max()}, the model was trained on numbers from 0 to 1",
+        ),
+        (
+            "bytes",
+            "shares",
+            "the model divides by 255 by itself; give them from 0 to 255",
+        ),
     ):
         net = nn.Network.load(model_on(tmp_path / f"{name}.npz", "1x4x4,3,1", tmp_path))
         before = len(warnings_of())
@@ -527,16 +794,42 @@ def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(tmp_pa
         assert words in told
 
 
-@pytest.mark.parametrize("kind", [pytest.param(np.uint8, marks=pytest.mark.long), np.uint16])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(np.uint8, marks=pytest.mark.long), np.uint16]
+)
 def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
     """Without --layers, three classes: bars at three heights."""
-    pixels = np.random.default_rng(3).integers(0, np.iinfo(kind).max // 3, (90, 8, 8)).astype(kind)
+    pixels = (
+        np.random.default_rng(3)
+        .integers(0, np.iinfo(kind).max // 3, (90, 8, 8))
+        .astype(kind)
+    )
     for row, place in enumerate(np.arange(90) % 3):
         pixels[row, 2 * place : 2 * place + 2] += np.iinfo(kind).max // 2
-    files = {f"{'abc'[row % 3]}/{row}.png": packed(one, "PNG") for row, one in enumerate(pixels)}
+    files = {
+        f"{'abc'[row % 3]}/{row}.png": packed(one, "PNG")
+        for row, one in enumerate(pixels)
+    }
     data = gallery("set", files)
     model = tmp_path / "m.bin"
-    succeed(*TRAIN[:-1], "--effort", "quick", "--dataset", data, "--model", model, "--report", tmp_path / "r.html")
-    assert succeed("--test", "--model", model, "--dataset", data, "--json").json["accuracy"] > 0.9
+    succeed(
+        *TRAIN[:-1],
+        "--effort",
+        "quick",
+        "--dataset",
+        data,
+        "--model",
+        model,
+        "--report",
+        tmp_path / "r.html",
+    )
+    assert (
+        succeed("--test", "--model", model, "--dataset", data, "--json").json[
+            "accuracy"
+        ]
+        > 0.9
+    )
     found = predictions(model, data)
-    assert nn.Model.load(model).predict(str(data)).tolist() == [row["predicted"] for row in found]
+    assert nn.Model.load(model).predict(str(data)).tolist() == [
+        row["predicted"] for row in found
+    ]

@@ -1,5 +1,6 @@
-"""A prediction depends on its row alone: a row of a file by itself is predicted as it is among the others, bit for bit,
-in every door, whatever the type is that other rows of its columns would need."""
+"""A prediction depends on its row alone: a row of a file by itself is predicted as it
+is among the others, bit for bit, in every door, whatever the type is that other rows of
+its columns would need."""
 
 import json
 
@@ -22,20 +23,28 @@ def column_of(kind: str) -> list:
     rng = np.random.default_rng(3)
     drawn = rng.normal(size=ROWS)
     return {
-        "seconds": (1.7e9 + rng.integers(0, 100_000, ROWS)).tolist(), "small": (drawn / 7).round(9).tolist(),
-        "large": (drawn * 1e6).round(3).tolist(), "whole": rng.integers(-9, 9, ROWS).tolist(),
+        "seconds": (1.7e9 + rng.integers(0, 100_000, ROWS)).tolist(),
+        "small": (drawn / 7).round(9).tolist(),
+        "large": (drawn * 1e6).round(3).tolist(),
+        "whole": rng.integers(-9, 9, ROWS).tolist(),
         "far": (1e7 + drawn).round(6).tolist(),
         "day": [f"2020-01-{1 + k % 28:02} 0{k % 10}:30:00" for k in range(ROWS)],
-        "word": rng.choice(["red", "blue", "green"], ROWS).tolist(), "truth": rng.choice(["yes", "no"], ROWS).tolist(),
-        "gaps": [None if k % 5 == 0 else float(x) for k, x in enumerate(drawn.round(7))],
+        "word": rng.choice(["red", "blue", "green"], ROWS).tolist(),
+        "truth": rng.choice(["yes", "no"], ROWS).tolist(),
+        "gaps": [
+            None if k % 5 == 0 else float(x) for k, x in enumerate(drawn.round(7))
+        ],
         "price": [f"${n:,}.50" for n in rng.integers(1, 99_999, ROWS)],
-    }[kind]  # fmt: skip
+    }[kind]
 
 
 TABLES = {
-    "plain": ["small", "large", "whole"], "seconds": ["seconds", "small", "large"], "far": ["far", "gaps", "small"],
-    "mixed": ["seconds", "day", "word", "truth", "gaps", "price"], "words": ["small", "word", "day", "gaps"],
-}  # fmt: skip
+    "plain": ["small", "large", "whole"],
+    "seconds": ["seconds", "small", "large"],
+    "far": ["far", "gaps", "small"],
+    "mixed": ["seconds", "day", "word", "truth", "gaps", "price"],
+    "words": ["small", "word", "day", "gaps"],
+}
 
 
 @pytest.fixture(params=TABLES)
@@ -44,38 +53,79 @@ def table(request, folder):
     frame = pd.DataFrame({name: column_of(name) for name in TABLES[request.param]})
     goal = frame.select_dtypes("number").rank().sum(axis=1)
     frame.assign(goal=goal).to_csv("old.csv", index=False)
-    succeed(*ONE, "--dataset", "old.csv", "--task", "regression", "--model", "m.bin", "--epochs", 4, "--holdout", 0)
+    succeed(
+        *ONE,
+        "--dataset",
+        "old.csv",
+        "--task",
+        "regression",
+        "--model",
+        "m.bin",
+        "--epochs",
+        4,
+        "--holdout",
+        0,
+    )
     return frame
 
 
 def doors(rows, folder) -> dict:
     """What a model predicts, with the same rows in every form."""
     rows = rows.reset_index(drop=True)
-    records = [{name: None if pd.isna(v) else v for name, v in row.items()} for row in rows.to_dict("records")]
+    records = [
+        {name: None if pd.isna(v) else v for name, v in row.items()}
+        for row in rows.to_dict("records")
+    ]
     rows.to_csv(folder / "new.csv", index=False)
-    pa.parquet.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / "new.parquet")
+    pa.parquet.write_table(
+        pa.Table.from_pandas(rows, preserve_index=False), folder / "new.parquet"
+    )
     (folder / "new.jsonl").write_text("\n".join(json.dumps(row) for row in records))
     (folder / "new.db").unlink(missing_ok=True)
     write_database(rows, folder / "new.db")
-    frames = {"frame": rows, "columns": rows.to_dict("list"), "records": records, "objects": rows.to_numpy(object)}
+    frames = {
+        "frame": rows,
+        "columns": rows.to_dict("list"),
+        "records": records,
+        "objects": rows.to_numpy(object),
+    }
     if all(kind.kind in "if" for kind in rows.dtypes):
-        frames |= {"array": rows.to_numpy(), "lists": rows.to_numpy().tolist(), "frame of arrays": rows.astype(float)}
-    return frames | {name: str(folder / f"new.{name}") for name in ("csv", "parquet", "jsonl", "db")}
+        frames |= {
+            "array": rows.to_numpy(),
+            "lists": rows.to_numpy().tolist(),
+            "frame of arrays": rows.astype(float),
+        }
+    return frames | {
+        name: str(folder / f"new.{name}") for name in ("csv", "parquet", "jsonl", "db")
+    }
 
 
 def test_a_row_alone_is_predicted_as_among_others_in_every_door(table, folder):
     net = nn.Model.load("m.bin").network
     expected = net.predict(load_for(net, "old.csv").x)
-    beside = table.iloc[[0, 1]].assign(**{name: 0 for name in table.select_dtypes("number")})  # zeros beside each row
+    # zeros beside each row
+    beside = table.iloc[[0, 1]].assign(
+        **{name: 0 for name in table.select_dtypes("number")}
+    )
     for name, source in doors(table, folder).items():
         np.testing.assert_array_equal(net.predict(source), expected, name)
     for row in (0, 7, 23):
         for name, source in doors(table.iloc[[row]], folder).items():
             np.testing.assert_array_equal(net.predict(source), expected[[row]], name)
-        for name, source in doors(pd.concat([table.iloc[[row]], beside]), folder).items():
-            np.testing.assert_array_equal(net.predict(source)[:1], expected[[row]], name)
-    alone = [predictions("m.bin", "new.csv")[0] for _ in [table.iloc[[7]].to_csv("new.csv", index=False)]]
-    assert alone[0]["predicted goal"] == predictions("m.bin", "old.csv")[7]["predicted goal"]
+        for name, source in doors(
+            pd.concat([table.iloc[[row]], beside]), folder
+        ).items():
+            np.testing.assert_array_equal(
+                net.predict(source)[:1], expected[[row]], name
+            )
+    alone = [
+        predictions("m.bin", "new.csv")[0]
+        for _ in [table.iloc[[7]].to_csv("new.csv", index=False)]
+    ]
+    assert (
+        alone[0]["predicted goal"]
+        == predictions("m.bin", "old.csv")[7]["predicted goal"]
+    )
 
 
 def test_a_row_alone_is_exported_as_it_is_read(table, folder):
@@ -84,30 +134,50 @@ def test_a_row_alone_is_exported_as_it_is_read(table, folder):
     net = nn.Model.load("m.bin").network
     succeed("--export", "--model", "m.bin", "-o", "m.onnx")
     found = session("m.onnx")
-    has_one_input = [wanted.name for wanted in found.get_inputs()] == ["features"]  # numbers alone
+    # numbers alone
+    has_one_input = [wanted.name for wanted in found.get_inputs()] == ["features"]
     rows = table.to_numpy(float)
-    given = {"features": rows} if has_one_input else {name: rows[:, [k]] for k, name in enumerate(table)}
+    given = (
+        {"features": rows}
+        if has_one_input
+        else {name: rows[:, [k]] for k, name in enumerate(table)}
+    )
     own = found.run(None, given)[0]
-    np.testing.assert_allclose(own.reshape(-1), net.predict(table).reshape(-1), rtol=2e-5)
+    np.testing.assert_allclose(
+        own.reshape(-1), net.predict(table).reshape(-1), rtol=2e-5
+    )
 
 
-def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_data_sets(folder):
+def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_data_sets(
+    folder,
+):
     frame = pd.DataFrame({name: column_of(name) for name in ("seconds", "whole")})
     frame["goal"] = (frame["seconds"] % 1000 > 500).map({True: "up", False: "down"})
     frame.to_csv("old.csv", index=False)
     frame.iloc[[5]].to_csv("one.csv", index=False)
     net = trained_on(nn.load("old.csv"))
-    assert net.number_type == "float64" and load_for(net, "one.csv").x.dtype == np.float64
+    assert (
+        net.number_type == "float64" and load_for(net, "one.csv").x.dtype == np.float64
+    )
     whole = nn.test(net, "old.csv", threshold=0.5)
     assert whole["rows"] == ROWS
     ds = nn.load("one.csv")
-    np.testing.assert_array_equal(net.predict(load_for(net, "one.csv").x), net.predict(load_for(net, "old.csv").x)[[5]])
+    np.testing.assert_array_equal(
+        net.predict(load_for(net, "one.csv").x),
+        net.predict(load_for(net, "old.csv").x)[[5]],
+    )
     assert ds.rows == 1
-    narrow = trained_on(nn.load({"a": [0.1, 0.2, 0.3, 0.4] * 9, "goal": [0, 1, 0, 1] * 9}))
+    narrow = trained_on(
+        nn.load({"a": [0.1, 0.2, 0.3, 0.4] * 9, "goal": [0, 1, 0, 1] * 9})
+    )
     assert narrow.number_type == "float32"
-    new = {"a": [1.7e9, 1.7e9 + 50]}  # a column that float32 would blur, alone or beside others
+    # a column that float32 would blur, alone or beside others
+    new = {"a": [1.7e9, 1.7e9 + 50]}
     assert load_for(narrow, new, labelled=False).x.dtype == np.float32
-    both, first = narrow.predict(np.array([[0.1], [1e8 + 1]])), narrow.predict(np.array([[0.1]]))
+    both, first = (
+        narrow.predict(np.array([[0.1], [1e8 + 1]])),
+        narrow.predict(np.array([[0.1]])),
+    )
     np.testing.assert_array_equal(both[:1], first)
     np.testing.assert_array_equal(narrow.predict({"a": [0.1]}), first)
     np.testing.assert_array_equal(narrow.predict(np.array([[0.1]], np.float32)), first)
@@ -117,8 +187,12 @@ def goods(rows: int = 160) -> dict:
     rng = np.random.default_rng(8)
     size, code = rng.normal(size=rows).round(3), rng.integers(1, 9, rows)
     worth = size + (code > 4)
-    return {"size": size.tolist(), "code": [f"00{k}" for k in code], "age": rng.integers(0, 50, rows).tolist(),
-            "goal": np.where(worth > 0.5, "up", "down").tolist()}  # fmt: skip
+    return {
+        "size": size.tolist(),
+        "code": [f"00{k}" for k in code],
+        "age": rng.integers(0, 50, rows).tolist(),
+        "goal": np.where(worth > 0.5, "up", "down").tolist(),
+    }
 
 
 def test_a_data_set_with_other_orders_of_columns_and_classes_is_read_by_name(folder):
@@ -128,22 +202,37 @@ def test_a_data_set_with_other_orders_of_columns_and_classes_is_read_by_name(fol
     turned = nn.load(other, target="goal", categories="code")
     turned.classes, turned.y = turned.classes[::-1], 1 - turned.y
     net = trained_on(ds)
-    assert turned.columns == ["age", "code", "size"] and turned.classes == net.classes[::-1]
+    assert (
+        turned.columns == ["age", "code", "size"]
+        and turned.classes == net.classes[::-1]
+    )
     assert nn.test(net, turned) == nn.test(net, ds)
     plain = {name: columns[name] for name in ("size", "age", "goal")}
     plain_net = trained_on(nn.load(plain, target="goal"))
-    other = nn.load({name: plain[name] for name in ("age", "size", "goal")}, target="goal")
-    assert nn.test(plain_net, other) == nn.test(plain_net, nn.load(plain, target="goal"))
-    for own, data, again in ((net, ds, turned), (plain_net, nn.load(plain, target="goal"), other)):
+    other = nn.load(
+        {name: plain[name] for name in ("age", "size", "goal")}, target="goal"
+    )
+    assert nn.test(plain_net, other) == nn.test(
+        plain_net, nn.load(plain, target="goal")
+    )
+    for own, data, again in (
+        (net, ds, turned),
+        (plain_net, nn.load(plain, target="goal"), other),
+    ):
         assert vars(importance(own, data)) == vars(importance(own, again))
         compared_rows = compared([own, own], [data, again], ["a", "b"])
         assert compared_rows["metrics"]["log_loss"]["difference"] == 0
-    lacking = nn.load({"size": plain["size"], "other": plain["age"], "goal": plain["goal"]}, target="goal")
+    lacking = nn.load(
+        {"size": plain["size"], "other": plain["age"], "goal": plain["goal"]},
+        target="goal",
+    )
     with pytest.raises(nn.DataError, match="no column age"):
         nn.test(plain_net, lacking)
 
 
-def test_a_validation_data_set_and_one_that_a_network_goes_on_with_have_its_classes(folder):
+def test_a_validation_data_set_and_one_that_a_network_goes_on_with_have_its_classes(
+    folder,
+):
     columns = goods()
     ds, turned = (nn.load(columns, target="goal", categories="code") for _ in range(2))
     turned.classes, turned.y = turned.classes[::-1], 1 - turned.y
@@ -155,7 +244,9 @@ def test_a_validation_data_set_and_one_that_a_network_goes_on_with_have_its_clas
     assert histories[0]["val_loss"] == histories[1]["val_loss"]
     classes, before = net.classes, nn.test(net, ds)["roc_auc"]
     nn.train(net, turned, epochs=3)
-    assert net.classes == classes and nn.test(net, ds)["roc_auc"] > max(0.8, before - 0.1)
+    assert net.classes == classes and nn.test(net, ds)["roc_auc"] > max(
+        0.8, before - 0.1
+    )
 
 
 @pytest.mark.parametrize("form", ["csv", "frame"])
@@ -166,16 +257,25 @@ def test_truths_with_gaps_are_the_same_in_a_csv_file_and_in_typed_columns(folder
     frame = pd.DataFrame({"known": pd.array(known, dtype="boolean"), "goal": goal})
     words = {None: "", True: "TRUE", False: "FALSE"}
     frame.assign(known=[words[truth] for truth in known]).to_csv("t.csv", index=False)
-    pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), "t.parquet")
+    pa.parquet.write_table(
+        pa.Table.from_pandas(frame, preserve_index=False), "t.parquet"
+    )
     net = trained_on(nn.load("t.csv" if form == "csv" else frame, target="goal"))
     assert net.encoding.encoders[0].values == ["False", "True", None]
     expected = net.predict("t.csv")
     assert len(np.unique(expected)) == 3
-    for source in (frame, "t.parquet", {"known": known}, {"known": np.array(known, object)}):
+    for source in (
+        frame,
+        "t.parquet",
+        {"known": known},
+        {"known": np.array(known, object)},
+    ):
         np.testing.assert_array_equal(net.predict(source), expected)
     nn.Model(net).save("m.bin")
     succeed("--export", "--model", "m.bin", "-o", "m.onnx")
-    given = np.array([[{None: "", True: "TRUE", False: "false"}[truth]] for truth in known], object)
+    given = np.array(
+        [[{None: "", True: "TRUE", False: "false"}[truth]] for truth in known], object
+    )
     found = session("m.onnx").run(None, {"known": given})[0]
     np.testing.assert_allclose(found.reshape(-1), expected.reshape(-1), rtol=1e-5)
 
@@ -183,38 +283,82 @@ def test_truths_with_gaps_are_the_same_in_a_csv_file_and_in_typed_columns(folder
 def test_codes_with_zeros_before_them_are_exported_as_they_are_written(folder):
     columns = goods()
     pd.DataFrame(columns).to_csv("g.csv", index=False)
-    succeed(*ONE, "--dataset", "g.csv", "--categories", "code", "--model", "m.bin", "--epochs", 4)
+    succeed(
+        *ONE,
+        "--dataset",
+        "g.csv",
+        "--categories",
+        "code",
+        "--model",
+        "m.bin",
+        "--epochs",
+        4,
+    )
     net = nn.Model.load("m.bin").network
     expected = net.predict("g.csv").reshape(-1)
-    assert len({*np.round(expected - net.predict({**columns, "code": ["001"] * 160}).reshape(-1), 4)}) > 5
+    assert (
+        len(
+            {
+                *np.round(
+                    expected
+                    - net.predict({**columns, "code": ["001"] * 160}).reshape(-1),
+                    4,
+                )
+            }
+        )
+        > 5
+    )
     succeed("--export", "--model", "m.bin", "-o", "m.onnx")
     found = session("m.onnx")
-    numbers = {name: np.array(columns[name], float).reshape(-1, 1) for name in ("size", "age")}
+    numbers = {
+        name: np.array(columns[name], float).reshape(-1, 1) for name in ("size", "age")
+    }
     for write in ("00{}", "{}", "00000{}", "{}.0"):
-        codes = np.array([[write.format(int(code))] for code in columns["code"]], object)
+        codes = np.array(
+            [[write.format(int(code))] for code in columns["code"]], object
+        )
         given = found.run(None, {**numbers, "code": codes})
-        scores = next(one for one in given if one.dtype.kind == "f").reshape(len(codes), -1)[:, -1]
+        scores = next(one for one in given if one.dtype.kind == "f").reshape(
+            len(codes), -1
+        )[:, -1]
         np.testing.assert_allclose(scores, expected, rtol=1e-4, err_msg=write)
 
 
 def test_float16_and_blanks_around_names_are_read_alike_in_every_door(folder):
     rng = np.random.default_rng(4)
     half = rng.normal(size=80).astype(np.float16)
-    frame = pd.DataFrame({" a ": half, "b": np.arange(80) % 7, "goal ": half.astype(float) * 2})
+    frame = pd.DataFrame(
+        {" a ": half, "b": np.arange(80) % 7, "goal ": half.astype(float) * 2}
+    )
     frame.to_csv("h.csv", index=False)
     frame.to_parquet("h.parquet")
     ds = nn.load("h.csv")
-    assert ds.columns == nn.load(frame).columns == nn.load("h.parquet").columns == ["a", "b"]
+    assert (
+        ds.columns
+        == nn.load(frame).columns
+        == nn.load("h.parquet").columns
+        == ["a", "b"]
+    )
     assert ds.targets == nn.load(frame).targets == ["goal"]
     np.testing.assert_array_equal(nn.load(frame).x, ds.x)
     net = trained_on(ds)
     expected = net.predict("h.csv")
-    for source in (frame, "h.parquet", {name: frame[name].to_numpy() for name in frame}, frame[[" a ", "b"]]):
+    for source in (
+        frame,
+        "h.parquet",
+        {name: frame[name].to_numpy() for name in frame},
+        frame[[" a ", "b"]],
+    ):
         np.testing.assert_array_equal(net.predict(source), expected)
     both = np.column_stack([half, (np.arange(80) % 7).astype(np.float16)])
     np.testing.assert_array_equal(net.predict(both), expected)
-    assert isinstance(nn.load({"a": np.array([-1000, 1, 2, 3] * 9, np.float16), "y": [1.0, 2.5] * 18},
-                              missing="-999.9").x, np.ndarray)  # fmt: skip
+    assert isinstance(
+        nn.load(
+            {"a": np.array([-1000, 1, 2, 3] * 9, np.float16), "y": [1.0, 2.5] * 18},
+            missing="-999.9",
+        ).x,
+        np.ndarray,
+    )
 
 
 def test_a_model_that_names_no_type_reads_rows_as_they_need_it(folder):
@@ -223,4 +367,6 @@ def test_a_model_that_names_no_type_reads_rows_as_they_need_it(folder):
     nn.Model(net).save("old.bin")
     assert "number_type" not in succeed("--info", "--model", "old.bin", "--json").json
     old = nn.Model.load("old.bin").network
-    assert load_for(old, {"a": [1.7e9, 1.7e9 + 50]}, labelled=False).x.dtype == np.float64
+    assert (
+        load_for(old, {"a": [1.7e9, 1.7e9 + 50]}, labelled=False).x.dtype == np.float64
+    )

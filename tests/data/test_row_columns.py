@@ -17,28 +17,45 @@ def columns(folder) -> dict[str, list[str]]:
     random = np.random.default_rng(4)
     area = random.normal(50, 10, 200).round(2)
     columns = {
-        "area": area, "floor": random.integers(0, 5, 200), "seller": np.array([f"s{i % 20}" for i in range(200)]),
-        "count": random.integers(1, 4, 200), "sold": np.datetime64("2020-01-01") + random.permutation(200),
+        "area": area,
+        "floor": random.integers(0, 5, 200),
+        "seller": np.array([f"s{i % 20}" for i in range(200)]),
+        "count": random.integers(1, 4, 200),
+        "sold": np.datetime64("2020-01-01") + random.permutation(200),
         "dear": np.where(area > 50, "yes", "no"),
-    }  # fmt: skip
+    }
     columns = {name: values.astype(str).tolist() for name, values in columns.items()}
     saved(columns, "sales.csv")
     return columns
 
 
 def test_a_column_of_weights_is_no_input_and_counts_in_figures(columns):
-    assert nn.load("sales.csv", weight="count").weights.tolist() == [*map(float, columns["count"])]
+    assert nn.load("sales.csv", weight="count").weights.tolist() == [
+        *map(float, columns["count"])
+    ]
     train = (*TRAIN, "--epochs", 2, "--json", "--drop", "sold,seller")
-    assert list(succeed(*train, "--weight", "count").json["columns"]) == ["area", "floor"]
+    assert list(succeed(*train, "--weight", "count").json["columns"]) == [
+        "area",
+        "floor",
+    ]
     figures = succeed("--test", "--model", "m.bin", "--json").json
     counts = [figures[name] for name in ("tp", "fp", "fn", "tn")]
     assert figures["weighted"] is True and sum(counts) > figures["rows"]
     saved({name: columns[name][:30] for name in ("floor", "area")}, "new.csv")
-    assert len(succeed("--predict", "--model", "m.bin", "--dataset", "new.csv").out.splitlines()) == 31
+    assert (
+        len(
+            succeed(
+                "--predict", "--model", "m.bin", "--dataset", "new.csv"
+            ).out.splitlines()
+        )
+        == 31
+    )
 
 
 @pytest.mark.parametrize("flag, column", [("--weight", "count"), ("--time", "sold")])
-def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(columns, flag, column):
+def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(
+    columns, flag, column
+):
     others = [name for name in ("count", "sold", "seller") if name != column]
     succeed(*TRAIN, "--drop", ",".join(others), "--epochs", 1, flag, column)
     predict = ("--predict", "--model", "m.bin", "--dataset", "sales.csv", "--quiet")
@@ -58,28 +75,64 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same():
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
 
 
-def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_them(columns):
+def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_them(
+    columns,
+):
     ds = nn.load("sales.csv", time="sold")
     expected, (training, _, held) = ds.times, split_rows(ds, 0.2, 0, 0)
-    assert "sold" not in ds.columns and len(held) == 40 and ds.times[training].max() < ds.times[held].min()
-    columns["sold"] = [f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]]
+    assert (
+        "sold" not in ds.columns
+        and len(held) == 40
+        and ds.times[training].max() < ds.times[held].min()
+    )
+    columns["sold"] = [
+        f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]
+    ]
     saved(columns, "sales.csv")
     np.testing.assert_array_equal(nn.load("sales.csv", time="sold").times, expected)
     columns["sold"][4] = "soon"
     saved(columns, "sales.csv")
-    with pytest.raises(nn.DataError, match='row 6, column sold: found "soon", expected a number or a date for --time'):
+    with pytest.raises(
+        nn.DataError,
+        match='row 6, column sold: found "soon", expected a number or a date for --time',
+    ):
         nn.load("sales.csv", time="sold")
 
 
-@pytest.mark.parametrize("flags, told", [
-    (("--target", "dear", "--id", "dear"), "--id: column dear is that of --target too"),
-    (("--target", "dear", "--drop", "dear"), "--drop: column dear is that of --target too"),
-    (("--target", "dear", "--group", "-1"), "--group: column dear is that of --target too"),
-    (("--id", "seller", "--group", "seller"), "--group: column seller is that of --id too"),
-    (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),
-    *((("--reference", "--layers", "5,4,1", flag, "count"), f"{flag} count: --reference has no such thing")
-      for flag in ("--weight", "--group", "--time", "--categories", "--missing")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (
+            ("--target", "dear", "--id", "dear"),
+            "--id: column dear is that of --target too",
+        ),
+        (
+            ("--target", "dear", "--drop", "dear"),
+            "--drop: column dear is that of --target too",
+        ),
+        (
+            ("--target", "dear", "--group", "-1"),
+            "--group: column dear is that of --target too",
+        ),
+        (
+            ("--id", "seller", "--group", "seller"),
+            "--group: column seller is that of --id too",
+        ),
+        (
+            ("--weight", "count", "--time", "count"),
+            "--time: column count is that of --weight too",
+        ),
+        *(
+            (
+                ("--reference", "--layers", "5,4,1", flag, "count"),
+                f"{flag} count: --reference has no such thing",
+            )
+            for flag in ("--weight", "--group", "--time", "--categories", "--missing")
+        ),
+    ],
+)
 def test_a_column_has_one_use_and_the_reference_knows_none(flags, told):
-    failed = run(*(("--train", *TRAIN[3:]) if "--reference" in flags else TRAIN), *flags)
+    failed = run(
+        *(("--train", *TRAIN[3:]) if "--reference" in flags else TRAIN), *flags
+    )
     assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1

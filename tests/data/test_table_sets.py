@@ -19,7 +19,10 @@ def folder(folder, table_files):
     return shutil.copytree(table_files, folder, dirs_exist_ok=True)
 
 
-@pytest.mark.parametrize("path", ["days", "days/day*.csv", "days/day2.csv,days/day3.csv,days/day10.csv", "all.npy"])
+@pytest.mark.parametrize(
+    "path",
+    ["days", "days/day*.csv", "days/day2.csv,days/day3.csv,days/day10.csv", "all.npy"],
+)
 def test_a_test_finds_the_files_again(folder, path):
     succeed("--train", "--dataset", path, "--model", "m.bin", *LAYERS)
     expected = succeed("--test", "--model", "m.bin", "--json").json
@@ -36,13 +39,24 @@ def test_the_files_are_found_beside_a_model_that_was_moved_with_them(folder):
     assert succeed("--test", "--model", "else/m.bin", "--json").json["rows"] > 4000
 
 
-@pytest.mark.parametrize("first, second, words", [
-    ("x,y\n1,2\n", "x,y,z\n1,2,3\n", ["b.csv", "3 columns", "2", "a.csv"]),
-    ("x,y,z\n1,2,3\n", "x,z,y\n1,2,3\n", ["b.csv", "column 2", '"z"', '"y"', "a.csv"]),
-    ("1,2\n2,1\n", "x,y\n1,2\n", ["b.csv", "header", "a.csv"]),
-    ("x,y\n1,2\n", "x,y\n1,2\n\n2,1\ninf,1\n", ["b.csv", "data row 3", "column x", "inf"]),
-    ("x,y\n1,2\n", "x,y\n1,2,3\n", ["b.csv, row 2", "3 columns"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "first, second, words",
+    [
+        ("x,y\n1,2\n", "x,y,z\n1,2,3\n", ["b.csv", "3 columns", "2", "a.csv"]),
+        (
+            "x,y,z\n1,2,3\n",
+            "x,z,y\n1,2,3\n",
+            ["b.csv", "column 2", '"z"', '"y"', "a.csv"],
+        ),
+        ("1,2\n2,1\n", "x,y\n1,2\n", ["b.csv", "header", "a.csv"]),
+        (
+            "x,y\n1,2\n",
+            "x,y\n1,2\n\n2,1\ninf,1\n",
+            ["b.csv", "data row 3", "column x", "inf"],
+        ),
+        ("x,y\n1,2\n", "x,y\n1,2,3\n", ["b.csv, row 2", "3 columns"]),
+    ],
+)
 def test_files_that_do_not_belong_together_are_named(write, first, second, words):
     folder = write(first, "a.csv").parent
     write(second, "b.csv")
@@ -54,8 +68,20 @@ def test_files_that_do_not_belong_together_are_named(write, first, second, words
 def test_no_file_that_is_read_is_written(folder):
     for path in ("days", "days/day2.csv,days/day3.csv", "days/day*.csv"):
         for flag in ("--model", "--checkpoint", "--trace", "--history"):
-            result = run("--train", "--dataset", path, "--model", "m.bin", flag, "days/day3.csv", *LAYERS)
-            assert result.code == 2 and "days/day3.csv is both input and output" in result.err, flag
+            result = run(
+                "--train",
+                "--dataset",
+                path,
+                "--model",
+                "m.bin",
+                flag,
+                "days/day3.csv",
+                *LAYERS,
+            )
+            assert (
+                result.code == 2
+                and "days/day3.csv is both input and output" in result.err
+            ), flag
 
 
 def test_a_missing_or_foreign_file_among_several_is_named(folder):
@@ -63,17 +89,26 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
         nn.load("all.csv,gone.csv")
     with pytest.raises(InputNotFound, match=r"no\*.csv: no file matches"):
         nn.load("no*.csv")
-    with pytest.raises(InputNotFound, match="all.csv,: a name is missing before or after a comma"):
+    with pytest.raises(
+        InputNotFound, match="all.csv,: a name is missing before or after a comma"
+    ):
         nn.load("all.csv,")
     with pytest.raises(DataError, match="all.npy: expected CSV as in all.csv"):
         nn.load("all.csv,all.npy")
 
 
-def test_numbers_of_an_array_that_cannot_be_are_named_and_whole_ones_pixels_for_a_network_of_images(tmp_path):
-    for number, words in ((np.inf, ["inf", "finite"]), (1e39, ["float32", "--dtype float64"])):
+def test_numbers_of_an_array_that_cannot_be_are_named_and_whole_ones_pixels_for_a_network_of_images(
+    tmp_path,
+):
+    for number, words in (
+        (np.inf, ["inf", "finite"]),
+        (1e39, ["float32", "--dtype float64"]),
+    ):
         np.save(tmp_path / "a.npy", np.array([[1.0, 0], [number, 1]]))
         told = failure(tmp_path / "a.npy")
-        assert [word for word in ["data row 2", "column 0", *words] if word not in told] == []
+        assert [
+            word for word in ["data row 2", "column 0", *words] if word not in told
+        ] == []
     np.save(tmp_path / "a.npy", np.arange(5 * 300, dtype=np.int64).reshape(300, 5) % 7)
     ds = nn.load(str(tmp_path / "a.npy"), inputs=(1, 2, 2))
     assert ds.x.shape == (300, 1, 2, 2) and ds.x.dtype == np.uint8

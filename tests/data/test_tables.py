@@ -1,4 +1,5 @@
-"""Parquet, Arrow, SQLite and data frames: one table is the same through all of them and CSV; Arrow's columns."""
+"""Parquet, Arrow, SQLite and data frames: one table is the same through all of them and
+CSV; Arrow's columns."""
 
 import datetime
 import decimal
@@ -16,7 +17,17 @@ from hypothesis import Phase, given
 from hypothesis import strategies as st
 from support.command_line import environment, run
 from support.effort import examples
-from support.table_formats import assert_same, feather, fields, opened, pa, parquet, pd, read, written
+from support.table_formats import (
+    assert_same,
+    feather,
+    fields,
+    opened,
+    pa,
+    parquet,
+    pd,
+    read,
+    written,
+)
 from support.tables import c_number, refusal, trained_on
 
 import nn
@@ -25,7 +36,8 @@ from nn.data.column import GAPS, date_in, is_not_finite, number_in
 from nn.data.csv_table import CsvSource
 from nn.data.frames import open_frame
 
-DRAWN = [Phase.explicit, Phase.reuse, Phase.generate]  # a failure is shown as it is: files take too long to shrink it
+# a failure is shown as it is: files take too long to shrink it
+DRAWN = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
 BASE = datetime.datetime(2020, 2, 28, 23, 59, 58)
@@ -33,47 +45,93 @@ MIXED = {
     "count": st.integers(-(1 << 53), 1 << 53),
     "size": st.just(12.0) | st.floats(-1e30, 1e30),
     "gappy": st.none() | st.just(12.0) | st.floats(-1e3, 1e3),
-    "text": st.sampled_from(["red", " blue", "?", "NA", "", "a,b", 'a"b', "12", "-0.5e3", "yes", "2020-01-02", "inf"]),
+    "text": st.sampled_from(
+        [
+            "red",
+            " blue",
+            "?",
+            "NA",
+            "",
+            "a,b",
+            'a"b',
+            "12",
+            "-0.5e3",
+            "yes",
+            "2020-01-02",
+            "inf",
+        ]
+    ),
     "free": st.text(string.ascii_letters + "äß .;'", max_size=4),
     "truth": st.booleans(),
     "answer": st.sampled_from(["Yes", "no", "NULL"]),
-    "date": st.none() | st.integers(0, 10**8).map(lambda s: BASE + datetime.timedelta(seconds=s)),
+    "date": st.none()
+    | st.integers(0, 10**8).map(lambda s: BASE + datetime.timedelta(seconds=s)),
     "y": st.sampled_from(["up", "down", "?"]),
 }
 ROWS = st.lists(st.fixed_dictionaries(MIXED), min_size=2, max_size=40)
 
 
 @examples(20, deadline=None, phases=DRAWN)
-@given(rows=ROWS, kind=st.sampled_from([None, "text", "number"]), missing=st.sampled_from([GAPS, GAPS | {"12", "yes"}]))
-def test_a_table_is_read_the_same_from_every_format(rows, kind, missing, tmp_path_factory):
-    """Columns of other types than numbers and texts as they are: CSV alone has other words than yes for a truth."""
-    frame = pd.DataFrame(rows, columns=list(MIXED)).astype({"gappy": "float64", "date": "datetime64[us]"})
+@given(
+    rows=ROWS,
+    kind=st.sampled_from([None, "text", "number"]),
+    missing=st.sampled_from([GAPS, GAPS | {"12", "yes"}]),
+)
+def test_a_table_is_read_the_same_from_every_format(
+    rows, kind, missing, tmp_path_factory
+):
+    """Columns of other types than numbers and texts as they are: CSV alone has other
+    words than yes for a truth."""
+    frame = pd.DataFrame(rows, columns=list(MIXED)).astype(
+        {"gappy": "float64", "date": "datetime64[us]"}
+    )
     folder = tmp_path_factory.mktemp("formats")
     tables = written(frame, folder)
-    wanted = {place: kind if name in ("text", "free", "answer", "y") else None for place, name in enumerate(MIXED)}
-    expected = read(CsvSource([str(folder / "a.csv")], "a.csv"), wanted, missing=missing)
+    wanted = {
+        place: kind if name in ("text", "free", "answer", "y") else None
+        for place, name in enumerate(MIXED)
+    }
+    expected = read(
+        CsvSource([str(folder / "a.csv")], "a.csv"), wanted, missing=missing
+    )
     for form, source in tables.items():
         table = read(source, wanted, missing=missing)
         assert table.numbers.dtype == expected.numbers.dtype, form
         assert_same(table, expected, form)
 
 
-TIMES = [datetime.datetime(2020, 1, 2, 3, 4, 5, 250000), None, datetime.datetime(1969, 12, 31)]
+TIMES = [
+    datetime.datetime(2020, 1, 2, 3, 4, 5, 250000),
+    None,
+    datetime.datetime(1969, 12, 31),
+]
 ARROW_COLUMNS = {  # column -> its fields as text, None for a null
     "int8": (pa.array([1, None, -3], pa.int8()), ["1", None, "-3"]),
     "uint64": (pa.array([1, None, 1 << 63], pa.uint64()), ["1", None, str(1 << 63)]),
     "half": (pa.array(np.array([0.1, np.nan, 2], np.float16)), ["0.1", None, "2"]),
     "float": (pa.array([0.1, None, 1e30], pa.float32()), ["0.1", None, "1e+30"]),
     "whole": (pa.array([1.0, None, 1e16]), ["1", None, "1e+16"]),
-    "decimal": (pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")]), ["1.50", None, "-2.25"]),
+    "decimal": (
+        pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")]),
+        ["1.50", None, "-2.25"],
+    ),
     "bool": (pa.array([True, None, False]), ["True", None, "False"]),
     "null": (pa.nulls(3), [None] * 3),
     "large": (pa.array(["a", None, " b "], pa.large_string()), ["a", None, "b"]),
     "dictionary": (pa.array(["a", None, "b"]).dictionary_encode(), ["a", None, "b"]),
     "numbers": (pa.array([7, None, 3]).dictionary_encode(), ["7", None, "3"]),
-    "date32": (pa.array([18321, None, -3653], pa.date32()), ["2020-02-29", None, "1960-01-01"]),
-    "second": (pa.array([datetime.datetime(2020, 1, 2), None, None], pa.timestamp("s")), ["2020-01-02", None, None]),
-    "micro": (pa.array(TIMES, pa.timestamp("us")), ["2020-01-02 03:04:05.25", None, "1969-12-31"]),
+    "date32": (
+        pa.array([18321, None, -3653], pa.date32()),
+        ["2020-02-29", None, "1960-01-01"],
+    ),
+    "second": (
+        pa.array([datetime.datetime(2020, 1, 2), None, None], pa.timestamp("s")),
+        ["2020-01-02", None, None],
+    ),
+    "micro": (
+        pa.array(TIMES, pa.timestamp("us")),
+        ["2020-01-02 03:04:05.25", None, "1969-12-31"],
+    ),
     "time": (pa.array([datetime.time(12, 30), None, None]), ["12:30:00", None, None]),
 }
 
@@ -93,10 +151,15 @@ def test_columns_of_arrow_are_read_as_their_text(kind, tmp_path):
         assert [text or "" for text in texts] == ids
         for reads, value_in in (("number", number_in), ("date", date_in)):
             values = [None if text is None else value_in(text) for text in texts]
-            if kind == "bool" and reads == "number":  # truth values are 0 and 1 where numbers are read
+            # truth values are 0 and 1 where numbers are read
+            if kind == "bool" and reads == "number":
                 values = [1.0, None, 0.0]
             found = read(source, {0: reads}, dtype="float64").columns[0]
-            odd = [text for text, value in zip(texts, values, strict=True) if text is not None and value is None]
+            odd = [
+                text
+                for text, value in zip(texts, values, strict=True)
+                if text is not None and value is None
+            ]
             assert fields(found) == values and set(found.odd) == set(odd)
 
 
@@ -105,24 +168,37 @@ def test_columns_of_pandas_are_read_as_their_text():
         "int": (pd.array([1, None, 3], "Int64"), "1,,3", "number"),
         "float": (pd.array([0.5, None, 3], "Float32"), "0.5,,3", "number"),
         "bool": (pd.array([True, None, False], "boolean"), "True,,False", "text"),
-        "object": ([1, "a", None], "1,a,", "text"), "mixed": ([True, None, 1], "True,,1", "text"),
+        "object": ([1, "a", None], "1,a,", "text"),
+        "mixed": ([True, None, 1], "True,,1", "text"),
         "string": (pd.array(["a", None, "b"], "string[python]"), "a,,b", "text"),
         "arrow": (pd.array(["a", None, "b"], "string[pyarrow]"), "a,,b", "text"),
         "backed": (pd.Series([1, None, 3], dtype="int64[pyarrow]"), "1,,3", "number"),
         "category": (pd.Categorical(["b", None, "a"]), "b,,a", "text"),
         "numbers": (pd.Categorical([3, 1, 3]), "3,1,3", "number"),
         "sparse": (pd.arrays.SparseArray([1.0, np.nan, 2.0]), "1,,2", "number"),
-        "zone": (pd.to_datetime(["2020-01-01 00:30+02:00", None, "2021-06-01 00:00+02:00"]),
-                 "2019-12-31 22:30:00,,2021-05-31 22:00:00", "date"),
-        "period": (pd.period_range("2020-01", periods=3, freq="M"), "2020-01,2020-02,2020-03", "text"),
+        "zone": (
+            pd.to_datetime(["2020-01-01 00:30+02:00", None, "2021-06-01 00:00+02:00"]),
+            "2019-12-31 22:30:00,,2021-05-31 22:00:00",
+            "date",
+        ),
+        "period": (
+            pd.period_range("2020-01", periods=3, freq="M"),
+            "2020-01,2020-02,2020-03",
+            "text",
+        ),
         "day": (pd.to_datetime(["2020-01-01", None, None]), "2020-01-01,,", "date"),
-        "date": ([datetime.date(2020, 1, 1), None, None], "2020-01-01,,", "date"), "y": ([1, 2, 3], "1,2,3", "number"),
-    }  # fmt: skip
+        "date": ([datetime.date(2020, 1, 1), None, None], "2020-01-01,,", "date"),
+        "y": ([1, 2, 3], "1,2,3", "number"),
+    }
     frame = pd.DataFrame({name: values for name, (values, *_) in columns.items()})
-    for column, (_, texts, _) in zip(read(frame, dict.fromkeys(range(16), "text")).columns.values(), columns.values()):
+    for column, (_, texts, _) in zip(
+        read(frame, dict.fromkeys(range(16), "text")).columns.values(), columns.values()
+    ):
         assert [text or "" for text in fields(column)] == texts.split(",")
     found = read(frame).columns
-    assert [column.reads for column in found.values()] == [reads for *_, reads in columns.values()]
+    assert [column.reads for column in found.values()] == [
+        reads for *_, reads in columns.values()
+    ]
     zone = datetime.datetime(2019, 12, 31, 22, 30, tzinfo=datetime.timezone.utc)
     assert found[11].values[0] == zone.timestamp()
 
@@ -130,88 +206,166 @@ def test_columns_of_pandas_are_read_as_their_text():
 def test_frames_of_polars_are_those_of_arrow():
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame(
-        {"a": [1, None, 3], "t": ["x", None, "z"], "b": [True, None, False], "d": TIMES, "y": [0.5, 1.5, 2.5]}
+        {
+            "a": [1, None, 3],
+            "t": ["x", None, "z"],
+            "b": [True, None, False],
+            "d": TIMES,
+            "y": [0.5, 1.5, 2.5],
+        }
     ).with_columns(c=pl.col("t").cast(pl.Categorical))
     found = read(frame).columns.values()
-    assert [column.reads for column in found] == ["number", "text", "text", "date", "number", "text"]
-    arrow = read(pa.table({name: frame[name].to_list() for name in frame.columns})).columns.values()
+    assert [column.reads for column in found] == [
+        "number",
+        "text",
+        "text",
+        "date",
+        "number",
+        "text",
+    ]
+    arrow = read(
+        pa.table({name: frame[name].to_list() for name in frame.columns})
+    ).columns.values()
     assert [fields(column) for column in found] == [fields(column) for column in arrow]
     if hasattr(pl, "Int128"):  # a type that Arrow lacks
-        wide = pl.DataFrame({"a": pl.Series([1, 2, 3]).cast(pl.Int128), "y": [1.0, 2.0, 3.0]})
-        assert "the data frame: pyarrow cannot read it" in refusal(lambda: nn.load(wide))
+        wide = pl.DataFrame(
+            {"a": pl.Series([1, 2, 3]).cast(pl.Int128), "y": [1.0, 2.0, 3.0]}
+        )
+        assert "the data frame: pyarrow cannot read it" in refusal(
+            lambda: nn.load(wide)
+        )
 
 
 @examples(300)
 @given(st.text("0123456789+-.eEinfINFty ", max_size=8) | st.floats().map(repr))
 def test_texts_are_numbers_where_they_are_in_csv(text):
     value = c_number(text := text.strip())
-    assert number_in(text) == (value if value is not None and np.isfinite(value) else None)
+    assert number_in(text) == (
+        value if value is not None and np.isfinite(value) else None
+    )
     assert value is None or np.isfinite(value) or is_not_finite(text)
 
 
 def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):
-    frame = pd.DataFrame({"a": ["x", *"uvuv" * 9], "n": [9.0, *range(36)], "y": [None, *["up", "down"] * 18]})
+    frame = pd.DataFrame(
+        {
+            "a": ["x", *"uvuv" * 9],
+            "n": [9.0, *range(36)],
+            "y": [None, *["up", "down"] * 18],
+        }
+    )
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, str(tmp_path / "a.csv")):
         ds = nn.load(data)
-        assert (ds.rows, ds.unlabelled, ds.classes, ds.x.columns[0].words) == (36, 1, ["down", "up"], ["u", "v"])
+        assert (ds.rows, ds.unlabelled, ds.classes, ds.x.columns[0].words) == (
+            36,
+            1,
+            ["down", "up"],
+            ["u", "v"],
+        )
         assert ds.y.tolist() == [1, 0] * 18
-    with pytest.raises(nn.DataError, match="the data frame: no row has a target, all 37 have a gap there"):
+    with pytest.raises(
+        nn.DataError,
+        match="the data frame: no row has a target, all 37 have a gap there",
+    ):
         nn.load(frame.assign(y=None))
 
 
-def test_a_file_has_a_digest_that_goes_with_its_rows_unless_it_was_written_to_or_removed_before(tmp_path):
+def test_a_file_has_a_digest_that_goes_with_its_rows_unless_it_was_written_to_or_removed_before(
+    tmp_path,
+):
     path = tmp_path / "a.parquet"
-    pd.DataFrame({"a": range(40), "b": np.arange(40) / 7, "y": [0, 1] * 20}).to_parquet(path)
+    pd.DataFrame({"a": range(40), "b": np.arange(40) / 7, "y": [0, 1] * 20}).to_parquet(
+        path
+    )
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     copies = [shutil.copy(path, tmp_path / name) for name in ("b.parquet", "c.parquet")]
     ds, kept, other = nn.load(path), *map(nn.load, copies)
-    assert pickle.loads(pickle.dumps(nn.load(path))).sha256 == kept.of_rows([1, 3]).sha256 == sha256
+    assert (
+        pickle.loads(pickle.dumps(nn.load(path))).sha256
+        == kept.of_rows([1, 3]).sha256
+        == sha256
+    )
     for copy in copies:
         os.remove(copy)
     assert kept.sha256 == sha256
     with open(path, "r+b") as file:
         file.write(b"PAR1")
     os.utime(path, (1e9, 1e9))
-    assert ds.sha256 is other.sha256 is None and pickle.loads(pickle.dumps(ds)).sha256 is None
+    assert (
+        ds.sha256 is other.sha256 is None
+        and pickle.loads(pickle.dumps(ds)).sha256 is None
+    )
     trained_on(ds).export(tmp_path / "m.bin")
     failed = run("--test", "--model", tmp_path / "m.bin")
     assert failed.code == 65 and "has changed since" in failed.err
 
 
 def test_the_digest_of_a_table_is_the_same_for_every_format(tmp_path):
-    """The SHA-256 that a model keeps; another word, or another number, makes another one."""
+    """The SHA-256 that a model keeps; another word, or another number, makes another
+    one."""
     rng = np.random.default_rng(2)
-    frame = pd.DataFrame({"a": rng.normal(size=3000), "t": rng.choice(["x", "y", "z", None], 3000)})
-    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 999, 3000), unit="D")
-    frame["word"], frame["y"] = [f"w{i % 700}" for i in range(3000)], rng.choice(["up", "down"], 3000)
-    changed = [frame.assign(t=frame["t"].replace("x", "u")), frame.assign(a=frame["a"] + (frame.index == 2999))]
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=3000), "t": rng.choice(["x", "y", "z", None], 3000)}
+    )
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(
+        rng.integers(0, 999, 3000), unit="D"
+    )
+    frame["word"], frame["y"] = (
+        [f"w{i % 700}" for i in range(3000)],
+        rng.choice(["up", "down"], 3000),
+    )
+    changed = [
+        frame.assign(t=frame["t"].replace("x", "u")),
+        frame.assign(a=frame["a"] + (frame.index == 2999)),
+    ]
     found = []
     for table in (frame, *changed):
         written(table, tmp_path)
-        digests = {nn.load(str(tmp_path / f"a.{name}")).sha256 for name in ("csv", "parquet", "feather", "db")}
+        digests = {
+            nn.load(str(tmp_path / f"a.{name}")).sha256
+            for name in ("csv", "parquet", "feather", "db")
+        }
         found.append(digests | {nn.load(table).sha256})
-    assert [len(digests) for digests in found] == [1, 1, 1] and len(set.union(*found)) == 3
+    assert [len(digests) for digests in found] == [1, 1, 1] and len(
+        set.union(*found)
+    ) == 3
 
 
 COUNT = 37
 DAY = datetime.datetime(2020, 3, 1, 12, 30)
 DAYS = [DAY + datetime.timedelta(days=9 * i) for i in range(COUNT)]
-NUMBERS = [f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)] + ["float16", "float32", "float64"]
+NUMBERS = [f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)] + [
+    "float16",
+    "float32",
+    "float64",
+]
 MANY = {kind: np.arange(0, 3 * COUNT, 3).astype(kind) % 101 for kind in NUMBERS}
 COLUMNS = {  # type -> values, as old pyarrow wants them
-    **{getattr(pa, kind)(): [*many] if kind == "float16" else many.tolist() for kind, many in MANY.items()},
+    **{
+        getattr(pa, kind)(): [*many] if kind == "float16" else many.tolist()
+        for kind, many in MANY.items()
+    },
     pa.bool_(): [i % 3 == 0 for i in range(COUNT)],
     **{kind: [day.date() for day in DAYS] for kind in (pa.date32(), pa.date64())},
     **{pa.timestamp(unit): DAYS for unit in ("s", "ms", "us", "ns")},
-    pa.timestamp("us", "UTC"): [day.replace(tzinfo=datetime.timezone.utc) for day in DAYS],
-    **{kind: [f"w{i % 7}" for i in range(COUNT)] for kind in (pa.string(), pa.large_string())},
-    **{pa.dictionary(i, pa.string()): [f"w{n % 7}" for n in range(COUNT)] for i in (pa.int8(), pa.uint64())},
+    pa.timestamp("us", "UTC"): [
+        day.replace(tzinfo=datetime.timezone.utc) for day in DAYS
+    ],
+    **{
+        kind: [f"w{i % 7}" for i in range(COUNT)]
+        for kind in (pa.string(), pa.large_string())
+    },
+    **{
+        pa.dictionary(i, pa.string()): [f"w{n % 7}" for n in range(COUNT)]
+        for i in (pa.int8(), pa.uint64())
+    },
 }
 
 
 def ways(values, kind):
-    """Yield the same column in several ways: in one array, cut out of a longer one, of several arrays, of none."""
+    """Yield the same column in several ways: in one array, cut out of a longer one, of
+    several arrays, of none."""
     array = pa.array(values, kind)
     cut = pa.concat_arrays([pa.array(values[::-1], kind), array])
     yield pa.chunked_array([array])
@@ -221,14 +375,19 @@ def ways(values, kind):
 
 
 def as_read(value):
-    """The field that a value becomes: truths are texts, dates are seconds since 1970."""
+    """The field that a value becomes: truths are texts, dates are seconds since
+    1970."""
     if isinstance(value, datetime.date):
         value = value.isoformat()[:19]
-        return float((np.datetime64(value) - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+        return float(
+            (np.datetime64(value) - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        )
     return str(value) if isinstance(value, bool) else value
 
 
-@pytest.mark.parametrize("gaps", [[], [3], [0, 1, 2, 3, 4]], ids=["whole", "gaps", "nothing"])
+@pytest.mark.parametrize(
+    "gaps", [[], [3], [0, 1, 2, 3, 4]], ids=["whole", "gaps", "nothing"]
+)
 @pytest.mark.parametrize("kind", COLUMNS, ids=str)
 def test_columns_of_arrow_are_its_own_lists(kind, gaps):
     values = [None if i % 5 in gaps else value for i, value in enumerate(COLUMNS[kind])]
@@ -248,12 +407,21 @@ def test_an_index_beyond_its_dictionary_is_refused(index):
 @pytest.mark.parametrize("format", ["parquet", "feather"])
 def test_reading_a_file_imports_no_pandas(tmp_path, format):
     days, path = [DAY.date(), DAY.date(), None] * 20, str(tmp_path / "table")
-    table = pa.table({"a": [1.5, None, 2.5] * 20, "b": [True, None, False] * 20, "c": days, "y": ["p", "q", "p"] * 20})
+    table = pa.table(
+        {
+            "a": [1.5, None, 2.5] * 20,
+            "b": [True, None, False] * 20,
+            "c": days,
+            "y": ["p", "q", "p"] * 20,
+        }
+    )
     (parquet.write_table if format == "parquet" else feather.write_feather)(table, path)
     code = (
         "import sys; from nn.data.formats import recognise; from nn.data.column import Wanted;"
         f"known, files = recognise({path!r}); table = known.table(files, files[0], None);"
         "assert len(table.read(Wanted(dict.fromkeys(range(4))))) == 60; print(*sys.modules)"
     )
-    modules = subprocess.check_output([sys.executable, "-c", code], env=environment(), text=True)
+    modules = subprocess.check_output(
+        [sys.executable, "-c", code], env=environment(), text=True
+    )
     assert "pandas" not in modules.split()

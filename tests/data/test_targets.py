@@ -1,4 +1,5 @@
-"""What a target is taken for by its values, and what is said where it can be neither; what gives it away."""
+"""What a target is taken for by its values, and what is said where it can be neither;
+what gives it away."""
 
 import contextlib
 import gc
@@ -16,7 +17,10 @@ from nn.data.csv_table import CsvReader
 
 def table(path, targets, name="t"):
     """Write two columns of numbers and these targets, each in quotes."""
-    rows = "".join(f'{(7 * i) % 31},{(5 * i) % 17},"{target}"\n' for i, target in enumerate(targets))
+    rows = "".join(
+        f'{(7 * i) % 31},{(5 * i) % 17},"{target}"\n'
+        for i, target in enumerate(targets)
+    )
     path.write_text(f"a,b,{name}\n{rows}")
     return str(path)
 
@@ -31,20 +35,52 @@ def thinning(values):
     return [value for i, value in enumerate(values) for _ in range(1 + 100 // (1 + i))]
 
 
-@pytest.mark.parametrize("targets, task", [
-    *((targets, "multiclass") for targets in (
-        repeated(3, 4, 5, 6, 7, 8), repeated(1, 2, 3, 5, 6, 7),  # grades of a jury; a class is missing
-        repeated(0, 2, 4), repeated(-1, 0, 1), repeated(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14), thinning(range(3)),
-        thinning(range(10)), repeated(*range(26), rows=100),  # many labels, but of many rows each
-    )),
-    *((targets, "regression") for targets in (
-        repeated(25, 26, 27, 28, 29), repeated(9, 12, 16, 20), repeated(0, 5, 10, 20),  # ages, years at school, doses
-        repeated(1999, 2000, 2001, 2002), repeated(*range(1990, 2010)), repeated(-14, -11, -10, -9),
-        repeated(0, 1, 2, 1971), repeated(*range(0, 60, 4)), thinning([0.5, 1.5, 2]), thinning(range(28)),
-        thinning(range(100)),
-    )),
-    *((targets, "binary") for targets in (repeated(5, 70), repeated(1999, 2000), repeated(0.5, 2), thinning([1, 2]))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "targets, task",
+    [
+        *(
+            (targets, "multiclass")
+            for targets in (
+                # grades of a jury; a class is missing
+                repeated(3, 4, 5, 6, 7, 8),
+                repeated(1, 2, 3, 5, 6, 7),
+                repeated(0, 2, 4),
+                repeated(-1, 0, 1),
+                repeated(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14),
+                thinning(range(3)),
+                # many labels, but of many rows each
+                thinning(range(10)),
+                repeated(*range(26), rows=100),
+            )
+        ),
+        *(
+            (targets, "regression")
+            for targets in (
+                # ages, years at school, doses
+                repeated(25, 26, 27, 28, 29),
+                repeated(9, 12, 16, 20),
+                repeated(0, 5, 10, 20),
+                repeated(1999, 2000, 2001, 2002),
+                repeated(*range(1990, 2010)),
+                repeated(-14, -11, -10, -9),
+                repeated(0, 1, 2, 1971),
+                repeated(*range(0, 60, 4)),
+                thinning([0.5, 1.5, 2]),
+                thinning(range(28)),
+                thinning(range(100)),
+            )
+        ),
+        *(
+            (targets, "binary")
+            for targets in (
+                repeated(5, 70),
+                repeated(1999, 2000),
+                repeated(0.5, 2),
+                thinning([1, 2]),
+            )
+        ),
+    ],
+)
 def test_labels_count_from_zero_or_one(tmp_path, targets, task):
     ds, values = nn.load(table(tmp_path / "a.csv", targets)), {*targets}
     assert ds.task == task
@@ -52,39 +88,89 @@ def test_labels_count_from_zero_or_one(tmp_path, targets, task):
     assert ["--task" in remark for remark in ds.remarks] == [True] * doubt
 
 
-@pytest.mark.parametrize("common, rare, positive", [
-    ("negative", "Sick", "Sick"), ("Sick", "negative", "negative"), ("a", "b", "b"), ("b", "a", "a"),
-    ("yes", "no", "yes"), ("n", "Y", "Y"), ("TRUE", "FALSE", "TRUE"),
-    ("1", "0", "1"), ("1", "-1", "1"), ("2", "1", "1"), ("1", "2", "2"), ("4", "2", "2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "common, rare, positive",
+    [
+        ("negative", "Sick", "Sick"),
+        ("Sick", "negative", "negative"),
+        ("a", "b", "b"),
+        ("b", "a", "a"),
+        ("yes", "no", "yes"),
+        ("n", "Y", "Y"),
+        ("TRUE", "FALSE", "TRUE"),
+        ("1", "0", "1"),
+        ("1", "-1", "1"),
+        ("2", "1", "1"),
+        ("1", "2", "2"),
+        ("4", "2", "2"),
+    ],
+)
 def test_the_positive_class_is_yes_or_one_or_the_rarer(folder, common, rare, positive):
     path = table(folder / "t.csv", [rare, common, common] * 10)
     ds = nn.load(path)
     assert ds.classes[1] == positive and ds.y.sum() == (10 if positive == rare else 20)
     other = common if positive == rare else rare
     assert nn.load(path, positive=other).classes == [positive, other]
-    line = succeed("--train", "--dataset", path, "--model", "m.bin", "--networks", 1, "--epochs", 1).err.splitlines()[1]
-    assert (f"{positive} (" in line and "positive)" in line) == (ds.classes != ["0", "1"])
+    line = succeed(
+        "--train", "--dataset", path, "--model", "m.bin", "--networks", 1, "--epochs", 1
+    ).err.splitlines()[1]
+    assert (f"{positive} (" in line and "positive)" in line) == (
+        ds.classes != ["0", "1"]
+    )
     assert nn.Model.load("m.bin").network.classes == ds.classes
 
 
-def test_the_original_program_takes_the_larger_a_tie_the_last_by_name_and_another_word_is_refused(tmp_path):
+def test_the_original_program_takes_the_larger_a_tie_the_last_by_name_and_another_word_is_refused(
+    tmp_path,
+):
     assert nn.load(table(tmp_path / "t.csv", repeated("b", "a"))).classes == ["a", "b"]
-    assert nn.load(table(tmp_path / "t.csv", repeated("2", "2", "1")), plain=True).classes == ["1", "2"]
-    for words, told in (("ab", "the classes a and b; name one of them"), ("abc", "3 classes, expected two classes")):
+    assert nn.load(
+        table(tmp_path / "t.csv", repeated("2", "2", "1")), plain=True
+    ).classes == ["1", "2"]
+    for words, told in (
+        ("ab", "the classes a and b; name one of them"),
+        ("abc", "3 classes, expected two classes"),
+    ):
         path = table(tmp_path / "t.csv", repeated(*words))
-        result = run("--train", "--dataset", path, "--model", tmp_path / "m.bin", "--positive", "c")
-        assert result.code == 2 and "--positive c: " in result.err and f"has {told}" in result.err
+        result = run(
+            "--train",
+            "--dataset",
+            path,
+            "--model",
+            tmp_path / "m.bin",
+            "--positive",
+            "c",
+        )
+        assert (
+            result.code == 2
+            and "--positive c: " in result.err
+            and f"has {told}" in result.err
+        )
 
 
-@pytest.mark.parametrize("words, told", [
-    (["x", "y", "z"] * 5 + ["1"], 'row 17, column t: found "1", expected text as in the other rows'),
-    (repeated("0", "1", "2", "3+"), 'row 5, column t: found "3+", expected a number; correct it, or add --task'),
-    (repeated("alpha", "beta", "1"), 'found "1", expected text as in the other rows; correct it, or add --task'),
-    (["0", "1"] * 20 + ["."] * 10, "or --missing . if that is a gap"),
-    ([*range(18, 90), *["90+"] * 9], "or --missing 90+ if that is a gap"),
-    ([*range(9)] * 4 + ["two words", "?!"], "or --missing 'two words,?!' if that is a gap"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (
+            ["x", "y", "z"] * 5 + ["1"],
+            'row 17, column t: found "1", expected text as in the other rows',
+        ),
+        (
+            repeated("0", "1", "2", "3+"),
+            'row 5, column t: found "3+", expected a number; correct it, or add --task',
+        ),
+        (
+            repeated("alpha", "beta", "1"),
+            'found "1", expected text as in the other rows; correct it, or add --task',
+        ),
+        (["0", "1"] * 20 + ["."] * 10, "or --missing . if that is a gap"),
+        ([*range(18, 90), *["90+"] * 9], "or --missing 90+ if that is a gap"),
+        (
+            [*range(9)] * 4 + ["two words", "?!"],
+            "or --missing 'two words,?!' if that is a gap",
+        ),
+    ],
+)
 def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, told):
     path = table(tmp_path / "a.csv", words)
     message = failure(path)
@@ -96,7 +182,8 @@ def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, 
 
 
 def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
-    """In a circle with the error its memory is freed in any order, which ends some Pythons."""
+    """In a circle with the error its memory is freed in any order, which ends some
+    Pythons."""
     path = table(tmp_path / "a.csv", [*range(10_500), "oops"])
     gc.collect()
     gc.disable()
@@ -108,75 +195,138 @@ def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
         gc.enable()
 
 
-def test_numbers_and_texts_are_classes_in_every_format_if_a_person_or_the_network_says_so(tmp_path):
+def test_numbers_and_texts_are_classes_in_every_format_if_a_person_or_the_network_says_so(
+    tmp_path,
+):
     pandas = pytest.importorskip("pandas")
     words = repeated("alpha", "beta", "1", "1.5")
     path = table(tmp_path / "a.csv", words)
-    frame, parquet = pandas.read_csv(path, dtype={"t": str}), str(tmp_path / "a.parquet")
+    frame, parquet = (
+        pandas.read_csv(path, dtype={"t": str}),
+        str(tmp_path / "a.parquet"),
+    )
     frame.to_parquet(parquet)
     for source in (path, parquet, frame):
         ds = nn.load(source, task="multiclass")
-        assert ds.classes == ["1", "1.5", "alpha", "beta"] and [ds.classes[y] for y in ds.y] == words
+        assert (
+            ds.classes == ["1", "1.5", "alpha", "beta"]
+            and [ds.classes[y] for y in ds.y] == words
+        )
     path = table(tmp_path / "a.csv", repeated(5, 10, 15))
-    assert nn.load(path, outputs=3).classes == ["5", "10", "15"] and nn.load(path, outputs=1).task == "regression"
+    assert (
+        nn.load(path, outputs=3).classes == ["5", "10", "15"]
+        and nn.load(path, outputs=1).task == "regression"
+    )
 
 
-def test_names_of_rows_are_no_classes_but_names_of_many_rows_are_and_many_numbers_have_no_stray(tmp_path):
+def test_names_of_rows_are_no_classes_but_names_of_many_rows_are_and_many_numbers_have_no_stray(
+    tmp_path,
+):
     path = table(tmp_path / "a.csv", [f"n{i}" for i in range(30)] + ["n1", "n2"])
-    assert "30 different texts in 32 rows, expected class names, which come again; choose" in failure(path)
+    assert (
+        "30 different texts in 32 rows, expected class names, which come again; choose"
+        in failure(path)
+    )
     assert len(nn.load(path, task="multiclass").classes) == 30
     names = [f"town {i}" for i in range(150)]
-    assert len(nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10))).classes) == 150
-    assert "150 different texts" in failure(table(tmp_path / "a.csv", repeated(*names, rows=9)))
+    assert (
+        len(nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10))).classes)
+        == 150
+    )
+    assert "150 different texts" in failure(
+        table(tmp_path / "a.csv", repeated(*names, rows=9))
+    )
     path = table(tmp_path / "a.csv", [*range(10_500), "oops", *range(9)])
     message = 'row 10502, column t: found "oops", expected a number; correct it, or remove the row, or --missing oops'
     assert message in failure(path) and message in failure(path, task="regression")
 
 
-@pytest.mark.parametrize("form", ["2019-03-{:02}", "3/{}/2019", "2019-03-{:02}T10:20:30Z", "Mar {}, 2019"])
+@pytest.mark.parametrize(
+    "form", ["2019-03-{:02}", "3/{}/2019", "2019-03-{:02}T10:20:30Z", "Mar {}, 2019"]
+)
 def test_dates_are_no_classes(tmp_path, form):
-    path = table(tmp_path / "a.csv", repeated(*(form.format(day) for day in range(1, 13)), rows=20))
-    assert "column t: 12 different dates, expected class names or numbers; choose the target" in failure(path)
-    few = table(tmp_path / "b.csv", repeated(*(form.format(day) for day in range(1, 5)), rows=20))
+    path = table(
+        tmp_path / "a.csv",
+        repeated(*(form.format(day) for day in range(1, 13)), rows=20),
+    )
+    assert (
+        "column t: 12 different dates, expected class names or numbers; choose the target"
+        in failure(path)
+    )
+    few = table(
+        tmp_path / "b.csv",
+        repeated(*(form.format(day) for day in range(1, 5)), rows=20),
+    )
     assert len(nn.load(few).classes) == 4
 
 
 SQUARES = [1000 + 137 * (i * i % 29) for i in range(40)]
 
 
-@pytest.mark.parametrize("words, values", [
-    ([f"{n:,}.50" for n in SQUARES], [n + 0.5 for n in SQUARES]), ([f"{i}%" for i in range(40)], range(40)),
-    ([f"{i}.5 kg" for i in range(40)], np.arange(40) + 0.5), ([f"{i} K" for i in range(40)], range(40)),
-    ([f"${i},000.50" for i in range(1, 60)], np.arange(1000, 60_000, 1000) + 0.5),
-    ([f"{900 + 10 * i:,}" for i in range(40)], range(900, 1300, 10)),
-    ([f"{i % 4},{i % 3}" for i in range(48)], [i % 4 + i % 3 / 10 for i in range(48)]),  # as in other columns
-    ([f"{1000 + i:,}" for i in range(12_000)], range(1000, 13_000)),  # more than may be classes
-])  # fmt: skip
-def test_prices_are_numbers_and_the_unit_of_a_target_is_left_out(tmp_path, words, values):
+@pytest.mark.parametrize(
+    "words, values",
+    [
+        ([f"{n:,}.50" for n in SQUARES], [n + 0.5 for n in SQUARES]),
+        ([f"{i}%" for i in range(40)], range(40)),
+        ([f"{i}.5 kg" for i in range(40)], np.arange(40) + 0.5),
+        ([f"{i} K" for i in range(40)], range(40)),
+        ([f"${i},000.50" for i in range(1, 60)], np.arange(1000, 60_000, 1000) + 0.5),
+        ([f"{900 + 10 * i:,}" for i in range(40)], range(900, 1300, 10)),
+        # as in other columns
+        (
+            [f"{i % 4},{i % 3}" for i in range(48)],
+            [i % 4 + i % 3 / 10 for i in range(48)],
+        ),
+        # more than may be classes
+        ([f"{1000 + i:,}" for i in range(12_000)], range(1000, 13_000)),
+    ],
+)
+def test_prices_are_numbers_and_the_unit_of_a_target_is_left_out(
+    tmp_path, words, values
+):
     path = table(tmp_path / "a.csv", words)
     for task in ("auto", "regression"):
         ds = nn.load(path, task=task)
         assert ds.task == "regression"
         np.testing.assert_array_equal(ds.y[:, 0], np.array(values, np.float32))
-    assert nn.load(table(tmp_path / "b.csv", repeated("2dr", "4dr", "5dr"))).classes == ["2dr", "4dr", "5dr"]
+    assert nn.load(
+        table(tmp_path / "b.csv", repeated("2dr", "4dr", "5dr"))
+    ).classes == ["2dr", "4dr", "5dr"]
 
 
 ONE = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
 
 
 def test_a_word_of_another_unit_than_the_other_targets_is_refused(tmp_path):
-    succeed("--train", "--dataset", table(tmp_path / "a.csv", range(1000, 1060)), "--model", tmp_path / "a.bin", *ONE)
+    succeed(
+        "--train",
+        "--dataset",
+        table(tmp_path / "a.csv", range(1000, 1060)),
+        "--model",
+        tmp_path / "a.bin",
+        *ONE,
+    )
     new = table(tmp_path / "b.csv", ["1,200", "1200"])
-    lines = succeed("--predict", "--model", tmp_path / "a.bin", "--dataset", new).out.splitlines()
+    lines = succeed(
+        "--predict", "--model", tmp_path / "a.bin", "--dataset", new
+    ).out.splitlines()
     assert [float(line.split(",")[2]) for line in lines[1:]] == [1200, 1200]
     new = table(tmp_path / "b.csv", ["1200", "1.2 kg"])
     for mode in ("--test", "--predict"):
         refused = run(mode, "--model", tmp_path / "a.bin", "--dataset", new)
-        assert refused.code == 65 and 'b.csv, row 3, column t: found "1.2 kg", expected a number' in refused.err
+        assert (
+            refused.code == 65
+            and 'b.csv, row 3, column t: found "1.2 kg", expected a number'
+            in refused.err
+        )
 
 
-def test_the_cure_for_a_column_that_tells_the_target_is_one_that_a_shell_takes(tmp_path):
-    rows = "".join(f"{(7 * i) % 31},{100 * (i % 2) + (i * i) % 13},{i % 2}\n" for i in range(60))
+def test_the_cure_for_a_column_that_tells_the_target_is_one_that_a_shell_takes(
+    tmp_path,
+):
+    rows = "".join(
+        f"{(7 * i) % 31},{100 * (i % 2) + (i * i) % 13},{i % 2}\n" for i in range(60)
+    )
     for name, flag in (("a, b", "'\"a, b\"'"), ("net pay", "'net pay'"), ("", "1")):
         (tmp_path / "a.csv").write_text(f'a,"{name}",t\n{rows}')
         (told,) = nn.load(str(tmp_path / "a.csv")).remarks
@@ -185,49 +335,102 @@ def test_the_cure_for_a_column_that_tells_the_target_is_one_that_a_shell_takes(t
 
 RNG = np.random.default_rng(0)
 ROWS = 1200  # more than are looked at first
-CASUAL, REGISTERED, NOISE = RNG.integers(0, 50, ROWS), RNG.integers(0, 300, ROWS), RNG.normal(size=ROWS)
+CASUAL, REGISTERED, NOISE = (
+    RNG.integers(0, 50, ROWS),
+    RNG.integers(0, 300, ROWS),
+    RNG.normal(size=ROWS),
+)
 
 
 def remarks(target, **columns) -> list[str]:
     return nn.load({**columns, "y": target}, target="y").remarks
 
 
-@pytest.mark.parametrize("target, told", [
-    (CASUAL + REGISTERED, "columns a + b tell y of all 1200 rows: leave them out (--drop a,b)"),
-    (CASUAL - REGISTERED, "columns a + b tell y"),
-    (2.54 * CASUAL + 3, "column a alone tells y of all 1200 rows: leave it out (--drop a) unless it is known"),
-    (CASUAL + REGISTERED + 0.01 * NOISE, None), (CASUAL + 2 * REGISTERED, None),  # a law to be learned
-    (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "target, told",
+    [
+        (
+            CASUAL + REGISTERED,
+            "columns a + b tell y of all 1200 rows: leave them out (--drop a,b)",
+        ),
+        (CASUAL - REGISTERED, "columns a + b tell y"),
+        (
+            2.54 * CASUAL + 3,
+            "column a alone tells y of all 1200 rows: leave it out (--drop a) unless it is known",
+        ),
+        # a law to be learned
+        (CASUAL + REGISTERED + 0.01 * NOISE, None),
+        (CASUAL + 2 * REGISTERED, None),
+        (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
+    ],
+)
 def test_columns_that_are_the_target_are_told(target, told):
     found = remarks(target.astype(float), a=CASUAL, b=REGISTERED, c=NOISE)
-    assert len(found) == (told is not None) and (told is None or found[0].startswith(told))
+    assert len(found) == (told is not None) and (
+        told is None or found[0].startswith(told)
+    )
 
 
 def test_a_sum_whose_first_rows_are_all_alike_is_told():
-    a, b = (np.where(np.arange(ROWS) < 50, 7, column) for column in (CASUAL, REGISTERED))
-    assert remarks((a + b).astype(float), a=a, b=b, c=NOISE)[0].startswith("columns a + b tell y")
+    a, b = (
+        np.where(np.arange(ROWS) < 50, 7, column) for column in (CASUAL, REGISTERED)
+    )
+    assert remarks((a + b).astype(float), a=a, b=b, c=NOISE)[0].startswith(
+        "columns a + b tell y"
+    )
 
 
-@pytest.mark.parametrize("number, share, others, is_told", [
-    (-200, 0.05, NOISE, True), (9999, 0.02, REGISTERED, True),
-    (9999, 0.001, REGISTERED, False), (400, 0.05, REGISTERED, False),  # a stray, near the others
-    (0, 0.5, REGISTERED, False), (-200, 0.05, NOISE.round(0), False),  # of few values, which may be codes
-])  # fmt: skip
-def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(number, share, others, is_told):
-    column = np.where(np.arange(ROWS) % round(1 / share) == 0, number, others).astype(float)
+@pytest.mark.parametrize(
+    "number, share, others, is_told",
+    [
+        (-200, 0.05, NOISE, True),
+        (9999, 0.02, REGISTERED, True),
+        # a stray, near the others
+        (9999, 0.001, REGISTERED, False),
+        (400, 0.05, REGISTERED, False),
+        # of few values, which may be codes
+        (0, 0.5, REGISTERED, False),
+        (-200, 0.05, NOISE.round(0), False),
+    ],
+)
+def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(
+    number, share, others, is_told
+):
+    column = np.where(np.arange(ROWS) % round(1 / share) == 0, number, others).astype(
+        float
+    )
     found = remarks(RNG.normal(size=ROWS), a=column)
-    assert bool(found) == is_told and all(f"add --missing={number}" in line for line in found)
+    assert bool(found) == is_told and all(
+        f"add --missing={number}" in line for line in found
+    )
 
 
 def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
     column = np.where(np.arange(ROWS) % 20 == 0, -200, NOISE.round(3))
-    lines = "".join(f"{a},{b},{y}\n" for a, b, y in zip(column, CASUAL, RNG.normal(size=ROWS), strict=True))
+    lines = "".join(
+        f"{a},{b},{y}\n"
+        for a, b, y in zip(column, CASUAL, RNG.normal(size=ROWS), strict=True)
+    )
     (folder / "t.csv").write_text("a,b,y\n" + lines)
-    flags = "--train", "--dataset", "t.csv", "--model", "m.bin", "--networks", 1, "--epochs", 1
-    told = next(line for line in succeed(*flags).err.splitlines() if "missing value" in line)
+    flags = (
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--networks",
+        1,
+        "--epochs",
+        1,
+    )
+    told = next(
+        line for line in succeed(*flags).err.splitlines() if "missing value" in line
+    )
     cure = told.split()[-1]
-    assert cure == "--missing=-200" and "missing value, add" not in succeed(*flags, cure).err
+    assert (
+        cure == "--missing=-200"
+        and "missing value, add" not in succeed(*flags, cure).err
+    )
     assert np.isnan(nn.load("t.csv", missing="-200").x.columns[0].values).sum() == 60
 
 
@@ -235,59 +438,111 @@ def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
 
 
 def prices(far: dict[int, float], rows: int = 100) -> list[float]:
-    """Numbers from 500 to 1,500, whose median is 1,000 and a little, but for those of some rows."""
+    """Numbers from 500 to 1,500, whose median is 1,000 and a little, but for those of
+    some rows."""
     usual = [(500, 1500, 1000, 1000)[row % 4] + row / 100 for row in range(rows)]
     return [far.get(row, usual[row]) for row in range(rows)]
 
 
-@pytest.mark.parametrize(("far", "told"), [
-    ({16: 1.01e9}, "row 18, column price: found 1010000000, 1,000,000 times the median"),
-    ({16: 2.5e9, 3: -4e10}, "row 5, column price: found -40000000000, 40,000,000 times the median, like 1 more"),
-    ({16: 1e15}, "row 18, column price: found 1000000000000000, 1e+12 times the median"),
-    ({16: 9e8}, None), ({}, None), ({row: 1e10 for row in range(30)}, None), ({row: 0 for row in range(60)}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("far", "told"),
+    [
+        (
+            {16: 1.01e9},
+            "row 18, column price: found 1010000000, 1,000,000 times the median",
+        ),
+        (
+            {16: 2.5e9, 3: -4e10},
+            "row 5, column price: found -40000000000, 40,000,000 times the median, like 1 more",
+        ),
+        (
+            {16: 1e15},
+            "row 18, column price: found 1000000000000000, 1e+12 times the median",
+        ),
+        ({16: 9e8}, None),
+        ({}, None),
+        ({row: 1e10 for row in range(30)}, None),
+        ({row: 0 for row in range(60)}, None),
+    ],
+)
 def test_a_target_a_million_times_the_median_is_named(folder, far, told):
-    """Wherever it is read from: row 17 of the data is line 18 of the file; so many are no slips."""
+    """Wherever it is read from: row 17 of the data is line 18 of the file; so many are
+    no slips."""
     values = prices(far)
     path = table(folder / "t.csv", values, "price")
     about = targets.about_far_targets(nn.load(path, task="regression", dtype="float64"))
-    of_network = ["--task", "regression", "--layers", "2,3,1", "--epochs", "1", "--model", "m.bin"]
+    of_network = [
+        "--task",
+        "regression",
+        "--layers",
+        "2,3,1",
+        "--epochs",
+        "1",
+        "--model",
+        "m.bin",
+    ]
     of_file = run("--train", "--dataset", path, *of_network).err
     if told is None:
         assert about == [] and "times the median" not in of_file
         return
     (line,) = about
     mark = told.partition("found ")[2].partition(",")[0]
-    assert line == f"{path}, {told}; correct it or remove the row, or --missing {mark} if that is a gap"
+    assert (
+        line
+        == f"{path}, {told}; correct it or remove the row, or --missing {mark} if that is a gap"
+    )
     assert line.partition(": found")[0] in of_file and "times the median" in of_file
 
 
 def test_a_target_far_above_is_counted_among_those_that_are_not_zero(folder):
     """Most claims are 0, and their median with them."""
     values = [0.0] * 70 + prices({2: 3e9}, 30)
-    assert "row 74, column claim: found 3e+09, " in far_target(folder, values)[0].replace("3000000000", "3e+09")
+    assert "row 74, column claim: found 3e+09, " in far_target(folder, values)[
+        0
+    ].replace("3000000000", "3e+09")
     assert far_target(folder, [0.0] * 99 + [5.0]) == []
 
 
 def far_target(folder, values) -> list[str]:
-    return targets.about_far_targets(nn.load(table(folder / "t.csv", values, "claim"), task="regression"))
+    return targets.about_far_targets(
+        nn.load(table(folder / "t.csv", values, "claim"), task="regression")
+    )
 
 
 def test_a_far_target_is_named_in_python_too(folder):
-    """A row keeps its name where rows without a target were left out before it, and where some rows are trained on."""
+    """A row keeps its name where rows without a target were left out before it, and
+    where some rows are trained on."""
     values, x = prices({16: 1e12}), np.random.default_rng(0).normal(size=(100, 2))
     frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "price": values})
     frame.loc[4, "price"] = None
     for train in (
         lambda: nn.fit(frame, "price", layers="2,3,1", epochs=1),
-        lambda: nn.train(nn.Network("2,3,1", "regression"), nn.load(frame, target="price"), epochs=1, folds=2),
+        lambda: nn.train(
+            nn.Network("2,3,1", "regression"),
+            nn.load(frame, target="price"),
+            epochs=1,
+            folds=2,
+        ),
     ):
-        with pytest.warns(nn.NnWarning, match="data row 17, column price: found 1e.12, 1,000,000,000 times"):
+        with pytest.warns(
+            nn.NnWarning,
+            match="data row 17, column price: found 1e.12, 1,000,000,000 times",
+        ):
             train()
     ds = nn.Dataset(x, np.array(values), "regression")
-    with pytest.warns(nn.NnWarning, match="data row 17, target 1: found 1000000000000, .* remove the row$"):
-        nn.train(nn.Network("2,3,1", "regression"), ds.of_rows(np.arange(10, 60)), epochs=1)
-    several = nn.Dataset(x, np.column_stack([values, values[::-1]]), "regression", targets=["one", "other"])
-    assert [line.partition(": found")[0] for line in targets.about_far_targets(several)] == [
-        "the data, data row 17, column one", "the data, data row 84, column other"
-    ]  # fmt: skip
+    with pytest.warns(
+        nn.NnWarning,
+        match="data row 17, target 1: found 1000000000000, .* remove the row$",
+    ):
+        nn.train(
+            nn.Network("2,3,1", "regression"), ds.of_rows(np.arange(10, 60)), epochs=1
+        )
+    several = nn.Dataset(
+        x,
+        np.column_stack([values, values[::-1]]),
+        "regression",
+        targets=["one", "other"],
+    )
+    assert [
+        line.partition(": found")[0] for line in targets.about_far_targets(several)
+    ] == ["the data, data row 17, column one", "the data, data row 84, column other"]

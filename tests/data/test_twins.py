@@ -1,4 +1,5 @@
-"""Rows of equal inputs and target lie in one fold where they are copies, and one line says how many there are."""
+"""Rows of equal inputs and target lie in one fold where they are copies, and one line
+says how many there are."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ ROWS = 200
 
 
 def with_twins(task="binary", copies=20, times=2, **more):
-    """Return data of ROWS rows, of which the first `copies` stand at their end again, (times - 1) times."""
+    """Return data of ROWS rows, of which the first `copies` stand at their end again,
+    (times - 1) times."""
     ds = data(task, ROWS)
     rows = np.concatenate([np.arange(ROWS), *[np.arange(copies)] * (times - 1)])
     return nn.Dataset(ds.x[rows], ds.y[rows], task, ds.classes, **more), rows
@@ -23,7 +25,9 @@ def with_twins(task="binary", copies=20, times=2, **more):
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 @pytest.mark.parametrize("copies, times", [(20, 2), (5, 6), (3, 2)])
 @pytest.mark.parametrize("folds", [2, 8])
-def test_a_set_of_twins_lies_in_one_fold_and_classes_are_divided_evenly(task, copies, times, folds):
+def test_a_set_of_twins_lies_in_one_fold_and_classes_are_divided_evenly(
+    task, copies, times, folds
+):
     ds, of_row = with_twins(task, copies, times)
     found = fold_rows(ds, np.arange(ds.rows), folds, 3)
     fold = np.empty(ds.rows, int)
@@ -37,13 +41,26 @@ def test_a_set_of_twins_lies_in_one_fold_and_classes_are_divided_evenly(task, co
         counts = np.array([ds.class_counts(own.tested) for own in found])
         assert np.ptp(counts, axis=0).max() <= max(1, times)
     other = fold_rows(ds, np.arange(ds.rows), folds, 4)
-    assert any(not np.array_equal(a.tested, b.tested) for a, b in zip(found, other, strict=True))
+    assert any(
+        not np.array_equal(a.tested, b.tested)
+        for a, b in zip(found, other, strict=True)
+    )
 
 
-@pytest.mark.parametrize("copies, times, are_together", [
-    (0, 1, False), (1, 2, False), (2, 2, True), (19, 2, True), (30, 2, False), (ROWS, 2, False),
-])  # fmt: skip
-def test_repeated_rows_are_copies_where_they_are_some_and_most_rows_are_single(copies, times, are_together):
+@pytest.mark.parametrize(
+    "copies, times, are_together",
+    [
+        (0, 1, False),
+        (1, 2, False),
+        (2, 2, True),
+        (19, 2, True),
+        (30, 2, False),
+        (ROWS, 2, False),
+    ],
+)
+def test_repeated_rows_are_copies_where_they_are_some_and_most_rows_are_single(
+    copies, times, are_together
+):
     ds, _ = with_twins(copies=copies, times=times)
     sets = sets_of_twins(ds, np.arange(ds.rows))
     assert count_of_twins(sets) == 2 * copies and len({*sets}) == ROWS
@@ -57,14 +74,24 @@ def test_without_copies_folds_are_dealt_as_before():
 
 
 def test_rows_are_twins_by_all_columns_gaps_words_dates_and_the_target():
-    rows = [("red", 1.5, "2020-01-01", "a"), ("red", None, "2020-01-02", "b"), ("", -0.0, "", "a")]
+    rows = [
+        ("red", 1.5, "2020-01-01", "a"),
+        ("red", None, "2020-01-02", "b"),
+        ("", -0.0, "", "a"),
+    ]
     changed = [
-        ("blue", 1.5, "2020-01-01", "a"), ("red", 1.25, "2020-01-01", "a"), ("red", 1.5, "2020-01-03", "a"),
-        ("red", 1.5, "2020-01-01", "b"), ("red", 0.0, "2020-01-02", "b"),
-    ]  # fmt: skip
+        ("blue", 1.5, "2020-01-01", "a"),
+        ("red", 1.25, "2020-01-01", "a"),
+        ("red", 1.5, "2020-01-03", "a"),
+        ("red", 1.5, "2020-01-01", "b"),
+        ("red", 0.0, "2020-01-02", "b"),
+    ]
     lines = [*rows, *changed, *rows[:2], ("", 0.0, "", "a")]
     names = ["word", "number", "day", "y"]
-    ds = nn.load({name: [line[place] for line in lines] for place, name in enumerate(names)}, target="y")
+    ds = nn.load(
+        {name: [line[place] for line in lines] for place, name in enumerate(names)},
+        target="y",
+    )
     sets = sets_of_twins(ds, np.arange(len(lines)))
     assert sets[:3].tolist() == sets[-3:].tolist() and len({*sets}) == 8
 
@@ -83,20 +110,35 @@ def test_a_class_whose_rows_are_all_one_is_judged_by_no_fold():
 def test_twins_are_in_one_part_of_the_means_of_words():
     ds, of_row = with_twins("binary", 15)
     found = WordMeans(ds, np.arange(ds.rows))._units()
-    assert [len({*found[of_row == row]}) for row in range(ROWS)] == [1] * ROWS and len({*found}) == ROWS
+    assert [len({*found[of_row == row]}) for row in range(ROWS)] == [1] * ROWS and len(
+        {*found}
+    ) == ROWS
     assert WordMeans(ds, np.arange(ROWS))._units().tolist() == list(range(ROWS))
 
 
-@pytest.mark.parametrize("flags, words", [
-    ({"folds": 3, "holdout": 0.0}, "twins lie in one fold"),
-    ({"folds": 3, "holdout": 0.2}, "on both sides of a split"), ({}, "on both sides of a split"),
-    ({"holdout": 0.0, "validation": 0.2}, "on both sides of a split"), ({"holdout": 0.0}, None),
-    ({"folds": 2, "holdout": 0.0, "groups": np.arange(ROWS + 20) // 20}, "on both sides of a split"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ({"folds": 3, "holdout": 0.0}, "twins lie in one fold"),
+        ({"folds": 3, "holdout": 0.2}, "on both sides of a split"),
+        ({}, "on both sides of a split"),
+        ({"holdout": 0.0, "validation": 0.2}, "on both sides of a split"),
+        ({"holdout": 0.0}, None),
+        (
+            {"folds": 2, "holdout": 0.0, "groups": np.arange(ROWS + 20) // 20},
+            "on both sides of a split",
+        ),
+    ],
+)
 def test_one_line_tells_how_many_rows_have_a_twin(flags, words, caplog):
     ds, _ = with_twins(**{name: flags[name] for name in ("groups",) if name in flags})
     net = nn.Network("6,4,1", "binary", backend="omp")
-    nn.train(net, ds, epochs=1, **{name: value for name, value in flags.items() if name != "groups"})
+    nn.train(
+        net,
+        ds,
+        epochs=1,
+        **{name: value for name, value in flags.items() if name != "groups"},
+    )
     told = [text for text in caplog.messages if "twin" in text]
     assert len(told) == (words is not None)
     if words is not None:
@@ -104,13 +146,16 @@ def test_one_line_tells_how_many_rows_have_a_twin(flags, words, caplog):
 
 
 def table_with_twins(copies=20):
-    """Return columns of ROWS rows with words, gaps and dates, of which the first `copies` stand at their end again."""
+    """Return columns of ROWS rows with words, gaps and dates, of which the first
+    `copies` stand at their end again."""
     rng = np.random.default_rng(1)
     values, words = rng.normal(size=ROWS).round(3), rng.choice(["red", "blue"], ROWS)
     columns = {
         "value": [None, *values[1:].tolist()],
         "word": ["", *words[1:].tolist()],
-        "day": [f"2021-{1 + row // 28 % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)],
+        "day": [
+            f"2021-{1 + row // 28 % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)
+        ],
         "name": ["left out"] * ROWS,
         "y": ["yes" if value > 0 else "no" for value in values],
     }
@@ -124,14 +169,25 @@ def parameters_of(model):
     return [member.parameters() for member in model.members]
 
 
-@pytest.mark.parametrize("flags", [
-    {"folds": 3, "holdout": 0.0}, {"folds": 3, "holdout": 0.0, "validation": "fold"}, {"holdout": 0.2}, {},
-    {"validation": 0.2, "refit": True},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"folds": 3, "holdout": 0.0},
+        {"folds": 3, "holdout": 0.0, "validation": "fold"},
+        {"holdout": 0.2},
+        {},
+        {"validation": 0.2, "refit": True},
+    ],
+)
 def test_a_training_without_duplicates_is_that_of_the_distinct_rows(flags, caplog):
     dropped = nn.fit(table_with_twins(), "y", **DROPPING, **flags)
-    assert "left out: 20 rows that repeat another" in " ".join(caplog.messages) and "twin" not in caplog.text
-    distinct = nn.fit(table_with_twins(0), "y", **{**DROPPING, "drop_duplicates": None}, **flags)
+    assert (
+        "left out: 20 rows that repeat another" in " ".join(caplog.messages)
+        and "twin" not in caplog.text
+    )
+    distinct = nn.fit(
+        table_with_twins(0), "y", **{**DROPPING, "drop_duplicates": None}, **flags
+    )
     for one, other in zip(parameters_of(dropped), parameters_of(distinct), strict=True):
         assert all(np.array_equal(one[name], other[name]) for name in one)
     assert dropped.metrics.pop("left_out_rows") == {"duplicate": 20}
@@ -143,17 +199,25 @@ def test_a_training_without_duplicates_is_that_of_the_distinct_rows(flags, caplo
 
 
 def test_the_count_of_twins_is_a_key_of_the_figures_and_its_line_names_the_cure(caplog):
-    told = nn.fit(table_with_twins(), "y", layers="auto,4,1", epochs=1, folds=3, holdout=0.0).metrics
+    told = nn.fit(
+        table_with_twins(), "y", layers="auto,4,1", epochs=1, folds=3, holdout=0.0
+    ).metrics
     assert told["twins"] == 40
     assert "--drop_duplicates leaves out all but one of them" in caplog.text
 
 
 def test_of_twins_the_first_that_counts_stays_with_its_own_weight(folder):
-    columns = {"x": [1, 1, 1, 2, 2, 3], "w": [0, 2, 5, 1, 1, 1], "y": [0, 0, 0, 1, 1, 0]}
+    columns = {
+        "x": [1, 1, 1, 2, 2, 3],
+        "w": [0, 2, 5, 1, 1, 1],
+        "y": [0, 0, 0, 1, 1, 0],
+    }
     ds = nn.load(columns, target="y", weight="w", drop_duplicates=True)
     assert (ds.rows, ds.weightless, ds.duplicates()) == (5, 1, 2)
     split = nn.ds.split_rows(ds, 0.0, 0.0, 0)
-    assert split.training.tolist() == [0, 2, 4] and ds.weights[split.training].tolist() == [2, 1, 1]
+    assert split.training.tolist() == [0, 2, 4] and ds.weights[
+        split.training
+    ].tolist() == [2, 1, 1]
     ds.weights = np.array([0.0, 5, 1, 1, 1])  # set since
     assert nn.ds.split_rows(ds, 0.0, 0.0, 0).training.tolist() == [1, 2, 4]
     assert nn.ds.split_rows(ds, 0.0, 0.0, 0, [3, 2]).training.tolist() == [2]
@@ -163,20 +227,44 @@ def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder
     from support.command_line import succeed
 
     table = table_with_twins()
-    (folder / "t.csv").write_text(csv_of(list(table), [["" if v is None else v for v in c] for c in table.values()]))
+    (folder / "t.csv").write_text(
+        csv_of(
+            list(table), [["" if v is None else v for v in c] for c in table.values()]
+        )
+    )
     flags = ["--layers", "auto,4,1", "--epochs", 1, "--json"]
-    trained = succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--drop_duplicates", *flags).json
-    assert trained["rows"] + trained["holdout"] == ROWS and trained["left_out_rows"] == {"duplicate": 20}
+    trained = succeed(
+        "--train", "--dataset", "t.csv", "--model", "m.bin", "--drop_duplicates", *flags
+    ).json
+    assert trained["rows"] + trained["holdout"] == ROWS and trained[
+        "left_out_rows"
+    ] == {"duplicate": 20}
     held_out = succeed("test", "m.bin", "--json").json
     assert (held_out["rows"], held_out["trained_rows"]) == (trained["holdout"], 0)
     whole = succeed("test", "m.bin", "t.csv", "--json").json
     net = nn.Network.load("m.bin")
     known = nn.ds.split_rows(nn.load_for(net, "t.csv"), net.holdout, 0.0, 0).training
-    assert (whole["rows"], whole["trained_rows"]) == (ROWS + 20, len(known) + np.count_nonzero(known < 20))
+    assert (whole["rows"], whole["trained_rows"]) == (
+        ROWS + 20,
+        len(known) + np.count_nonzero(known < 20),
+    )
     assert len(succeed("predict", "m.bin", "t.csv", "--json").json["rows"]) == ROWS + 20
     folds = ["--folds", 3, "--holdout", 0]
-    crossed = succeed("--train", "--dataset", "t.csv", "--model", "f.bin", "--drop_duplicates", *folds, *flags).json
-    assert sum(fold["rows"] for fold in crossed["folds"]) == succeed("test", "f.bin", "--json").json["rows"] == ROWS
+    crossed = succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "f.bin",
+        "--drop_duplicates",
+        *folds,
+        *flags,
+    ).json
+    assert (
+        sum(fold["rows"] for fold in crossed["folds"])
+        == succeed("test", "f.bin", "--json").json["rows"]
+        == ROWS
+    )
 
 
 def test_estimators_leave_duplicates_out_too(caplog):
@@ -193,25 +281,54 @@ def test_estimators_leave_duplicates_out_too(caplog):
 
 def test_duplicates_among_images_are_refused(folder):
     with pytest.raises(nn.UsageError, match="--drop_duplicates: is for rows of tables"):
-        nn.load(np.zeros((4, 3, 3), np.uint8), y=np.array([0, 1, 0, 1]), drop_duplicates=True)
+        nn.load(
+            np.zeros((4, 3, 3), np.uint8),
+            y=np.array([0, 1, 0, 1]),
+            drop_duplicates=True,
+        )
 
 
-def test_a_checkpoint_of_a_training_with_duplicates_is_not_continued_without_them(folder):
+def test_a_checkpoint_of_a_training_with_duplicates_is_not_continued_without_them(
+    folder,
+):
     from support.command_line import run
 
     table = table_with_twins()
-    (folder / "t.csv").write_text(csv_of(list(table), [["" if v is None else v for v in c] for c in table.values()]))
-    flags = ["--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--checkpoint", "c"]
+    (folder / "t.csv").write_text(
+        csv_of(
+            list(table), [["" if v is None else v for v in c] for c in table.values()]
+        )
+    )
+    flags = [
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "auto,4,1",
+        "--checkpoint",
+        "c",
+    ]
     run(*flags, "--epochs", 1)
     done = run(*flags, "--epochs", 1, "--resume", "auto", "--drop_duplicates")
-    assert done.code == 2 and "c was written with" in done.err and "drop_duplicates" in done.err
+    assert (
+        done.code == 2
+        and "c was written with" in done.err
+        and "drop_duplicates" in done.err
+    )
 
 
 def test_noise_with_twins_is_not_told_as_known(caplog):
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(300, 4)).astype(np.float32), rng.integers(0, 2, 300).astype(np.int32)
+    x, y = (
+        rng.normal(size=(300, 4)).astype(np.float32),
+        rng.integers(0, 2, 300).astype(np.int32),
+    )
     rows = np.concatenate([np.arange(300), np.arange(30)])
-    told = nn.fit(nn.Dataset(x[rows], y[rows], "binary", ["0", "1"]), effort="quick").metrics
+    told = nn.fit(
+        nn.Dataset(x[rows], y[rows], "binary", ["0", "1"]), effort="quick"
+    ).metrics
     assert told["out_of_fold"]["roc_auc"] < 0.6
     assert len([text for text in caplog.messages if "twin" in text]) == 1
 
@@ -220,9 +337,29 @@ def test_noise_with_twins_is_not_told_as_known(caplog):
 def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(more, count, folder):
     from support.command_line import succeed
 
-    days = [f"2021-{1 + number // 28 % 12:02d}-{1 + number % 28:02d}" for number in range(120)]
+    days = [
+        f"2021-{1 + number // 28 % 12:02d}-{1 + number % 28:02d}"
+        for number in range(120)
+    ]
     values = np.random.default_rng(0).normal(size=120).round(3)
-    (folder / "days.csv").write_text(csv_of(["day", "v", "y"], [days, values, values * 2]))
+    (folder / "days.csv").write_text(
+        csv_of(["day", "v", "y"], [days, values, values * 2])
+    )
     for kind in (["--effort", "quick"], ["--layers", "auto,4,1"]):
-        done = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", "--epochs", 1, *kind, *more)
-        assert done.err.count("rows are divided at random; for a forecast of later days --time day") == count
+        done = succeed(
+            "--train",
+            "--dataset",
+            "days.csv",
+            "--model",
+            "m.bin",
+            "--epochs",
+            1,
+            *kind,
+            *more,
+        )
+        assert (
+            done.err.count(
+                "rows are divided at random; for a forecast of later days --time day"
+            )
+            == count
+        )

@@ -1,4 +1,5 @@
-"""Files that lie elsewhere, of a URI or from standard input, are read as those on this machine."""
+"""Files that lie elsewhere, of a URI or from standard input, are read as those on this
+machine."""
 
 import gzip
 import hashlib
@@ -17,11 +18,20 @@ from support.tables import refusal
 
 import nn
 from nn.data import formats
-from nn.data.source import Source, absolute, are_there, data_files, relative_to, short_name
+from nn.data.source import (
+    Source,
+    absolute,
+    are_there,
+    data_files,
+    relative_to,
+    short_name,
+)
 
 pytest.importorskip("pyarrow.fs").S3FileSystem  # noqa: B018
 USER, PASSWORD = "AKIAKEY", "se/cr+et"
-FRAME = pd.DataFrame({"a": np.arange(9) / 7, "t": list("abcabcabc"), "y": np.arange(9) % 2})
+FRAME = pd.DataFrame(
+    {"a": np.arange(9) / 7, "t": list("abcabcabc"), "y": np.arange(9) % 2}
+)
 
 
 @pytest.fixture
@@ -30,8 +40,12 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", USER)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
     written(FRAME, tmp_path)
-    files = {f"day/{name}": (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-    files |= {f"days/day{n}.parquet": files["day/a.parquet"] for n in (2, 10)} | {"days/_SUCCESS": b""}
+    files = {
+        f"day/{name}": (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)
+    }
+    files |= {f"days/day{n}.parquet": files["day/a.parquet"] for n in (2, 10)} | {
+        "days/_SUCCESS": b""
+    }
     with bucket(files) as server:
         yield server
 
@@ -43,7 +57,9 @@ def uri(server, name):
 def told(action, error=nn.NnError) -> str:
     """The message of a failure, which is one line without a secret."""
     message = refusal(action, error)
-    assert not any(secret in message for secret in (USER, PASSWORD, "se%2Fcr", "tok123"))
+    assert not any(
+        secret in message for secret in (USER, PASSWORD, "se%2Fcr", "tok123")
+    )
     return message
 
 
@@ -52,11 +68,17 @@ def test_every_format_is_read_from_a_server(server, name):
     source = opened(uri(server, f"day/{name}"))
     assert source.path == uri(server, f"day/{name}")
     table = read(source)
-    assert table.numbers.tolist() == read(FRAME).numbers.tolist() and table.columns[1].words == ["a", "b", "c"]
-    assert table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
+    assert table.numbers.tolist() == read(FRAME).numbers.tolist() and table.columns[
+        1
+    ].words == ["a", "b", "c"]
+    assert (
+        table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
+    )
 
 
-def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_pickled(server, tmp_path):
+def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_pickled(
+    server, tmp_path
+):
     assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
     known, files = formats.recognise(uri(server, "day/a.csv"))
     assert known.name == "CSV"
@@ -67,21 +89,40 @@ def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_
     del files, source
     assert not os.path.exists(copy)
     (file,) = data_files(uri(server, "day/a.csv"))
-    assert pickle.loads(pickle.dumps(file)) == uri(server, "day/a.csv") == absolute(file) == relative_to("/else", file)
+    assert (
+        pickle.loads(pickle.dumps(file))
+        == uri(server, "day/a.csv")
+        == absolute(file)
+        == relative_to("/else", file)
+    )
     assert short_name(file) == "a.csv"
-    assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
+    assert are_there(uri(server, "day/a.csv")) and not are_there(
+        uri(server, "day/gone.csv")
+    )
 
 
-def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_line(server):
+def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_line(
+    server,
+):
     for name in ("days/day*.parquet", "days", "days/"):
-        message = told(lambda name=name: data_files(uri(server, name)), nn.InputNotFound)
-        assert message == f"{uri(server, name)}: not one file; give the URI of each file, with commas between them"
+        message = told(
+            lambda name=name: data_files(uri(server, name)), nn.InputNotFound
+        )
+        assert (
+            message
+            == f"{uri(server, name)}: not one file; give the URI of each file, with commas between them"
+        )
     missing = told(lambda: opened(uri(server, "day/gone.parquet")), nn.InputNotFound)
     assert missing == f"{uri(server, 'day/gone.parquet')}: no such file; check the URI"
-    server.objects["day/a.npz"] = b"PK\x03\x04" + bytes(500)  # images are to be copied first
-    assert "NPZ, expected" in told(lambda: formats.recognise(uri(server, "day/a.npz")), nn.DataError)
+    # images are to be copied first
+    server.objects["day/a.npz"] = b"PK\x03\x04" + bytes(500)
+    assert "NPZ, expected" in told(
+        lambda: formats.recognise(uri(server, "day/a.npz")), nn.DataError
+    )
     server.is_denied = True
-    assert "ACCESS_DENIED" in told(lambda: opened(uri(server, "day/a.parquet")), nn.InputNotFound)
+    assert "ACCESS_DENIED" in told(
+        lambda: opened(uri(server, "day/a.parquet")), nn.InputNotFound
+    )
 
 
 @pytest.mark.parametrize("how", ["denies", "drops"])
@@ -90,19 +131,31 @@ def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch, 
     (csv,) = data_files(uri(server, "day/a.csv"))
     server.is_denied, server.drops = how == "denies", how == "drops"
     message = told(lambda: Source(csv), nn.InputNotFound)
-    assert message.startswith(uri(server, "day/a.").partition("?")[0]) and "cannot be read" in message
+    assert (
+        message.startswith(uri(server, "day/a.").partition("?")[0])
+        and "cannot be read" in message
+    )
 
 
-@pytest.mark.parametrize("given, found", [
-    (f"s3://{USER}:{PASSWORD}@bucket/x.csv", "a password"), (f"a.csv,s3://{USER}:x@b/y.csv", "a password"),
-    ("abfs://c:tok123@a/x?scheme=http", "a password"), ("abfs://c@a/x?sas_token=tok123", "sas_token"),
-    ("s3://key:tok#123@bucket/x.csv", "a password"), ("s3://key:12?tok@bucket/x.csv", "a password"),
-    ("s3://key:to,k@bucket/x.csv", "a password"), ("s3://bucket/x.csv?tok123", "a key"),
-    ("s3://bucket/x.csv#tok123", "a fragment"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, found",
+    [
+        (f"s3://{USER}:{PASSWORD}@bucket/x.csv", "a password"),
+        (f"a.csv,s3://{USER}:x@b/y.csv", "a password"),
+        ("abfs://c:tok123@a/x?scheme=http", "a password"),
+        ("abfs://c@a/x?sas_token=tok123", "sas_token"),
+        ("s3://key:tok#123@bucket/x.csv", "a password"),
+        ("s3://key:12?tok@bucket/x.csv", "a password"),
+        ("s3://key:to,k@bucket/x.csv", "a password"),
+        ("s3://bucket/x.csv?tok123", "a key"),
+        ("s3://bucket/x.csv#tok123", "a fragment"),
+    ],
+)
 def test_a_uri_with_a_secret_is_refused(given, found):
     message = told(lambda: data_files(given), nn.UsageError)
-    assert f"://...: {found} in the URI" in message and "tok" not in message.replace("sas_token", "")
+    assert f"://...: {found} in the URI" in message and "tok" not in message.replace(
+        "sas_token", ""
+    )
 
 
 def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):
@@ -113,7 +166,12 @@ def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):
     assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]
     FRAME.to_parquet("a b.parquet")
     there = folder.as_uri()
-    for given in (f"{there}/a%20b.parquet", f"{there}/*.parquet", there, f"file://localhost{folder}/a%20b.parquet"):
+    for given in (
+        f"{there}/a%20b.parquet",
+        f"{there}/*.parquet",
+        there,
+        f"file://localhost{folder}/a%20b.parquet",
+    ):
         assert data_files(given) == [f"{folder}/a b.parquet"]
     assert len(read(f"{there}/a%20b.parquet")) == 9
 
@@ -123,13 +181,19 @@ def standard_input(monkeypatch, data):
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.db", "a.npy"])
-def test_standard_input_is_read_once_and_is_a_table_of_any_format(tmp_path, monkeypatch, name):
+def test_standard_input_is_read_once_and_is_a_table_of_any_format(
+    tmp_path, monkeypatch, name
+):
     written(FRAME, tmp_path)
     np.save(tmp_path / "a.npy", FRAME[["a", "y"]].to_numpy())
     data = (tmp_path / name).read_bytes()
     standard_input(monkeypatch, data)
     table, again = read("-"), read("-")
-    assert table.numbers.tolist() == again.numbers.tolist() == read(tmp_path / name).numbers.tolist()
+    assert (
+        table.numbers.tolist()
+        == again.numbers.tolist()
+        == read(tmp_path / name).numbers.tolist()
+    )
     assert table.sha256.sha256 == hashlib.sha256(data).hexdigest()
     assert table.row(2) == "data row 3" and not are_there("-")
 
@@ -144,19 +208,30 @@ def test_standard_input_may_be_packed_text(monkeypatch):
     assert data_files("-")[0].copy != files[0].copy
 
 
-def test_a_copy_that_cannot_be_written_names_the_folder_for_temporary_files(folder, monkeypatch):
+def test_a_copy_that_cannot_be_written_names_the_folder_for_temporary_files(
+    folder, monkeypatch
+):
     standard_input(monkeypatch, b"a,y\n1,2\n")
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere", "/none"])
+    monkeypatch.setattr(
+        tempfile, "_candidate_tempdir_list", lambda: ["/nowhere", "/none"]
+    )
     message = told(lambda: nn.load("-"), nn.OutputError)
-    assert "'/nowhere', '/none'" in message and "name a folder that can be written by TMPDIR" in message
+    assert (
+        "'/nowhere', '/none'" in message
+        and "name a folder that can be written by TMPDIR" in message
+    )
     result = run("predict", "m.bin", "-")
     assert result.code == 66 and "m.bin" in result.err  # the model is looked for first
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_copy_without_room_names_the_folder_too(folder, monkeypatch):
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: SIM115
+
+    def full_file(**_):
+        return open("/dev/full", "wb")  # noqa: SIM115
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full_file)
     for data in (b"a,y\n1,2\n", b"a,y\n" + b"1,2\n" * 10**6):
         standard_input(monkeypatch, data)
         message = told(lambda: nn.load("-"), nn.OutputError)

@@ -13,50 +13,93 @@ from nn.data.written import WrittenNumbers, date_of
 
 
 def counted(way_of):
-    return lambda words, rows=None: way_of(dict(zip(words, rows or [1] * len(words), strict=True)))
+    return lambda words, rows=None: way_of(
+        dict(zip(words, rows or [1] * len(words), strict=True))
+    )
 
 
-way_of_numbers, way_of_dates = counted(kinds.way_of_numbers), counted(kinds.way_of_dates)
+way_of_numbers, way_of_dates = (
+    counted(kinds.way_of_numbers),
+    counted(kinds.way_of_dates),
+)
 
 
-@pytest.mark.parametrize("words, values", [
-    (["$1,234.50", "$3.00", "-$5"], [1234.5, 3, -5]), (["12%", "3.5 %", "0%"], [12, 3.5, 0]),
-    (["1,234", "56", "7,000,000"], [1234, 56, 7e6]), (["1.234,50 €", "2,5 €", "3 €"], [1234.5, 2.5, 3]),
-    (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]), (["10,000+", "5+", "1+"], [10000, 5, 1]),
-    (["0", "$4.99", "$1"], [0, 4.99, 1]), (["2K", "3.5K", "4K"], [2, 3.5, 4]),
-    (["1 234 567", "12", "-3 000.5"], [1234567, 12, -3000.5]), (["$1,234", "$2", "$3.5"], [1234, 2, 3.5]),
-    (["12 000", "9.5", "5"], [12000, 9.5, 5]),
-    (["1 234,5 €", "1\u00a0000 €", "2\u202f500,25\u00a0€"], [1234.5, 1000, 2500.25]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, values",
+    [
+        (["$1,234.50", "$3.00", "-$5"], [1234.5, 3, -5]),
+        (["12%", "3.5 %", "0%"], [12, 3.5, 0]),
+        (["1,234", "56", "7,000,000"], [1234, 56, 7e6]),
+        (["1.234,50 €", "2,5 €", "3 €"], [1234.5, 2.5, 3]),
+        (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
+        (["10,000+", "5+", "1+"], [10000, 5, 1]),
+        (["0", "$4.99", "$1"], [0, 4.99, 1]),
+        (["2K", "3.5K", "4K"], [2, 3.5, 4]),
+        (["1 234 567", "12", "-3 000.5"], [1234567, 12, -3000.5]),
+        (["$1,234", "$2", "$3.5"], [1234, 2, 3.5]),
+        (["12 000", "9.5", "5"], [12000, 9.5, 5]),
+        (
+            ["1 234,5 €", "1\u00a0000 €", "2\u202f500,25\u00a0€"],
+            [1234.5, 1000, 2500.25],
+        ),
+    ],
+)
 def test_numbers_in_words(words, values):
     assert list(map(way_of_numbers(words).value_of, words)) == values
 
 
 def test_words_for_a_gap_among_numbers_and_one_in_twenty_in_another_way():
-    """Beside many numbers words without a digit are gaps; beside few they are categories of their own."""
+    """Beside many numbers words without a digit are gaps; beside few they are
+    categories of their own."""
     way = way_of_numbers(["1.5", "-", "2.5", "?", "4"])
     assert list(map(way.value_of, ("1.5", "-", "?"))) == [1.5, None, None]
     assert way_of_numbers(["1.5", "-", "2.5", "?", "4", "*"]) is None
-    assert way_of_numbers(["1.5", "2.5", "4", "red"]) is way_of_numbers(["+", "-", "*"]) is None
+    assert (
+        way_of_numbers(["1.5", "2.5", "4", "red"])
+        is way_of_numbers(["+", "-", "*"])
+        is None
+    )
     many = [str(i) for i in range(17)]
     for others in (["tbd"], ["Varies with device", "n.a."]):
         assert way_of_numbers(many + others) == WrittenNumbers("1,234.5")
     assert way_of_numbers([*many[:16], "tbd"]) is None
-    assert way_of_numbers([*many, "tbd", "soon", "never"]) is way_of_numbers([*many, "c18"]) is None
+    assert (
+        way_of_numbers([*many, "tbd", "soon", "never"])
+        is way_of_numbers([*many, "c18"])
+        is None
+    )
     many = [f"{i}.5 kmpl" for i in range(40)]
     way = way_of_numbers([*many, "3 km/kg", "null kmpl"])
     assert way == WrittenNumbers("1,234.5", "", "kmpl")
-    assert list(map(way.value_of, ("3 km/kg", "null kmpl", "3 kmpl"))) == [None, None, 3]
+    assert list(map(way.value_of, ("3 km/kg", "null kmpl", "3 kmpl"))) == [
+        None,
+        None,
+        3,
+    ]
     assert way_of_numbers([*many, "1 km/kg", "2 km/kg", "3 km/kg"]) is None
-    assert way_of_numbers(["$1", "$2", "$3", "5 kg"], [30, 30, 35, 5]) == WrittenNumbers("1,234.5", "$")
+    assert way_of_numbers(
+        ["$1", "$2", "$3", "5 kg"], [30, 30, 35, 5]
+    ) == WrittenNumbers("1,234.5", "$")
     assert way_of_numbers(["$1", "$2", "$3", "5 kg"], [30, 30, 34, 6]) is None
 
 
-@pytest.mark.parametrize("words", [
-    ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
-    ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "25:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
-    ["3M", "4 Men", "5"], ["12 34", "56 78", "90 12"], ["012 345", "123 456", "234 567"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["A11", "A12", "A13"],
+        ["0-9", "10-19", "20-29"],
+        ["1.2.3", "2.3.4", "1.0.0"],
+        ["12%", "3.5", "1%"],
+        ["$5", "5 €", "$7"],
+        ["1.5", "2.5", "3.5"],
+        ["12:30", "12:40", "25:00"],
+        ["1,23,4", "1", "2"],
+        ["5%", "6%"],
+        ["3M", "4 Men", "5"],
+        ["12 34", "56 78", "90 12"],
+        ["012 345", "123 456", "234 567"],
+    ],
+)
 def test_other_words_are_no_numbers(words):
     assert way_of_numbers(words) is None and way_of_dates(words) is None
 
@@ -64,67 +107,132 @@ def test_other_words_are_no_numbers(words):
 DATES = [
     (["12/31/2019", "1/2/2019", "3/4/2019 5:06 PM"], "month/day/year", (2019, 12, 31)),
     (["31/12/2019", "1/2/19", "3/4/2019"], "day/month/year", (2019, 12, 31)),
-    (["1/5/2015 23:30 +02:00", "1/16/2015 1:00Z", "1/7/2015"], "month/day/year", (2015, 1, 5, 21, 30)),
+    (
+        ["1/5/2015 23:30 +02:00", "1/16/2015 1:00Z", "1/7/2015"],
+        "month/day/year",
+        (2015, 1, 5, 21, 30),
+    ),
     (["1.2.2019 14:30", "2.2.2019", "3.4.70"], "day.month.year", (2019, 2, 1, 14, 30)),
     (["5-Jan-2019", "31 December 2020", "1-Sept-18"], "day month year", (2019, 1, 5)),
     (["05JAN2019", "31DEC2020", "01SEP2018"], "day month year", (2019, 1, 5)),
-    (["Jan 5, 2019 12:00 am", "May 1 2020", "February 28th, 2019"], "month day, year", (2019, 1, 5)),
+    (
+        ["Jan 5, 2019 12:00 am", "May 1 2020", "February 28th, 2019"],
+        "month day, year",
+        (2019, 1, 5),
+    ),
     (["Dec-2015", "January 2016", "May 1999"], "month year", (2015, 12, 1)),
     (["Dec-85", "Jan-16", "May-02"], "month year", (1985, 12, 1)),
     (["17:24:30", "00:00:00", "5:06 pm"], "hour:minute", (1970, 1, 1, 17, 24, 30)),
     (["2019/1/5", "2019-1-5", "2019.01.05"], "year/month/day", (2019, 1, 5)),
     (["1949-02", "1950-12", "1950/1"], "year-month", (1949, 2, 1)),
-    (["20141013T000000", "20141209T1530", "20150225T15:30:01.5Z"], "yearmonthday", (2014, 10, 13)),
+    (
+        ["20141013T000000", "20141209T1530", "20150225T15:30:01.5Z"],
+        "yearmonthday",
+        (2014, 10, 13),
+    ),
     (["20141013", "20150228", "18000101"], "yearmonthday", (2014, 10, 13)),
 ]
 
 
 def test_every_way_to_write_dates_is_tried():
-    assert {way for _, way, _ in DATES} == set(written.FORMS) and len(written.FORMS) <= 10
+    assert {way for _, way, _ in DATES} == set(written.FORMS) and len(
+        written.FORMS
+    ) <= 10
 
 
 @pytest.mark.parametrize("words, way, first", DATES)
 def test_dates_in_words(words, way, first):
     assert way_of_dates(words) == way
     seconds = date_of(words[0], way)
-    assert datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds) == datetime.datetime(*first)
+    assert datetime.datetime(1970, 1, 1) + datetime.timedelta(
+        seconds=seconds
+    ) == datetime.datetime(*first)
 
 
 @pytest.mark.parametrize("form, _", written.FORMS.values())
 def test_what_strptime_writes_in_a_form_of_the_table_is_read(form, _):
-    days = [datetime.datetime(2019, 1, 25) + datetime.timedelta(hours=31 * i) for i in range(40)]
+    days = [
+        datetime.datetime(2019, 1, 25) + datetime.timedelta(hours=31 * i)
+        for i in range(40)
+    ]
     words = [day.strftime(form) for day in days]
     found = way_of_dates(words)
     assert written.FORMS[found][0] == form
     since = datetime.datetime(1970 if "%Y" in form else 1900, 1, 1)
-    expected = [(datetime.datetime.strptime(word, form) - since).total_seconds() for word in words]
+    expected = [
+        (datetime.datetime.strptime(word, form) - since).total_seconds()
+        for word in words
+    ]
     assert [date_of(word, found) for word in words] == expected
 
 
 def test_day_or_month_first_is_as_the_values_tell_else_it_is_asked_for_and_words_may_be_gaps():
     assert way_of_dates(["1/2/2019", "1/13/2019", "3/4/2019"]) == "month/day/year"
     assert way_of_dates(["1-2-2019", "13-1-2019", "3-4-2019"]) == "day/month/year"
-    assert way_of_dates(["1/2/2019", "1/13/2019", "13/1/2019"], [5, 90, 5]) == "month/day/year"
+    assert (
+        way_of_dates(["1/2/2019", "1/13/2019", "13/1/2019"], [5, 90, 5])
+        == "month/day/year"
+    )
     # of months the first day is the part that never varies
-    assert way_of_dates([f"{month}/1/2019" for month in range(1, 13)]) == "month/day/year"
-    assert way_of_dates([f"01/{month:02}/2019" for month in range(1, 13)]) == "day/month/year"
-    assert way_of_dates([f"01/01/{year}" for year in range(1990, 2010)]) == "month/day/year"  # either is the same
-    for words in (["01/02/2019", "03/04/2019", "05/06/2019"], ["2/1/2019", "2/2/2019", "2/3/2019"]):
+    assert (
+        way_of_dates([f"{month}/1/2019" for month in range(1, 13)]) == "month/day/year"
+    )
+    assert (
+        way_of_dates([f"01/{month:02}/2019" for month in range(1, 13)])
+        == "day/month/year"
+    )
+    # either is the same
+    assert (
+        way_of_dates([f"01/01/{year}" for year in range(1990, 2010)])
+        == "month/day/year"
+    )
+    for words in (
+        ["01/02/2019", "03/04/2019", "05/06/2019"],
+        ["2/1/2019", "2/2/2019", "2/3/2019"],
+    ):
         with pytest.raises(nn.DataError, match=words[0]):
             way_of_dates(words)
     words = ["1/31/2019", ".", "2/1/2019", "3/1/2019"]
-    assert way_of_dates(words) == "month/day/year" and date_of(".", "month/day/year") is None
-    assert way_of_dates([*words, "*", "-"]) is None and way_of_dates([*words, "soon"]) is None
+    assert (
+        way_of_dates(words) == "month/day/year"
+        and date_of(".", "month/day/year") is None
+    )
+    assert (
+        way_of_dates([*words, "*", "-"]) is None
+        and way_of_dates([*words, "soon"]) is None
+    )
     assert way_of_dates([".", "1/31/2019", "2/1/2019"]) is None
     many = [f"1/{day}/2019" for day in range(1, 32)]
     assert way_of_dates([*many, "soon", "never"]) == "month/day/year"
 
 
 def test_what_is_no_date_in_any_form():
-    for word in ("13/13/2019", "2/30/2019", "1/1/2019 25:00", "1/1/2019 13:00 PM", "1/1/2019 x"):
+    for word in (
+        "13/13/2019",
+        "2/30/2019",
+        "1/1/2019 25:00",
+        "1/1/2019 13:00 PM",
+        "1/1/2019 x",
+    ):
         assert way_of_dates([word, "1/1/2019", "2/2/2019", "3/3/2019"]) is None, word
-    words = "1981-13", "1981-00", "2019366", "1991 W05", "1981 Foo", "25:60:00", "1:2:3", "Foo 1981", "2019-02-30", ""
-    assert [(word, way) for way in written.FORMS for word in words if date_of(word, way) is not None] == []
+    words = (
+        "1981-13",
+        "1981-00",
+        "2019366",
+        "1991 W05",
+        "1981 Foo",
+        "25:60:00",
+        "1:2:3",
+        "Foo 1981",
+        "2019-02-30",
+        "",
+    )
+    assert [
+        (word, way)
+        for way in written.FORMS
+        for word in words
+        if date_of(word, way) is not None
+    ] == []
 
 
 OFFER, PLAIN = '"${0:,.2f}",{1},{2}/{3}/{4},{5}', "{0:.2f},{1},{4}-{2:02}-{3:02},{5}"
@@ -135,7 +243,14 @@ def offers(form=OFFER, count: int = 300) -> list[str]:
     price, share = np.exp(8 + random.normal(size=count)), random.uniform(0, 100, count)
     day, gap = random.integers(1, 29, (count, 2)), random.random(count) < 0.1
     return ["price,share,day,dear"] + [
-        form.format(p, "?" if g else f"{s:.1f}%", 1 + d[0] % 12, d[1], 2010 + i % 9, "yes" if p > 3000 else "no")
+        form.format(
+            p,
+            "?" if g else f"{s:.1f}%",
+            1 + d[0] % 12,
+            d[1],
+            2010 + i % 9,
+            "yes" if p > 3000 else "no",
+        )
         for i, (p, s, d, g) in enumerate(zip(price, share, day, gap, strict=True))
     ]
 
@@ -146,32 +261,75 @@ def offered(folder):
     return folder
 
 
-def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written(offered):
-    trained = succeed(*ONE, "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 2, "--json")
-    assert trained.json["columns"] == {"price": "written number", "share": "written number", "day": "written date"}
-    assert "price ($1,234.5)" in trained.err and "day (month/day/year, trend, year, week)" in trained.err
+def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written(
+    offered,
+):
+    trained = succeed(
+        *ONE, "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 2, "--json"
+    )
+    assert trained.json["columns"] == {
+        "price": "written number",
+        "share": "written number",
+        "day": "written date",
+    }
+    assert (
+        "price ($1,234.5)" in trained.err
+        and "day (month/day/year, trend, year, week)" in trained.err
+    )
     succeed("--test", "--model", "m.bin")
     failed = run("--export", "--model", "m.bin", "-o", "m.c")
-    assert failed.code == 2 and "column price holds written numbers ($1,234.5" in failed.err
+    assert (
+        failed.code == 2
+        and "column price holds written numbers ($1,234.5" in failed.err
+    )
     assert nn.load("offers.csv", categories="price,share").x.kinds == ("text",) * 3
-    (offered / "new.csv").write_text('price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n')
+    (offered / "new.csv").write_text(
+        'price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n'
+    )
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    assert len(told.out.splitlines()) == 3 and "column share" in told.err and "column day" in told.err
-    (offered / "new.csv").write_text("price,share,day\n?,7 kg,1/2/2019\n€5,8 kg,1/2/2019\n")  # in another unit
+    assert (
+        len(told.out.splitlines()) == 3
+        and "column share" in told.err
+        and "column day" in told.err
+    )
+    # in another unit
+    (offered / "new.csv").write_text(
+        "price,share,day\n?,7 kg,1/2/2019\n€5,8 kg,1/2/2019\n"
+    )
     failed = run("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    told = 'row {}, column {}: found "{}", expected a number written as {} as in training'
+    told = (
+        'row {}, column {}: found "{}", expected a number written as {} as in training'
+    )
     for case in ((3, "price", "€5", "$1,234.5"), (2, "share", "7 kg", "1,234.5%")):
         assert failed.code == 65 and told.format(*case) in failed.err
-    succeed(*ONE, "--dataset", "offers.csv", "--model", "n.bin", "--epochs", 2, "--memory", "500M")
+    succeed(
+        *ONE,
+        "--dataset",
+        "offers.csv",
+        "--model",
+        "n.bin",
+        "--epochs",
+        2,
+        "--memory",
+        "500M",
+    )
     assert (offered / "m.bin").read_bytes() == (offered / "n.bin").read_bytes()
 
 
-def test_they_become_what_plain_numbers_and_dates_become_and_a_person_may_call_them_so(offered):
+def test_they_become_what_plain_numbers_and_dates_become_and_a_person_may_call_them_so(
+    offered,
+):
     (offered / "plain.csv").write_text("\n".join(offers(PLAIN)).replace("%", ""))
     sets = nn.load("offers.csv"), nn.load("plain.csv")
-    np.testing.assert_allclose(*(trained_on(ds).predict(ds.x) for ds in sets), rtol=1e-5)
+    np.testing.assert_allclose(
+        *(trained_on(ds).predict(ds.x) for ds in sets), rtol=1e-5
+    )
     ds = nn.load("offers.csv", numbers="price", dates="day")
-    assert [kind.kind for kind in ds.kinds] == ["written number", "written number", "written date"]
+    assert [kind.kind for kind in ds.kinds] == [
+        "written number",
+        "written number",
+        "written date",
+    ]
     for name, said in (("day", "numbers"), ("price", "dates")):
         told = f"offers.csv, row 2, column {name}: found .*, expected a {said[:-1]} as in most rows"
         with pytest.raises(nn.DataError, match=told):
@@ -179,47 +337,84 @@ def test_they_become_what_plain_numbers_and_dates_become_and_a_person_may_call_t
     lines = offers()
     lines[5] = lines[5].replace(lines[5].split(",")[-2], "soon")
     (offered / "late.csv").write_text("\n".join(lines))
-    with pytest.raises(nn.DataError, match='late.csv, row 6, column day: found "soon", expected a date'):
+    with pytest.raises(
+        nn.DataError, match='late.csv, row 6, column day: found "soon", expected a date'
+    ):
         nn.load("late.csv", dates="day", strict=True)
 
 
 WRITTEN = {  # a format of datetime.strftime -> how nn calls it
-    "%d/%m/%Y": "day/month/year", "%m/%d/%Y %H:%M": "month/day/year", "%d.%m.%Y": "day.month.year",
-    "%d %b %Y": "day month year", "%Y%m%d": "yearmonthday", "%b %d, %Y": "month day, year",
-}  # fmt: skip
+    "%d/%m/%Y": "day/month/year",
+    "%m/%d/%Y %H:%M": "month/day/year",
+    "%d.%m.%Y": "day.month.year",
+    "%d %b %Y": "day month year",
+    "%Y%m%d": "yearmonthday",
+    "%b %d, %Y": "month day, year",
+}
 
 
 def days(form: str, count: int = 200) -> list[str]:
     first = datetime.datetime(2011, 1, 1)
-    return [(first + datetime.timedelta(37 * i % 2000, minutes=7 * i)).strftime(form) for i in range(count)]
+    return [
+        (first + datetime.timedelta(37 * i % 2000, minutes=7 * i)).strftime(form)
+        for i in range(count)
+    ]
 
 
 def trained_on_days(folder, form: str) -> dict[str, list]:
     """Train m.bin on a file of days; return its columns."""
-    columns = {"size": np.sin(np.arange(200)).round(3).tolist(), "day": days(form), "y": (np.arange(200) / 7).tolist()}
+    columns = {
+        "size": np.sin(np.arange(200)).round(3).tolist(),
+        "day": days(form),
+        "y": (np.arange(200) / 7).tolist(),
+    }
     saved(columns, "days.csv")
-    flags = ("--layers", "auto,4,1", "--epochs", 1, "--json", *(("--dates", "day") * (form == "%Y%m%d")))
+    flags = (
+        "--layers",
+        "auto,4,1",
+        "--epochs",
+        1,
+        "--json",
+        *(("--dates", "day") * (form == "%Y%m%d")),
+    )
     told = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", *flags)
     assert told.json["columns"] == {"size": "number", "day": "written date"}
     return columns
 
 
 @pytest.mark.parametrize("form, way", WRITTEN.items())
-def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(folder, form, way):
+def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(
+    folder, form, way
+):
     pandas = pytest.importorskip("pandas")
     columns, net = trained_on_days(folder, form), nn.Network.load("m.bin")
     assert net.encoding.encoders[1].written.way == way
-    frame, iso = pandas.DataFrame(columns), days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d")
+    frame, iso = (
+        pandas.DataFrame(columns),
+        days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d"),
+    )
     own, parsed = net.predict(frame), pandas.to_datetime(pandas.Series(iso))
-    for other in (parsed, parsed.dt.tz_localize("UTC"), parsed.dt.strftime("%Y-%m-%d %H:%M"), iso):
+    for other in (
+        parsed,
+        parsed.dt.tz_localize("UTC"),
+        parsed.dt.strftime("%Y-%m-%d %H:%M"),
+        iso,
+    ):
         np.testing.assert_array_equal(net.predict(frame.assign(day=other)), own)
 
 
-@pytest.mark.parametrize("learned, form, expected", [
-    ("%Y%m%d", "%d/%m/%Y", "yearmonthday"), ("%d.%m.%Y", "%Y%m%d", "day.month.year"),
-    ("%d %b %Y", "%m/%d/%Y", "day month year"), ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute"),
-])  # fmt: skip
-def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder, learned, form, expected):
+@pytest.mark.parametrize(
+    "learned, form, expected",
+    [
+        ("%Y%m%d", "%d/%m/%Y", "yearmonthday"),
+        ("%d.%m.%Y", "%Y%m%d", "day.month.year"),
+        ("%d %b %Y", "%m/%d/%Y", "day month year"),
+        ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute"),
+    ],
+)
+def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(
+    folder, learned, form, expected
+):
     columns = trained_on_days(folder, learned)
     columns["day"] = ["", "soon", *days(form)[2:]]
     saved(columns, "new.csv")

@@ -1,4 +1,5 @@
-"""The target of a model in other data: found by its name, or not there; of two columns of its name by its place.
+"""The target of a model in other data: found by its name, or not there; of two columns
+of its name by its place.
 
 Everywhere a column was once taken for the target that is none, without a word.
 """
@@ -23,17 +24,29 @@ FRAMES = ["pandas", "arrow", "columns", "rows"]
 
 
 def house_table(task: str, seed: int = 0) -> dict[str, list]:
-    """Columns by name, as in a file to train on: an id, numbers, a text, and the target behind them."""
+    """Columns by name, as in a file to train on: an id, numbers, a text, and the target
+    behind them."""
     rng = np.random.default_rng(seed)
     size, age = (rng.integers(20, 900, ROWS) / 4 for _ in range(2))
     town = rng.choice(["Ulm", "Bonn", "Kiel"], ROWS)
     worth = 3 * size - age + 40 * (town == "Ulm")
     truth = {
-        "regression": worth, "binary": np.where(worth > np.median(worth), "yes", "no"),
-        "multiclass": np.array(["low", "mid", "top"])[np.digitize(worth, np.quantile(worth, [0.3, 0.7]))],
-    }  # fmt: skip
-    columns = {"Id": 10_000 + 7 * rng.permutation(ROWS), "size": size, "age": age, "town": town}
-    return {name: values.tolist() for name, values in (columns | {TARGETS[task]: truth[task]}).items()}
+        "regression": worth,
+        "binary": np.where(worth > np.median(worth), "yes", "no"),
+        "multiclass": np.array(["low", "mid", "top"])[
+            np.digitize(worth, np.quantile(worth, [0.3, 0.7]))
+        ],
+    }
+    columns = {
+        "Id": 10_000 + 7 * rng.permutation(ROWS),
+        "size": size,
+        "age": age,
+        "town": town,
+    }
+    return {
+        name: values.tolist()
+        for name, values in (columns | {TARGETS[task]: truth[task]}).items()
+    }
 
 
 def without(columns: dict, *names: str) -> dict:
@@ -41,12 +54,16 @@ def without(columns: dict, *names: str) -> dict:
 
 
 def renamed(columns: dict, name: str, other: str) -> dict:
-    return {other if known == name else known: values for known, values in columns.items()}
+    return {
+        other if known == name else known: values for known, values in columns.items()
+    }
 
 
 def predicted(dataset: str, *flags) -> tuple[list[str], list[list[str]]]:
     """What --predict writes: (header, rows)."""
-    out = succeed("--predict", "--model", "m.bin", "--dataset", dataset, "-q", *flags).out
+    out = succeed(
+        "--predict", "--model", "m.bin", "--dataset", dataset, "-q", *flags
+    ).out
     header, *rows = csv.reader(io.StringIO(out))
     return header, rows
 
@@ -68,20 +85,29 @@ def refused(mode: str, dataset: str, *flags) -> str:
 
 @pytest.fixture(params=list(TARGETS))
 def learned(request, folder) -> str:
-    """Each task; the current folder has a model of it, that was trained on train.csv."""
+    """Each task; the current folder has a model of it, that was trained on
+    train.csv."""
     trained(saved(house_table(request.param), "train.csv"))
     return request.param
 
 
 def shuffled(columns: dict) -> dict:
-    """The same without an order that training knew, and with columns that it did not."""
+    """The same without an order that training knew, and with columns that it did
+    not."""
     names = sorted(columns, reverse=True)
-    return {"more": ["x"] * ROWS, **{name: columns[name] for name in names}, "last": [0.5] * ROWS}
+    return {
+        "more": ["x"] * ROWS,
+        **{name: columns[name] for name in names},
+        "last": [0.5] * ROWS,
+    }
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(learned, suffix):
-    """One column that training left out, or did not know, is there in its place, until it is asked for."""
+def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(
+    learned, suffix
+):
+    """One column that training left out, or did not know, is there in its place, until
+    it is asked for."""
     new, target = house_table(learned, seed=1), TARGETS[learned]
     known = saved(new, f"known.{suffix}")
     (header, rows), judged = predicted(known), figures("--dataset", known)
@@ -92,7 +118,10 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(learn
         assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
         for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
             told = refused("--test", path, *flags)
-            assert f"{path}: no column {target}, expected every column" in told and f"{target} as the target" in told
+            assert (
+                f"{path}: no column {target}, expected every column" in told
+                and f"{target} as the target" in told
+            )
             assert told.endswith("; add it, or choose the target with --target")
     assert figures("--dataset", path, "--target", "cost") == judged
     assert predicted(path, "--target", "cost") == (header, rows)
@@ -100,15 +129,25 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(learn
 
 @pytest.mark.parametrize("form", FRAMES)
 def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
-    net, new, target = nn.Model.load("m.bin").network, house_table(learned, seed=1), TARGETS[learned]
+    net, new, target = (
+        nn.Model.load("m.bin").network,
+        house_table(learned, seed=1),
+        TARGETS[learned],
+    )
     scores = net.predict(as_frame(new, form))
     judged = nn.test(net, as_frame(new, form))
     assert nn.test(net, as_frame(shuffled(new), form)) == judged
-    for columns in (without(new, target), shuffled(without(new, target)), renamed(new, target, "cost")):
+    for columns in (
+        without(new, target),
+        shuffled(without(new, target)),
+        renamed(new, target, "cost"),
+    ):
         frame = as_frame(columns, form)
         np.testing.assert_array_equal(net.predict(frame), scores)
         for judge in (nn.test, nn.load_for):
-            with pytest.raises(nn.DataError, match=f"no column {target}, .*; add it, or .* --target$"):
+            with pytest.raises(
+                nn.DataError, match=f"no column {target}, .*; add it, or .* --target$"
+            ):
                 judge(net, frame)
         ds = nn.load_for(net, frame, labelled=False)
         assert ds.y is None and ds.rows == ROWS
@@ -116,7 +155,9 @@ def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
     assert nn.test(net, ds) == judged
 
 
-def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column(folder):
+def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column(
+    folder,
+):
     """The last column is the target of a training; a test by an input says so."""
     table = np.random.default_rng(0).normal(size=(ROWS, 3))
     columns = {"a": table[:, 0], "b": table[:, 1], "price": table @ [1, 2, 3]}
@@ -124,21 +165,30 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
     net = trained_on(ds)
     new = {"z": table[:, 2], **without(columns, "price")}
     for source, name in ((new, ""), (saved(new, "new.csv"), "new.csv: ")):
-        with pytest.raises(nn.DataError, match=f"{name}the target is b, an input of the network, .* nn.load_for"):
+        with pytest.raises(
+            nn.DataError,
+            match=f"{name}the target is b, an input of the network, .* nn.load_for",
+        ):
             nn.test(net, nn.load(source))
     with pytest.raises(nn.DataError, match="no target, expected one to test by"):
         nn.test(net, nn.load_for(net, new, labelled=False))
     assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
 
 
-@pytest.mark.parametrize("flags", [["--id", "Id"], ["--drop", "Id"], ["--numbers", "Id"], ["--layers", "4,3,1"]])
+@pytest.mark.parametrize(
+    "flags",
+    [["--id", "Id"], ["--drop", "Id"], ["--numbers", "Id"], ["--layers", "4,3,1"]],
+)
 def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
     new = house_table("binary", seed=1)
     if "--layers" in flags:
         flags = [*flags, "--numbers", "Id"]
     trained(saved(house_table("binary"), "train.csv"), *flags)
     header, rows = predicted(saved(new, "known.csv"))
-    assert predicted(saved(without(new, "sold"), "new.csv")) == (header[:-1], [row[:-1] for row in rows])
+    assert predicted(saved(without(new, "sold"), "new.csv")) == (
+        header[:-1],
+        [row[:-1] for row in rows],
+    )
     assert ("Id" in header) == ("--id" in flags)
     refused("--test", "new.csv")
 
@@ -146,17 +196,33 @@ def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
 def test_pages_and_validation_files_know_no_target_either(folder):
     trained(saved(house_table("binary"), "train.csv"), "--id", "Id")
     new = saved(without(house_table("binary", seed=1), "sold"), "new.csv")
-    tests = ["--test", "--report", "r.html", "--model", "m.bin"], ["--plot", "m.bin", "--output", "pictures"]
-    training = ["--train", "--dataset", "train.csv", "--model", "v.bin", *QUICK, "--validation", new]
+    tests = (
+        ["--test", "--report", "r.html", "--model", "m.bin"],
+        ["--plot", "m.bin", "--output", "pictures"],
+    )
+    training = [
+        "--train",
+        "--dataset",
+        "train.csv",
+        "--model",
+        "v.bin",
+        *QUICK,
+        "--validation",
+        new,
+    ]
     for flags in (*([*mode, "--dataset", new] for mode in tests), training):
         failed = run(*flags)
-        assert failed.code == 65 and "no column sold, expected every column" in failed.err
+        assert (
+            failed.code == 65 and "no column sold, expected every column" in failed.err
+        )
     assert not (folder / "r.html").exists()
 
 
 def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folder):
     rng = np.random.default_rng(0)
-    columns = {name: rng.normal(size=ROWS).round(3).tolist() for name in ("a", "b", "u", "v")}
+    columns = {
+        name: rng.normal(size=ROWS).round(3).tolist() for name in ("a", "b", "u", "v")
+    }
     trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
     header, rows = predicted("train.csv")
     assert header == ["row", "predicted u", "predicted v", "true u", "true v"]
@@ -175,19 +241,32 @@ def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folde
     found = []
     for file in "yf":
         trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
-        found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
+        found.append(
+            (
+                figures()["rmse"],
+                figures("--dataset", f"{file}.csv")["rmse"],
+                predicted(f"{file}.csv")[1],
+            )
+        )
     assert found[0] == found[1]
-    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
+    (folder / "other.csv").write_text(
+        csv_of([*names[1:], "b"], [*columns[1:], columns[0]])
+    )
     refused("--test", "other.csv")
 
 
-def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets_need_none(folder):
-    """With no header in the file, or none in the training's: the target is behind the inputs, or not there."""
+def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets_need_none(
+    folder,
+):
+    """With no header in the file, or none in the training's: the target is behind the
+    inputs, or not there."""
     rng = np.random.default_rng(0)
     table = rng.integers(0, 99, (ROWS, 3)) / 4
     columns = [*table.T.tolist(), (table @ [1, 2, 3]).tolist()]
     for end, count in (("", 4), ("_new", 3)):
-        (folder / f"named{end}.csv").write_text(csv_of(["a", "b", "c", "y"][:count], columns[:count]))
+        (folder / f"named{end}.csv").write_text(
+            csv_of(["a", "b", "c", "y"][:count], columns[:count])
+        )
         (folder / f"plain{end}.csv").write_text(csv_of(None, columns[:count]))
         np.save(f"plain{end}.npy", np.array(columns[:count]).T)
     for file in ("named", "plain"):
@@ -204,18 +283,24 @@ def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets
     trained("train.csv", "--task", "regression")
     np.savez("a.npz", x=x, y=y)
     np.savez("new.npz", x=x)
-    assert figures("--dataset", "a.npz")["rmse"] == pytest.approx(figures("--dataset", "train.csv")["rmse"], rel=1e-5)
+    assert figures("--dataset", "a.npz")["rmse"] == pytest.approx(
+        figures("--dataset", "train.csv")["rmse"], rel=1e-5
+    )
     assert predicted("new.npz")[0] == ["row", "predicted y"]
     refused("--test", "new.npz")
 
 
-LAYOUTS = ["nbt", "tbn", "ntb", "tnb"]  # t is the target, decided by b; n is noise, and called as the target is
-ELSEWHERE = {"nbt": "btn", "tbn": "bnt", "ntb": "nbt", "tnb": "tbn"}  # a layout with other names from left to right
+# t is the target, decided by b; n is noise, and called as the target is
+LAYOUTS = ["nbt", "tbn", "ntb", "tnb"]
+# a layout with other names from left to right
+ELSEWHERE = {"nbt": "btn", "tbn": "bnt", "ntb": "nbt", "tnb": "tbn"}
 
 
-def pair_table(layout: str, own: str = "y", seed: int = 0) -> tuple[list[str], list[list[float]]]:
-    """Names and columns in this order. own: the name of the noise; f: a table to judge by, in which no name is there
-    twice."""
+def pair_table(
+    layout: str, own: str = "y", seed: int = 0
+) -> tuple[list[str], list[list[float]]]:
+    """Names and columns in this order. own: the name of the noise; f: a table to judge
+    by, in which no name is there twice."""
     rng = np.random.default_rng(seed)
     noise, b = (rng.integers(0, 400, ROWS) / 8 for _ in range(2))
     columns = {"n": noise.tolist(), "b": b.tolist(), "t": (2 * b + 1.5).tolist()}
@@ -238,13 +323,20 @@ def write_pairs(layout: str) -> None:
 
 
 def of_both(*flags) -> tuple[list[str], list[list[str]]]:
-    """The predictions of new rows; figures of held-out or out-of-fold rows, of the whole file and of new rows, and
-    these, are the same for both files."""
+    """The predictions of new rows; figures of held-out or out-of-fold rows, of the
+    whole file and of new rows, and these, are the same for both files."""
     found = []
     for own in "yf":
         trained(f"{own}.csv", *flags)
         new = f"{own}_new.csv"
-        found.append((figures(), figures("--dataset", f"{own}.csv"), figures("--dataset", new), predicted(new)))
+        found.append(
+            (
+                figures(),
+                figures("--dataset", f"{own}.csv"),
+                figures("--dataset", new),
+                predicted(new),
+            )
+        )
     assert found[0] == found[1] and found[0][-1][0][-1] == "true y"
     return found[0][-1]
 
@@ -256,7 +348,9 @@ def layout(request, folder) -> str:
     return request.param
 
 
-@pytest.mark.parametrize("flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2)])
+@pytest.mark.parametrize(
+    "flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2)]
+)
 def test_the_target_of_two_columns_of_its_name_is_that_of_training(layout, flags):
     _, rows = of_both("--target", layout.index("t"), *flags)
     assert [float(row[-1]) for row in rows] == pair_table("t", seed=1)[1][0]
@@ -267,7 +361,11 @@ def test_the_last_of_two_columns_of_one_name_is_found_as_the_last(folder, flags)
     """A column that is left out stands before both."""
     write_pairs("nbt")
     for file in folder.glob("*.csv"):
-        lines = zip(["id", *range(1000, 1000 + ROWS)], file.read_text().splitlines(), strict=True)
+        lines = zip(
+            ["id", *range(1000, 1000 + ROWS)],
+            file.read_text().splitlines(),
+            strict=True,
+        )
         file.write_text("".join(f"{one},{line}\n" for one, line in lines))
     of_both(*flags)
 
@@ -279,30 +377,49 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
         ds = nn.load(pair_frame(form, layout, own), target=layout.index("t"))
         nets[own] = trained_on(ds, epochs=2)
     scores = nets["f"].predict(pair_frame(form, layout, "f", 1))
-    np.testing.assert_array_equal(nets["y"].predict(pair_frame(form, layout, "y", 1)), scores)
+    np.testing.assert_array_equal(
+        nets["y"].predict(pair_frame(form, layout, "y", 1)), scores
+    )
     for inputs in ("nb", "bn"):  # where y is there once it is the input
-        np.testing.assert_array_equal(nets["y"].predict(pair_frame(form, inputs, "y", 1)), scores)
-    assert nn.test(nets["y"], pair_frame(form, layout, "y", 1)) == nn.test(nets["f"], pair_frame(form, layout, "f", 1))
+        np.testing.assert_array_equal(
+            nets["y"].predict(pair_frame(form, inputs, "y", 1)), scores
+        )
+    assert nn.test(nets["y"], pair_frame(form, layout, "y", 1)) == nn.test(
+        nets["f"], pair_frame(form, layout, "f", 1)
+    )
     for judge in (nn.test, nn.load_for, nn.Network.predict):
-        with pytest.raises(nn.DataError, match="columns ., . .from 0. are called y, expected one of"):
+        with pytest.raises(
+            nn.DataError, match="columns ., . .from 0. are called y, expected one of"
+        ):
             judge(nets["y"], pair_frame(form, ELSEWHERE[layout], "y", 1))
 
 
-def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_elsewhere_are_refused(layout, folder):
+def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_elsewhere_are_refused(
+    layout, folder
+):
     """A file of the inputs alone has the name once."""
     trained("y.csv", "--target", layout.index("t"))
     header, rows = predicted("y_new.csv")
     for inputs in ("nb", "bn"):
         (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
         assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
-        assert "no column y besides the inputs, expected" in refused("--test", "inputs.csv")
+        assert "no column y besides the inputs, expected" in refused(
+            "--test", "inputs.csv"
+        )
     other = ELSEWHERE[layout]
     (folder / "other.csv").write_text(csv_of(*pair_table(other, "y", 1)))
-    places = ", ".join(str(place) for place, letter in enumerate(other) if letter != "b")
+    places = ", ".join(
+        str(place) for place, letter in enumerate(other) if letter != "b"
+    )
     for mode in ("--test", "--predict"):
         told = refused(mode, "other.csv")
-        assert f"other.csv: columns {places} (from 0) are called y, expected one of the target's name" in told
+        assert (
+            f"other.csv: columns {places} (from 0) are called y, expected one of the target's name"
+            in told
+        )
         assert "--target INDEX" in told
     asked = ("--target", other.index("t"))
-    assert figures("--dataset", "other.csv", *asked) == figures("--dataset", "y_new.csv")
+    assert figures("--dataset", "other.csv", *asked) == figures(
+        "--dataset", "y_new.csv"
+    )
     assert predicted("other.csv", *asked) == (header, rows)

@@ -1,4 +1,5 @@
-"""nn --export to .c: the file, compiled by any C or C++ compiler, gives the predictions of nn."""
+"""nn --export to .c: the file, compiled by any C or C++ compiler, gives the predictions
+of nn."""
 
 import ctypes
 import gzip
@@ -10,7 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import c_models
-from support.c_models import SINGLE, Library, check_program, compiled, predicted, require, trained
+from support.c_models import (
+    SINGLE,
+    Library,
+    check_program,
+    compiled,
+    predicted,
+    require,
+    trained,
+)
 from support.command_line import run, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
@@ -24,56 +33,110 @@ SOME = [*STACKS[:4], STACKS[10], "33,17:tanh,4", *EVERY_ACTIVATION[::2]]
 
 
 @pytest.mark.parametrize(
-    "dtype, spec", [*(("float64", spec) for spec in EXPORTED), *(("float32", spec) for spec in SOME)]
+    "dtype, spec",
+    [*(("float64", spec) for spec in EXPORTED), *(("float32", spec) for spec in SOME)],
 )
 def test_networks_have_the_bits_of_seq_or_in_float32_its_values(dtype, spec, folder):
     net = network(spec, "seq", dtype)
     x, _ = fill(net, 5)
     found, wanted = Library.of(net, folder).predict(x), net.predict(x)
-    assert found.tobytes() == wanted.tobytes() if dtype == "float64" else relative_distance(found, wanted) < SINGLE
+    assert (
+        found.tobytes() == wanted.tobytes()
+        if dtype == "float64"
+        else relative_distance(found, wanted) < SINGLE
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_constants_come_back_as_they_were(dtype):
     info = np.finfo(dtype)
     rng = np.random.default_rng(0)
-    spread = (rng.normal(size=500) * 10.0 ** rng.integers(-30, 30, size=500)).astype(dtype)
-    extremes = [0.0, -0.0, 1, 0.1, info.max, -info.max, info.tiny, info.smallest_subnormal, 1e22, 16777217]
+    spread = (rng.normal(size=500) * 10.0 ** rng.integers(-30, 30, size=500)).astype(
+        dtype
+    )
+    extremes = [
+        0.0,
+        -0.0,
+        1,
+        0.1,
+        info.max,
+        -info.max,
+        info.tiny,
+        info.smallest_subnormal,
+        1e22,
+        16777217,
+    ]
     values = np.concatenate([spread, np.array(extremes, dtype)])
-    again = np.array([text.rstrip("f") for text in c_text.numbers(values)]).astype(dtype)
+    again = np.array([text.rstrip("f") for text in c_text.numbers(values)]).astype(
+        dtype
+    )
     assert again.tobytes() == values.tobytes()
-    assert all(text.endswith("f") == (dtype == "float32") for text in c_text.numbers(values))
+    assert all(
+        text.endswith("f") == (dtype == "float32") for text in c_text.numbers(values)
+    )
 
 
-@pytest.mark.parametrize("flags, tolerance", [
-    (["--drop", "when"], 0),
-    (["--drop", "when", "--number_embedding", "waves4"], 0),
-    (["--drop", "when", "--networks", "2"], 0),
-    ([], 1e-14),  # NumPy's sine, of dates, and that of the C library differ by their last digits
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags, tolerance",
+    [
+        (["--drop", "when"], 0),
+        (["--drop", "when", "--number_embedding", "waves4"], 0),
+        (["--drop", "when", "--networks", "2"], 0),
+        # NumPy's sine, of dates, and that of the C library differ by their last digits
+        ([], 1e-14),
+    ],
+)
 def test_float64_tables_have_the_bits_of_seq(flags, tolerance, tables, folder):
     old, new = tables("number")
     trained(folder, old, "--dtype", "float64", *flags)
     check_program(folder, new, tolerance, "seq")
-    kinds = {encoder.kind for encoder in nn.Model.load(folder / "m.bin").network.encoding.encoders}
+    kinds = {
+        encoder.kind
+        for encoder in nn.Model.load(folder / "m.bin").network.encoding.encoders
+    }
     assert flags or kinds == {"number", "yes/no", "category", "date"}
 
 
 def test_yes_and_no_that_are_categories_to_some_members(folder):
-    """As in models of earlier versions, each network of which judged by its own rows whether there is a gap."""
+    """As in models of earlier versions, each network of which judged by its own rows
+    whether there is a gap."""
     words, members = ["yes", "No", "YES", "no", "Yes"], []
     for gap in ("", "no"):
-        rows = [f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}" for k in range(120)]
+        rows = [
+            f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}"
+            for k in range(120)
+        ]
         (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
         trained(folder, folder / "old.csv", "--networks", "2")
         members += nn.Model.load(folder / "m.bin").network.members
-    assert {type(member.encoding.encoders[0]).__name__ for member in members} == {"TruthEncoder", "CategoryEncoder"}
+    assert {type(member.encoding.encoders[0]).__name__ for member in members} == {
+        "TruthEncoder",
+        "CategoryEncoder",
+    }
     net = nn.Model.load(folder / "m.bin").network
     net.combine(members, [1.0] * len(members))
     net.export(folder / "m.bin")
     nn.export(net, folder / "m.c")
-    asked = [*words, "yEs", "nO", "t", "True", "FALSE", "maybe", "", "NA", "Y", "1", "0", "1.0", "0.0", "2"]
-    (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in asked)]))
+    asked = [
+        *words,
+        "yEs",
+        "nO",
+        "t",
+        "True",
+        "FALSE",
+        "maybe",
+        "",
+        "NA",
+        "Y",
+        "1",
+        "0",
+        "1.0",
+        "0.0",
+        "2",
+    ]
+    (folder / "new.csv").write_text(
+        "\n".join(["t,x,y", *(f"{word},3,1" for word in asked)])
+    )
     check_program(folder, folder / "new.csv")
 
 
@@ -82,25 +145,39 @@ def test_times_of_one_morning(folder):
     rng = np.random.default_rng(0)
     seconds, size = rng.integers(0, 9000, size=300), rng.normal(size=300).round(3)
     when = np.datetime64("2024-05-06T08:00") + seconds * np.timedelta64(1, "s")
-    rows = [f"{time},{value},{0.001 * second + value}" for time, value, second in zip(when, size, seconds)]
+    rows = [
+        f"{time},{value},{0.001 * second + value}"
+        for time, value, second in zip(when, size, seconds)
+    ]
     (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
     trained(folder, folder / "old.csv", "--backend", "seq")
     check_program(folder, folder / "old.csv", backend="seq")
 
 
-@pytest.mark.parametrize("name, target, flags", [
-    ("titanic", "survived", []), ("adult-train", None, ["--networks", "2"]), ("german", None, []),
-    ("penguins", "species", ["--validation", "0.2", "--calibrate", "temperature"]), ("auto_imports", None, []),
-    ("abalone", None, ["--number_embedding", "pieces5"]), ("diamonds", "price", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, target, flags",
+    [
+        ("titanic", "survived", []),
+        ("adult-train", None, ["--networks", "2"]),
+        ("german", None, []),
+        ("penguins", "species", ["--validation", "0.2", "--calibrate", "temperature"]),
+        ("auto_imports", None, []),
+        ("abalone", None, ["--number_embedding", "pieces5"]),
+        ("diamonds", "price", []),
+    ],
+)
 def test_real_tables(name, target, flags, shared, folder):
     path = shared / "tables" / f"{name}.csv.gz"
     if not path.exists():
         pytest.skip(f"{path} is not there")
     lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
     (folder / "old.csv").write_text("".join(lines[:801]), encoding="utf-8")
-    (folder / "new.csv").write_text("".join([lines[0], *lines[-150:]]), encoding="utf-8")
-    trained(folder, folder / "old.csv", *(["--target", target] if target else []), *flags)
+    (folder / "new.csv").write_text(
+        "".join([lines[0], *lines[-150:]]), encoding="utf-8"
+    )
+    trained(
+        folder, folder / "old.csv", *(["--target", target] if target else []), *flags
+    )
     check_program(folder, folder / "new.csv")
 
 
@@ -116,14 +193,34 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
     raw = {name: values[:50] for name, values in read_raw(old).items()}
     texts = {"colour", "place", "truth"}
     number = lambda text: np.nan if text in ("", "NA", "?") else float(text)  # noqa: E731
-    rows = np.array([[library.code(place, word) if name in texts else number(word) for word in raw[name]]
-                     for place, name in enumerate(names)]).T  # fmt: skip
+    rows = np.array(
+        [
+            [
+                library.code(place, word) if name in texts else number(word)
+                for word in raw[name]
+            ]
+            for place, name in enumerate(names)
+        ]
+    ).T
     wanted = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
     assert relative_distance(library.predict(rows), wanted) < SINGLE
     colour, truth = names.index("colour"), names.index("truth")
-    assert library.code(colour, "") == library.code(colour, "NA") != library.code(colour, "never seen")
-    assert library.code(truth, "YES") == library.code(truth, "yes") != library.code(truth, "No")
-    assert library.code(names.index("size"), "red") == library.code(99, "red") == library.code(-1, "red") == -1
+    assert (
+        library.code(colour, "")
+        == library.code(colour, "NA")
+        != library.code(colour, "never seen")
+    )
+    assert (
+        library.code(truth, "YES")
+        == library.code(truth, "yes")
+        != library.code(truth, "No")
+    )
+    assert (
+        library.code(names.index("size"), "red")
+        == library.code(99, "red")
+        == library.code(-1, "red")
+        == -1
+    )
     gap, with_nan = rows[0].copy(), rows[0].copy()
     gap[colour], with_nan[colour] = library.code(colour, "?"), np.nan
     assert library.answer(gap)[1] == library.answer(with_nan)[1]
@@ -136,13 +233,25 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
 
 def test_plain_numbers_have_no_gaps_and_an_output_that_is_not_finite_is_told(folder):
     net = network("2,1", dtype="float32")
-    net.set_parameters({"layer0.weight": np.array([[2, 1]], np.float32), "layer0.bias": np.zeros(1, np.float32)})
+    net.set_parameters(
+        {
+            "layer0.weight": np.array([[2, 1]], np.float32),
+            "layer0.bias": np.zeros(1, np.float32),
+        }
+    )
     library = Library.of(net, folder)
-    for row, code in ([0, np.nan], 2), ([-np.inf, np.nan], 1), ([0, 3e38], 0), ([3e38, 0], -1), ([1e38, 0], 0):
+    for row, code in (
+        ([0, np.nan], 2),
+        ([-np.inf, np.nan], 1),
+        ([0, 3e38], 0),
+        ([3e38, 0], -1),
+        ([1e38, 0], 0),
+    ):
         assert library.answer(row)[0] == code, row
     with pytest.raises(nn.DataError, match="not finite"):
         net.predict(np.array([[3e38, 0]], np.float32))
-    assert library.label(np.zeros(1, np.float32)) is None  # the values of a regression are no classes
+    # the values of a regression are no classes
+    assert library.label(np.zeros(1, np.float32)) is None
 
 
 def test_classes_that_are_called_as_the_words_of_a_column(folder):
@@ -153,7 +262,9 @@ def test_classes_that_are_called_as_the_words_of_a_column(folder):
 
 
 def test_two_models_in_one_program(folder):
-    functions = re.findall(r"^(?:int|const char \*)\s*(nn_\w+)\(.*;$", CODE.read_text(), re.M)
+    functions = re.findall(
+        r"^(?:int|const char \*)\s*(nn_\w+)\(.*;$", CODE.read_text(), re.M
+    )
     assert len(functions) == 5
     for name in ("a", "b"):
         renamed = [f"-D{function}={name}{function[2:]}" for function in functions]
@@ -167,27 +278,51 @@ def test_two_models_in_one_program(folder):
         "int main(void)\n{\n    const nn_real row[NN_INPUTS] = {0.5, -1};\n    nn_real a[NN_OUTPUTS], b[NN_OUTPUTS];\n"
         "    return a_predict(row, a) || b_predict(row, b) || a[0] == b[0];\n}\n"
     )
-    both = compiled(folder / "main.c", str(folder / "a.o"), str(folder / "b.o"), output="main")
+    both = compiled(
+        folder / "main.c", str(folder / "a.o"), str(folder / "b.o"), output="main"
+    )
     assert subprocess.run([both]).returncode == 0
 
 
 def test_threshold_can_be_set_by_the_compiler(folder):
-    library = Library.of(network("2,1:sigmoid", dtype="float64", task="binary"), folder, "-DNN_THRESHOLD=0.9")
-    assert [library.label(np.array([score])) for score in (0.1, 0.7, 0.9)] == ["0", "0", "1"]
+    library = Library.of(
+        network("2,1:sigmoid", dtype="float64", task="binary"),
+        folder,
+        "-DNN_THRESHOLD=0.9",
+    )
+    assert [library.label(np.array([score])) for score in (0.1, 0.7, 0.9)] == [
+        "0",
+        "0",
+        "1",
+    ]
 
 
-# ---------------------------------------------------------------- compilers and processors
+# ------------------------------------------------------------- compilers and processors
 
 
 def everything(tables, folder) -> Path:
     old, new = tables("two")
-    trained(folder, old, "--networks", "2", "--validation", "0.2", "--calibrate", "temperature", "--number_embedding",
-            "waves2", "--layers", "auto,7:gelu,5:selu,4:softplus,1")  # fmt: skip
+    trained(
+        folder,
+        old,
+        "--networks",
+        "2",
+        "--validation",
+        "0.2",
+        "--calibrate",
+        "temperature",
+        "--number_embedding",
+        "waves2",
+        "--layers",
+        "auto,7:gelu,5:selu,4:softplus,1",
+    )
     return new
 
 
 @pytest.mark.parametrize("name", c_models.COMPILERS)
-def test_every_compiler_takes_it_without_a_warning_and_other_processors_give_the_same(name, tables, folder):
+def test_every_compiler_takes_it_without_a_warning_and_other_processors_give_the_same(
+    name, tables, folder
+):
     tools = c_models.toolchain(name)
     check_program(folder, everything(tables, folder), **tools)
     for dtype, tolerance in (("float32", SINGLE), ("float64", 1e-14)):
@@ -196,8 +331,13 @@ def test_every_compiler_takes_it_without_a_warning_and_other_processors_give_the
         x, _ = fill(net, 6)
         nn.export(net, folder / "m.c")
         made = c_models.program(folder / "m.c", compiler=tools["compiler"])
-        _, found = c_models.answers([*tools["runner"], made], net, x.reshape(6, -1).tolist())
-        assert relative_distance(np.array(list(found.values())[1:]).T, net.predict(x)) < tolerance, dtype
+        _, found = c_models.answers(
+            [*tools["runner"], made], net, x.reshape(6, -1).tolist()
+        )
+        assert (
+            relative_distance(np.array(list(found.values())[1:]).T, net.predict(x))
+            < tolerance
+        ), dtype
 
 
 def test_the_header_says_how_much_memory_it_takes(tables, folder):
@@ -205,12 +345,27 @@ def test_the_header_says_how_much_memory_it_takes(tables, folder):
     everything(tables, folder)
     compiled(folder / "m.c", "-c", "-fstack-usage", output="m.o")
     told = (folder / "m.c").read_text(encoding="utf-8")
-    constants, stack = (int(re.search(pattern, told)[1]) for pattern in (r"Constants: (\d+)", r"at most (\d+) bytes"))
-    used = [line.split("\t")[1] for line in next(folder.glob("*.su")).read_text().splitlines()]
-    assert sum(map(int, used)) <= stack  # all functions at once: more than any chain of calls
-    sections = subprocess.run(["size", "-A", folder / "m.o"], capture_output=True, text=True).stdout
-    found = dict(line.split()[:2] for line in sections.splitlines() if line.startswith("."))
-    kept = sum(int(size) for name, size in found.items() if ".rodata" in name or ".data.rel.ro" in name)
+    constants, stack = (
+        int(re.search(pattern, told)[1])
+        for pattern in (r"Constants: (\d+)", r"at most (\d+) bytes")
+    )
+    used = [
+        line.split("\t")[1]
+        for line in next(folder.glob("*.su")).read_text().splitlines()
+    ]
+    # all functions at once: more than any chain of calls
+    assert sum(map(int, used)) <= stack
+    sections = subprocess.run(
+        ["size", "-A", folder / "m.o"], capture_output=True, text=True
+    ).stdout
+    found = dict(
+        line.split()[:2] for line in sections.splitlines() if line.startswith(".")
+    )
+    kept = sum(
+        int(size)
+        for name, size in found.items()
+        if ".rodata" in name or ".data.rel.ro" in name
+    )
     assert kept == pytest.approx(constants, rel=0.1, abs=512)
     assert int(found.get(".bss", 0)) == int(found.get(".data", 0)) == 0
 
@@ -219,26 +374,39 @@ def test_a_compiler_leaves_out_what_a_network_does_not_need(folder):
     require("nm")
     nn.export(network("4,3:tanh,2", dtype="float32"), folder / "m.c")
     compiled(folder / "m.c", "-c", output="m.o")
-    names = subprocess.run(["nm", folder / "m.o"], capture_output=True, text=True, check=True).stdout
-    absent = r"\b(exp|erfc|sin|log|window_|find|gaps|encode_word|encode_cycle|vocabularies)"
+    names = subprocess.run(
+        ["nm", folder / "m.o"], capture_output=True, text=True, check=True
+    ).stdout
+    absent = (
+        r"\b(exp|erfc|sin|log|window_|find|gaps|encode_word|encode_cycle|vocabularies)"
+    )
     assert "tanh" in names and not re.search(absent, names)
 
 
 def test_the_c_files_compile_as_they_stand():
-    """As an editor opens them, and a compiler with the flags that most people give; each part is decided on."""
+    """As an editor opens them, and a compiler with the flags that most people give;
+    each part is decided on."""
     require("cc")
     sources = sorted(CODE.parent.glob("*.c"))
     assert sources
     for source in sources:
-        command = ["cc", "-fsyntax-only", "-Wall", "-Wextra", "-Wundef", "-Werror", str(source)]
+        command = [
+            "cc",
+            "-fsyntax-only",
+            "-Wall",
+            "-Wextra",
+            "-Wundef",
+            "-Werror",
+            str(source),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.timing
 def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes(folder):
-    """Both called from Python on one thread, in turn. 10 times as fast is the goal; half of it is left to the load of
-    the machine."""
+    """Both called from Python on one thread, in turn. 10 times as fast is the goal;
+    half of it is left to the load of the machine."""
     runtime = pytest.importorskip("onnxruntime")
     x = np.random.default_rng(0).normal(size=(2000, 30)) * np.arange(1, 31)
     ds = nn.load(x, y=(x[:, 0] + x[:, 1] > 0).astype(int))
@@ -248,45 +416,77 @@ def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes(folder):
     nn.export(net, folder / "m.c")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = runtime.InferenceSession(folder / "m.onnx", options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        folder / "m.onnx", options, providers=["CPUExecutionProvider"]
+    )
     library = ctypes.CDLL(str(compiled(folder / "m.c", "-O2")))
     row, out = x[0].astype(net.dtype), np.zeros(1, net.dtype)
     pointers = ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)
-    calls = lambda: library.nn_predict(*pointers), lambda: session.run(["probabilities"], {"features": x[:1]})
+    calls = (
+        lambda: library.nn_predict(*pointers),
+        lambda: session.run(["probabilities"], {"features": x[:1]}),
+    )
     blocks = [[timeit.timeit(call, number=500) for call in calls] for _ in range(60)]
     ours, theirs = np.min(blocks, axis=0)
-    assert out[0] == pytest.approx(session.run(["probabilities"], {"features": x[:1]})[0][0, 1], abs=1e-5)
+    assert out[0] == pytest.approx(
+        session.run(["probabilities"], {"features": x[:1]})[0][0, 1], abs=1e-5
+    )
     assert theirs > 5 * ours
 
 
 def test_numbers_that_are_not_finite_are_refused(folder):
     net = network("4,3", dtype="float32")
     net.set_parameters({"layer0.bias": np.array([0, np.nan, 0])})
-    with pytest.raises(nn.UsageError, match="m.c: layer0.bias has values that are not finite"):
+    with pytest.raises(
+        nn.UsageError, match="m.c: layer0.bias has values that are not finite"
+    ):
         nn.export(net, folder / "m.c")
 
 
 def test_a_very_long_word_is_refused(folder):
     rows = [f"{'ab'[k % 2] * 4001},{k % 5},{k % 3 == 1}" for k in range(60)]
     (folder / "old.csv").write_text("\n".join(["word,x,y", *rows]))
-    succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 1, "-q")
+    succeed(
+        "--train",
+        "--dataset",
+        folder / "old.csv",
+        "--model",
+        folder / "m.bin",
+        "--epochs",
+        1,
+        "-q",
+    )
     result = run("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
-    assert (result.code, "column word: a value of 4001 bytes, expected at most 4000" in result.err) == (2, True)
+    assert (
+        result.code,
+        "column word: a value of 4001 bytes, expected at most 4000" in result.err,
+    ) == (2, True)
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
-def test_every_kind_of_model_compiles_without_a_warning_at_every_level(level, tables, folder):
-    """Tables of plain numbers with pieces, of words, dates and waves, of several networks; images."""
+def test_every_kind_of_model_compiles_without_a_warning_at_every_level(
+    level, tables, folder
+):
+    """Tables of plain numbers with pieces, of words, dates and waves, of several
+    networks; images."""
     old, _ = tables("three")
     models = {"words": [], "waves": ["--number_embedding", "waves4", "--networks", "2"]}
     for name, flags in models.items():
         trained(folder, old, "--epochs", "1", *flags)
         nn.export(nn.Model.load(folder / "m.bin").network, folder / f"{name}.c")
-    (folder / "plain.csv").write_text("\n".join(["a,b,y", *(f"{k % 7},{k * k % 11},{k % 2}" for k in range(120))]))
-    for name, flags in {"plain": [], "pieces": ["--number_embedding", "pieces4"]}.items():
+    (folder / "plain.csv").write_text(
+        "\n".join(["a,b,y", *(f"{k % 7},{k * k % 11},{k % 2}" for k in range(120))])
+    )
+    for name, flags in {
+        "plain": [],
+        "pieces": ["--number_embedding", "pieces4"],
+    }.items():
         trained(folder, folder / "plain.csv", "--epochs", "1", *flags)
         nn.export(nn.Model.load(folder / "m.bin").network, folder / f"{name}.c")
-    nn.export(network("3x12x12,conv17k3p1,avgpool2,pad1,4", "seq", "float32"), folder / "images.c")
+    nn.export(
+        network("3x12x12,conv17k3p1,avgpool2,pad1,4", "seq", "float32"),
+        folder / "images.c",
+    )
     for name in (*models, "plain", "pieces", "images"):
         compiled(folder / f"{name}.c", level, "-c", output=f"{name}.o")
 
@@ -295,5 +495,14 @@ def test_every_kind_of_model_compiles_without_a_warning_at_every_level(level, ta
 def test_flags_that_lose_nan_are_refused_by_the_file(flag, folder):
     nn.export(network("3,2", "seq", "float32"), folder / "m.c")
     require("gcc")
-    done = subprocess.run(["gcc", flag, "-c", "m.c", "-o", "m.o"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode and "#error" in done.stderr and "without -ffast-math" in done.stderr
+    done = subprocess.run(
+        ["gcc", flag, "-c", "m.c", "-o", "m.o"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert (
+        done.returncode
+        and "#error" in done.stderr
+        and "without -ffast-math" in done.stderr
+    )

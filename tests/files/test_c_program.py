@@ -1,4 +1,5 @@
-"""C programs around an exported model: that of the guide beside --predict, and hostile rows under sanitizers."""
+"""C programs around an exported model: that of the guide beside --predict, and hostile
+rows under sanitizers."""
 
 import re
 from pathlib import Path
@@ -6,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import c_models
-from support.c_models import SANITIZED, answers, check_program, compiled, fields, program, run, trained
+from support.c_models import (
+    SANITIZED,
+    answers,
+    check_program,
+    compiled,
+    fields,
+    program,
+    run,
+    trained,
+)
 from support.command_line import REPOSITORY
 from support.mixed_table import read_raw
 from support.networks import network
@@ -22,101 +32,255 @@ def guides_program(folder, rows: list[str], *flags: str) -> Path:
     (folder / "old.csv").write_text("\n".join(rows) + "\n")
     trained(folder, folder / "old.csv", *flags)
     (folder / "predict.c").write_text(OF_THE_GUIDE, encoding="utf-8")
-    return compiled(folder / "predict.c", str(folder / "m.c"), *SANITIZED, output="predict")
+    return compiled(
+        folder / "predict.c", str(folder / "m.c"), *SANITIZED, output="predict"
+    )
 
 
-@pytest.mark.parametrize("goal, flags", [
-    (lambda k: "yes" if (k * 5) % 11 > k / 7 else "no", ()),
-    (lambda k: f"class {min(2, k % 11 // 4)}", ("--networks", "2")),
-    (lambda k: (k * 5) % 11 - k / 7, ("--dtype", "float64")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "goal, flags",
+    [
+        (lambda k: "yes" if (k * 5) % 11 > k / 7 else "no", ()),
+        (lambda k: f"class {min(2, k % 11 // 4)}", ("--networks", "2")),
+        (lambda k: (k * 5) % 11 - k / 7, ("--dtype", "float64")),
+    ],
+)
 def test_the_guides_program_prints_what_predict_writes(goal, flags, folder):
     rows = ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{goal(k)}" for k in range(60))]
     done = run(guides_program(folder, rows, *flags), (folder / "old.csv").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     wanted = c_models.predicted(folder, folder / "old.csv")
-    names = ["row", *(name for name in wanted if name.startswith(("predicted", "score")))]
-    columns = list(zip(*(line.split(",") for line in done.stdout.decode().splitlines()), strict=True))
+    names = [
+        "row",
+        *(name for name in wanted if name.startswith(("predicted", "score"))),
+    ]
+    columns = list(
+        zip(
+            *(line.split(",") for line in done.stdout.decode().splitlines()),
+            strict=True,
+        )
+    )
     texts = {"row", "predicted"} if "score" in " ".join(names) else {"row"}
-    found = {name: list(values) if name in texts else list(map(float, values)) for name, values in zip(names, columns)}
+    found = {
+        name: list(values) if name in texts else list(map(float, values))
+        for name, values in zip(names, columns)
+    }
     c_models.check_agreement(found, wanted, c_models.SINGLE)
 
 
 def test_the_guides_program_refuses_hostile_rows(folder):
-    made = guides_program(folder, ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{k % 2}" for k in range(60))])
+    made = guides_program(
+        folder, ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{k % 2}" for k in range(60))]
+    )
     plain = run(made, "a,b\n1.5,2\n")
     assert (plain.returncode, plain.stdout.count(b"\n")) == (0, 1)
-    for text in ("a,b\n1.5,2", "\n1.5,2,7,text\r\n", '"a""b"\n 1.5, 2,', "1,2\n+15e-1,2.000"):
+    for text in (
+        "a,b\n1.5,2",
+        "\n1.5,2,7,text\r\n",
+        '"a""b"\n 1.5, 2,',
+        "1,2\n+15e-1,2.000",
+    ):
         assert run(made, text).stdout == plain.stdout, text
     for text in ("a,b", "", "\0"):
         assert (run(made, text).returncode, run(made, text).stdout) == (0, b"")
     median = nn.Model.load(folder / "m.bin").network.medians[0]
-    assert run(made, "nan,2").stdout == run(made, f"{median:.17g},2").stdout != plain.stdout
+    assert (
+        run(made, "nan,2").stdout
+        == run(made, f"{median:.17g},2").stdout
+        != plain.stdout
+    )
     long = "1" * (1 << 21)
     for text in (
-        *("1.5", "1.5,", ",", " ", "1.5,2x", "1.5;2", "1.5,word", '"1.5","2"', "\0", "1.5,\0002", "\xff,\xfe"),
-        *("1.5,-inf", "1.5,1e999", "1.5,1.7e308", f"1.5,{long}", long, "x" * (1 << 20), "," * (1 << 20)),
+        *(
+            "1.5",
+            "1.5,",
+            ",",
+            " ",
+            "1.5,2x",
+            "1.5;2",
+            "1.5,word",
+            '"1.5","2"',
+            "\0",
+            "1.5,\0002",
+            "\xff,\xfe",
+        ),
+        *(
+            "1.5,-inf",
+            "1.5,1e999",
+            "1.5,1.7e308",
+            f"1.5,{long}",
+            long,
+            "x" * (1 << 20),
+            "," * (1 << 20),
+        ),
     ):
         for end in ("", "\n", "\r\n", "\n1.5,2\n"):
             done = run(made, f"a,b\n{text}{end}".encode("latin-1"))
-            assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (65, b"", 1), text[:40]
+            assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (
+                65,
+                b"",
+                1,
+            ), text[:40]
             assert done.stderr.startswith(b"row 0: "), done.stderr
 
 
 def test_quotes_and_hostile_names(folder):
-    words = ['a,""b""', "x */ y", "??/", "tab\\there", "Zürich – €", "1.50", "two\nlines"]
+    words = [
+        'a,""b""',
+        "x */ y",
+        "??/",
+        "tab\\there",
+        "Zürich – €",
+        "1.50",
+        "two\nlines",
+    ]
     names = ['"so, ""said"""', '"/* */ ??/ #include ""example_values.h"""', "goal"]
     given = ['yes, ""sure""', "no\\"]
     rows = [f'"{words[k % 7]}",{k % 5},"{given[k % 7 > 2]}"' for k in range(120)]
-    (folder / "old.csv").write_text("\n".join([",".join(names), *rows]) + "\n", encoding="utf-8")
+    (folder / "old.csv").write_text(
+        "\n".join([",".join(names), *rows]) + "\n", encoding="utf-8"
+    )
     trained(folder, folder / "old.csv", "--categories", "0")
     check_program(folder, folder / "old.csv")
-    windows = (folder / "old.csv").read_text(encoding="utf-8").replace("1.50", "1.5").encode("cp1252")
+    windows = (
+        (folder / "old.csv")
+        .read_text(encoding="utf-8")
+        .replace("1.50", "1.5")
+        .encode("cp1252")
+    )
     (folder / "windows.csv").write_bytes(windows)
     check_program(folder, folder / "windows.csv")
 
 
-NUMBERS = [*(sign * size for sign in (1, -1) for size in (
-    0.0, 5e-324, 1e-30, 0.5, 1, 255.5, 2**31, 2**63, 1e15, 3.4e38, 3.5e38, 1.7e308, np.inf)), np.nan]  # fmt: skip
-WORDS = [b"", b"NA", b"?", b"never seen", b"RED", b"re", b"redd", b"red\n", b"so, s", b"\xc3", b"\xc3\x9c", b"\xff\xfe",
-         b"-", b".", b"-.", b"0.", b"-0.0", b"1.5000", b"00.10", b"1." + b"0" * 9999, b"a" * 100_000, b"yes", b"yES",
-         b"place 0", b"place", b"%s%n", b"\x01\x7f", b"1e999"]  # fmt: skip
+NUMBERS = [
+    *(
+        sign * size
+        for sign in (1, -1)
+        for size in (
+            0.0,
+            5e-324,
+            1e-30,
+            0.5,
+            1,
+            255.5,
+            2**31,
+            2**63,
+            1e15,
+            3.4e38,
+            3.5e38,
+            1.7e308,
+            np.inf,
+        )
+    ),
+    np.nan,
+]
+WORDS = [
+    b"",
+    b"NA",
+    b"?",
+    b"never seen",
+    b"RED",
+    b"re",
+    b"redd",
+    b"red\n",
+    b"so, s",
+    b"\xc3",
+    b"\xc3\x9c",
+    b"\xff\xfe",
+    b"-",
+    b".",
+    b"-.",
+    b"0.",
+    b"-0.0",
+    b"1.5000",
+    b"00.10",
+    b"1." + b"0" * 9999,
+    b"a" * 100_000,
+    b"yes",
+    b"yES",
+    b"place 0",
+    b"place",
+    b"%s%n",
+    b"\x01\x7f",
+    b"1e999",
+]
 
 
 def hostile(rows: list[list]) -> list[list]:
-    """Rows of which one value, or all, are hostile: words and numbers in columns of either kind."""
-    found = [[one if i == place else old for i, old in enumerate(rows[k % len(rows)])]
-             for k, one in enumerate([*WORDS, *NUMBERS]) for place in range(len(rows[0]))]  # fmt: skip
+    """Rows of which one value, or all, are hostile: words and numbers in columns of
+    either kind."""
+    found = [
+        [one if i == place else old for i, old in enumerate(rows[k % len(rows)])]
+        for k, one in enumerate([*WORDS, *NUMBERS])
+        for place in range(len(rows[0]))
+    ]
     return [*found, *([one] * len(rows[0]) for one in [*WORDS, *NUMBERS])]
 
 
 def check_hostile(folder, net, rows: list[list]) -> list[int]:
-    """Each row is predicted by finite numbers or refused, by the codes that are returned; sanitizers say nothing."""
+    """Each row is predicted by finite numbers or refused, by the codes that are
+    returned; sanitizers say nothing."""
     made = program(folder / "m.c", *SANITIZED)
     codes, found = answers(made, net, hostile(rows))
     assert {-1, 0} & set(codes) and all(-1 <= code <= net.inputs for code in codes)
     good = np.array(codes) == 0
-    numbers = np.array([values for values in found.values() if not isinstance(values[0], str)])
+    numbers = np.array(
+        [values for values in found.values() if not isinstance(values[0], str)]
+    )
     assert np.isfinite(numbers[:, good]).all()
-    for cut in (fields(rows)[:-1], fields(rows[:1])[:5], b"w", b"d", b""):  # no terminator where one must be
+    # no terminator where one must be
+    for cut in (fields(rows)[:-1], fields(rows[:1])[:5], b"w", b"d", b""):
         assert run(made, cut).returncode == 0
     return codes
 
 
-@pytest.mark.parametrize("target, flags", [
-    ("two", ["--networks", "2", "--validation", "0.2", "--calibrate", "temperature", "--number_embedding", "waves3"]),
-    ("three", ["--layers", "auto,7:gelu,5:silu,3:softmax", "--number_embedding", "pieces4"]),
-    ("number", ["--dtype", "float64", "--clip"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "target, flags",
+    [
+        (
+            "two",
+            [
+                "--networks",
+                "2",
+                "--validation",
+                "0.2",
+                "--calibrate",
+                "temperature",
+                "--number_embedding",
+                "waves3",
+            ],
+        ),
+        (
+            "three",
+            [
+                "--layers",
+                "auto,7:gelu,5:silu,3:softmax",
+                "--number_embedding",
+                "pieces4",
+            ],
+        ),
+        ("number", ["--dtype", "float64", "--clip"]),
+    ],
+)
 def test_hostile_rows_of_tables(target, flags, tables, folder):
     old, _ = tables(target)
     trained(folder, old, *flags)
     net = nn.Model.load(folder / "m.bin").network
     kinds = [encoder.reads for encoder in net.encoding.encoders]
     raw = [read_raw(old)[name][:3] for name in net.encoding.names]
-    rows = [[column[k].encode() if kind == "text" else float(k) for kind, column in zip(kinds, raw)] for k in range(3)]
+    rows = [
+        [
+            column[k].encode() if kind == "text" else float(k)
+            for kind, column in zip(kinds, raw)
+        ]
+        for k in range(3)
+    ]
     for code, row in zip(check_hostile(folder, net, rows), hostile(rows)):
-        infinite = [place for place, one in enumerate(row) if isinstance(one, float) and np.isinf(one)]
+        infinite = [
+            place
+            for place, one in enumerate(row)
+            if isinstance(one, float) and np.isinf(one)
+        ]
         assert not infinite or code == infinite[0] + 1 or 0 < code < infinite[0] + 1
 
 

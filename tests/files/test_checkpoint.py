@@ -1,4 +1,5 @@
-"""Checkpoints: a training that was killed, stopped or resumed ends in the same bytes as one left in peace."""
+"""Checkpoints: a training that was killed, stopped or resumed ends in the same bytes as
+one left in peace."""
 
 import os
 import random
@@ -10,7 +11,15 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from support.checkpoints import CONV, SMALL, dense_data, images, start_saving_each_epoch, wait_for, write_data
+from support.checkpoints import (
+    CONV,
+    SMALL,
+    dense_data,
+    images,
+    start_saving_each_epoch,
+    wait_for,
+    write_data,
+)
 from support.command_line import position, read_until, run, start, succeed
 from support.effort import EFFORT
 
@@ -28,14 +37,28 @@ def folder(folder):
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize("dataset, layers, epochs", [("two.csv", DENSE, 120), ("images.npz", CONV, 100)])
-def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, dataset, layers, epochs, backend):
+@pytest.mark.parametrize(
+    "dataset, layers, epochs", [("two.csv", DENSE, 120), ("images.npz", CONV, 100)]
+)
+def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
+    folder, dataset, layers, epochs, backend
+):
     moments = random.Random(f"{dataset} {backend}")
-    given = ["--train", "--dataset", dataset, *layers, "--epochs", epochs, "--backend", backend]
+    given = [
+        "--train",
+        "--dataset",
+        dataset,
+        *layers,
+        "--epochs",
+        epochs,
+        "--backend",
+        backend,
+    ]
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
     killed = advanced = 0
-    while killed < KILLS or advanced < 2:  # a busy machine may get nowhere before some kills
+    # a busy machine may get nowhere before some kills
+    while killed < KILLS or advanced < 2:
         assert killed < 10 * KILLS
         before = position("c.ck") if os.path.exists("c.ck") else None
         process = start_saving_each_epoch(*given)
@@ -46,7 +69,9 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
             process.kill()
             process.communicate()
         if process.returncode == 0:  # it was over sooner: begin again
-            assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
+            assert (folder / "m.bin").read_bytes() == (
+                folder / "peace.bin"
+            ).read_bytes()
             (folder / "m.bin").unlink()
             (folder / "c.ck").unlink()
             continue
@@ -58,15 +83,31 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, data
     assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
-@pytest.mark.parametrize("kind, backend, rows", [
-    ("dense", "seq", 50000), ("dense", "omp", 300000), ("conv", "seq", 20000), ("conv", "omp", 100000),
-])  # fmt: skip
-def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, kind, backend, rows):
-    """Epochs long enough to be hit inside, stopped again and again until the training is over."""
+@pytest.mark.parametrize(
+    "kind, backend, rows",
+    [
+        ("dense", "seq", 50000),
+        ("dense", "omp", 300000),
+        ("conv", "seq", 20000),
+        ("conv", "omp", 100000),
+    ],
+)
+def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
+    folder, kind, backend, rows
+):
+    """Epochs long enough to be hit inside, stopped again and again until the training
+    is over."""
     ds = dense_data(rows=rows, inputs=2) if kind == "dense" else image_data(rows)
     np.savez("data.npz", x=ds.x, y=ds.y)
     moments = random.Random(f"{kind} {backend}")
-    given = ["--train", "--dataset", "data.npz", *(DENSE if kind == "dense" else CONV), "--backend", backend]
+    given = [
+        "--train",
+        "--dataset",
+        "data.npz",
+        *(DENSE if kind == "dense" else CONV),
+        "--backend",
+        backend,
+    ]
     given += ["--epochs", 2, "--batch_number", 1]
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
@@ -89,29 +130,57 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, 
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.parametrize("signum, saving, code", [
-    (signal.SIGTERM, True, 75), (signal.SIGUSR1, True, 75), (signal.SIGINT, True, 130), (signal.SIGUSR1, False, 143),
-])  # fmt: skip
-def test_a_signal_while_the_data_is_read_loses_nothing(folder, monkeypatch, signum, saving, code):
+@pytest.mark.parametrize(
+    "signum, saving, code",
+    [
+        (signal.SIGTERM, True, 75),
+        (signal.SIGUSR1, True, 75),
+        (signal.SIGINT, True, 130),
+        (signal.SIGUSR1, False, 143),
+    ],
+)
+def test_a_signal_while_the_data_is_read_loses_nothing(
+    folder, monkeypatch, signum, saving, code
+):
     def endless_reading(*_):
         os.kill(os.getpid(), signum)
         time.sleep(60)
 
     monkeypatch.setattr(import_module("nn.train.fit"), "training_data", endless_reading)
     (folder / "c.ck").write_bytes(b"as it was")
-    result = run(*SMALL, "--model", "m.bin", *(["--checkpoint", "c.ck"] if saving else []))
-    told = f"nn: stopped by {signum.name}: training had not begun, m.bin was not written\n"
+    result = run(
+        *SMALL, "--model", "m.bin", *(["--checkpoint", "c.ck"] if saving else [])
+    )
+    told = (
+        f"nn: stopped by {signum.name}: training had not begun, m.bin was not written\n"
+    )
     assert (result.code, result.err) == (code, told)
-    assert (folder / "c.ck").read_bytes() == b"as it was" and not (folder / "m.bin").exists()
+    assert (folder / "c.ck").read_bytes() == b"as it was" and not (
+        folder / "m.bin"
+    ).exists()
 
 
-@pytest.mark.parametrize("first, second, saving", [
-    (signal.SIGUSR1, signal.SIGTERM, ["--checkpoint", "c.ck"]), (signal.SIGINT, signal.SIGINT, []),
-])  # fmt: skip
-def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(folder, first, second, saving):
+@pytest.mark.parametrize(
+    "first, second, saving",
+    [
+        (signal.SIGUSR1, signal.SIGTERM, ["--checkpoint", "c.ck"]),
+        (signal.SIGINT, signal.SIGINT, []),
+    ],
+)
+def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(
+    folder, first, second, saving
+):
     """The first batch of this network lasts longer than anyone wants to wait."""
     (folder / "c.ck").write_bytes(b"as it was")
-    given = ["--layers", "2,3000,3000,1", "--batch_number", 1600, "--backend", "seq", *saving]
+    given = [
+        "--layers",
+        "2,3000,3000,1",
+        "--batch_number",
+        1600,
+        "--backend",
+        "seq",
+        *saving,
+    ]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     try:
         read_until(process, "training on")
@@ -123,7 +192,9 @@ def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(folder, fir
     finally:
         process.kill()
         process.communicate()
-    assert (folder / "c.ck").read_bytes() == b"as it was" and not (folder / "m.bin").exists()
+    assert (folder / "c.ck").read_bytes() == b"as it was" and not (
+        folder / "m.bin"
+    ).exists()
 
 
 def image_data(rows=120):
@@ -133,16 +204,33 @@ def image_data(rows=120):
 
 CASES = {
     "adam": (dense_data, {"layers": "5,8,dropout0.3,1"}, {}),
-    "momentum": (dense_data, {"layers": "5,8,1"}, {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1}),
-    "plain sgd": (dense_data, {"layers": "5,8,1", "dtype": "float64"}, {"optimizer": "sgd", "holdout": 0.0}),
-    "reference": (dense_data, {"layers": "5,4,1", "reference": True}, {"learning_rate": 0.1, "batch_number": 7}),
-    "regression": (lambda: dense_data("regression"), {"layers": "5,8,2"}, {"schedule": "cosine"}),
+    "momentum": (
+        dense_data,
+        {"layers": "5,8,1"},
+        {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1},
+    ),
+    "plain sgd": (
+        dense_data,
+        {"layers": "5,8,1", "dtype": "float64"},
+        {"optimizer": "sgd", "holdout": 0.0},
+    ),
+    "reference": (
+        dense_data,
+        {"layers": "5,4,1", "reference": True},
+        {"learning_rate": 0.1, "batch_number": 7},
+    ),
+    "regression": (
+        lambda: dense_data("regression"),
+        {"layers": "5,8,2"},
+        {"schedule": "cosine"},
+    ),
     "conv": (image_data, {"layers": CONV[1]}, {}),
 }
 
 
 def stop_in_an_epoch(engine, stop):
-    """From now on an epoch ends after its first batch; on a GPU, which looks before one, after some."""
+    """From now on an epoch ends after its first batch; on a GPU, which looks before
+    one, after some."""
     epoch = engine.epoch
 
     def stop_after_some(progress, row):
@@ -156,14 +244,18 @@ def stop_in_an_epoch(engine, stop):
             progress.stop = 1
             stop.request(signal.SIGTERM)
         else:
-            threading.Thread(target=stop_after_some, args=(progress, progress.row), daemon=True).start()
+            threading.Thread(
+                target=stop_after_some, args=(progress, progress.row), daemon=True
+            ).start()
         epoch(data, order, settings, progress)
 
     engine.epoch = interrupted
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_path, case, backend):
+def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(
+    tmp_path, case, backend
+):
     make, network, options = CASES[case]
     if network.get("reference") and backend != "seq":
         pytest.skip("--reference is of backend seq")
@@ -179,16 +271,22 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_p
     saved, inside = tmp_path / "c.ck", 0
     for attempt in range(1000):
         net, stop = fresh(), StopRequest()
-        if backend in ("seq", "omp") or attempt < 5:  # making a network ready takes a GPU long
+        # making a network ready takes a GPU long
+        if backend in ("seq", "omp") or attempt < 5:
             stop_in_an_epoch(net.engine, stop)
         try:
-            result = nn.train(net, ds, **options, checkpoint=saved, resume="auto", stop=stop)
+            result = nn.train(
+                net, ds, **options, checkpoint=saved, resume="auto", stop=stop
+            )
             break
         except Stopped:
             inside += position(saved)["row"] > 0
     net.export(tmp_path / "m.bin")
     assert (tmp_path / "m.bin").read_bytes() == (tmp_path / "peace.bin").read_bytes()
-    assert result["loss"] == expected["loss"] and result["val_loss"] == expected["val_loss"]
+    assert (
+        result["loss"] == expected["loss"]
+        and result["val_loss"] == expected["val_loss"]
+    )
     assert inside > 40 or backend in ("cuda", "cudnn")
 
 
@@ -211,15 +309,21 @@ def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypat
     facts = position(tmp_path / "c.ck")
     assert (facts["epoch"], facts["row"]) == (0, expected["rows"])
     net = nn.Network("5,8,1", task="binary")
-    result = nn.train(net, ds, epochs=3, checkpoint=tmp_path / "c.ck", resume=tmp_path / "c.ck")
-    assert result["val_loss"] == expected["val_loss"] and result["loss"] == expected["loss"]
+    result = nn.train(
+        net, ds, epochs=3, checkpoint=tmp_path / "c.ck", resume=tmp_path / "c.ck"
+    )
+    assert (
+        result["val_loss"] == expected["val_loss"]
+        and result["loss"] == expected["loss"]
+    )
     assert net.vector.tobytes() == peace.vector.tobytes()
 
 
 def test_ctrl_c_in_a_python_program_saves_too(tmp_path):
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
 
-    class Starts(nn.Callback):  # before a training has begun, Ctrl-C would end the tests
+    # before a training has begun, Ctrl-C would end the tests
+    class Starts(nn.Callback):
         def epoch(self, epoch, *_):
             if epoch == 1:
                 timer.start()

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from support.checkpoints import SMALL, dense_data, wait_for, write_data
-from support.command_line import position, read_until, run, start, succeed, write_two_classes
+from support.command_line import (
+    position,
+    read_until,
+    run,
+    start,
+    succeed,
+    write_two_classes,
+)
 
 import nn
 import nn.commands.train
@@ -44,20 +51,40 @@ def resume(*more, file="c.ck"):
 def test_the_model_does_not_show_that_checkpoints_were_taken(saved):
     succeed(*SMALL, "--model", "without.bin")
     assert (saved / "m.bin").read_bytes() == (saved / "without.bin").read_bytes()
-    assert sorted(path.name for path in saved.iterdir()) == ["c.ck", "images.npz", "m.bin", "two.csv", "without.bin"]
+    assert sorted(path.name for path in saved.iterdir()) == [
+        "c.ck",
+        "images.npz",
+        "m.bin",
+        "two.csv",
+        "without.bin",
+    ]
 
 
 def test_resuming_a_finished_training_writes_its_model_again(saved):
     before = (saved / "c.ck").read_bytes()
     first = succeed(*SMALL, "--model", "first.bin", "--json").json
-    result = succeed(*SMALL, "--model", "again.bin", "--resume", "c.ck", "--json", "--checkpoint", "c.ck").json
+    result = succeed(
+        *SMALL,
+        "--model",
+        "again.bin",
+        "--resume",
+        "c.ck",
+        "--json",
+        "--checkpoint",
+        "c.ck",
+    ).json
     assert (saved / "again.bin").read_bytes() == (saved / "m.bin").read_bytes()
     assert (saved / "c.ck").read_bytes() == before and result["us_per_batch"] > 0
     assert result["loss"] == first["loss"] and result["val_loss"] == first["val_loss"]
 
 
 def test_resume_auto_starts_afresh_where_there_is_no_checkpoint(folder):
-    assert "going on" not in succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto").err
+    assert (
+        "going on"
+        not in succeed(
+            *SMALL, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"
+        ).err
+    )
     assert position("c.ck")["epoch"] == 3
 
 
@@ -69,13 +96,29 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
         self._begun = time.monotonic()
 
     monkeypatch.setattr(checkpoints.Checkpoint, "save", noted)
-    given = ["--dataset", "two.csv", "--layers", "2,4,1", "--model", "m.bin", "--epochs", 7, "--checkpoint", "c.ck"]
+    given = [
+        "--dataset",
+        "two.csv",
+        "--layers",
+        "2,4,1",
+        "--model",
+        "m.bin",
+        "--epochs",
+        7,
+        "--checkpoint",
+        "c.ck",
+    ]
     every_third = ["--checkpoint_every", 3]
-    for seconds, every, epochs in (0, every_third, [3, 6, 7]), (0, [], [*range(1, 8)]), (1000, [], [1, 7]):
+    for seconds, every, epochs in (
+        (0, every_third, [3, 6, 7]),
+        (0, [], [*range(1, 8)]),
+        (1000, [], [1, 7]),
+    ):
         monkeypatch.setattr(checkpoints, "LEAST_SECONDS", seconds)
         kept.clear()
         succeed("--train", *given, *every)
-        assert kept == epochs, seconds  # with time between them the first, and the one at the end
+        # with time between them the first, and the one at the end
+        assert kept == epochs, seconds
 
 
 def test_the_history_goes_on_where_it_was(folder):
@@ -91,7 +134,17 @@ def test_the_history_goes_on_where_it_was(folder):
         nn.train(net, ds, epochs=5, checkpoint="c.ck", callback=Stopping(), stop=stop)
     told = []
     for more in (["--resume", "c.ck"], []):
-        given = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 5, "--history", "h.csv"]
+        given = [
+            "--train",
+            "--dataset",
+            "two.csv",
+            "--layers",
+            "2,4,1",
+            "--epochs",
+            5,
+            "--history",
+            "h.csv",
+        ]
         succeed(*given, "--model", "m.bin", *more)
         lines = csv.DictReader((folder / "h.csv").read_text().splitlines())
         told.append([(line["epoch"], line["loss"], line["val_loss"]) for line in lines])
@@ -100,7 +153,10 @@ def test_the_history_goes_on_where_it_was(folder):
 
 @pytest.mark.parametrize("name", ["c.ck", "m.bin"])
 def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
-    old, new, other = (folder / f"{start}.tmp" for start in (f".{name}.abc", f".{name}.def", f".x{name}.abc"))
+    old, new, other = (
+        folder / f"{start}.tmp"
+        for start in (f".{name}.abc", f".{name}.def", f".x{name}.abc")
+    )
     for path in (old, new, other):
         path.write_bytes(b"half a file")
     for path in (old, other):
@@ -111,33 +167,58 @@ def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
 
 def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
     told = succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck").err
-    assert "nn: warning: c.ck will be replaced; --resume auto would go on from it" in told.splitlines()
+    assert (
+        "nn: warning: c.ck will be replaced; --resume auto would go on from it"
+        in told.splitlines()
+    )
 
 
 def most_bytes(size):
     """Options of a process whose files may have so many bytes."""
-    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))}
+    return {
+        "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    }
 
 
 def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
     """The model is smaller than the state, which has no room."""
     (folder / "c.ck").write_bytes(b"as it was")
     given = ["--train", "--dataset", "two.csv", "--layers", "2,400,1", "--epochs", 3]
-    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(16000))
+    process = start(
+        *given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(16000)
+    )
     code, err = wait_for(process)
     assert code == 73
     *_, warning, last = (line for line in err.splitlines() if line.startswith("nn: "))
-    assert warning == "nn: warning: c.ck: cannot write: File too large; the training goes on"
+    assert (
+        warning
+        == "nn: warning: c.ck: cannot write: File too large; the training goes on"
+    )
     assert last == "nn: c.ck: cannot write: File too large; m.bin is written"
     assert (folder / "c.ck").read_bytes() == b"as it was"
-    assert sorted(path.name for path in folder.iterdir()) == ["c.ck", "images.npz", "m.bin", "two.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "c.ck",
+        "images.npz",
+        "m.bin",
+        "two.csv",
+    ]
     succeed(*given, "--model", "n.bin")
     assert (folder / "m.bin").read_bytes() == (folder / "n.bin").read_bytes()
 
 
 def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(folder):
-    given = ["--train", "--dataset", "two.csv", "--layers", "2,4000,1", "--epochs", 1000000]
-    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(150000))
+    given = [
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--layers",
+        "2,4000,1",
+        "--epochs",
+        1000000,
+    ]
+    process = start(
+        *given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(150000)
+    )
     read_until(process, "cannot write")
     process.send_signal(signal.SIGTERM)
     code, err = wait_for(process)
@@ -148,43 +229,82 @@ def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(fold
 
 def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
     class Refusing(ThreadPoolExecutor):
-        _adjust_thread_count = mock.Mock(side_effect=RuntimeError("can't start new thread"))
+        _adjust_thread_count = mock.Mock(
+            side_effect=RuntimeError("can't start new thread")
+        )
 
     monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Refusing)
-    nn.train(nn.Network("2,4,1", task="binary"), nn.load("two.csv"), epochs=2, checkpoint="c.ck")
+    nn.train(
+        nn.Network("2,4,1", task="binary"),
+        nn.load("two.csv"),
+        epochs=2,
+        checkpoint="c.ck",
+    )
     assert position("c.ck")["epoch"] == 2
 
 
-@pytest.mark.parametrize("flag, value", [
-    ("epochs", 4), ("batch_number", 16), ("learning_rate", 0.01), ("optimizer", "sgd"),
-    ("weight_decay", 0.5), ("schedule", "constant"), ("scaling", "none"), ("holdout", 0.1),
-    ("threshold", 0.4), ("layers", "2,5,1"), ("loss", "mse"), ("init", "uniform"), ("seed", 1),
-    ("dtype", "float64"), ("backend", "seq"), ("target", 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        ("epochs", 4),
+        ("batch_number", 16),
+        ("learning_rate", 0.01),
+        ("optimizer", "sgd"),
+        ("weight_decay", 0.5),
+        ("schedule", "constant"),
+        ("scaling", "none"),
+        ("holdout", 0.1),
+        ("threshold", 0.4),
+        ("layers", "2,5,1"),
+        ("loss", "mse"),
+        ("init", "uniform"),
+        ("seed", 1),
+        ("dtype", "float64"),
+        ("backend", "seq"),
+        ("target", 2),
+    ],
+)
 def test_another_value_of_a_flag_that_changes_numbers_is_named(saved, flag, value):
     result = resume(f"--{flag}", value)
     assert result.code == 2 and (result.err.count("\n") == 1 or flag == "scaling")
-    assert result.err.splitlines()[-1].startswith(f"nn: --{flag}: c.ck was written with ")
+    assert result.err.splitlines()[-1].startswith(
+        f"nn: --{flag}: c.ck was written with "
+    )
     assert not (saved / "again.bin").exists()
 
 
 def test_other_data_is_refused(saved):
     write_two_classes(saved / "two.csv", rows=1999)
     code, _, err = resume()
-    assert code == 2 and err.splitlines()[-1].startswith("nn: --dataset: c.ck was written while training on other data")
+    assert code == 2 and err.splitlines()[-1].startswith(
+        "nn: --dataset: c.ck was written while training on other data"
+    )
 
 
-@pytest.mark.parametrize("flags, code, words", [
-    (["--resume", "auto"], 2, "--resume auto needs --checkpoint FILE"),
-    (["--checkpoint_every", 2], 2, "--checkpoint_every needs --checkpoint FILE"),
-    (["--checkpoint", "c.ck", "--checkpoint_every", 0], 2, "--checkpoint_every 0: expected a whole number"),
-    (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
-    (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
-    (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),
-    (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: no folder none"),
-    (["--checkpoint", "."], 73, ".: is a folder"),
-])  # fmt: skip
-def test_wrong_use_is_told_in_one_line_before_the_data_is_read(folder, flags, code, words):
+@pytest.mark.parametrize(
+    "flags, code, words",
+    [
+        (["--resume", "auto"], 2, "--resume auto needs --checkpoint FILE"),
+        (["--checkpoint_every", 2], 2, "--checkpoint_every needs --checkpoint FILE"),
+        (
+            ["--checkpoint", "c.ck", "--checkpoint_every", 0],
+            2,
+            "--checkpoint_every 0: expected a whole number",
+        ),
+        (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
+        (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
+        (
+            ["--resume", "none.ck"],
+            66,
+            "none.ck: no such checkpoint; leave out --resume to start afresh",
+        ),
+        (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: no folder none"),
+        (["--checkpoint", "."], 73, ".: is a folder"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line_before_the_data_is_read(
+    folder, flags, code, words
+):
     (folder / "two.csv").write_text("no data at all")
     result = run(*SMALL, "--model", "m.bin", *flags)
     assert (result.code, result.out) == (code, "")
@@ -215,91 +335,163 @@ def test_every_changed_bit_and_every_cut_is_noticed(saved):
 
 
 def test_what_is_no_checkpoint_is_refused(saved):
-    assert "without the metadata of a checkpoint" in refused((saved / "m.bin").read_bytes())
+    assert "without the metadata of a checkpoint" in refused(
+        (saved / "m.bin").read_bytes()
+    )
     assert "not a checkpoint" in refused(b"epoch,loss\n1,2\n")
     assert "empty" in refused(b"")
     of_folder, as_model = resume(file="."), run("--test", "--model", "c.ck")
     assert of_folder.code == as_model.code == 65
-    assert "folder" in of_folder.err and "without the metadata of a model file" in as_model.err
+    assert (
+        "folder" in of_folder.err
+        and "without the metadata of a model file" in as_model.err
+    )
 
 
 OF_RUN = ("config", "engine", "count")
 
 
 def rewritten(**changed):
-    """c.ck with other facts, also of its run and its network, and arrays of that, and a SHA-256 that fits: what only a
-    hand writes. None: without that array."""
+    """c.ck with other facts, also of its run and its network, and arrays of that, and a
+    SHA-256 that fits: what only a hand writes. None: without that array."""
     old, tensors = position("c.ck"), safetensors.numpy.load(Path("c.ck").read_bytes())
-    for name in [name for name, value in changed.items() if isinstance(value, np.ndarray) or name == "moment1"]:
+    for name in [
+        name
+        for name, value in changed.items()
+        if isinstance(value, np.ndarray) or name == "moment1"
+    ]:
         tensors[f"member0.{name}"] = changed.pop(name)
     tensors = {name: array for name, array in tensors.items() if array is not None}
-    of_run, of_network = ({name: changed.pop(name) for name in names if name in changed} for names in (OF_RUN, COUNTS))
-    told = {"runs": [{**old["runs"][0], **of_run}], "members": [{**old["members"][0], **of_network}]}
+    of_run, of_network = (
+        {name: changed.pop(name) for name in names if name in changed}
+        for names in (OF_RUN, COUNTS)
+    )
+    told = {
+        "runs": [{**old["runs"][0], **of_run}],
+        "members": [{**old["members"][0], **of_network}],
+    }
     checkpoints._FILE.save("made.ck", tensors, {**old, **told, **changed})
     return Path("made.ck").read_bytes()
 
 
-@pytest.mark.parametrize("facts", [
-    {"epoch": 4}, {"epoch": -1}, {"epoch": "3"}, {"epoch": 2}, {"row": 1}, {"row": 10**30}, {"step": 5},
-    {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 3}, {"runs": []}, {"members": []},
-    {"members": [None]}, {"count": 2}, {"count": -1},
-    {"parameters": np.zeros(3, np.float32)}, {"parameters": np.zeros(17, np.float64)}, {"moment1": None},
-    {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)}, {"loss": np.zeros(1, np.float16)},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"epoch": 4},
+        {"epoch": -1},
+        {"epoch": "3"},
+        {"epoch": 2},
+        {"row": 1},
+        {"row": 10**30},
+        {"step": 5},
+        {"config": None},
+        {"data_sha256": 5},
+        {"engine": None},
+        {"format": 3},
+        {"runs": []},
+        {"members": []},
+        {"members": [None]},
+        {"count": 2},
+        {"count": -1},
+        {"parameters": np.zeros(3, np.float32)},
+        {"parameters": np.zeros(17, np.float64)},
+        {"moment1": None},
+        {"more": np.zeros(3)},
+        {"losses": np.zeros(2)},
+        {"loss": np.zeros(0)},
+        {"loss": np.zeros(1, np.float16)},
+    ],
+)
 def test_facts_and_arrays_that_cannot_be_are_refused(saved, facts):
     refused(rewritten(**facts))
 
 
 def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
     told = refused(rewritten(format=1))
-    assert "checkpoint format 1" in told and "leave out --resume to start afresh" in told
+    assert (
+        "checkpoint format 1" in told and "leave out --resume to start afresh" in told
+    )
 
 
-@pytest.mark.parametrize("changed", [{"judged": None}, {"judged": np.zeros(3, np.float32)}, {"judged": np.zeros(40)}])
+@pytest.mark.parametrize(
+    "changed",
+    [{"judged": None}, {"judged": np.zeros(3, np.float32)}, {"judged": np.zeros(40)}],
+)
 def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
-    ds, flags = dense_data(), {"folds": 2, "validation": "fold", "epochs": 2, "batch_number": 16}
+    ds, flags = (
+        dense_data(),
+        {"folds": 2, "validation": "fold", "epochs": 2, "batch_number": 16},
+    )
     nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, checkpoint="c.ck")
     tensors, facts = safetensors.numpy.load(Path("c.ck").read_bytes()), position("c.ck")
-    assert tensors["member0.judged"].dtype == np.float32 and tensors["member0.judged"].any()
+    assert (
+        tensors["member0.judged"].dtype == np.float32
+        and tensors["member0.judged"].any()
+    )
     tensors.pop("member0.judged")
-    tensors |= {f"member0.{name}": array for name, array in changed.items() if array is not None}
+    tensors |= {
+        f"member0.{name}": array for name, array in changed.items() if array is not None
+    }
     checkpoints._FILE.save("made.ck", tensors, facts)
     with pytest.raises(DataError, match="damaged checkpoint: judged does not fit"):
         nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, resume="made.ck")
 
 
-@pytest.mark.parametrize("arrays", [
-    {"order.rows": np.zeros(150, np.int64)}, {"order.rows": np.arange(1, 151)},
-    {"order.random": np.full(34, 2**31, np.uint32)},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"order.rows": np.zeros(150, np.int64)},
+        {"order.rows": np.arange(1, 151)},
+        {"order.random": np.full(34, 2**31, np.uint32)},
+    ],
+)
 def test_an_order_that_would_read_beyond_the_rows_is_refused(folder, arrays):
     ds, options = dense_data(), {"epochs": 2, "batch_number": 7}
-    nn.train(nn.Network("5,4,1", task="binary", reference=True), ds, **options, checkpoint="c.ck")
+    nn.train(
+        nn.Network("5,4,1", task="binary", reference=True),
+        ds,
+        **options,
+        checkpoint="c.ck",
+    )
     rewritten(**arrays)
     with pytest.raises(DataError, match="damaged checkpoint"):
-        nn.train(nn.Network("5,4,1", task="binary", reference=True), ds, **options, resume="made.ck")
+        nn.train(
+            nn.Network("5,4,1", task="binary", reference=True),
+            ds,
+            **options,
+            resume="made.ck",
+        )
 
 
 def test_data_in_memory_is_known_by_its_numbers(tmp_path):
     ds = dense_data()
-    nn.train(nn.Network("5,4,1", task="binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck")
+    nn.train(
+        nn.Network("5,4,1", task="binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck"
+    )
     ds.x[7, 3] += 1e-9
     with pytest.raises(UsageError, match="other data"):
-        nn.train(nn.Network("5,4,1", task="binary"), ds, epochs=2, resume=tmp_path / "c.ck")
+        nn.train(
+            nn.Network("5,4,1", task="binary"), ds, epochs=2, resume=tmp_path / "c.ck"
+        )
 
 
 def test_another_processor_is_a_warning(saved, monkeypatch):
     (saved / "c.ck").write_bytes(rewritten(engine="omp (abacus)"))
     code, _, err = resume()
-    assert code == 0 and "nn: warning: c.ck was written by omp (abacus), this is omp (" in err
+    assert (
+        code == 0
+        and "nn: warning: c.ck was written by omp (abacus), this is omp (" in err
+    )
 
 
 def test_a_flag_that_differs_is_named_before_the_data_unless_data_decide_it():
     before = checkpoints.RunFacts({"layers": "2,1", "epochs": 3}, "a", "omp")
-    for flag, value, data, told in (("epochs", 4, "a", "--epochs: c.ck was written with 3, this run has 4"),
-                                    ("epochs", 4, "b", "--epochs: c.ck was written with 3, this run has 4"),
-                                    ("layers", "3,1", "a", "--layers: c.ck was written with \"2,1\""),
-                                    ("layers", "3,1", "b", "--dataset: c.ck was written while training on other")):
+    for flag, value, data, told in (
+        ("epochs", 4, "a", "--epochs: c.ck was written with 3, this run has 4"),
+        ("epochs", 4, "b", "--epochs: c.ck was written with 3, this run has 4"),
+        ("layers", "3,1", "a", '--layers: c.ck was written with "2,1"'),
+        ("layers", "3,1", "b", "--dataset: c.ck was written while training on other"),
+    ):
         run_now = checkpoints.RunFacts({**before.config, flag: value}, data, "omp")
         with pytest.raises(UsageError, match=re.escape(told)):
             checkpoints._check_agreement("c.ck", before, run_now)

@@ -1,4 +1,5 @@
-"""The folds and scores of rows in a model file: what is saved is what is loaded, and nothing hostile gets through."""
+"""The folds and scores of rows in a model file: what is saved is what is loaded, and
+nothing hostile gets through."""
 
 import copy
 import hashlib
@@ -22,12 +23,21 @@ FOLDS = 3
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """(path, tensors, metadata) of a model of three folds, whose class c has one row, which no fold judges."""
+    """(path, tensors, metadata) of a model of three folds, whose class c has one row,
+    which no fold judges."""
     ds = data("multiclass", 90)
     ds.y[ds.y == 2] = 0
     ds.y[7] = 2
     net = network("multiclass")
-    nn.train(net, ds, folds=FOLDS, epochs=2, validation="fold", holdout=0.0, calibrate="temperature")
+    nn.train(
+        net,
+        ds,
+        folds=FOLDS,
+        epochs=2,
+        validation="fold",
+        holdout=0.0,
+        calibrate="temperature",
+    )
     path = tmp_path_factory.mktemp("crossed") / "m.bin"
     net.export(path)
     return path, *model_file.load(path)
@@ -35,22 +45,35 @@ def model(tmp_path_factory):
 
 def written(path, tensors, metadata):
     """Write what `save` would if it did not look at what it is given."""
-    text = json.dumps({**metadata, "sha256": "0" * 64}, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(
+        {**metadata, "sha256": "0" * 64}, sort_keys=True, separators=(",", ":")
+    )
     content = safetensors.numpy.save(tensors, {"nn": text})
-    path.write_bytes(content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode()))
+    path.write_bytes(
+        content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode())
+    )
     return path
 
 
 def test_folds_and_scores_come_back_bit_for_bit_from_files_and_copies(model):
     path, tensors, metadata = model
     net = nn.Network.of_file(path)
-    assert tensors["rows.fold"].dtype == np.uint8 and tensors["rows.fold"].shape == (90,)
-    assert tensors["rows.fold"][7] == 255 and np.flatnonzero(tensors["rows.fold"] == 255).tolist() == [7]
-    assert tensors["rows.score"].dtype == np.float32 and tensors["rows.score"].shape == (89, 3)
+    assert tensors["rows.fold"].dtype == np.uint8 and tensors["rows.fold"].shape == (
+        90,
+    )
+    assert tensors["rows.fold"][7] == 255 and np.flatnonzero(
+        tensors["rows.fold"] == 255
+    ).tolist() == [7]
+    assert tensors["rows.score"].dtype == np.float32 and tensors[
+        "rows.score"
+    ].shape == (89, 3)
     for other in (net, copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert np.array_equal(other.crossed.fold, tensors["rows.fold"])
         assert np.array_equal(other.crossed.scores, tensors["rows.score"])
-        kept = {"temperatures": other.crossed.temperatures, "thresholds": other.crossed.thresholds}
+        kept = {
+            "temperatures": other.crossed.temperatures,
+            "thresholds": other.crossed.thresholds,
+        }
         assert kept == metadata["crossed"] and len(kept["thresholds"]) == FOLDS
     net.export(path.with_name("again.bin"))
     assert path.with_name("again.bin").read_bytes() == path.read_bytes()
@@ -64,29 +87,53 @@ def changed(array, place, value):
 
 HOSTILE = {
     "a row less": lambda t, m: t.update({"rows.fold": t["rows.fold"][1:]}),
-    "a row more": lambda t, m: t.update({"rows.fold": np.append(t["rows.fold"], np.uint8(0))}),
+    "a row more": lambda t, m: t.update(
+        {"rows.fold": np.append(t["rows.fold"], np.uint8(0))}
+    ),
     "a score less": lambda t, m: t.update({"rows.score": t["rows.score"][1:]}),
     "other outputs": lambda t, m: t.update({"rows.score": t["rows.score"][:, :2]}),
     "flat scores": lambda t, m: t.update({"rows.score": t["rows.score"].reshape(-1)}),
-    "a square of folds": lambda t, m: t.update({"rows.fold": t["rows.fold"].reshape(9, 10)}),
-    "a fold beyond": lambda t, m: t.update({"rows.fold": changed(t["rows.fold"], 3, FOLDS)}),
-    "signed folds": lambda t, m: t.update({"rows.fold": t["rows.fold"].astype(np.int8)}),
+    "a square of folds": lambda t, m: t.update(
+        {"rows.fold": t["rows.fold"].reshape(9, 10)}
+    ),
+    "a fold beyond": lambda t, m: t.update(
+        {"rows.fold": changed(t["rows.fold"], 3, FOLDS)}
+    ),
+    "signed folds": lambda t, m: t.update(
+        {"rows.fold": t["rows.fold"].astype(np.int8)}
+    ),
     "long folds": lambda t, m: t.update({"rows.fold": t["rows.fold"].astype(np.int64)}),
-    "folds as numbers": lambda t, m: t.update({"rows.fold": t["rows.fold"].astype(np.float32)}),
-    "wide scores": lambda t, m: t.update({"rows.score": t["rows.score"].astype(np.float64)}),
-    "scores of bytes": lambda t, m: t.update({"rows.score": t["rows.score"].astype(np.uint8)}),
-    "nan": lambda t, m: t.update({"rows.score": changed(t["rows.score"], (5, 1), np.nan)}),
-    "infinite": lambda t, m: t.update({"rows.score": changed(t["rows.score"], (0, 0), np.inf)}),
+    "folds as numbers": lambda t, m: t.update(
+        {"rows.fold": t["rows.fold"].astype(np.float32)}
+    ),
+    "wide scores": lambda t, m: t.update(
+        {"rows.score": t["rows.score"].astype(np.float64)}
+    ),
+    "scores of bytes": lambda t, m: t.update(
+        {"rows.score": t["rows.score"].astype(np.uint8)}
+    ),
+    "nan": lambda t, m: t.update(
+        {"rows.score": changed(t["rows.score"], (5, 1), np.nan)}
+    ),
+    "infinite": lambda t, m: t.update(
+        {"rows.score": changed(t["rows.score"], (0, 0), np.inf)}
+    ),
     "no folds": lambda t, m: t.pop("rows.fold"),
     "no scores": lambda t, m: t.pop("rows.score"),
     "no facts": lambda t, m: m.pop("crossed"),
     "facts of nothing": lambda t, m: m.update(crossed={}),
     "no object": lambda t, m: m.update(crossed=[1, 2]),
     "null": lambda t, m: m.update(crossed=None),
-    "a threshold less": lambda t, m: m["crossed"].update(thresholds=[0.5] * (FOLDS - 1)),
+    "a threshold less": lambda t, m: m["crossed"].update(
+        thresholds=[0.5] * (FOLDS - 1)
+    ),
     "no thresholds": lambda t, m: m["crossed"].update(thresholds=[], temperatures=[]),
-    "a threshold of words": lambda t, m: m["crossed"].update(thresholds=["0.5"] * FOLDS),
-    "a temperature of 0": lambda t, m: m["crossed"].update(temperatures=[1.0, 0.0, 1.0]),
+    "a threshold of words": lambda t, m: m["crossed"].update(
+        thresholds=["0.5"] * FOLDS
+    ),
+    "a temperature of 0": lambda t, m: m["crossed"].update(
+        temperatures=[1.0, 0.0, 1.0]
+    ),
     "a true temperature": lambda t, m: m["crossed"].update(temperatures=[True] * FOLDS),
     "other folds": lambda t, m: m["config"].update(folds=2),
     "no such setting": lambda t, m: m["config"].pop("folds"),
@@ -114,25 +161,42 @@ def test_a_network_of_its_own_has_no_folds(tmp_path):
     net.export(tmp_path / "m.bin")
     tensors, metadata = model_file.load(tmp_path / "m.bin")
     assert "crossed" not in metadata
-    for more in ({"rows.fold": np.zeros(3, np.uint8)}, {"rows.score": np.zeros((3, 1), np.float32)}):
+    for more in (
+        {"rows.fold": np.zeros(3, np.uint8)},
+        {"rows.score": np.zeros((3, 1), np.float32)},
+    ):
         with pytest.raises(DataError, match="rows"):
             model_file.load(written(tmp_path / "x.bin", {**tensors, **more}, metadata))
     facts = {**metadata, "crossed": {"thresholds": [0.5], "temperatures": [1.0]}}
-    more = {"rows.fold": np.zeros(3, np.uint8), "rows.score": np.zeros((3, 1), np.float32)}
+    more = {
+        "rows.fold": np.zeros(3, np.uint8),
+        "rows.score": np.zeros((3, 1), np.float32),
+    }
     with pytest.raises(DataError, match="folds"):
         model_file.load(written(tmp_path / "x.bin", {**tensors, **more}, facts))
 
 
-@pytest.mark.parametrize("folds, name", [(2, "uint8"), (255, "uint8"), (256, "uint32"), (100_000, "uint32")])
+@pytest.mark.parametrize(
+    "folds, name", [(2, "uint8"), (255, "uint8"), (256, "uint32"), (100_000, "uint32")]
+)
 def test_as_many_folds_as_there_may_be_have_numbers(folds, name):
     assert fold_type(folds) == name and no_fold(fold_type(folds)) >= folds
-    crossed = Crossed.of(folds + 2, np.arange(folds), np.arange(folds), np.zeros((folds, 1), np.float32), folds)
-    assert np.array_equal(crossed.of_row, np.arange(folds)) and np.array_equal(crossed.rows, np.arange(folds))
+    crossed = Crossed.of(
+        folds + 2,
+        np.arange(folds),
+        np.arange(folds),
+        np.zeros((folds, 1), np.float32),
+        folds,
+    )
+    assert np.array_equal(crossed.of_row, np.arange(folds)) and np.array_equal(
+        crossed.rows, np.arange(folds)
+    )
 
 
 @pytest.fixture
 def earlier(folder):
-    """Two models of one table, of which an earlier nn kept no folds of the first one."""
+    """Two models of one table, of which an earlier nn kept no folds of the first
+    one."""
     write_two_classes(folder / "two.csv", 80)
     for name in ("old.bin", "new.bin"):
         flags = ["--folds", 3, "--epochs", 2, "--holdout", 0, "--model", name]
@@ -143,30 +207,47 @@ def earlier(folder):
     return folder
 
 
-@pytest.mark.parametrize("use", [
-    "test --model old.bin", "test --model old.bin --intervals --json", "test --model old.bin --report page.html",
-    "compare old.bin,new.bin", "compare new.bin,old.bin", "explain --model old.bin",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "use",
+    [
+        "test --model old.bin",
+        "test --model old.bin --intervals --json",
+        "test --model old.bin --report page.html",
+        "compare old.bin,new.bin",
+        "compare new.bin,old.bin",
+        "explain --model old.bin",
+    ],
+)
 def test_folds_are_not_dealt_again_for_a_model_that_keeps_none(earlier, use):
     done = run(f"--{use.split()[0]}", *use.split()[1:])
     assert done.code == 65 and done.err.splitlines()[-1].startswith("nn: old.bin")
     assert "train again" in done.err and not (earlier / "page.html").exists()
 
 
-def test_such_a_model_predicts_and_is_tested_on_given_rows_as_before_and_info_says_why(earlier):
+def test_such_a_model_predicts_and_is_tested_on_given_rows_as_before_and_info_says_why(
+    earlier,
+):
     write_two_classes(earlier / "longer.csv", 90)
-    told = [succeed("--predict", "--model", name, "--dataset", "longer.csv").out for name in ("old.bin", "new.bin")]
+    told = [
+        succeed("--predict", "--model", name, "--dataset", "longer.csv").out
+        for name in ("old.bin", "new.bin")
+    ]
     assert told[0] == told[1]
     test = ["--test", "--dataset", "longer.csv", "--json", "--model"]
     told = [succeed(*test, name).json for name in ("old.bin", "new.bin")]
     assert told[0] == told[1] and "out_of_fold" not in told[0]
-    assert "figures of small tables were too good; train again" in succeed("--info", "--model", "old.bin").out
+    assert (
+        "figures of small tables were too good; train again"
+        in succeed("--info", "--model", "old.bin").out
+    )
     assert "80 of 80 rows, 3 folds" in succeed("--info", "--model", "new.bin").out
 
 
 def test_other_rows_than_those_of_the_folds_are_refused(earlier):
     net = nn.Network.of_file("new.bin")
-    with pytest.raises(DataError, match="found 79 rows, expected the 80 that the model was trained on"):
+    with pytest.raises(
+        DataError, match="found 79 rows, expected the 80 that the model was trained on"
+    ):
         out_of_fold(net, nn.load("two.csv").of_rows(np.arange(79)))
     lines = (earlier / "two.csv").read_text().splitlines(keepends=True)
     (earlier / "two.csv").write_text("".join(lines[:-1]))

@@ -1,4 +1,5 @@
-"""nn --export: what .onnx and .c have in common, beside nn; an ONNX file by onnxruntime, a C file by any compiler."""
+"""nn --export: what .onnx and .c have in common, beside nn; an ONNX file by
+onnxruntime, a C file by any compiler."""
 
 import csv
 import datetime
@@ -16,13 +17,40 @@ import nn
 
 TABLES = [
     ("two", []),
-    ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
-    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]), ("number", ["--networks", "2"]),
-    ("three", ["--validation", "0.2", "--calibrate", "temperature"]), ("number", ["--number_embedding", "waves6"]),
-    ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
-    ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
+    (
+        "two",
+        [
+            "--networks",
+            "3",
+            "--validation",
+            "0.2",
+            "--threshold",
+            "f1",
+            "--calibrate",
+            "temperature",
+        ],
+    ),
+    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
+    ("number", ["--networks", "2"]),
+    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("number", ["--number_embedding", "waves6"]),
+    (
+        "three",
+        ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"],
+    ),
+    (
+        "two",
+        [
+            "--networks",
+            "2",
+            "--number_embedding",
+            "waves5:0.7",
+            "--layers",
+            "auto,5:silu,1",
+        ],
+    ),
     ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
-]  # fmt: skip
+]
 
 
 def check_both(folder, new, **options) -> None:
@@ -40,46 +68,99 @@ def test_tables_with_every_kind_of_column(target, flags, tables, folder):
 
 def test_numbers_as_they_are(tables, folder):
     old, new = tables("number")
-    trained(folder, old, "--scaling", "none", "--numbers", "label", "--categories", "truth")
-    check_both(folder, new, backend="seq")  # sums of millions, which backend omp adds up as float32
+    trained(
+        folder, old, "--scaling", "none", "--numbers", "label", "--categories", "truth"
+    )
+    # sums of millions, which backend omp adds up as float32
+    check_both(folder, new, backend="seq")
 
 
 def test_gaps_and_words_that_training_did_not_have(tables, folder):
     old, new = tables("two", gaps=0)
-    new.write_text(new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8")
+    new.write_text(
+        new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8"
+    )
     trained(folder, old)
     check_both(folder, new)
 
 
 def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
     pd, rng = pytest.importorskip("pandas"), np.random.default_rng(1)
-    when = np.datetime64(0, "s") + rng.integers(-12 * 10**9, 9 * 10**9, 300) * np.timedelta64(1, "s")
+    when = np.datetime64(0, "s") + rng.integers(
+        -12 * 10**9, 9 * 10**9, 300
+    ) * np.timedelta64(1, "s")
     when[3] = np.datetime64("NaT")
     size = rng.normal(size=300).round(3)
-    rows = [f"{'' if np.isnat(time) else time},{value},{value}" for time, value in zip(when, size)]
+    rows = [
+        f"{'' if np.isnat(time) else time},{value},{value}"
+        for time, value in zip(when, size)
+    ]
     (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
-    trained(folder, folder / "old.csv", "--number_embedding", "waves3", "--dtype", "float64", "--backend", "seq")
+    trained(
+        folder,
+        folder / "old.csv",
+        "--number_embedding",
+        "waves3",
+        "--dtype",
+        "float64",
+        "--backend",
+        "seq",
+    )
     check_both(folder, folder / "old.csv", backend="seq")
-    model, frame = nn.Model.load(folder / "m.bin"), pd.DataFrame({"when": when, "size": size})
-    assert model.network.encoding.encoders[0].parts == ["month", "monthday", "weekday", "hour"]
-    assert (model.predict(frame) == model.predict(pd.read_csv(folder / "old.csv"))).all()
+    model, frame = (
+        nn.Model.load(folder / "m.bin"),
+        pd.DataFrame({"when": when, "size": size}),
+    )
+    assert model.network.encoding.encoders[0].parts == [
+        "month",
+        "monthday",
+        "weekday",
+        "hour",
+    ]
+    assert (
+        model.predict(frame) == model.predict(pd.read_csv(folder / "old.csv"))
+    ).all()
 
 
 @pytest.mark.parametrize("more", [[], ["--folds", "2", "--dtype", "float64"]], ids=str)
 @pytest.mark.parametrize("target", ["number", "two", "three"])
 def test_means_of_the_targets_of_words(target, more, folder):
-    """One column has many words as well as slots of its own, the other words of one or two rows alone."""
+    """One column has many words as well as slots of its own, the other words of one or
+    two rows alone."""
     rng = np.random.default_rng(2)
-    places, names, size = rng.integers(0, 30, 400), rng.integers(0, 250, 400), rng.normal(size=400).round(3)
+    places, names, size = (
+        rng.integers(0, 30, 400),
+        rng.integers(0, 250, 400),
+        rng.normal(size=400).round(3),
+    )
     goal = rng.normal(size=30)[places] + rng.normal(size=250)[names] + size
-    classes = {"number": goal, "two": np.where(goal > 0.3, "a", "b"), "three": np.digitize(goal, [-1, 1])}
+    classes = {
+        "number": goal,
+        "two": np.where(goal > 0.3, "a", "b"),
+        "three": np.digitize(goal, [-1, 1]),
+    }
     words = [f"Zürich {place}" if place else "" for place in places]
-    rows = [f"{word},n{name},{one},{value}" for word, name, one, value in zip(words, names, size, classes[target])]
-    (folder / "old.csv").write_text("\n".join(["place,name,size,goal", *rows]), encoding="utf-8")
-    unseen = [f"{word},{name},1.5,{classes[target][0]}" for word, name in [("x", "n1"), ("", "?"), ("Zürich 2", "y")]]
-    (folder / "new.csv").write_text("\n".join(["place,name,size,goal", *unseen, *rows]), encoding="utf-8")
+    rows = [
+        f"{word},n{name},{one},{value}"
+        for word, name, one, value in zip(words, names, size, classes[target])
+    ]
+    (folder / "old.csv").write_text(
+        "\n".join(["place,name,size,goal", *rows]), encoding="utf-8"
+    )
+    unseen = [
+        f"{word},{name},1.5,{classes[target][0]}"
+        for word, name in [("x", "n1"), ("", "?"), ("Zürich 2", "y")]
+    ]
+    (folder / "new.csv").write_text(
+        "\n".join(["place,name,size,goal", *unseen, *rows]), encoding="utf-8"
+    )
     trained(folder, folder / "old.csv", "--target_means", "--categories", "name", *more)
-    means = [encoder.targets for encoder in nn.Model.load(folder / "m.bin").network.members[0].encoding.encoders[:2]]
+    means = [
+        encoder.targets
+        for encoder in nn.Model.load(folder / "m.bin")
+        .network.members[0]
+        .encoding.encoders[:2]
+    ]
     assert means == [{"number": 1, "two": 1, "three": 3}[target]] * 2
     check_both(folder, folder / "new.csv")
 
@@ -87,12 +168,25 @@ def test_means_of_the_targets_of_words(target, more, folder):
 def test_numbers_of_which_some_are_often_repeated(folder):
     rng = np.random.default_rng(2)
     sums = [*np.zeros(3000), *(np.arange(2000) % 70 + 1) * 1.1]
-    rows = [f"{'' if k % 97 == 5 else format(one, 'g')},{rng.normal():g},{one % 3 > 1:d}" for k, one in enumerate(sums)]
+    rows = [
+        f"{'' if k % 97 == 5 else format(one, 'g')},{rng.normal():g},{one % 3 > 1:d}"
+        for k, one in enumerate(sums)
+    ]
     (folder / "old.csv").write_text("\n".join(["sum,size,goal", *rows]))
-    (folder / "new.csv").write_text("\n".join(["sum,size,goal", *rows[::40], "2.3,1,0", "1e9,1,1", "-1,0,1"]))
-    for flags in (["--networks", "2"], ["--dtype", "float64", "--number_embedding", "waves3"]):
+    (folder / "new.csv").write_text(
+        "\n".join(["sum,size,goal", *rows[::40], "2.3,1,0", "1e9,1,1", "-1,0,1"])
+    )
+    for flags in (
+        ["--networks", "2"],
+        ["--dtype", "float64", "--number_embedding", "waves3"],
+    ):
         trained(folder, folder / "old.csv", *flags, "--backend", "seq")
-        assert len(nn.Model.load(folder / "m.bin").members[0].encoding.encoders[0].frequent) == 70
+        assert (
+            len(
+                nn.Model.load(folder / "m.bin").members[0].encoding.encoders[0].frequent
+            )
+            == 70
+        )
         check_both(folder, folder / "new.csv", backend="seq")
 
 
@@ -100,18 +194,31 @@ def test_yes_and_no_in_every_way_that_a_model_reads(folder):
     rows = [f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90)]
     (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
     words = "yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"
-    (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in words)]))
+    (folder / "new.csv").write_text(
+        "\n".join(["t,x,y", *(f"{word},3,1" for word in words)])
+    )
     trained(folder, folder / "old.csv")
     check_both(folder, folder / "new.csv")
 
 
 def write_rows(path, seconds, price, *others) -> None:
-    """A CSV file with a column of dates as people write them, one of prices, two of words and a target."""
-    moments = [None if np.isnan(one) else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, one) for one in seconds]
-    dates = ["" if moment is None else moment.strftime("%d.%m.%Y %H:%M") for moment in moments]
+    """A CSV file with a column of dates as people write them, one of prices, two of
+    words and a target."""
+    moments = [
+        None
+        if np.isnan(one)
+        else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, one)
+        for one in seconds
+    ]
+    dates = [
+        "" if moment is None else moment.strftime("%d.%m.%Y %H:%M")
+        for moment in moments
+    ]
     prices = ["" if np.isnan(one) else f"${one:,.2f}" for one in price]
     with open(path, "w", newline="") as file:
-        csv.writer(file).writerows([["when", "price", "size", "grade", "goal"], *zip(dates, prices, *others)])
+        csv.writer(file).writerows(
+            [["when", "price", "size", "grade", "goal"], *zip(dates, prices, *others)]
+        )
 
 
 def codes_of(library: Library, column: int, words) -> list[int]:
@@ -119,12 +226,20 @@ def codes_of(library: Library, column: int, words) -> list[int]:
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
-@pytest.mark.parametrize("target, flags", [
-    ("two", ["--networks", "2"]), ("number", ["--number_embedding", "waves3", "--dtype", "float64"]),
-    ("number", ["--number_embedding", "pieces4"]),
-], ids=str)  # fmt: skip
-def test_ordered_words_and_what_people_write_in_their_own_way(target, flags, gaps, folder):
-    """A program gives ordered words as they are, of written dates the seconds since 1970, of written numbers these."""
+@pytest.mark.parametrize(
+    "target, flags",
+    [
+        ("two", ["--networks", "2"]),
+        ("number", ["--number_embedding", "waves3", "--dtype", "float64"]),
+        ("number", ["--number_embedding", "pieces4"]),
+    ],
+    ids=str,
+)
+def test_ordered_words_and_what_people_write_in_their_own_way(
+    target, flags, gaps, folder
+):
+    """A program gives ordered words as they are, of written dates the seconds since
+    1970, of written numbers these."""
     rng = np.random.default_rng(5)
     seconds = rng.integers(0, 2 * 10**9 // 60, 200) * 60.0
     price = rng.integers(10**8, 2 * 10**9, 200) / 100
@@ -136,36 +251,64 @@ def test_ordered_words_and_what_people_write_in_their_own_way(target, flags, gap
     for values, gap in [(seconds, np.nan), (price, np.nan), (size, ""), (grade, "")]:
         values[50:][rng.random(150) < gaps] = gap
     write_rows(folder / "old.csv", seconds, price, size, grade, goal)
-    size[:4], grade[:6] = ["XXL", "NA", "2.5", "2.500"], ["1.0", "02", "10.00", "3", "?", "one"]
+    size[:4], grade[:6] = (
+        ["XXL", "NA", "2.5", "2.500"],
+        ["1.0", "02", "10.00", "3", "?", "one"],
+    )
     seconds[7], price[8] = np.nan, np.nan  # gaps also where training had none
     write_rows(folder / "new.csv", seconds, price, size, grade, goal)
-    trained(folder, folder / "old.csv", "--ordered", "size=S<M<L<2.50,grade=1<2<10", "--backend", "seq", *flags)
+    trained(
+        folder,
+        folder / "old.csv",
+        "--ordered",
+        "size=S<M<L<2.50,grade=1<2<10",
+        "--backend",
+        "seq",
+        *flags,
+    )
     net = nn.Model.load(folder / "m.bin").network
-    assert [one.kind for one in net.encoding.encoders] == ["written date", "written number", "ordered", "ordered"]
+    assert [one.kind for one in net.encoding.encoders] == [
+        "written date",
+        "written number",
+        "ordered",
+        "ordered",
+    ]
     found = predicted(folder, folder / "new.csv", "--backend", "seq")
-    wanted = np.array(found["score low" if target == "two" else "predicted goal"], np.float64)
+    wanted = np.array(
+        found["score low" if target == "two" else "predicted goal"], np.float64
+    )
 
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.onnx", "-q")
     columns = {"when": seconds, "price": price, "size": size, "grade": grade}
-    out = outputs(folder / "m.onnx", {name: np.array(values)[:, None] for name, values in columns.items()})
+    out = outputs(
+        folder / "m.onnx",
+        {name: np.array(values)[:, None] for name, values in columns.items()},
+    )
     of_onnx = out["probabilities"][:, 1] if target == "two" else out["values"][:, 0]
     assert relative_distance(of_onnx, wanted) < TOLERANCE[net.dtype]
 
     library = Library.of(net, folder)
-    rows = np.column_stack([seconds, price, codes_of(library, 2, size), codes_of(library, 3, grade)])
+    rows = np.column_stack(
+        [seconds, price, codes_of(library, 2, size), codes_of(library, 3, grade)]
+    )
     of_c = library.predict(rows, double=True)[:, 0]
-    assert relative_distance(of_c, wanted) < (1e-14 if net.dtype == "float64" else SINGLE)
+    assert relative_distance(of_c, wanted) < (
+        1e-14 if net.dtype == "float64" else SINGLE
+    )
     rows[[0, 1], 2] = np.nan  # a gap is NaN too, as a word of no rank is
     assert library.predict(rows, double=True)[:, 0].tolist() == of_c.tolist()
 
 
-# ---------------------------------------------------------------- numbers and images, through Python
+# --------------------------------------------------- numbers and images, through Python
 
 
 def both(net, folder, rows, features=None, name="m", double=False) -> list[np.ndarray]:
-    """What the ONNX file and the C file of a network give for rows. features: as the ONNX file takes them."""
+    """What the ONNX file and the C file of a network give for rows. features: as the
+    ONNX file takes them."""
     nn.export(net, folder / f"{name}.onnx")
-    found = outputs(folder / f"{name}.onnx", features or {"features": np.asarray(rows, np.float64)})
+    found = outputs(
+        folder / f"{name}.onnx", features or {"features": np.asarray(rows, np.float64)}
+    )
     of_onnx = found["values"] if "values" in found else found["probabilities"]
     of_onnx = of_onnx[:, 1:] if net.outputs == 1 and of_onnx.shape[1] == 2 else of_onnx
     library = Library.of(net, folder, name=name)
@@ -180,15 +323,24 @@ def both(net, folder, rows, features=None, name="m", double=False) -> list[np.nd
 @pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
 def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
     rng = np.random.default_rng(3)
-    time = 1.7e9 + rng.integers(0, 9000, size=300) if scaling != "none" else rng.normal(size=300)
+    time = (
+        1.7e9 + rng.integers(0, 9000, size=300)
+        if scaling != "none"
+        else rng.normal(size=300)
+    )
     x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0), time])
     ds = nn.load(x, y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
     net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
     nn.train(net, ds, epochs=3, scaling=scaling)
     wanted, (of_onnx, of_c) = net.predict(ds.x), both(net, folder, x, double=True)
     assert relative_distance(of_onnx, wanted) < TOLERANCE[dtype]
-    assert of_c.tobytes() == wanted.tobytes() if dtype == "float64" else relative_distance(of_c, wanted) < SINGLE
-    assert relative_distance(Library.of(net, folder).predict(x), wanted) < 0.1  # a float holds two minutes
+    assert (
+        of_c.tobytes() == wanted.tobytes()
+        if dtype == "float64"
+        else relative_distance(of_c, wanted) < SINGLE
+    )
+    # a float holds two minutes
+    assert relative_distance(Library.of(net, folder).predict(x), wanted) < 0.1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -197,20 +349,29 @@ def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     rng = np.random.default_rng(4)
     x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
     ds = nn.Dataset(x, rng.integers(3, size=60), "multiclass", ["cat", "dog", "eel"])
-    net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq")
+    net = nn.Network.for_data(
+        ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq"
+    )
     nn.train(net, ds, epochs=2, scaling=scaling)
     if dtype == "float64":  # which onnxruntime does not have of conv
         assert Library.of(net, folder).predict(x).tobytes() == net.predict(x).tobytes()
         return
-    of_onnx, of_c = both(net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)})
-    assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE
+    of_onnx, of_c = both(
+        net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)}
+    )
+    assert (
+        relative_distance(of_onnx, net.predict(x)) < 1e-5
+        and relative_distance(of_c, net.predict(x)) < SINGLE
+    )
 
 
 @pytest.mark.parametrize("white", [1, 65535])
 def test_pixels_of_another_range_are_numbers(white, folder):
     """What a model of floats divides by nothing was divided by 255."""
     x = np.random.default_rng(4).integers(0, 65536, size=(60, 1, 6, 6)) / 65535 * white
-    ds = nn.Dataset(x.astype(np.float32), np.arange(60) % 3, "multiclass", ["cat", "dog", "eel"])
+    ds = nn.Dataset(
+        x.astype(np.float32), np.arange(60) % 3, "multiclass", ["cat", "dog", "eel"]
+    )
     ds.pixel_range = None if white == 1 else white
     net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", backend="seq")
     nn.train(net, ds, epochs=2)
@@ -221,13 +382,21 @@ def test_pixels_of_another_range_are_numbers(white, folder):
 
 
 def test_a_text_model_of_the_original(folder):
-    ds = nn.load(np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2)
+    ds = nn.load(
+        np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2
+    )
     net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
     nn.train(net, ds, epochs=2)
     net.export(folder / "m.m")
-    again, x = nn.Model.load(folder / "m.m", backend="seq").network, ds.x.astype(np.float64)
+    again, x = (
+        nn.Model.load(folder / "m.m", backend="seq").network,
+        ds.x.astype(np.float64),
+    )
     of_onnx, of_c = both(again, folder, x)
-    assert relative_distance(of_onnx, again.predict(x)) < 1e-12 and of_c.tobytes() == again.predict(x).tobytes()
+    assert (
+        relative_distance(of_onnx, again.predict(x)) < 1e-12
+        and of_c.tobytes() == again.predict(x).tobytes()
+    )
     written = (folder / "m.c").read_bytes()
     succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
     assert (folder / "m.c").read_bytes() == written
@@ -237,7 +406,10 @@ def test_members_with_and_without_an_encoding(folder):
     x, nets = members_with_and_without_an_encoding("seq")
     for number, net in enumerate(nets):
         of_onnx, of_c = both(net, folder, x, name=f"m{number}")
-        assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE
+        assert (
+            relative_distance(of_onnx, net.predict(x)) < 1e-5
+            and relative_distance(of_c, net.predict(x)) < SINGLE
+        )
 
 
 def test_predictions_that_are_clipped(folder):
@@ -253,7 +425,9 @@ def test_predictions_that_are_clipped(folder):
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "c"])
-def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains_are_refused(suffix, folder):
+def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains_are_refused(
+    suffix, folder
+):
     net, path = network("7,5:tanh,3", dtype="float32"), folder / f"m.{suffix}"
     nn.export(net, path)
     before = path.read_bytes()
@@ -263,13 +437,23 @@ def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains
         nn.export(network("mixed,5", dtype="float32"), path)
 
 
-@pytest.mark.parametrize("given, code, told", [
-    ("--model m.bin -o m.onnx", 2, "activation gelu: onnxruntime has no gelu in float64; add --dtype float32"),
-    ("--model m.bin -o m.pt", 2, "the suffix .pt, expected .onnx or .c"),
-    ("--model m.bin -o m", 2, "no suffix, expected .onnx or .c"), ("--model m.bin -o absent/m.onnx", 73, "no folder"),
-    ("--model m.bin -o absent/m.c", 73, "no folder"), ("--model m.bin -o link.c", 73, "a device"),
-    ("--model m.bin", 2, "--export needs --output PATH"), ("-o m.onnx", 2, "--export needs --model PATH"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, code, told",
+    [
+        (
+            "--model m.bin -o m.onnx",
+            2,
+            "activation gelu: onnxruntime has no gelu in float64; add --dtype float32",
+        ),
+        ("--model m.bin -o m.pt", 2, "the suffix .pt, expected .onnx or .c"),
+        ("--model m.bin -o m", 2, "no suffix, expected .onnx or .c"),
+        ("--model m.bin -o absent/m.onnx", 73, "no folder"),
+        ("--model m.bin -o absent/m.c", 73, "no folder"),
+        ("--model m.bin -o link.c", 73, "a device"),
+        ("--model m.bin", 2, "--export needs --output PATH"),
+        ("-o m.onnx", 2, "--export needs --model PATH"),
+    ],
+)
 def test_what_cannot_be_exported_is_told(given, code, told, folder):
     network("4,3:gelu,2", dtype="float64").export(folder / "m.bin")
     (folder / "link.c").symlink_to("/dev/null")
@@ -278,7 +462,9 @@ def test_what_cannot_be_exported_is_told(given, code, told, folder):
     assert sorted(path.name for path in folder.iterdir()) == ["link.c", "m.bin"]
 
 
-@pytest.mark.parametrize("flags", [[], ["--networks", "2"], ["--number_embedding", "pieces4"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags", [[], ["--networks", "2"], ["--number_embedding", "pieces4"]], ids=" ".join
+)
 def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
     """A billion, give or take 100: float32 has steps of 64 there."""
     rng = np.random.default_rng(3)
@@ -289,20 +475,39 @@ def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
     (folder / "one.csv").write_text(f"a,b,y\n{lines[0]}\n")
     common = ["--epochs", "150", "--learning_rate", "0.01", "--layers", "2,16,1", "-q"]
     succeed("--train", "--dataset", "old.csv", "--model", "m.bin", *common, *flags)
-    succeed("--predict", "--model", "m.bin", "--dataset", "old.csv", "-o", "p.csv", "-q")
+    succeed(
+        "--predict", "--model", "m.bin", "--dataset", "old.csv", "-o", "p.csv", "-q"
+    )
     predicted = read_raw(folder / "p.csv")
     values = np.array(predicted["predicted y"], np.float64)
-    assert len(set(values)) > 390 and np.abs(values - y).max() < 60 and np.abs(values - y).mean() < 5
+    assert (
+        len(set(values)) > 390
+        and np.abs(values - y).max() < 60
+        and np.abs(values - y).mean() < 5
+    )
     np.testing.assert_array_equal(np.array(predicted["true y"], np.float64), y)
     net = nn.Model.load(folder / "m.bin").network
     frame = [{"a": a, "b": b} for a, b in x.tolist()]
-    np.testing.assert_allclose(nn.Model.load(folder / "m.bin").predict(frame).reshape(-1), values, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(
+        nn.Model.load(folder / "m.bin").predict(frame).reshape(-1),
+        values,
+        rtol=0,
+        atol=1e-3,
+    )
     nn.export(net, folder / "m.onnx")
     found = session(folder / "m.onnx")
-    assert [wanted.name for wanted in found.get_inputs()] == ["features"]  # whatever the network makes of the numbers
+    # whatever the network makes of the numbers
+    assert [wanted.name for wanted in found.get_inputs()] == ["features"]
     (out,) = found.run(None, {"features": x})
     np.testing.assert_allclose(out[:, 0], values, rtol=0, atol=1e-2)
-    np.testing.assert_allclose(Library.of(net, folder).predict(x, double=True)[:, 0], values, rtol=0, atol=1e-2)
-    succeed("--predict", "--model", "m.bin", "--dataset", "one.csv", "-o", "one.p.csv", "-q")
+    np.testing.assert_allclose(
+        Library.of(net, folder).predict(x, double=True)[:, 0], values, rtol=0, atol=1e-2
+    )
+    succeed(
+        "--predict", "--model", "m.bin", "--dataset", "one.csv", "-o", "one.p.csv", "-q"
+    )
     one = read_raw(folder / "one.p.csv")
-    assert one["predicted y"] == predicted["predicted y"][:1] and float(one["true y"][0]) == y[0]
+    assert (
+        one["predicted y"] == predicted["predicted y"][:1]
+        and float(one["true y"][0]) == y[0]
+    )

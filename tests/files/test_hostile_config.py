@@ -1,4 +1,5 @@
-"""Settings in a model file that are of another kind are refused in one line, in every use."""
+"""Settings in a model file that are of another kind are refused in one line, in every
+use."""
 
 import json
 
@@ -12,21 +13,49 @@ from nn.nn.model import FACTS, USUAL
 from nn.utils import DataError
 
 
-@pytest.mark.parametrize("key, value", [
-    ("threshold", "mse"), ("threshold", "f1=2"), ("threshold", None), ("threshold", [1]), ("threshold", "\0"),
-    ("chosen", None), ("chosen", True), ("chosen", 1.5), ("chosen", [1]), ("chosen", "layers"),
-    ("reference", 3), ("reference", "yes"), ("window", 0), ("window", -3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("threshold", "mse"),
+        ("threshold", "f1=2"),
+        ("threshold", None),
+        ("threshold", [1]),
+        ("threshold", "\0"),
+        ("chosen", None),
+        ("chosen", True),
+        ("chosen", 1.5),
+        ("chosen", [1]),
+        ("chosen", "layers"),
+        ("reference", 3),
+        ("reference", "yes"),
+        ("window", 0),
+        ("window", -3),
+    ],
+)
 def test_a_setting_of_another_kind_is_refused_in_every_use(folder, key, value):
     write_two_classes(folder / "two.csv")
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     tensors, metadata = model_file.load("m.bin")
-    model_file._FILE.save("h.bin", tensors, {**metadata, "config": {**metadata["config"], key: value}})
-    uses = "info h.bin", "test h.bin", "predict h.bin two.csv", "test h.bin two.csv --report r.html",
-    uses += "explain h.bin two.csv", "compare h.bin m.bin", "export h.bin -o h.onnx", "plot h.bin -o pictures"
+    model_file._FILE.save(
+        "h.bin", tensors, {**metadata, "config": {**metadata["config"], key: value}}
+    )
+    uses = (
+        "info h.bin",
+        "test h.bin",
+        "predict h.bin two.csv",
+        "test h.bin two.csv --report r.html",
+    )
+    uses += (
+        "explain h.bin two.csv",
+        "compare h.bin m.bin",
+        "export h.bin -o h.onnx",
+        "plot h.bin -o pictures",
+    )
     for use in uses:
         result = run(*use.split())
-        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
+        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, (
+            use
+        )
         assert result.err.startswith("nn: h.bin: damaged model file: `config` is "), use
 
 
@@ -38,100 +67,235 @@ def test_settings_of_trainings_are_read(folder, rule):
     succeed("test", "m.bin", "two.csv")
 
 
-@pytest.mark.parametrize("key, value", [
-    ("task", "multiclass"), ("columns", ["b", "a"]), ("columns", None), ("columns", ["a"]), ("classes", ["1", "0"]),
-    ("classes", None), ("classes", ["0"]), ("targets", ["z"]), ("dtype", "float64"),
-    ("threshold", "half"), ("medians", [1.0]), ("number_type", "float16"), ("encoding", {}), ("layers", "3,1:sigmoid"),
-    ("loss", "mse"), ("gap_words", ["x"]), ("code_page", "latin-1"), ("number_type", "float64"),
-    ("label_type", "float"), ("pictures", {"range": 255, "shape": None, "alpha": "white"}),
-    ("target_scaling", []), ("scaling", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("task", "multiclass"),
+        ("columns", ["b", "a"]),
+        ("columns", None),
+        ("columns", ["a"]),
+        ("classes", ["1", "0"]),
+        ("classes", None),
+        ("classes", ["0"]),
+        ("targets", ["z"]),
+        ("dtype", "float64"),
+        ("threshold", "half"),
+        ("medians", [1.0]),
+        ("number_type", "float16"),
+        ("encoding", {}),
+        ("layers", "3,1:sigmoid"),
+        ("loss", "mse"),
+        ("gap_words", ["x"]),
+        ("code_page", "latin-1"),
+        ("number_type", "float64"),
+        ("label_type", "float"),
+        ("pictures", {"range": 255, "shape": None, "alpha": "white"}),
+        ("target_scaling", []),
+        ("scaling", None),
+    ],
+)
 def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value):
     write_two_classes(folder / "two.csv")
-    succeed("train", "two.csv", "--networks", 2, "--layers", "2,1", "--model", "m.bin", "--epochs", 1, "-q")
+    succeed(
+        "train",
+        "two.csv",
+        "--networks",
+        2,
+        "--layers",
+        "2,1",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "-q",
+    )
     tensors, metadata = model_file.load("m.bin")
     first, second = metadata["members"]
-    model_file._FILE.save("h.bin", tensors, {**metadata, "members": [first, {**second, key: value}]})
+    model_file._FILE.save(
+        "h.bin", tensors, {**metadata, "members": [first, {**second, key: value}]}
+    )
     for use in "info h.bin", "predict h.bin two.csv", "export h.bin -o h.onnx":
         result = run(*use.split())
-        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
+        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, (
+            use
+        )
         assert result.err.startswith("nn: h.bin: damaged model file: "), use
 
 
 def test_a_member_that_reads_words_as_numbers_is_refused(folder):
-    """Also one without an encoding; a member to which yes and no are a category reads the same words."""
-    rows = [f"{['yes', 'no'][k % 2]},{['S', 'M', 'L'][k % 3]},{k % 7},{k % 5 > 2:d}" for k in range(60)]
+    """Also one without an encoding; a member to which yes and no are a category reads
+    the same words."""
+    rows = [
+        f"{['yes', 'no'][k % 2]},{['S', 'M', 'L'][k % 3]},{k % 7},{k % 5 > 2:d}"
+        for k in range(60)
+    ]
     (folder / "t.csv").write_text("\n".join(["truth,size,x,y", *rows]))
-    flags = "--layers", "auto,1", "--networks", 2, "--ordered", "size=S<M<L", "--epochs", 1, "-q"
+    flags = (
+        "--layers",
+        "auto,1",
+        "--networks",
+        2,
+        "--ordered",
+        "size=S<M<L",
+        "--epochs",
+        1,
+        "-q",
+    )
     succeed("train", "t.csv", "--model", "m.bin", *flags)
     tensors, metadata = model_file.load("m.bin")
     first, second = metadata["members"]
     columns = metadata["encoding"]["columns"]
     number = {**columns[2], "kind": "number"}
     other_order = {**columns[1], "order": ["L", "M", "S"]}
-    for changed in ([number, *columns[1:]], [columns[0], other_order, columns[2]], [columns[0], number, columns[2]]):
+    for changed in (
+        [number, *columns[1:]],
+        [columns[0], other_order, columns[2]],
+        [columns[0], number, columns[2]],
+    ):
         encoding = {**metadata["encoding"], "columns": changed}
-        model_file._FILE.save("h.bin", tensors, {**metadata, "members": [first, {**second, "encoding": encoding}]})
-        for use in "info h.bin", "predict h.bin t.csv", "export h.bin -o h.onnx", "export h.bin -o h.c":
+        model_file._FILE.save(
+            "h.bin",
+            tensors,
+            {**metadata, "members": [first, {**second, "encoding": encoding}]},
+        )
+        for use in (
+            "info h.bin",
+            "predict h.bin t.csv",
+            "export h.bin -o h.onnx",
+            "export h.bin -o h.c",
+        ):
             result = run(*use.split())
-            assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
+            assert (
+                result.code == 65 and result.out == "" and result.err.count("\n") == 1
+            ), use
             assert "member 1 has another `encoding` than the model" in result.err, use
 
 
-@pytest.mark.parametrize("key", ["chosen", "table", "candidates", "left_out", "networks", "folds", "effort", "vary"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "chosen",
+        "table",
+        "candidates",
+        "left_out",
+        "networks",
+        "folds",
+        "effort",
+        "vary",
+    ],
+)
 def test_printed_settings_of_another_kind_are_refused_or_passed_over(folder, key):
-    """As `nn info --json` prints them for a stranger's model, given to a training by --config."""
+    """As `nn info --json` prints them for a stranger's model, given to a training by
+    --config."""
     write_two_classes(folder / "two.csv")
     for value in (-1, True, 1.5, "x", {"a": 1}, [[1]], [None], 10**400):
         settings = {"layers": "2,1", "epochs": 1, key: value}
-        (folder / "c.json").write_text(json.dumps({"config": settings, "dataset": {"path": "two.csv"}}))
+        (folder / "c.json").write_text(
+            json.dumps({"config": settings, "dataset": {"path": "two.csv"}})
+        )
         result = run("train", "--config", "c.json", "--model", "m.bin", "-q")
         assert result.code in (0, 2), (value, result.err)
-        assert result.code == 0 or result.err.splitlines()[-1].startswith("nn: "), (value, result.err)
+        assert result.code == 0 or result.err.splitlines()[-1].startswith("nn: "), (
+            value,
+            result.err,
+        )
         assert "internal error" not in result.err
 
 
 # ---------------------------------------------------------------- facts of other kinds
 
 HASHES = {"data": None, "rows": 9, "wide": [], "hashes": ""}
-HOSTILE = {  # each fact of a model with two columns, a and b, and two classes -> values that it cannot have
+# each fact of a model with two columns, a and b, and two classes -> values that it
+# cannot have
+HOSTILE = {
     "columns": ["a", ["a"], [1, 2], {}, ["a", "b", "c"], ["a", "\ud800"]],
     "targets": ["y", [1], {}, [], ["y", "z"]],
     "classes": ["01", [0, 1], {}, [], ["0", "1", "2"], ["\ud800", "1"]],
     "threshold": [None, "half", True, [0.5], {}, 10**400],
     "holdout": [None, "0.1", True, -0.1, 1, []],
-    "dataset": ["t.csv", [], {}, {"path": 1, "sha256": None}, {"path": "a\0b", "sha256": None}],
-    "history": [None, [], {}, {"loss": [1.0]}, {"loss": ["a"], "val_loss": None}, {"loss": None, "val_loss": None}],
-    "config": [None, [], "target", {"target": {}}, {"holdout": 1}, {"folds": 0}, {"table": {"other": 1}}],
+    "dataset": [
+        "t.csv",
+        [],
+        {},
+        {"path": 1, "sha256": None},
+        {"path": "a\0b", "sha256": None},
+    ],
+    "history": [
+        None,
+        [],
+        {},
+        {"loss": [1.0]},
+        {"loss": ["a"], "val_loss": None},
+        {"loss": None, "val_loss": None},
+    ],
+    "config": [
+        None,
+        [],
+        "target",
+        {"target": {}},
+        {"holdout": 1},
+        {"folds": 0},
+        {"table": {"other": 1}},
+    ],
     "temperature": [None, 0, -1.0, "1", [1.0], True],
     "scaling": [
-        None, "none", [], {"kind": "none"}, {"kind": "no", "shift": [], "scale": []},
+        None,
+        "none",
+        [],
+        {"kind": "none"},
+        {"kind": "no", "shift": [], "scale": []},
         {"kind": "standardization", "shift": [1.0], "scale": [1.0]},
         {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0]},
         {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0, -1.0]},
     ],
     "target_scaling": [
-        [], {}, "none", {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0, 1.0]},
+        [],
+        {},
+        "none",
+        {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0, 1.0]},
         {"kind": "standardization", "shift": [1.0], "scale": [1.0], "low": [2.0]},
-        {"kind": "standardization", "shift": [1.0], "scale": [1.0], "low": [2.0], "high": [1.0]},
+        {
+            "kind": "standardization",
+            "shift": [1.0],
+            "scale": [1.0],
+            "low": [2.0],
+            "high": [1.0],
+        },
     ],
     "medians": [None, "12", [1.0], [1.0, "2"], [1.0, 2.0, 3.0], {}],
     "label_type": [None, "complex", 1, ["int"], "bool"],
     "gap_words": [None, "NA", [1], {}, ["\ud800"]],
     "code_page": [None, "utf-8", 1252, []],
     "pictures": [
-        None, [], {}, {"range": 7, "shape": None, "alpha": "white"}, {"range": 255, "shape": [1, 2], "alpha": "white"},
-        {"range": 255, "shape": [1, 2, 3], "alpha": "white"}, {"range": True, "shape": None, "alpha": "white"},
+        None,
+        [],
+        {},
+        {"range": 7, "shape": None, "alpha": "white"},
+        {"range": 255, "shape": [1, 2], "alpha": "white"},
+        {"range": 255, "shape": [1, 2, 3], "alpha": "white"},
+        {"range": True, "shape": None, "alpha": "white"},
         {"range": 255, "shape": None, "alpha": 7},
     ],
     "crossed": [
-        None, [], {}, {"temperatures": [], "thresholds": []}, {"temperatures": [0.0], "thresholds": [0.5]},
-        {"temperatures": [1.0], "thresholds": [0.5]}, {"temperatures": [1.0], "thresholds": [0.5, 0.5]},
+        None,
+        [],
+        {},
+        {"temperatures": [], "thresholds": []},
+        {"temperatures": [0.0], "thresholds": [0.5]},
+        {"temperatures": [1.0], "thresholds": [0.5]},
+        {"temperatures": [1.0], "thresholds": [0.5, 0.5]},
     ],
     "number_type": [None, "float16", 32, []],
-    "row_hashes": [None, [], {}, {**HASHES, "rows": 0}, {**HASHES, "hashes": "é"}, {**HASHES, "wide": [-1]}],
+    "row_hashes": [
+        None,
+        [],
+        {},
+        {**HASHES, "rows": 0},
+        {**HASHES, "hashes": "é"},
+        {**HASHES, "wide": [-1]},
+    ],
     "weightless_rows": [None, -1, 1.5, "2", True, []],
-}  # fmt: skip
+}
 
 
 def test_each_fact_of_a_model_has_hostile_values():

@@ -1,4 +1,5 @@
-"""Model files: what is saved is what is loaded, and no damaged or hostile file gets through."""
+"""Model files: what is saved is what is loaded, and no damaged or hostile file gets
+through."""
 
 import copy
 import hashlib
@@ -25,15 +26,30 @@ def small_model(dtype="float32"):
     tensors = {
         "layer0.weight": np.array([[0.5, -1.5], [2.0, 0.25], [1e-8, -0.0]], dtype),
         "layer0.bias": np.array([0.1, 0.2, 0.3], dtype),
-        "layer1.weight": np.array([[1.0, -1.0, 3.0]], dtype), "layer1.bias": np.array([-0.5], dtype),
-    }  # fmt: skip
+        "layer1.weight": np.array([[1.0, -1.0, 3.0]], dtype),
+        "layer1.bias": np.array([-0.5], dtype),
+    }
     metadata = {
-        "layers": "2,3:relu,1:sigmoid", "task": "binary", "loss": "bce", "dtype": dtype,
-        "scaling": {"kind": "standardization", "shift": [0.1, -3.0], "scale": [2.0, 1e-3]}, "target_scaling": None,
-        "columns": ["a", 'with "quotes", commas \\ and ünïcode'], "targets": ["Class"], "classes": ["0", "1"],
-        "threshold": 0.5, "seed": 7, "holdout": 0.2, "dataset": {"path": "/data/x.csv", "sha256": "5" * 64},
-        "history": {"loss": [0.7, 0.1 + 0.2], "val_loss": None}, "config": {"epochs": 2},
-    }  # fmt: skip
+        "layers": "2,3:relu,1:sigmoid",
+        "task": "binary",
+        "loss": "bce",
+        "dtype": dtype,
+        "scaling": {
+            "kind": "standardization",
+            "shift": [0.1, -3.0],
+            "scale": [2.0, 1e-3],
+        },
+        "target_scaling": None,
+        "columns": ["a", 'with "quotes", commas \\ and ünïcode'],
+        "targets": ["Class"],
+        "classes": ["0", "1"],
+        "threshold": 0.5,
+        "seed": 7,
+        "holdout": 0.2,
+        "dataset": {"path": "/data/x.csv", "sha256": "5" * 64},
+        "history": {"loss": [0.7, 0.1 + 0.2], "val_loss": None},
+        "config": {"epochs": 2},
+    }
     return tensors, metadata
 
 
@@ -63,12 +79,17 @@ def refused(path, content: bytes, load=model_file.load) -> str:
 
 
 def sealed(content: bytes) -> bytes:
-    """With a right SHA-256 in the place of the 64 zeros: damage is then not what gives a file away."""
+    """With a right SHA-256 in the place of the 64 zeros: damage is then not what gives
+    a file away."""
     return content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode())
 
 
 def unsealed_text(metadata: dict) -> str:
-    return json.dumps({"format": 1, "sha256": "0" * 64, **metadata}, sort_keys=True, separators=(",", ":"))
+    return json.dumps(
+        {"format": 1, "sha256": "0" * 64, **metadata},
+        sort_keys=True,
+        separators=(",", ":"),
+    )
 
 
 def file_of(tensors: dict, metadata: dict) -> bytes:
@@ -84,7 +105,10 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path, dtype):
     tensors, metadata = small_model(dtype)
     model_file.save(tmp_path / "m.bin", tensors, metadata)
     loaded, facts = model_file.load(tmp_path / "m.bin")
-    bits = [{name: (a.tobytes(), a.shape, a.dtype) for name, a in found.items()} for found in (loaded, tensors)]
+    bits = [
+        {name: (a.tobytes(), a.shape, a.dtype) for name, a in found.items()}
+        for found in (loaded, tensors)
+    ]
     assert bits[0] == bits[1]
     assert {key: facts[key] for key in metadata} == metadata
 
@@ -92,7 +116,9 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path, dtype):
 def test_the_same_model_gives_the_same_bytes_however_its_parts_lie(tmp_path):
     tensors, metadata = small_model()
     model_file.save(tmp_path / "a.bin", tensors, metadata)
-    columns_first = {name: np.asfortranarray(array) for name, array in reversed(tensors.items())}
+    columns_first = {
+        name: np.asfortranarray(array) for name, array in reversed(tensors.items())
+    }
     model_file.save(tmp_path / "b.bin", columns_first, dict(reversed(metadata.items())))
     assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
 
@@ -100,22 +126,40 @@ def test_the_same_model_gives_the_same_bytes_however_its_parts_lie(tmp_path):
 def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
     with safetensors.safe_open(saved, "numpy") as file:
         facts = file.metadata()
-        assert sorted(file.keys()) == ["layer0.bias", "layer0.weight", "layer1.bias", "layer1.weight"]
+        assert sorted(file.keys()) == [
+            "layer0.bias",
+            "layer0.weight",
+            "layer1.bias",
+            "layer1.weight",
+        ]
     metadata = json.loads(facts["nn"])
-    assert list(facts) == ["nn"] and list(metadata) == sorted(metadata) and metadata["format"] == 3
+    assert (
+        list(facts) == ["nn"]
+        and list(metadata) == sorted(metadata)
+        and metadata["format"] == 3
+    )
 
 
-@pytest.mark.parametrize("shapes", [[(3, 2), (0,), (5,)], [(1,)], [(2, 1, 3), (), (7, 1)]])
+@pytest.mark.parametrize(
+    "shapes", [[(3, 2), (0,), (5,)], [(1,)], [(2, 1, 3), (), (7, 1)]]
+)
 def test_the_bytes_are_those_of_safetensors(shapes):
     types = ["float32", "float64", "int64", "uint32"]
-    tensors = {f"{name}{number}": np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-               for number, shape in enumerate(shapes) for name, dtype in zip("zéab", types)}  # fmt: skip
+    tensors = {
+        f"{name}{number}": np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        for number, shape in enumerate(shapes)
+        for name, dtype in zip("zéab", types)
+    }
     metadata = {"nn": json.dumps({"a": [1, "\u00e9\n"]})}
     header, arrays = tensor_file._header_of(tensors, metadata)
-    assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(tensors, metadata)
+    assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(
+        tensors, metadata
+    )
 
 
-@pytest.mark.parametrize("bits", ["a bit of every byte", pytest.param("every bit", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "bits", ["a bit of every byte", pytest.param("every bit", marks=pytest.mark.long)]
+)
 def test_every_flipped_bit_is_refused(saved, bits):
     with open(saved, "r+b", buffering=0) as file:
         for position, byte in enumerate(file.read()):
@@ -126,56 +170,100 @@ def test_every_flipped_bit_is_refused(saved, bits):
     model_file.load(saved)
 
 
-def test_every_cut_every_appended_byte_and_white_space_in_the_header_is_refused(saved, tmp_path):
+def test_every_cut_every_appended_byte_and_white_space_in_the_header_is_refused(
+    saved, tmp_path
+):
     content = saved.read_bytes()
     for length in reversed(range(len(content))):
         os.truncate(saved, length)
         error_of(saved)
     for extra in (b"\0", b" ", b"\n", content):
         refused(tmp_path / "longer.bin", content + extra)
-    end = 8 + int.from_bytes(content[:8], "little")  # the same JSON and numbers, but not the bytes that were written
-    refused(tmp_path / "padded.bin", container(content[8:end] + b" " * 8, content[end:]))
+    # the same JSON and numbers, but not the bytes that were written
+    end = 8 + int.from_bytes(content[:8], "little")
+    refused(
+        tmp_path / "padded.bin", container(content[8:end] + b" " * 8, content[end:])
+    )
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"", "empty"), (b"1,2,3\n4,5,6\n" * 10, "not a model file"), (container(b'{"a":1 "b"}'), "JSON"),
-    (b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.", "not a model file"), (b"\xff" * 8 + b"{}", "header"),
-    (struct.pack("<Q", 2**63) + b"{}", "header"), (struct.pack("<Q", 3) + b"{}", "header"),
-    (container(b"{}"), "metadata"), (container(b'{"__metadata__":{"nn":7}}'), "metadata"),
-    (container(b'{"__metadata__":{"nn":"[]"}}'), "metadata"), (container(b'{"__metadata__":{"nn":"{}"}}'), "missing"),
-    (container(b'{"__metadata__":{"nn":"{\\"format\\":1,\\"format\\":1}"}}'), "twice"),
-    (container(b'{"__metadata__":{"nn":"{\\"threshold\\":NaN}"}}'), "NaN"),
-    (container(b'{"__metadata__":{"nn":"{\\"threshold\\":1e999}"}}'), "1e999"),
-    (container(b'{"__metadata__":{"nn":"{\\"seed\\":' + b"9" * 5000 + b'}"}}'), "digits"),
-    (container(b'{"__metadata__":{"nn":"\xff\xfe"}}'), "utf-8"), (container(b'{"a":' * 100000 + b"}" * 100000), "JSON"),
-], ids=lambda value: value[:20].hex() if isinstance(value, bytes) else None)  # fmt: skip
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "empty"),
+        (b"1,2,3\n4,5,6\n" * 10, "not a model file"),
+        (container(b'{"a":1 "b"}'), "JSON"),
+        (b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.", "not a model file"),
+        (b"\xff" * 8 + b"{}", "header"),
+        (struct.pack("<Q", 2**63) + b"{}", "header"),
+        (struct.pack("<Q", 3) + b"{}", "header"),
+        (container(b"{}"), "metadata"),
+        (container(b'{"__metadata__":{"nn":7}}'), "metadata"),
+        (container(b'{"__metadata__":{"nn":"[]"}}'), "metadata"),
+        (container(b'{"__metadata__":{"nn":"{}"}}'), "missing"),
+        (
+            container(b'{"__metadata__":{"nn":"{\\"format\\":1,\\"format\\":1}"}}'),
+            "twice",
+        ),
+        (container(b'{"__metadata__":{"nn":"{\\"threshold\\":NaN}"}}'), "NaN"),
+        (container(b'{"__metadata__":{"nn":"{\\"threshold\\":1e999}"}}'), "1e999"),
+        (
+            container(b'{"__metadata__":{"nn":"{\\"seed\\":' + b"9" * 5000 + b'}"}}'),
+            "digits",
+        ),
+        (container(b'{"__metadata__":{"nn":"\xff\xfe"}}'), "utf-8"),
+        (container(b'{"a":' * 100000 + b"}" * 100000), "JSON"),
+    ],
+    ids=lambda value: value[:20].hex() if isinstance(value, bytes) else None,
+)
 def test_a_foreign_or_hostile_file_is_refused_with_one_line(tmp_path, content, words):
     assert words in refused(tmp_path / "x.bin", content)
 
 
 WRONG = {  # what metadata cannot be
-    "format": ["1", True], "layers": [5, "2,3,conv", "", "2,99999999999"], "task": ["clustering", ["binary"]],
-    "loss": [None], "dtype": ["float16", {}],
+    "format": ["1", True],
+    "layers": [5, "2,3,conv", "", "2,99999999999"],
+    "task": ["clustering", ["binary"]],
+    "loss": [None],
+    "dtype": ["float16", {}],
     "scaling": [
         *("none", None, {}, {"kind": "none"}, {"kind": [], "shift": [], "scale": []}),
-        *({"kind": "standardization", "shift": shift, "scale": scale} for shift, scale in ((1, 1), ([], []))),
-        *({"kind": "x", "shift": shift, "scale": [1]} for shift in ([1, 2], ["a"], [int("9" * 400)])),
+        *(
+            {"kind": "standardization", "shift": shift, "scale": scale}
+            for shift, scale in ((1, 1), ([], []))
+        ),
+        *(
+            {"kind": "x", "shift": shift, "scale": [1]}
+            for shift in ([1, 2], ["a"], [int("9" * 400)])
+        ),
         {"kind": "normalization", "shift": [0, 0], "scale": [1, -1]},
         {"kind": "normalization", "shift": [0], "scale": [1]},
         {"kind": "none", "shift": [0, 0], "scale": [1, 1]},
         {"kind": "normalization", "shift": [0, 0], "scale": [1, 1], "low": [0, 0]},
-        {"kind": "normalization", "shift": [0, 0], "scale": [1, 1], "low": [0, 2], "high": [1, 1]},
+        {
+            "kind": "normalization",
+            "shift": [0, 0],
+            "scale": [1, 1],
+            "low": [0, 2],
+            "high": [1, 1],
+        },
     ],
     "target_scaling": [[], {"kind": "normalization", "shift": [0, 0], "scale": [1, 1]}],
-    "columns": ["ab", [1], ["a"], []], "targets": [{}], "classes": [[None], [], ["0", "1", "2"]],
-    "threshold": ["0.5", True, None], "seed": [-1, 2**32, 1.0], "holdout": [1.0, -0.1, None],
+    "columns": ["ab", [1], ["a"], []],
+    "targets": [{}],
+    "classes": [[None], [], ["0", "1", "2"]],
+    "threshold": ["0.5", True, None],
+    "seed": [-1, 2**32, 1.0],
+    "holdout": [1.0, -0.1, None],
     "dataset": ["x.csv", {"path": 1, "sha256": None}, {"path": "x.csv"}],
     "history": [[1], {"loss": "x"}, None, {"loss": [0.5]}],
-    "config": [None], "sha256": ["0" * 63, "Z" * 64, 5],
-}  # fmt: skip
+    "config": [None],
+    "sha256": ["0" * 63, "Z" * 64, 5],
+}
 
 
-@pytest.mark.parametrize("key, value", [(key, value) for key, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(
+    "key, value", [(key, value) for key, values in WRONG.items() for value in values]
+)
 def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, key: value}))
@@ -184,29 +272,63 @@ def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
 
 HUGE = int("9" * 400), -int("9" * 400)
 HOSTILE = [  # a fact of a table's model, and what cannot stand there
-    *((("encoding", "columns", 0, name), value) for name in ("shift", "scale", "unknown_share") for value in HUGE),
+    *(
+        (("encoding", "columns", 0, name), value)
+        for name in ("shift", "scale", "unknown_share")
+        for value in HUGE
+    ),
     *((("encoding", "places", 0), value) for value in (*HUGE, -1, 2**63, 0.5)),
-    *((path, "half \ud800 of a pair") for path in (("columns", 1), ("targets", 0), ("classes", 1))),
+    *(
+        (path, "half \ud800 of a pair")
+        for path in (("columns", 1), ("targets", 0), ("classes", 1))
+    ),
     (("encoding", "columns", 1, "values", 1), "half \udc80 of a pair"),
     (("config", "left_out"), [2**63]),
     (("config", "split_seed"), HUGE[0]),
     (("config", "table"), {"drop_duplicates": 1}),
     *((("number_type",), value) for value in ("float16", None, ["float32"], 64)),
-    *((("weightless_rows",), value) for value in (-1, True, 0.5, "3", None, [3], HUGE[1])),
+    *(
+        (("weightless_rows",), value)
+        for value in (-1, True, 0.5, "3", None, [3], HUGE[1])
+    ),
     *((("code_page",), value) for value in ("utf-7", None, ["latin-1"], 1252)),
-    *((("gap_words",), value) for value in ("NA", [1], {"NA": 1}, None, ["half \ud800 of a pair"])),
-    (("config", "candidates"), [{"layers": "3,1", "loss": HUGE[0], "operations": 1.0, "weight": 1}]),
+    *(
+        (("gap_words",), value)
+        for value in ("NA", [1], {"NA": 1}, None, ["half \ud800 of a pair"])
+    ),
+    (
+        ("config", "candidates"),
+        [{"layers": "3,1", "loss": HUGE[0], "operations": 1.0, "weight": 1}],
+    ),
     (("scaling", "shift"), [HUGE[0]]),
-    *((path, HUGE[0]) for path in (("threshold",), ("temperature",), ("history", "loss", 0))),
-    *((("label_type",), value) for value in (5, "str", ["int"], "bool")),  # its classes are numbers
-    *((("row_hashes", "hashes"), value) for value in (5, "", "AAAA", "no base64", "\u00e9" * 8, "A" * 10927)),
+    *(
+        (path, HUGE[0])
+        for path in (("threshold",), ("temperature",), ("history", "loss", 0))
+    ),
+    # its classes are numbers
+    *((("label_type",), value) for value in (5, "str", ["int"], "bool")),
+    *(
+        (("row_hashes", "hashes"), value)
+        for value in (5, "", "AAAA", "no base64", "\u00e9" * 8, "A" * 10927)
+    ),
     (("row_hashes", "hashes"), "/////////wAAAAAAAAAA"),  # not ascending
     *((("row_hashes", "rows"), value) for value in (0, -1, "7", True, 2**63, 3)),
-    *((("row_hashes", name), value) for name, value in (("wide", [-1]), ("wide", 3), ("data", 5), ("data", "\ud800"))),
+    *(
+        (("row_hashes", name), value)
+        for name, value in (
+            ("wide", [-1]),
+            ("wide", 3),
+            ("data", 5),
+            ("data", "\ud800"),
+        )
+    ),
     *((("row_hashes", "salt"), value) for value in (None, 5, ["a"], "\ud800")),
     *((("row_hashes",), value) for value in (5, [], {}, {"hashes": "AAAAAAAAAAA="})),
     *((("dataset", "part"), value) for value in (False, 1, "yes")),
-    *((("medians",), value) for value in (5, ["0.5"], [HUGE[0]], [], [0.5, True, None], [0.5] * 99)),
+    *(
+        (("medians",), value)
+        for value in (5, ["0.5"], [HUGE[0]], [], [0.5, True, None], [0.5] * 99)
+    ),
 ]
 
 
@@ -215,7 +337,9 @@ def of_table(tmp_path_factory):
     """A model of a mixed table: its file, the table's, its arrays and its facts."""
     folder = tmp_path_factory.mktemp("table")
     write_table(folder / "t.csv", 120, 0, "three")
-    succeed(*ONE, "--dataset", folder / "t.csv", "--model", folder / "m.bin", "--epochs", 1)
+    succeed(
+        *ONE, "--dataset", folder / "t.csv", "--model", folder / "m.bin", "--epochs", 1
+    )
     tensors, facts = model_file.load(folder / "m.bin")
     del facts["sha256"]
     return folder, tensors, facts
@@ -230,14 +354,27 @@ def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
     at[path[-1]] = value
     (folder / "x.bin").write_bytes(file_of(tensors, changed))
     model, data = ["--model", folder / "x.bin"], ["--dataset", folder / "t.csv"]
-    for command in (["--info"], ["--test", *data], ["--predict", *data], ["--export", "-o", folder / "x.onnx"]):
+    for command in (
+        ["--info"],
+        ["--test", *data],
+        ["--predict", *data],
+        ["--export", "-o", folder / "x.onnx"],
+    ):
         result = run(*command, *model)
-        assert result.code == 65 and "damaged" in result.err and len(result.err.splitlines()) == 1, command
+        assert (
+            result.code == 65
+            and "damaged" in result.err
+            and len(result.err.splitlines()) == 1
+        ), command
 
 
-def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_the_same_one_of_today_is_read(tmp_path):
+def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_the_same_one_of_today_is_read(
+    tmp_path,
+):
     tensors, metadata = small_model()
-    assert "newer nn" in refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 4}))
+    assert "newer nn" in refused(
+        tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 4})
+    )
     (tmp_path / "x.bin").write_bytes(file_of(tensors, metadata))
     assert model_file.load(tmp_path / "x.bin")[1]["layers"] == metadata["layers"]
 
@@ -247,7 +384,11 @@ def test_missing_metadata_is_refused_by_name(tmp_path, key):
     tensors, metadata = small_model()
     complete = json.loads(unsealed_text(metadata))
     del complete[key]
-    content = sealed(safetensors.numpy.save(tensors, {"nn": json.dumps(complete, separators=(",", ":"))}))
+    content = sealed(
+        safetensors.numpy.save(
+            tensors, {"nn": json.dumps(complete, separators=(",", ":"))}
+        )
+    )
     assert f"`{key}` is missing" in refused(tmp_path / "x.bin", content)
 
 
@@ -260,8 +401,12 @@ def test_a_tensor_of_another_type_or_of_no_layer_is_refused(tmp_path, name, dtyp
     assert name in refused(tmp_path / "x.bin", file_of(tensors, metadata))
 
 
-@pytest.mark.parametrize("layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"])
-def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(tmp_path, layers):
+@pytest.mark.parametrize(
+    "layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"]
+)
+def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(
+    tmp_path, layers
+):
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
     assert "layer" in line and "shape" in line
@@ -277,20 +422,28 @@ def test_a_number_that_is_not_finite_is_refused_in_both_directions(tmp_path, num
     assert not (tmp_path / "y.bin").exists()
 
 
-@pytest.mark.parametrize("entries", [
-    [{"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}],
-    [{"dtype": "F32", "shape": [2], "data_offsets": [4, 0]}],
-    [{"dtype": "F32", "shape": [2], "data_offsets": [2**63, 2**64]}],
-    [{"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 8]}],
-    [{"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}],
-    [{"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}],
-    [{"dtype": "F32", "shape": "2", "data_offsets": [0, 8]}],
-    [{"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}], [{"dtype": "F32", "shape": [2]}], [7],
-    [{"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}] * 2,  # they overlap
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": [2], "data_offsets": [4, 0]}],
+        [{"dtype": "F32", "shape": [2], "data_offsets": [2**63, 2**64]}],
+        [{"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}],
+        [{"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": "2", "data_offsets": [0, 8]}],
+        [{"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": [2]}],
+        [7],
+        [{"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}] * 2,  # they overlap
+    ],
+)
 def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entries):
     text = unsealed_text(small_model()[1])
-    told = {"__metadata__": {"nn": text}, **{f"layer{number}.weight": entry for number, entry in enumerate(entries)}}
+    told = {
+        "__metadata__": {"nn": text},
+        **{f"layer{number}.weight": entry for number, entry in enumerate(entries)},
+    }
     content = container(json.dumps(told).encode(), b"\0" * 8)
     assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
 
@@ -318,16 +471,23 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(saved, tmp_path):
 
 SIZES = [2, 3, 1]
 BIASES = [np.array([0.1, -2.0, 1 / 3]), np.array([1e-300])]
-WEIGHTS = [np.array([[1.0, 2.0], [3.0, -4.0], [5e22, 6.0]]), np.array([[0.5, 0.25, 1e300]])]
+WEIGHTS = [
+    np.array([[1.0, 2.0], [3.0, -4.0], [5e22, 6.0]]),
+    np.array([[0.5, 0.25, 1e300]]),
+]
 
 
 def test_text_with_six_decimals_has_the_layout_of_the_original(tmp_path):
-    text_model.save(tmp_path / "x.m", [2, 1], [np.array([0.5])], [np.array([[1.0, -2 / 3]])], "%lf")
+    text_model.save(
+        tmp_path / "x.m", [2, 1], [np.array([0.5])], [np.array([[1.0, -2 / 3]])], "%lf"
+    )
     assert (tmp_path / "x.m").read_text() == "2\n2 1 \n0.500000 \n1.000000 -0.666667 \n"
 
 
 @pytest.mark.parametrize("name", ["xor", "xor_b4", "iris", "iris_deep", "pima", "cc"])
-def test_the_originals_own_files_are_read_and_written_byte_for_byte(shared, tmp_path, name):
+def test_the_originals_own_files_are_read_and_written_byte_for_byte(
+    shared, tmp_path, name
+):
     golden = shared / "golden" / f"{name}.m"
     sizes, biases, weights = text_model.load(golden)
     assert sizes == json.loads(golden.with_suffix(".json").read_text())["layers"]
@@ -339,13 +499,20 @@ def test_the_originals_own_files_are_read_and_written_byte_for_byte(shared, tmp_
 @given(sizes=st.lists(st.integers(1, 5), min_size=2, max_size=4), data=st.data())
 def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
     number = st.floats(allow_nan=False, allow_infinity=False)
-    draw = lambda count: np.array(data.draw(st.lists(number, min_size=count, max_size=count)))  # noqa: E731
+
+    def draw(count):
+        return np.array(data.draw(st.lists(number, min_size=count, max_size=count)))
+
     biases = [draw(outputs) for outputs in sizes[1:]]
-    weights = [draw(i * o).reshape(o, i) for i, o in zip(sizes, sizes[1:], strict=False)]
+    weights = [
+        draw(i * o).reshape(o, i) for i, o in zip(sizes, sizes[1:], strict=False)
+    ]
     path = tmp_path_factory.getbasetemp() / "any.m"
     text_model.save(path, sizes, biases, weights)
     again = text_model.load(path)
-    assert again[0] == sizes and [a.tobytes() for a in again[1] + again[2]] == [a.tobytes() for a in biases + weights]
+    assert again[0] == sizes and [a.tobytes() for a in again[1] + again[2]] == [
+        a.tobytes() for a in biases + weights
+    ]
 
 
 def test_a_text_with_windows_line_ends_is_read_and_every_cut_is_refused(tmp_path):
@@ -359,36 +526,69 @@ def test_a_text_with_windows_line_ends_is_read_and_every_cut_is_refused(tmp_path
         error_of(text, text_model.load)
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"", "empty"), (b"\n", "line 1"), (b"x\n2 1 \n", "line 1"), (b"1\n2 \n", "line 1"), (b"-3\n2 3 1 \n", "line 1"),
-    (b"2 2\n2 1 \n0 \n0 0 \n", "line 1"), (b"\x00" * 64 + b"\n", "line 1"),
-    (b"99999999999999999999\n2 1 \n", "line 1"), (b"999999999\n2 1 \n0 \n0 0 \n", "line 2"),
-    (b"2\n2 999999999 \n0 \n0 0 \n", "weight rows"), (b"2\n999999999 1 \n0 \n0 0 \n", "line 4"),
-    (b"2\n2 0 \n0 \n0 0 \n", "line 2"), (b"2\n2 -1 \n0 \n0 0 \n", "line 2"), (b"2\n2 1.5 \n0 \n0 0 \n", "line 2"),
-    (b"2\n2 1 \n0 \n0 x \n", "line 4: 'x' in column 2"), (b"2\n2 1 \n0 \n0 nan \n", "line 4: 'nan' in column 2"),
-    (b"2\n2 1 \n-inf \n0 0 \n", "line 3: '-inf' in column 1"),
-    (b"2\n2 1 \n1e999 \n0 0 \n", "line 3"), (b"2\n2 1 \n1_0 \n0 0 \n", "line 3"),
-    (b"2\n2 1 \n0 \n0 \n", "line 4: 1 numbers, expected 2"),
-    (b"2\n2 1 \n0 \n0 0 0 \n", "line 4: 3 numbers, expected 2"), (b"2\n2 1 \n0 \n0 \xe9 \n", "ASCII"),
-    (b"2\n2 1 \n0 \n0 0 \n0 0 \n", "weight rows"), (b"2\n2 1 \n0 \n", "weight rows"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "empty"),
+        (b"\n", "line 1"),
+        (b"x\n2 1 \n", "line 1"),
+        (b"1\n2 \n", "line 1"),
+        (b"-3\n2 3 1 \n", "line 1"),
+        (b"2 2\n2 1 \n0 \n0 0 \n", "line 1"),
+        (b"\x00" * 64 + b"\n", "line 1"),
+        (b"99999999999999999999\n2 1 \n", "line 1"),
+        (b"999999999\n2 1 \n0 \n0 0 \n", "line 2"),
+        (b"2\n2 999999999 \n0 \n0 0 \n", "weight rows"),
+        (b"2\n999999999 1 \n0 \n0 0 \n", "line 4"),
+        (b"2\n2 0 \n0 \n0 0 \n", "line 2"),
+        (b"2\n2 -1 \n0 \n0 0 \n", "line 2"),
+        (b"2\n2 1.5 \n0 \n0 0 \n", "line 2"),
+        (b"2\n2 1 \n0 \n0 x \n", "line 4: 'x' in column 2"),
+        (b"2\n2 1 \n0 \n0 nan \n", "line 4: 'nan' in column 2"),
+        (b"2\n2 1 \n-inf \n0 0 \n", "line 3: '-inf' in column 1"),
+        (b"2\n2 1 \n1e999 \n0 0 \n", "line 3"),
+        (b"2\n2 1 \n1_0 \n0 0 \n", "line 3"),
+        (b"2\n2 1 \n0 \n0 \n", "line 4: 1 numbers, expected 2"),
+        (b"2\n2 1 \n0 \n0 0 0 \n", "line 4: 3 numbers, expected 2"),
+        (b"2\n2 1 \n0 \n0 \xe9 \n", "ASCII"),
+        (b"2\n2 1 \n0 \n0 0 \n0 0 \n", "weight rows"),
+        (b"2\n2 1 \n0 \n", "weight rows"),
+    ],
+)
 def test_a_text_that_is_not_as_it_says_is_refused_by_line(tmp_path, content, words):
     assert words in refused(tmp_path / "x.m", content, text_model.load)
 
 
-@pytest.mark.parametrize("name, beginning", [
-    ("m.bin", b""), ("m.m", b""), ("c.ck", b""), ("m.bin", b"\0\0\0\1\0\0\0\0{"), ("m.m", b"3\n2 3 1\n"),
-])  # fmt: skip
-def test_a_file_of_a_terabyte_is_no_model_or_does_not_fit_in_memory(two, name, beginning):
+@pytest.mark.parametrize(
+    "name, beginning",
+    [
+        ("m.bin", b""),
+        ("m.m", b""),
+        ("c.ck", b""),
+        ("m.bin", b"\0\0\0\1\0\0\0\0{"),
+        ("m.m", b"3\n2 3 1\n"),
+    ],
+)
+def test_a_file_of_a_terabyte_is_no_model_or_does_not_fit_in_memory(
+    two, name, beginning
+):
     with open(name, "wb") as file:
         file.write(beginning)
         file.truncate(1 << 40)  # takes no room on the disk
-    use = ["--train", "--model", "new.bin", "--resume"] if name == "c.ck" else ["--test", "--model"]
+    use = (
+        ["--train", "--model", "new.bin", "--resume"]
+        if name == "c.ck"
+        else ["--test", "--model"]
+    )
     code, _, err = run(*use, name, "--dataset", "two.csv")
     if beginning:
-        assert code == 1 and err.startswith(f"nn: {name}: a model file of 1048576 MiB, but only ")
+        assert code == 1 and err.startswith(
+            f"nn: {name}: a model file of 1048576 MiB, but only "
+        )
     else:
-        assert code == 65 and err.startswith(f"nn: {name}: not a ") and "expected a" in err
+        assert (
+            code == 65 and err.startswith(f"nn: {name}: not a ") and "expected a" in err
+        )
 
 
 def test_a_core_that_is_not_built_is_no_fault_of_the_model(trained, monkeypatch):

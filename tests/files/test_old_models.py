@@ -1,4 +1,5 @@
-"""Models that version 0.1 wrote load and predict what they did then; `version-0.1/` has them, and ten rows of each."""
+"""Models that version 0.1 wrote load and predict what they did then; `version-0.1/` has
+them, and ten rows of each."""
 
 import csv
 from pathlib import Path
@@ -12,23 +13,37 @@ from nn.files import model_file
 
 FOLDER = Path(__file__).parents[1] / "version-0.1"
 MODELS = {  # model -> the data that it was trained on
-    "binary.bin": "binary.csv", "classes.bin": "classes.csv", "numbers.bin": "numbers.csv",
-    "images.bin": "images.npz", "original.m": "binary.csv", "table.bin": "table.csv", "values.bin": "values.csv",
-}  # fmt: skip
+    "binary.bin": "binary.csv",
+    "classes.bin": "classes.csv",
+    "numbers.bin": "numbers.csv",
+    "images.bin": "images.npz",
+    "original.m": "binary.csv",
+    "table.bin": "table.csv",
+    "values.bin": "values.csv",
+}
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("model", MODELS)
 def test_predictions_are_those_of_then(model, backend):
-    arguments = ("--model", FOLDER / model, "--dataset", FOLDER / MODELS[model], "--backend", backend)
+    arguments = (
+        "--model",
+        FOLDER / model,
+        "--dataset",
+        FOLDER / MODELS[model],
+        "--backend",
+        backend,
+    )
     found = list(csv.reader(succeed("--predict", *arguments).out.splitlines()))
     with open(FOLDER / f"{Path(model).stem}.predicted.csv", newline="") as file:
         expected = list(csv.reader(file))
     assert found[0] == expected[0]
-    for one, other in zip(found[1 : len(expected)], expected[1:], strict=True):  # those of the first rows are kept
+    # those of the first rows are kept
+    for one, other in zip(found[1 : len(expected)], expected[1:], strict=True):
         for a, b in zip(one, other, strict=True):
             try:
-                # backends add up in their own order; a deviation is a difference of scores
+                # backends add up in their own order; a deviation is a difference of
+                # scores
                 np.testing.assert_allclose(float(a), float(b), rtol=1e-5, atol=1e-7)
             except ValueError:
                 assert a == b
@@ -37,7 +52,9 @@ def test_predictions_are_those_of_then(model, backend):
 @pytest.mark.parametrize("model", [model for model in MODELS if model.endswith(".bin")])
 def test_what_such_a_model_knows_is_written_again_in_the_newest_format(model, tmp_path):
     nn.Network.of_file(FOLDER / model).export(tmp_path / model)
-    (old_tensors, old), (tensors, new) = (model_file.load(path / model) for path in (FOLDER, tmp_path))
+    (old_tensors, old), (tensors, new) = (
+        model_file.load(path / model) for path in (FOLDER, tmp_path)
+    )
     assert {name: array.tobytes() for name, array in tensors.items()} == {
         name: array.tobytes() for name, array in old_tensors.items()
     }
@@ -46,4 +63,6 @@ def test_what_such_a_model_knows_is_written_again_in_the_newest_format(model, tm
 
 
 def test_the_rows_that_were_held_out_are_found_beside_the_model():
-    assert succeed("--test", "--model", FOLDER / "binary.bin", "--json").json["rows"] == 11
+    assert (
+        succeed("--test", "--model", FOLDER / "binary.bin", "--json").json["rows"] == 11
+    )

@@ -1,4 +1,5 @@
-"""nn --export to .onnx, where it is not as .c: onnxruntime gives the predictions of nn, from raw columns on."""
+"""nn --export to .onnx, where it is not as .c: onnxruntime gives the predictions of nn,
+from raw columns on."""
 
 import subprocess
 import sys
@@ -20,17 +21,28 @@ OF_FLOAT64 = ["7,5", "33,17:tanh,4", *EVERY_ACTIVATION]
 
 
 @pytest.mark.parametrize(
-    "dtype, spec", [*(("float32", spec) for spec in EXPORTED), *(("float64", spec) for spec in OF_FLOAT64)]
+    "dtype, spec",
+    [
+        *(("float32", spec) for spec in EXPORTED),
+        *(("float64", spec) for spec in OF_FLOAT64),
+    ],
 )
 def test_networks_of_every_layer_kind(dtype, spec, folder):
     net = network(spec, dtype=dtype)
     x, _ = fill(net, 7)
     if dtype == "float64" and any(name in spec for name in FLOAT32_ONLY):
-        with pytest.raises(nn.UsageError, match="m.onnx: .*onnxruntime has no .* in float64; add --dtype float32"):
+        with pytest.raises(
+            nn.UsageError,
+            match="m.onnx: .*onnxruntime has no .* in float64; add --dtype float32",
+        ):
             nn.export(net, folder / "m.onnx")
         return
     nn.export(net, folder / "m.onnx")
-    rows = x.reshape(7, *net.layers[0].in_shape) if "x" in spec.split(",")[0] else x.reshape(7, -1)
+    rows = (
+        x.reshape(7, *net.layers[0].in_shape)
+        if "x" in spec.split(",")[0]
+        else x.reshape(7, -1)
+    )
     out = outputs(folder / "m.onnx", {"features": rows.astype(np.float64)})["values"]
     assert relative_distance(out, net.predict(x)) < TOLERANCE[dtype]
 
@@ -38,16 +50,42 @@ def test_networks_of_every_layer_kind(dtype, spec, folder):
 def test_plain_numbers_with_waves(folder):
     x = np.random.default_rng(3).normal(size=(300, 3))
     data = np.column_stack([x, (np.sin(9 * x[:, 0]) > x[:, 1]).astype(int)])
-    np.savetxt("a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
-    succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 4, "-q", "--number_embedding", "waves6")
+    np.savetxt(
+        "a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments=""
+    )
+    succeed(
+        *ONE,
+        "--dataset",
+        "a.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        4,
+        "-q",
+        "--number_embedding",
+        "waves6",
+    )
     check_table(folder, folder / "a.csv")
 
 
 def test_decimals_are_found_however_they_are_written(folder):
     rows = [f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}" for k in range(90)]
     (folder / "old.csv").write_text("\n".join(["size,x,goal", *rows]))
-    succeed(*ONE, "--dataset", "old.csv", "--model", "m.bin", "--epochs", 3, "-q", "--categories", "size")
-    (folder / "new.csv").write_text("\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)]))
+    succeed(
+        *ONE,
+        "--dataset",
+        "old.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        3,
+        "-q",
+        "--categories",
+        "size",
+    )
+    (folder / "new.csv").write_text(
+        "\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)])
+    )
     check_table(folder, folder / "new.csv")
 
 
@@ -59,7 +97,10 @@ def test_a_series_whose_targets_have_no_common_scale(folder):
     nn.export(net, folder / "m.onnx")
     out = outputs(folder / "m.onnx", {"features": x})["values"]
     for column in range(2):
-        assert relative_distance(out[:, column], net.predict(ds.x)[:, column]) < TOLERANCE["float32"]
+        assert (
+            relative_distance(out[:, column], net.predict(ds.x)[:, column])
+            < TOLERANCE["float32"]
+        )
 
 
 @pytest.fixture
@@ -69,16 +110,39 @@ def model(folder):
 
 
 def test_a_float64_network_is_exported_in_float32(model, folder):
-    succeed("--export", "--model", model, "-o", folder / "m.onnx", "--dtype", "float32", "-q")
+    succeed(
+        "--export",
+        "--model",
+        model,
+        "-o",
+        folder / "m.onnx",
+        "--dtype",
+        "float32",
+        "-q",
+    )
     x = np.random.default_rng(0).normal(size=(5, 4))
     out = outputs(folder / "m.onnx", {"features": x})["values"]
-    assert relative_distance(out, nn.Network.load(model).predict(x)) < TOLERANCE["float32"]
+    assert (
+        relative_distance(out, nn.Network.load(model).predict(x)) < TOLERANCE["float32"]
+    )
 
 
 def test_without_the_package_the_command_is_told(model, folder):
     program = "import sys; sys.modules['onnx'] = None; from nn.cli import main; sys.exit(main(sys.argv[1:]))"
-    given = ["--export", "--model", model, "-o", folder / "m.onnx", "--dtype", "float32"]
-    done = subprocess.run([sys.executable, "-c", program, *map(str, given)], capture_output=True, text=True)
+    given = [
+        "--export",
+        "--model",
+        model,
+        "-o",
+        folder / "m.onnx",
+        "--dtype",
+        "float32",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, given)],
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, 'pip install "onnx>=1.14"' in done.stderr) == (2, True)
 
 
@@ -86,18 +150,30 @@ def test_pieces_whose_edges_meet_in_float32_are_steps(folder):
     columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
     net = network("1,4", "seq", "float32", input_columns=columns)
     net.set_parameters({"layer0.weight": np.eye(4), "layer0.bias": np.zeros(4)})
-    x = np.array([[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]], np.float32)
+    x = np.array(
+        [[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]], np.float32
+    )
     graph = Graph("float32")
     given = graph.input("x", np.float32, (1,))
-    graph.output("out", outputs_of(graph, net.layers, net.parameters(), [given]), np.float32, (4,))
+    graph.output(
+        "out",
+        outputs_of(graph, net.layers, net.parameters(), [given]),
+        np.float32,
+        (4,),
+    )
     onnx.save(graph.model("0", {}), str(folder / "m.onnx"))
-    np.testing.assert_array_equal(outputs(folder / "m.onnx", {"x": x})["out"], net.predict(x))
+    np.testing.assert_array_equal(
+        outputs(folder / "m.onnx", {"x": x})["out"], net.predict(x)
+    )
     np.testing.assert_array_equal(net.predict(x)[:, 2], [0, 1, 1])
 
 
 def test_columns_may_have_the_names_of_values_inside_the_graph(folder):
     names = ["nn/Cast_1", "nn/constant_0", "nn/nn/Concat_0", "nn/"]
-    rows = [[str((k * j + j) % 7) for j in range(1, 5)] + ["ab"[k % 2], str(k % 2)] for k in range(120)]
+    rows = [
+        [str((k * j + j) % 7) for j in range(1, 5)] + ["ab"[k % 2], str(k % 2)]
+        for k in range(120)
+    ]
     (folder / "t.csv").write_text("\n".join(map(",".join, [[*names, "w", "y"], *rows])))
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", "2", "-q")
     check_table(folder, folder / "t.csv")

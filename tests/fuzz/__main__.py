@@ -5,8 +5,8 @@
     python -m tests.fuzz --minutes 60               an hour
     python -m tests.fuzz --target csv FILE...       these inputs again
 
-Each target gets a process of its own, whose inputs are changed at random. A finding is kept in the current folder as
-finding-TARGET-...; any finding ends the run with 1.
+Each target gets a process of its own, whose inputs are changed at random. A finding is
+kept in the current folder as finding-TARGET-...; any finding ends the run with 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # before NumPy and nn are imported
+# before NumPy and nn are imported
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 from .campaign import line_of, run  # noqa: E402
 from .judge import judged  # noqa: E402
@@ -45,11 +46,23 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    options.add_argument("--target", action="append", choices=[*TARGETS], help="all without it")
+    options.add_argument(
+        "--target", action="append", choices=[*TARGETS], help="all without it"
+    )
     options.add_argument("--minutes", type=float, help="of all targets together (1)")
-    options.add_argument("--runs", type=int, help="inputs of each target; fewer of one whose inputs take long")
-    options.add_argument("--seed", type=int, help="of the changes at random; printed where it is not given")
-    options.add_argument("files", nargs="*", type=Path, help="inputs of the one --target to read again")
+    options.add_argument(
+        "--runs",
+        type=int,
+        help="inputs of each target; fewer of one whose inputs take long",
+    )
+    options.add_argument(
+        "--seed",
+        type=int,
+        help="of the changes at random; printed where it is not given",
+    )
+    options.add_argument(
+        "files", nargs="*", type=Path, help="inputs of the one --target to read again"
+    )
     given = options.parse_args()
     if given.files and len(given.target or ()) != 1:
         options.error("files are inputs of one target: give --target")
@@ -64,7 +77,9 @@ def _replay(name: str, files: list[Path]) -> int:
             path = folder / TARGETS[name].file
             path.write_bytes(file.read_bytes())
             finding = judged(TARGETS[name], path)
-        print(f"{file}: {finding.what if finding else 'read or refused, as it should be'}")
+        print(
+            f"{file}: {finding.what if finding else 'read or refused, as it should be'}"
+        )
         code = 1 if finding else code
     return code
 

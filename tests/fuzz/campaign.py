@@ -1,4 +1,5 @@
-"""The campaign: a process for each target reads one input after another; what it dies of is a finding, too."""
+"""The campaign: a process for each target reads one input after another; what it dies
+of is a finding, too."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .judge import judged, limit_addresses
 from .mutation import mutations
 from .targets import TARGETS, folder_of_inputs
 
-SILENT_SECONDS = 300  # of one input, after which a process hangs; the judge counts processor time alone
+# of one input, after which a process hangs; the judge counts processor time alone
+SILENT_SECONDS = 300
 MOST_DEATHS = 10  # of processes, after which a target is given up
 
 
@@ -43,13 +45,20 @@ def line_of(name: str, result: Result) -> str:
     return f"{name:17}{result.inputs:8} inputs {rate:7.0f}/s, {len(result.findings)} findings{found}"
 
 
-def run(name: str, seed: int, runs: int | None = None, until: float = math.inf) -> Result:
-    """Run one target: let one process after another read, for of some inputs a process dies.
+def run(
+    name: str, seed: int, runs: int | None = None, until: float = math.inf
+) -> Result:
+    """Run one target: let one process after another read, for of some inputs a process
+    dies.
 
-    runs: inputs of a target; None: without such a limit. until: when it ends at the latest, of time.monotonic; an input
-    is read in any case.
+    runs: inputs of a target; None: without such a limit. until: when it ends at the
+    latest, of time.monotonic; an input is read in any case.
     """
-    missing = [name for name in TARGETS[name].needs if not (importlib.util.find_spec(name) or shutil.which(name))]
+    missing = [
+        name
+        for name in TARGETS[name].needs
+        if not (importlib.util.find_spec(name) or shutil.which(name))
+    ]
     if missing:
         return Result(skipped=f"{missing[0]} is not installed")
     result, began = Result(), time.monotonic()
@@ -64,7 +73,9 @@ def run(name: str, seed: int, runs: int | None = None, until: float = math.inf) 
             result.findings += (folder / "findings").read_text().splitlines()
             if not code:
                 break
-            result.findings.append(_kept(name, _death(code, folder), (folder / "current").read_bytes()))
+            result.findings.append(
+                _kept(name, _death(code, folder), (folder / "current").read_bytes())
+            )
     result.seconds = time.monotonic() - began
     return result
 
@@ -72,8 +83,10 @@ def run(name: str, seed: int, runs: int | None = None, until: float = math.inf) 
 def _read_inputs(name: str, folder: Path, seed: int, most: float, until: float) -> None:
     """Read inputs until the time is over or there were enough, and end this process."""
     target, places, parent = TARGETS[name], set(), os.getppid()
-    current, count, stderr = (os.open(folder / file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-                              for file in ("current", "count", "stderr"))  # fmt: skip
+    current, count, stderr = (
+        os.open(folder / file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        for file in ("current", "count", "stderr")
+    )
     os.dup2(stderr, 1)
     os.dup2(stderr, 2)
     code = 1
@@ -82,16 +95,23 @@ def _read_inputs(name: str, folder: Path, seed: int, most: float, until: float) 
             _quieten()
             limit_addresses()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            for number, data in enumerate(mutations(name, target.seeds(), target.words, seed), 1):
+            for number, data in enumerate(
+                mutations(name, target.seeds(), target.words, seed), 1
+            ):
                 (folder / target.file).write_bytes(data)
-                os.ftruncate(current, os.pwrite(current, data, 0))  # for a process that dies of it
+                # for a process that dies of it
+                os.ftruncate(current, os.pwrite(current, data, 0))
                 signal.alarm(SILENT_SECONDS)
                 finding = judged(target, folder / target.file)
                 if finding and finding.place not in places:
                     places.add(finding.place)
                     print(_kept(name, finding.what, data), file=findings, flush=True)
                 os.pwrite(count, b"%d" % number, 0)
-                if number >= most or time.monotonic() >= until or os.getppid() != parent:
+                if (
+                    number >= most
+                    or time.monotonic() >= until
+                    or os.getppid() != parent
+                ):
                     break
         code = 0
     except BaseException as error:
@@ -102,7 +122,8 @@ def _read_inputs(name: str, folder: Path, seed: int, most: float, until: float) 
 
 
 class AtOnce(Executor):
-    """An executor whose work is done when it is submitted: threads would take most of the time of a small input."""
+    """An executor whose work is done when it is submitted: threads would take most of
+    the time of a small input."""
 
     def __init__(self, *_):
         pass
@@ -131,12 +152,15 @@ def _death(code: int, folder: Path) -> str:
     if code < 0:
         return f"ended by {signal.Signals(-code).name}{' after a silence' if code == -signal.SIGALRM else ''}"
     told = (folder / "stderr").read_text(errors="replace")
-    lines = [line.strip() for line in told.splitlines() if line.strip() and len(line) < 500]
+    lines = [
+        line.strip() for line in told.splitlines() if line.strip() and len(line) < 500
+    ]
     return f"exit code {code}: {' | '.join(lines[-8:])}"
 
 
 def _kept(name: str, what: str, data: bytes) -> str:
-    """Keep an input in the current folder; return the line that says what is wrong with it."""
+    """Keep an input in the current folder; return the line that says what is wrong with
+    it."""
     kept = f"finding-{name}-{hashlib.sha256(data).hexdigest()[:8]}"
     Path(kept).write_bytes(data)
     return f"{kept}: {what}"

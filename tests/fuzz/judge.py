@@ -1,4 +1,5 @@
-"""The judge of one input: it is read or refused with an error of nn, soon, and in little memory."""
+"""The judge of one input: it is read or refused with an error of nn, soon, and in
+little memory."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from nn.utils import NnError, resident_bytes
 from .targets import Target
 
 SECONDS = 5  # of processor time
-TABLES, MORE_BYTES = 3, 160 << 20  # memory: the table as often, and some for the program
+# memory: the table as often, and some for the program
+TABLES, MORE_BYTES = 3, 160 << 20
 MOST_ADDRESSES = 8 << 30  # so that no input harms the machine
 MOST_UNPACKED = 1 << 30
 GZIP = b"\x1f\x8b"
@@ -52,7 +54,9 @@ def judged(target: Target, path: Path) -> Finding | None:
         return _finding(error)
     most = _peak()
     if most > peak and most - before > TABLES * table + MORE_BYTES:
-        return Finding(f"{(most - before) >> 20} MiB for a table of {table} bytes", "memory")
+        return Finding(
+            f"{(most - before) >> 20} MiB for a table of {table} bytes", "memory"
+        )
     return None
 
 
@@ -60,13 +64,17 @@ def _table_bytes(path: Path) -> int:
     """Return the bytes of a table, unpacked."""
     data = path.read_bytes()
     if data.startswith(GZIP):
-        with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
+        with (
+            contextlib.suppress(OSError, EOFError, zlib.error),
+            gzip.open(path) as file,
+        ):
             return max(len(data), len(file.read(MOST_UNPACKED)))
     return len(data)
 
 
 def _peak() -> int:
-    """Return the most memory that the process has had; getrusage counts what its parent had when it was started."""
+    """Return the most memory that the process has had; getrusage counts what its parent
+    had when it was started."""
     with contextlib.suppress(OSError, IndexError):
         told = os.pread(_status(), 4096, 0)
         return int(told.partition(b"VmHWM:")[2].split(None, 1)[0]) << 10
@@ -75,7 +83,8 @@ def _peak() -> int:
 
 @cache
 def _status() -> int:
-    """Return the open file in which Linux tells of this process: opening it costs more than reading it."""
+    """Return the open file in which Linux tells of this process: opening it costs more
+    than reading it."""
     return os.open("/proc/self/status", os.O_RDONLY)
 
 
@@ -94,13 +103,19 @@ def _limited_time() -> Iterator[None]:
 
 def _finding(error: BaseException, what: str = "") -> Finding:
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((frame for frame in reversed(frames) if "/nn/" in frame.filename), frames[-1])
+    place = next(
+        (frame for frame in reversed(frames) if "/nn/" in frame.filename), frames[-1]
+    )
     where = f"{place.filename.rpartition('/nn/')[2]}:{place.lineno}"
-    return Finding(f"{what}{type(error).__name__} in {where}: {' '.join(str(error).split())[:200]}", where)
+    return Finding(
+        f"{what}{type(error).__name__} in {where}: {' '.join(str(error).split())[:200]}",
+        where,
+    )
 
 
 def limit_addresses() -> None:
-    """Limit this process's memory, so that no input harms the machine; the address sanitizer has its own addresses."""
+    """Limit this process's memory, so that no input harms the machine; the address
+    sanitizer has its own addresses."""
     if sys.platform == "linux" and "libasan" not in os.environ.get("LD_PRELOAD", ""):
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, hard))

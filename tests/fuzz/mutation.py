@@ -1,4 +1,5 @@
-"""Mutation: seeds changed at random. Input n of a target is the same for the same seed of the run."""
+"""Mutation: seeds changed at random. Input n of a target is the same for the same seed
+of the run."""
 
 from __future__ import annotations
 
@@ -8,11 +9,32 @@ import json
 import random
 from collections.abc import Sequence
 
-VALUES = (None, True, -1, 0, 3, 2**40, 10**30, 1.5, -1e300, "", "a", "\0", "\ud800", "0,1", [], [1], ["a"], [None], {})
+VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    3,
+    2**40,
+    10**30,
+    1.5,
+    -1e300,
+    "",
+    "a",
+    "\0",
+    "\ud800",
+    "0,1",
+    [],
+    [1],
+    ["a"],
+    [None],
+    {},
+)
 
 
 def with_other_values(data: bytes, draw: random.Random) -> bytes:
-    """Return a text whose first line is JSON with a value or two exchanged or left out; other texts as they are."""
+    """Return a text whose first line is JSON with a value or two exchanged or left out;
+    other texts as they are."""
     line, end, rest = data.partition(b"\n")
     try:
         values = json.loads(line)
@@ -27,19 +49,27 @@ def _exchange(values, draw: random.Random) -> None:
     """Exchange a value of a dictionary or list, or of one in it."""
     while isinstance(values, (dict, list)) and values:
         key = draw.choice([*values] if isinstance(values, dict) else range(len(values)))
-        if isinstance(values[key], (dict, list)) and values[key] and draw.random() < 0.7:
+        if (
+            isinstance(values[key], (dict, list))
+            and values[key]
+            and draw.random() < 0.7
+        ):
             values = values[key]
             continue
         if draw.random() < 0.15:
             del values[key]
         else:
-            values[key] = copy.deepcopy(draw.choice([*VALUES, [values[key]], {"a": values[key]}]))
+            values[key] = copy.deepcopy(
+                draw.choice([*VALUES, [values[key]], {"a": values[key]}])
+            )
         return
 
 
-def mutated(seeds: Sequence[bytes], words: Sequence[bytes], draw: random.Random) -> bytes:
-    """Return a seed with some bytes changed, cut, repeated, exchanged for words or spliced with another seed; of JSON
-    perhaps with other values."""
+def mutated(
+    seeds: Sequence[bytes], words: Sequence[bytes], draw: random.Random
+) -> bytes:
+    """Return a seed with some bytes changed, cut, repeated, exchanged for words or
+    spliced with another seed; of JSON perhaps with other values."""
     if draw.random() < 0.5:
         seed = draw.choice(seeds)
         changed = with_other_values(seed, draw)

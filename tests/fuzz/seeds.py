@@ -20,10 +20,20 @@ import nn
 from nn.study import results
 
 SPLIT = b"\n<|>\n"  # between the parts of an input that is several files
-MIXED = b'id,colour,size,day,ok,Class\n1,red,2.5,2024-01-31,yes,x\n2,"b ""l""",,2024-02-29 23:59,no,y\n' + b"".join(
-    b"%d,%s,%d.5e-3,2023-%02d-01T00:00:00.5+01:00,%s,%s\n"
-    % (n, [b"red", b"blue", b"?"][n % 3], n * 7 % 11, 1 + n % 12, [b"yes", b"no"][n % 2], [b"x", b"y"][n % 2])
-    for n in range(3, 13)
+MIXED = (
+    b'id,colour,size,day,ok,Class\n1,red,2.5,2024-01-31,yes,x\n2,"b ""l""",,2024-02-29 23:59,no,y\n'
+    + b"".join(
+        b"%d,%s,%d.5e-3,2023-%02d-01T00:00:00.5+01:00,%s,%s\n"
+        % (
+            n,
+            [b"red", b"blue", b"?"][n % 3],
+            n * 7 % 11,
+            1 + n % 12,
+            [b"yes", b"no"][n % 2],
+            [b"x", b"y"][n % 2],
+        )
+        for n in range(3, 13)
+    )
 )
 
 
@@ -58,19 +68,29 @@ def packed_csv() -> list[bytes]:
 
 def npy() -> list[bytes]:
     table = np.arange(12.0).reshape(4, 3)
-    return [numpy_bytes(table), numpy_bytes(np.asfortranarray(table, ">f4")), numpy_bytes(table.astype(np.uint8))]
+    return [
+        numpy_bytes(table),
+        numpy_bytes(np.asfortranarray(table, ">f4")),
+        numpy_bytes(table.astype(np.uint8)),
+    ]
 
 
 def npz() -> list[bytes]:
     file, packed = io.BytesIO(), io.BytesIO()
     np.savez(file, x=np.arange(12.0).reshape(4, 3), y=np.array([0, 1, 0, 1]))
-    np.savez_compressed(packed, x=np.zeros((4, 2, 2, 3), np.uint8), y=np.array(["a", "b", "a", "b"]))
+    np.savez_compressed(
+        packed, x=np.zeros((4, 2, 2, 3), np.uint8), y=np.array(["a", "b", "a", "b"])
+    )
     return [file.getvalue(), packed.getvalue()]
 
 
 def npz_arrays() -> list[bytes]:
     x, y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 0, 1])
-    pairs = [(x, y), (x[:, :, None, None].astype("u1"), np.array(["a", "b", "a", "b"])), (x, x[:, :2])]
+    pairs = [
+        (x, y),
+        (x[:, :, None, None].astype("u1"), np.array(["a", "b", "a", "b"])),
+        (x, x[:, :2]),
+    ]
     return [numpy_bytes(x) + SPLIT + numpy_bytes(y) for x, y in pairs]
 
 
@@ -78,7 +98,11 @@ def idx() -> list[bytes]:
     images = struct.pack(">4B3I", 0, 0, 8, 3, 4, 2, 3) + bytes(range(24))
     labels = struct.pack(">4BI", 0, 0, 8, 1, 4) + bytes([0, 1, 2, 1])
     floats = struct.pack(">4B2I", 0, 0, 13, 2, 4, 2) + struct.pack(">8f", *range(8))
-    return [images + SPLIT + labels, floats + SPLIT + labels, gzip.compress(images, mtime=0) + SPLIT + labels]
+    return [
+        images + SPLIT + labels,
+        floats + SPLIT + labels,
+        gzip.compress(images, mtime=0) + SPLIT + labels,
+    ]
 
 
 def cifar() -> list[bytes]:
@@ -92,9 +116,31 @@ def images() -> list[bytes]:
     def of(mode: str, kind: str) -> bytes:
         return written(lambda path: Image.new(mode, (4, 3)).save(path, kind))
 
-    kinds = [("L", "PNG"), ("RGB", "PNG"), ("P", "PNG"), ("L", "JPEG"), ("RGB", "JPEG"), ("L", "PPM"), ("1", "PPM")]
-    kinds += [("RGBA", "PNG"), ("LA", "PNG"), ("I;16", "PNG"), ("I;16", "TIFF"), ("RGBA", "TIFF"), ("RGB", "BMP")]
-    kinds += [("RGBA", "WEBP"), ("L", "GIF"), ("RGBA", "TGA"), ("RGB", "PCX"), ("RGB", "SGI"), ("RGB", "QOI")]
+    kinds = [
+        ("L", "PNG"),
+        ("RGB", "PNG"),
+        ("P", "PNG"),
+        ("L", "JPEG"),
+        ("RGB", "JPEG"),
+        ("L", "PPM"),
+        ("1", "PPM"),
+    ]
+    kinds += [
+        ("RGBA", "PNG"),
+        ("LA", "PNG"),
+        ("I;16", "PNG"),
+        ("I;16", "TIFF"),
+        ("RGBA", "TIFF"),
+        ("RGB", "BMP"),
+    ]
+    kinds += [
+        ("RGBA", "WEBP"),
+        ("L", "GIF"),
+        ("RGBA", "TGA"),
+        ("RGB", "PCX"),
+        ("RGB", "SGI"),
+        ("RGB", "QOI"),
+    ]
     return [of(*kind) for kind in kinds] + [b"P2\n# text\n4 3\n255\n" + b"7 " * 12]
 
 
@@ -103,15 +149,34 @@ def _arrow_tables():
 
     plain = pa.table({"a": [1.0, 2.0, None, 4.0], "Class": ["x", "y", "x", "y"]})
     times = pa.array([0, 10**9, 2 * 10**9, None], pa.timestamp("ms", "UTC"))
-    mixed = {"t": times, "w": pa.array(["u", "v", None, "u"]).dictionary_encode(), "b": [True, False, None, True]}
-    return [plain, pa.table({**mixed, "d": pa.array([1, 2, 3, 4], pa.decimal128(9, 2)), "y": [0, 1, 0, 1]})]
+    mixed = {
+        "t": times,
+        "w": pa.array(["u", "v", None, "u"]).dictionary_encode(),
+        "b": [True, False, None, True],
+    }
+    return [
+        plain,
+        pa.table(
+            {
+                **mixed,
+                "d": pa.array([1, 2, 3, 4], pa.decimal128(9, 2)),
+                "y": [0, 1, 0, 1],
+            }
+        ),
+    ]
 
 
 def parquet() -> list[bytes]:
     import pyarrow.parquet as pq
 
     plain, mixed = _arrow_tables()
-    seeds = [written(lambda path: pq.write_table(plain, path, compression="none", store_schema=False))]
+    seeds = [
+        written(
+            lambda path: pq.write_table(
+                plain, path, compression="none", store_schema=False
+            )
+        )
+    ]
     return seeds + [written(lambda path: pq.write_table(mixed, path, row_group_size=2))]
 
 
@@ -119,8 +184,14 @@ def arrow() -> list[bytes]:
     from pyarrow import feather
 
     plain, mixed = _arrow_tables()
-    seeds = [written(lambda path: feather.write_feather(plain, path, compression="uncompressed"))]
-    return seeds + [written(lambda path: feather.write_feather(mixed, path, compression="lz4"))]
+    seeds = [
+        written(
+            lambda path: feather.write_feather(plain, path, compression="uncompressed")
+        )
+    ]
+    return seeds + [
+        written(lambda path: feather.write_feather(mixed, path, compression="lz4"))
+    ]
 
 
 def orc() -> list[bytes]:
@@ -131,8 +202,18 @@ def orc() -> list[bytes]:
 
 
 def json_lines() -> list[bytes]:
-    rows = [{"a": n / 2, "b": "xy"[n % 2], "day": f"2024-01-{n + 1:02}", "Class": n % 3 == 0} for n in range(8)]
-    text = "\n".join(map(json.dumps, [*rows, {"b": "x", "a": None, "Class": True}])).encode()
+    rows = [
+        {
+            "a": n / 2,
+            "b": "xy"[n % 2],
+            "day": f"2024-01-{n + 1:02}",
+            "Class": n % 3 == 0,
+        }
+        for n in range(8)
+    ]
+    text = "\n".join(
+        map(json.dumps, [*rows, {"b": "x", "a": None, "Class": True}])
+    ).encode()
     return [text, gzip.compress(text, mtime=0)]
 
 
@@ -143,10 +224,22 @@ def sqlite() -> list[bytes]:
                 connection.execute(statement)
 
     rows = ", ".join(f"({n}.5, '{'xy'[n % 2]}', {n % 2})" for n in range(8))
-    table = "CREATE TABLE t (a REAL, Class TEXT, ok BOOL)", f"INSERT INTO t VALUES {rows}"
-    keyless = "CREATE TABLE t (a REAL PRIMARY KEY, b) WITHOUT ROWID", "INSERT INTO t VALUES (1, 2), (3, NULL)"
-    view = "CREATE TABLE sqlite (a, b)", "INSERT INTO sqlite VALUES (1, 'x'), (2, x'00')"
-    return [written(lambda path, known=known: write(path, *known)) for known in (table, keyless, view)]
+    table = (
+        "CREATE TABLE t (a REAL, Class TEXT, ok BOOL)",
+        f"INSERT INTO t VALUES {rows}",
+    )
+    keyless = (
+        "CREATE TABLE t (a REAL PRIMARY KEY, b) WITHOUT ROWID",
+        "INSERT INTO t VALUES (1, 2), (3, NULL)",
+    )
+    view = (
+        "CREATE TABLE sqlite (a, b)",
+        "INSERT INTO sqlite VALUES (1, 'x'), (2, x'00')",
+    )
+    return [
+        written(lambda path, known=known: write(path, *known))
+        for known in (table, keyless, view)
+    ]
 
 
 def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
@@ -167,21 +260,36 @@ def train_mixed(checkpoint: Path, **more) -> bytes:
 
 @cache
 def mixed_network() -> nn.Network:
-    """Return a network that is trained on a table with numbers, categories and dates."""
+    """Return a network that is trained on a table with numbers, categories and
+    dates."""
     return _mixed_network()[0]
 
 
 def model() -> list[bytes]:
-    images = nn.Network("1x4x4,conv2k3same:relu,maxpool2,dropout0.1,3:softmax", "multiclass")
-    networks = [nn.Network("2,3,1", "binary"), images, mixed_network(), _mixed_network(networks=2, holdout=0)[0]]
+    images = nn.Network(
+        "1x4x4,conv2k3same:relu,maxpool2,dropout0.1,3:softmax", "multiclass"
+    )
+    networks = [
+        nn.Network("2,3,1", "binary"),
+        images,
+        mixed_network(),
+        _mixed_network(networks=2, holdout=0)[0],
+    ]
     return [written(net.export) for net in networks]
 
 
-ALSO_SAID = {"table": {"id": "id", "missing": "?"}, "left_out": [0], "split_seed": 1, "folds": 1, "monitor": "loss"}
+ALSO_SAID = {
+    "table": {"id": "id", "missing": "?"},
+    "left_out": [0],
+    "split_seed": 1,
+    "folds": 1,
+    "monitor": "loss",
+}
 
 
 def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
-    """Return (facts, entries of the arrays, bytes of the arrays) of a model or checkpoint, each on a line.
+    """Return (facts, entries of the arrays, bytes of the arrays) of a model or
+    checkpoint, each on a line.
 
     targets.signed makes a file of them. config: more settings of the training.
     """
@@ -190,7 +298,9 @@ def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
     facts = json.loads(header.pop("__metadata__")[key])
     del facts["sha256"]
     facts |= {"config": facts["config"] | config} if config else {}
-    lines = [json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)]
+    lines = [
+        json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)
+    ]
     return b"\n".join([*lines, data[8 + size :]])
 
 
@@ -206,7 +316,11 @@ def trained_rows() -> nn.Dataset:
 
 def checkpoint() -> list[bytes]:
     net = nn.Network("2,3,1", "binary")
-    return [written(lambda path: nn.train(net, trained_rows(), epochs=2, checkpoint=str(path)))]
+    return [
+        written(
+            lambda path: nn.train(net, trained_rows(), epochs=2, checkpoint=str(path))
+        )
+    ]
 
 
 def checkpoint_facts() -> list[bytes]:
@@ -215,14 +329,30 @@ def checkpoint_facts() -> list[bytes]:
 
 TEXTS = {  # target -> its seeds
     "words": [  # fields of a column, a line each, as people write them
-        b"$1,234.50\n$7\n-$0.5", b"12 %\n1 234,5 %\n7", b"1/2/2019 14:30\n12/31/2019\n5/6/2020", b"5 Jan 2019\n\n7 May",
+        b"$1,234.50\n$7\n-$0.5",
+        b"12 %\n1 234,5 %\n7",
+        b"1/2/2019 14:30\n12/31/2019\n5/6/2020",
+        b"5 Jan 2019\n\n7 May",
     ],
-    "names": [b"\x1b]0;evil\x07\xc2\x9b2J\r[red]\nx", "Z\u00fcrich \u202e".encode(), b"\x1b[31m"],
-    "c-rows": [  # of mixed_network as support/c_driver.c takes them: id, colour, size, day, ok
-        b"d3\0wred\0d2.5\0d1706659200\0wyes\0", b"d4\0w\0dnan\0dnan\0wno\0d1e999\0wpink\0d-0\0d0\0w\0",
+    "names": [
+        b"\x1b]0;evil\x07\xc2\x9b2J\r[red]\nx",
+        "Z\u00fcrich \u202e".encode(),
+        b"\x1b[31m",
     ],
-    "m": [b"2\n2 1 \n0.5 \n1 -2.5 \n", b"3\n2 2 2 \n0 1 \n-1e300 3 \n1 2 \n3 4 \n5 6 \n7 8 \n"],
-    "layers": [b"3x8x8,conv4k3p1:relu,maxpool2,flatten,10,dropout0.5,2:softmax", b"30,60:gelu,10,1", b"2,pad1,1"],
+    # of mixed_network as support/c_driver.c takes them: id, colour, size, day, ok
+    "c-rows": [
+        b"d3\0wred\0d2.5\0d1706659200\0wyes\0",
+        b"d4\0w\0dnan\0dnan\0wno\0d1e999\0wpink\0d-0\0d0\0w\0",
+    ],
+    "m": [
+        b"2\n2 1 \n0.5 \n1 -2.5 \n",
+        b"3\n2 2 2 \n0 1 \n-1e300 3 \n1 2 \n3 4 \n5 6 \n7 8 \n",
+    ],
+    "layers": [
+        b"3x8x8,conv4k3p1:relu,maxpool2,flatten,10,dropout0.5,2:softmax",
+        b"30,60:gelu,10,1",
+        b"2,pad1,1",
+    ],
     "config": [
         b'{"train": true, "dataset": "a.csv", "layers": [30, 60, 1], "epochs": 20, "learning-rate": 1e-3}',
         b'{"config": {"epochs": 3, "gpus": "0,1", "seed": 7}, "dataset": {"path": "a.csv"}}',
@@ -234,14 +364,30 @@ TEXTS = {  # target -> its seeds
         b'name = "p"\nlayers = "5,3,1"\nbackend = ["seq", "omp"]\ngpus = "0,1"\n[data]\npath = "x.csv"\n',
     ],
     "series": [
-        b"t,s1,s2\n1,10,20\n2,11,21.5\n3,,1\n" + SPLIT + b"station,lat,lon\ns1,50,8\ns2,50.1,8.1\n",
-        b"t,s1,s2\n2024-01-01T00:00:00Z,1,2\n2024-01-01T00:00:01,3,4\n" + SPLIT + b"station,x,y\n1,0,5\n2,1,1\n",
+        b"t,s1,s2\n1,10,20\n2,11,21.5\n3,,1\n"
+        + SPLIT
+        + b"station,lat,lon\ns1,50,8\ns2,50.1,8.1\n",
+        b"t,s1,s2\n2024-01-01T00:00:00Z,1,2\n2024-01-01T00:00:01,3,4\n"
+        + SPLIT
+        + b"station,x,y\n1,0,5\n2,1,1\n",
     ],
-}  # fmt: skip
+}
 
 
 def results_lines() -> list[bytes]:
-    done = {"entry": "entry", "status": "ok", "backend": "omp", "layers": "2,3:relu,1", "kind": "dense", "gpus": "1"}
+    done = {
+        "entry": "entry",
+        "status": "ok",
+        "backend": "omp",
+        "layers": "2,3:relu,1",
+        "kind": "dense",
+        "gpus": "1",
+    }
     hostile = itertools.cycle(['"a,""b"', "1e999", "nan"])
-    lines = [[done.get(name, "2") for name in results.COLUMNS], [next(hostile) for _ in results.COLUMNS]]
-    return [f"{','.join(results.COLUMNS)}\n{','.join(line)}\n".encode() for line in lines]
+    lines = [
+        [done.get(name, "2") for name in results.COLUMNS],
+        [next(hostile) for _ in results.COLUMNS],
+    ]
+    return [
+        f"{','.join(results.COLUMNS)}\n{','.join(line)}\n".encode() for line in lines
+    ]

@@ -1,4 +1,5 @@
-"""Targets: all that nn reads from files and texts, each with its seeds and its reader."""
+"""Targets: all that nn reads from files and texts, each with its seeds and its
+reader."""
 
 from __future__ import annotations
 
@@ -38,20 +39,140 @@ from nn.utils import DataError, NnError, UsageError
 from . import seeds
 from .seeds import SPLIT, TEXTS
 
-CSV_WORDS = (b'"', b'""', b",", b";", b"\t", b"\n", b"\r\n", b"\0", b"nan", b"inf", b"1e999", b"-", b"0", b"9" * 400)
-CSV_WORDS += (b"?", b"NA", b"2024-02-29", b"T23:59:59.5Z", b"yes", b"\xff", b"\xef\xbb\xbf", b"a" * 300, b"1,5")
-JSON_WORDS = (b"{", b"}", b"[" * 50, b"]", b'"', b":", b",", b"null", b"true", b"-1", b"0", b"1e400", b"9" * 5000)
-JSON_WORDS += (b"1.5", b'"\\ud800"', b'"\\u0000"', b"[]", b"{}", b'""', b"NaN", b"2147483648", b"18446744073709551616")
-BINARY_WORDS = tuple(value.to_bytes(size, order) for size in (2, 4, 8) for order in ("little", "big")
-                     for value in (1, (1 << (8 * size - 1)) - 1, (1 << 8 * size) - 1))  # fmt: skip
-NPY_WORDS = (*BINARY_WORDS, b"0,", b"1,", b"9" * 18, b"<U0", b"|S1", b"<f4", b"|V1", b"True", b"(", b")", b"descr")
-SQL_WORDS = (b"CREATE", b"VIEW", b"SELECT", b"rowid", b"UNION ALL", b"WITH", b"sqlite_", b"(", b")")
-TOML_WORDS = (b"=", b"'''", b'"""', b"[data]", b"[[parts]]", b"1979-05-27", b"#", b"inf")
-LAYER_WORDS = (b"conv", b"k3", b"s2", b"p1", b"same", b"maxpool", b"avgpool", b"pad", b"dropout", b"flatten", b"0.5")
+CSV_WORDS = (
+    b'"',
+    b'""',
+    b",",
+    b";",
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b"\0",
+    b"nan",
+    b"inf",
+    b"1e999",
+    b"-",
+    b"0",
+    b"9" * 400,
+)
+CSV_WORDS += (
+    b"?",
+    b"NA",
+    b"2024-02-29",
+    b"T23:59:59.5Z",
+    b"yes",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"a" * 300,
+    b"1,5",
+)
+JSON_WORDS = (
+    b"{",
+    b"}",
+    b"[" * 50,
+    b"]",
+    b'"',
+    b":",
+    b",",
+    b"null",
+    b"true",
+    b"-1",
+    b"0",
+    b"1e400",
+    b"9" * 5000,
+)
+JSON_WORDS += (
+    b"1.5",
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b"[]",
+    b"{}",
+    b'""',
+    b"NaN",
+    b"2147483648",
+    b"18446744073709551616",
+)
+BINARY_WORDS = tuple(
+    value.to_bytes(size, order)
+    for size in (2, 4, 8)
+    for order in ("little", "big")
+    for value in (1, (1 << (8 * size - 1)) - 1, (1 << 8 * size) - 1)
+)
+NPY_WORDS = (
+    *BINARY_WORDS,
+    b"0,",
+    b"1,",
+    b"9" * 18,
+    b"<U0",
+    b"|S1",
+    b"<f4",
+    b"|V1",
+    b"True",
+    b"(",
+    b")",
+    b"descr",
+)
+SQL_WORDS = (
+    b"CREATE",
+    b"VIEW",
+    b"SELECT",
+    b"rowid",
+    b"UNION ALL",
+    b"WITH",
+    b"sqlite_",
+    b"(",
+    b")",
+)
+TOML_WORDS = (
+    b"=",
+    b"'''",
+    b'"""',
+    b"[data]",
+    b"[[parts]]",
+    b"1979-05-27",
+    b"#",
+    b"inf",
+)
+LAYER_WORDS = (
+    b"conv",
+    b"k3",
+    b"s2",
+    b"p1",
+    b"same",
+    b"maxpool",
+    b"avgpool",
+    b"pad",
+    b"dropout",
+    b"flatten",
+    b"0.5",
+)
 LAYER_WORDS += (b":relu", b":softmax", b"x", b",", b"9" * 10, b"2147483647")
-NAME_WORDS = (b"\x1b]0;x\x07", b"\x1b[2J", b"\xc2\x9b2J", b"\r", b"\x08", b"\xe2\x80\xae", b"[red]", b"{", b"%s")
-C_WORDS = (b"\0", b"w", b"d", b"dnan", b"dinf", b"d-inf", b"d1e308", b"d2147483648", b"wred", b"w\xff", b"a" * 400)
-LONG = 50_000  # characters of a text: where time grows as the square, it is more than the judge's
+NAME_WORDS = (
+    b"\x1b]0;x\x07",
+    b"\x1b[2J",
+    b"\xc2\x9b2J",
+    b"\r",
+    b"\x08",
+    b"\xe2\x80\xae",
+    b"[red]",
+    b"{",
+    b"%s",
+)
+C_WORDS = (
+    b"\0",
+    b"w",
+    b"d",
+    b"dnan",
+    b"dinf",
+    b"d-inf",
+    b"d1e308",
+    b"d2147483648",
+    b"wred",
+    b"w\xff",
+    b"a" * 400,
+)
+# characters of a text: where time grows as the square, it is more than the judge's
+LONG = 50_000
 INTERNAL = 70  # the exit code of an error of nn's own
 MOST_ENTRIES = 100  # of a plan that are looked at
 MOST_VALUES = 1 << 16  # of the networks that predict
@@ -59,10 +180,12 @@ MOST_VALUES = 1 << 16  # of the networks that predict
 
 @dataclass(frozen=True)
 class Target:
-    """A format: `read` gets the path of a file that holds an input, and returns or raises an NnError.
+    """A format: `read` gets the path of a file that holds an input, and returns or
+    raises an NnError.
 
-    file: the name of that file; words: that its texts are made of; needs: packages that must be installed, and
-    programs; cost: how many inputs of another target take the time of one, which is the part that it gets of --runs.
+    file: the name of that file; words: that its texts are made of; needs: packages that
+    must be installed, and programs; cost: how many inputs of another target take the
+    time of one, which is the part that it gets of --runs.
     """
 
     seeds: Callable[[], list[bytes]]
@@ -74,12 +197,19 @@ class Target:
 
 
 _CHOICES = (
-    {"categories": "0", "missing": "?,NA"}, {"header": "yes", "weight": "0", "task": "regression"},
-    {"header": "no", "target": "0,-1", "dtype": "float64"}, {"drop": "0", "id": "1", "separator": " "},
-    {"dates": "3", "numbers": "2", "missing": "none"}, {"inputs": (1, 1, 2)}, {"plain": True, "labelled": False},
-    {"memory": 0}, {"strict": True, "ordered": "1=red<blue"}, {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
-    {"group": "1", "time": "3"}, {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
-)  # fmt: skip
+    {"categories": "0", "missing": "?,NA"},
+    {"header": "yes", "weight": "0", "task": "regression"},
+    {"header": "no", "target": "0,-1", "dtype": "float64"},
+    {"drop": "0", "id": "1", "separator": " "},
+    {"dates": "3", "numbers": "2", "missing": "none"},
+    {"inputs": (1, 1, 2)},
+    {"plain": True, "labelled": False},
+    {"memory": 0},
+    {"strict": True, "ordered": "1=red<blue"},
+    {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
+    {"group": "1", "time": "3"},
+    {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
+)
 
 
 def _load_as_asked(path: Path) -> None:
@@ -121,7 +251,8 @@ def _read_images(path: Path) -> None:
 
 
 def _read_model(path: Path) -> None:
-    """Read a model, show all of it without a control character, export it and predict a row."""
+    """Read a model, show all of it without a control character, export it and predict a
+    row."""
     net = nn.Model.load(path).network
     with contextlib.redirect_stdout(io.StringIO()) as shown:
         tables.network_table(net.layers)
@@ -132,19 +263,29 @@ def _read_model(path: Path) -> None:
             with contextlib.suppress(nn.NnError):
                 nn.export(net, path.with_suffix(suffix))
     json.dumps(net.metadata(), allow_nan=False)
-    if net.encoding is None and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES:
+    if (
+        net.encoding is None
+        and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES
+    ):
         net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
-    path.with_name("mixed.csv").write_bytes(seeds.MIXED)  # where the training data of some seeds are looked for
+    # where the training data of some seeds are looked for
+    path.with_name("mixed.csv").write_bytes(seeds.MIXED)
     for reading in (loading.training_dataset, loading.held_out):
         with contextlib.suppress(nn.NnError):
             reading(net, path, force=True)
 
 
 def signed(data: bytes, key: str) -> bytes:
-    """Return the model or checkpoint of facts, entries and arrays (seeds.unsigned), with a SHA-256 that is right."""
+    """Return the model or checkpoint of facts, entries and arrays (seeds.unsigned),
+    with a SHA-256 that is right."""
     facts, _, rest = data.partition(b"\n")
     entries, _, arrays = rest.partition(b"\n")
-    text = '{"sha256":"' + 64 * "0" + '",' + facts.decode("utf-8", "replace").removeprefix("{")
+    text = (
+        '{"sha256":"'
+        + 64 * "0"
+        + '",'
+        + facts.decode("utf-8", "replace").removeprefix("{")
+    )
     metadata = json.dumps({key: text}).encode()
     header = b'{"__metadata__":' + metadata + b"," + entries.removeprefix(b"{")
     file = len(header).to_bytes(8, "little") + header + arrays
@@ -161,12 +302,15 @@ def _read_signed(read: Callable[[Path], object], key: str) -> Callable[[Path], N
 
 def _resume(path: Path) -> None:
     """Go on from a checkpoint to the end of the training."""
-    nn.train(nn.Network("2,3,1", "binary"), seeds.trained_rows(), epochs=2, resume=str(path))
+    nn.train(
+        nn.Network("2,3,1", "binary"), seeds.trained_rows(), epochs=2, resume=str(path)
+    )
 
 
 @contextlib.contextmanager
 def _kept_rows(folder: Path):
-    """Let all rows lie in mapped files: those of records beside the checkpoint of a training in this folder."""
+    """Let all rows lie in mapped files: those of records beside the checkpoint of a
+    training in this folder."""
     no = {"fits": lambda size: False, "_is_in_memory": lambda folder: False}
     with mock.patch.multiple(records, LEAST_BYTES=0, LEAST_BYTES_MAPPED=0, **no):
         yield lambda **more: seeds.train_mixed(folder / "c.ck", **more)
@@ -174,8 +318,8 @@ def _kept_rows(folder: Path):
 
 @cache
 def _kept() -> tuple[Path, bytes, bytes, bytes]:
-    """Return the file of records that lies beside a checkpoint, its bytes, the digest of its key, and the parameters
-    that are trained on it."""
+    """Return the file of records that lies beside a checkpoint, its bytes, the digest
+    of its key, and the parameters that are trained on it."""
     with tempfile.TemporaryDirectory() as folder, _kept_rows(Path(folder)) as train:
         keeping, kept = nn.Callback(), []
 
@@ -189,8 +333,9 @@ def _kept() -> tuple[Path, bytes, bytes, bytes]:
 
 
 def _train_on_kept(path: Path) -> None:
-    """Train beside a file of records. The first byte says with which mode, and as what, it lies there, whether its
-    length is right, and its digest: who knows the key may exchange values, but for none that the network lacks."""
+    """Train beside a file of records. The first byte says with which mode, and as what,
+    it lies there, whether its length is right, and its digest: who knows the key may
+    exchange values, but for none that the network lacks."""
     as_kept, whole, digest, expected = _kept()
     how, *data = path.read_bytes() or b"0"
     kept, data = path.with_name(as_kept.name), bytes(data)
@@ -230,8 +375,9 @@ def _guess(path: Path) -> None:
 
 
 def _guess_long(path: Path) -> None:
-    """Tell what texts are that repeat the input, and let one of nn's patterns look for itself in them, which the first
-    byte chooses: where time grows as the square of a length, the judge sees it."""
+    """Tell what texts are that repeat the input, and let one of nn's patterns look for
+    itself in them, which the first byte chooses: where time grows as the square of a
+    length, the judge sees it."""
     data = path.read_bytes().replace(b"\n", b" ")[:100] or b"1"
     long = data * (LONG // len(data))
     pattern, is_searched = list(patterns().values())[data[0] % len(patterns())]
@@ -246,17 +392,33 @@ def _guess_long(path: Path) -> None:
 
 
 def _show_names(path: Path) -> None:
-    """Show on a terminal what is trained on a table whose columns, categories, classes and files have hostile names."""
+    """Show on a terminal what is trained on a table whose columns, categories, classes
+    and files have hostile names."""
     name = path.read_bytes().decode("utf-8", "surrogateescape")
     file = path.with_name(name.replace("/", "").replace("\0", "")[:60] + ".csv")
-    with contextlib.suppress(OSError), open(file, "w", newline="", encoding="utf-8", errors="surrogateescape") as table:
+    with (
+        contextlib.suppress(OSError),
+        open(
+            file, "w", newline="", encoding="utf-8", errors="surrogateescape"
+        ) as table,
+    ):
         rows = ([row % 7, f"{row % 3}{name}", f"{row % 2}{name}"] for row in range(30))
-        csv.writer(table, quoting=csv.QUOTE_ALL).writerows([["a", f"b{name}", f"c{name}"], *rows])
+        csv.writer(table, quoting=csv.QUOTE_ALL).writerows(
+            [["a", f"b{name}", f"c{name}"], *rows]
+        )
     model = file.with_suffix(".bin")
     few = ("--networks", 1, "--epochs", 1, "--target", -1)
-    for command in (("--train", *few, "--dataset", file, "--verbose"), ("--info",), ("--test",), ("--explain",)):
+    for command in (
+        ("--train", *few, "--dataset", file, "--verbose"),
+        ("--info",),
+        ("--test",),
+        ("--explain",),
+    ):
         ended = on_terminal(*command, "--model", model)
-        assert ended.code != INTERNAL and not controls(ended.out + ended.err), (command[0], ended)
+        assert ended.code != INTERNAL and not controls(ended.out + ended.err), (
+            command[0],
+            ended,
+        )
 
 
 @cache
@@ -269,20 +431,27 @@ def _exported() -> Path:
 
 
 def _free_addresses() -> None:
-    """Take back the judge's limit: the shadow of the address sanitizer has terabytes."""
+    """Take back the judge's limit: the shadow of the address sanitizer has
+    terabytes."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def _predict_in_c(path: Path) -> None:
     """Let an exported model predict the rows of support/c_driver.c."""
-    ended = subprocess.run([_exported()], input=path.read_bytes(), capture_output=True, preexec_fn=_free_addresses)
+    ended = subprocess.run(
+        [_exported()],
+        input=path.read_bytes(),
+        capture_output=True,
+        preexec_fn=_free_addresses,
+    )
     assert ended.returncode == 0, ended.stderr[-2000:].decode(errors="replace")
 
 
 def _parse_layers(path: Path) -> None:
     layers = parse(path.read_bytes().decode("latin-1"))
-    if all(layer.item for layer in layers if layer.kind == "flatten"):  # an implied one is not written again
+    # an implied one is not written again
+    if all(layer.item for layer in layers if layer.kind == "flatten"):
         assert parse(to_spec(layers)) == layers
 
 
@@ -316,41 +485,80 @@ def _read_series(path: Path) -> None:
 
 TARGETS = {
     "csv": Target(seeds.csv, nn.load, "input.csv", CSV_WORDS),
-    "csv-flags": Target(lambda: [b"%d" % n + seed for n, seed in enumerate(2 * seeds.csv())], _load_as_asked,
-                        "input.csv", CSV_WORDS),
+    "csv-flags": Target(
+        lambda: [b"%d" % n + seed for n, seed in enumerate(2 * seeds.csv())],
+        _load_as_asked,
+        "input.csv",
+        CSV_WORDS,
+    ),
     "csv-predict": Target(lambda: [seeds.MIXED], _predict_csv, "input.csv", CSV_WORDS),
     "csv-gzip": Target(seeds.packed_csv, nn.load, "input.csv.gz"),
     "npy": Target(seeds.npy, nn.load, "input.npy", NPY_WORDS),
     "npz": Target(seeds.npz, nn.load, "input.npz"),
     "npz-arrays": Target(seeds.npz_arrays, _read_npz_arrays, "input.npz", NPY_WORDS),
-    "idx": Target(seeds.idx, lambda path: nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])),
+    "idx": Target(
+        seeds.idx,
+        lambda path: nn.load(
+            _parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0]
+        ),
+    ),
     "cifar": Target(seeds.cifar, nn.load),
-    "images": Target(seeds.images, _read_images, words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
-                     needs=("PIL",)),
+    "images": Target(
+        seeds.images,
+        _read_images,
+        words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
+        needs=("PIL",),
+    ),
     "parquet": Target(seeds.parquet, nn.load, "input.parquet", needs=("pyarrow",)),
     "arrow": Target(seeds.arrow, nn.load, "input.arrow", needs=("pyarrow",)),
     "orc": Target(seeds.orc, nn.load, "input.orc", needs=("pyarrow",)),
-    "json-lines": Target(seeds.json_lines, nn.load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)),
+    "json-lines": Target(
+        seeds.json_lines, nn.load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)
+    ),
     "sqlite": Target(seeds.sqlite, nn.load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
     "model": Target(seeds.model, _read_model, "input.bin", JSON_WORDS),
-    "model-facts": Target(seeds.model_facts, _read_signed(_read_model, "nn"), "input.bin", JSON_WORDS),
+    "model-facts": Target(
+        seeds.model_facts, _read_signed(_read_model, "nn"), "input.bin", JSON_WORDS
+    ),
     "m": Target(lambda: TEXTS["m"], _read_model, "input.m", CSV_WORDS),
     "checkpoint": Target(seeds.checkpoint, _resume, words=JSON_WORDS),
-    "checkpoint-facts": Target(seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS),
-    "words": Target(lambda: TEXTS["words"], _guess,
-                    words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
-    "words-long": Target(lambda: TEXTS["words"], _guess_long,
-                         words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
-    "names": Target(lambda: TEXTS["names"], _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
-    "c-rows": Target(lambda: TEXTS["c-rows"], _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
+    "checkpoint-facts": Target(
+        seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS
+    ),
+    "words": Target(
+        lambda: TEXTS["words"],
+        _guess,
+        words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300),
+    ),
+    "words-long": Target(
+        lambda: TEXTS["words"],
+        _guess_long,
+        words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"),
+        cost=50,
+    ),
+    "names": Target(
+        lambda: TEXTS["names"], _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50
+    ),
+    "c-rows": Target(
+        lambda: TEXTS["c-rows"], _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10
+    ),
     "kept-records": Target(_kept_seeds, _train_on_kept, cost=10),
     "layers": Target(lambda: TEXTS["layers"], _parse_layers, words=LAYER_WORDS),
-    "config": Target(lambda: TEXTS["config"], _apply_config, words=JSON_WORDS + TOML_WORDS),
-    "plan": Target(lambda: TEXTS["plan"], _read_plan,
-                   words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
+    "config": Target(
+        lambda: TEXTS["config"], _apply_config, words=JSON_WORDS + TOML_WORDS
+    ),
+    "plan": Target(
+        lambda: TEXTS["plan"],
+        _read_plan,
+        words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form"),
+    ),
     "results": Target(seeds.results_lines, _read_results, "input.csv", CSV_WORDS),
-    "series": Target(lambda: TEXTS["series"], _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
-}  # fmt: skip
+    "series": Target(
+        lambda: TEXTS["series"],
+        _read_series,
+        words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59"),
+    ),
+}
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
-"""What needs a GPU: `pytest tests/gpu` on a machine that has one; elsewhere these tests say that they were skipped."""
+"""What needs a GPU: `pytest tests/gpu` on a machine that has one; elsewhere these tests
+say that they were skipped."""
 
 import gc
 import sys
@@ -48,10 +49,14 @@ def distribute(request):
 
 @pytest.fixture
 def check_little_memory(gpu):
-    """check(backend, number of a GPU): an epoch with 10 MB left there ends with one line, and is done without limit."""
+    """check(backend, number of a GPU): an epoch with 10 MB left there ends with one
+    line, and is done without limit."""
 
     def check(backend, number, **options):
-        net, pool = network("100,5000,1", backend, "float32", **options), gpu.get_default_memory_pool()
+        net, pool = (
+            network("100,5000,1", backend, "float32", **options),
+            gpu.get_default_memory_pool(),
+        )
         x, y = fill(net, 20_000)
         engine, how = net.engine, settings(optimizer="sgd", batch=20_000)
         data = engine.load(x.reshape(20_000, -1), y)
@@ -60,7 +65,10 @@ def check_little_memory(gpu):
             pool.free_all_blocks()  # what earlier tests left there would do
             pool.set_limit(size=pool.used_bytes() + (10 << 20))
         try:
-            with pytest.raises(NnError, match="memory is too small for batches of 20000 rows; use a smaller --batch"):
+            with pytest.raises(
+                NnError,
+                match="memory is too small for batches of 20000 rows; use a smaller --batch",
+            ):
                 engine.epoch(data, np.arange(20_000), how, engine.progress())
         finally:
             with gpu.cuda.Device(number):

@@ -1,4 +1,5 @@
-"""Where CUDA's compiler is, every kernel is compiled, in long.sh for two generations of GPUs; no GPU is needed."""
+"""Where CUDA's compiler is, every kernel is compiled, in long.sh for two generations of
+GPUs; no GPU is needed."""
 
 import shutil
 import subprocess
@@ -12,7 +13,15 @@ from nn.backends.cuda.abi import MOMENTS
 from nn.backends.cuda.builder import Builder
 from nn.backends.cuda.data import row_format
 from nn.backends.cuda.pack import shuffle_source
-from nn.backends.cuda.program import BYTES, PRELUDE, Purpose, epoch_source, losses_source, phases_source, sources
+from nn.backends.cuda.program import (
+    BYTES,
+    PRELUDE,
+    Purpose,
+    epoch_source,
+    losses_source,
+    phases_source,
+    sources,
+)
 from nn.core.records import record_type
 from nn.layers import InputColumn, parse
 from nn.nn_aux import ACTIVATIONS, LOSSES
@@ -21,27 +30,41 @@ ALL_LAYERS = (
     "3x12x12,pad1,conv8k3p1,conv70k3:softplus,conv8k7same:tanh,conv3k2s3:lrelu,maxpool2s1,avgpool2:tanh,dropout0.3,"
     "flatten:sigmoid,300:gelu,35:silu,2:selu,10"
 )
-LARGE = "3x40x40,conv32k3,conv64k3,maxpool2,maxpool3s2,600,5"  # convolutions as products
+# convolutions as products
+LARGE = "3x40x40,conv32k3,conv64k3,maxpool2,maxpool3s2,600,5"
 COLUMNS = (
-    InputColumn("number", edges=(-1.0, 0.1, 1e30), waves=12), InputColumn("gap", fill=0.1, edges=(0.3, 0.4), waves=30),
-    InputColumn("embedding", values=10_000, width=8), InputColumn("embedding", values=3, width=300),
-    InputColumn("onehot", values=5), InputColumn("embedding", values=1, width=1),
-)  # fmt: skip
+    InputColumn("number", edges=(-1.0, 0.1, 1e30), waves=12),
+    InputColumn("gap", fill=0.1, edges=(0.3, 0.4), waves=30),
+    InputColumn("embedding", values=10_000, width=8),
+    InputColumn("embedding", values=3, width=300),
+    InputColumn("onehot", values=5),
+    InputColumn("embedding", values=1, width=1),
+)
 KERNEL = 'extern "C" __global__ void kernel{number}(real *v, const update *u) {{ {statement}; }}'
 PROCESSORS = 132
 
 
 def programs(itemsize):
     for spec, kind, optimizer, distribute in (
-        (ALL_LAYERS, "train", "ADAM", ""), (ALL_LAYERS, "gradients", "", ""), (ALL_LAYERS, "predict", "", ""),
-        (LARGE, "train", "MOMENTUM", ""), (ALL_LAYERS, "gradients", "", "mirrored"),
+        (ALL_LAYERS, "train", "ADAM", ""),
+        (ALL_LAYERS, "gradients", "", ""),
+        (ALL_LAYERS, "predict", "", ""),
+        (LARGE, "train", "MOMENTUM", ""),
+        (ALL_LAYERS, "gradients", "", "mirrored"),
         (LARGE, "train", "ADAM", "central"),
-    ):  # fmt: skip
+    ):
         layers = parse(spec, "relu", "softmax")
         purpose = Purpose(
-            kind, 100, labels=True, rows_as=BYTES, weighted=kind == "train" and optimizer != "MOMENTUM", dropout=True,
-            optimizer=optimizer, distribute=distribute, moves=(2, 4, 1) if kind == "train" else (0, 0, 0),
-        )  # fmt: skip
+            kind,
+            100,
+            labels=True,
+            rows_as=BYTES,
+            weighted=kind == "train" and optimizer != "MOMENTUM",
+            dropout=True,
+            optimizer=optimizer,
+            distribute=distribute,
+            moves=(2, 4, 1) if kind == "train" else (0, 0, 0),
+        )
         yield Builder(layers, "ce", itemsize, PROCESSORS).build(purpose)
 
 
@@ -50,29 +73,50 @@ def table_programs(dtype):
     rows_as = row_format(np.zeros(1, record_type(dtype, 2, 1, 1, 2)), np.dtype(dtype))
     for kind, rows, distribute in (("train", 1000, ""), ("gradients", 100, "mirrored")):
         layers = parse("6,30,3", "tanh", "softmax", COLUMNS)
-        purpose = Purpose(kind, rows, rows_as=rows_as, optimizer="ADAM", distribute=distribute)
+        purpose = Purpose(
+            kind, rows, rows_as=rows_as, optimizer="ADAM", distribute=distribute
+        )
         yield Builder(layers, "ce", np.dtype(dtype).itemsize, PROCESSORS).build(purpose)
 
 
 def packs(dtype, monkeypatch):
     """Plans of packs whose blocks have all parts of a batch at a time, and some."""
-    attributes = {"MaxSharedMemoryPerBlockOptin": 227 << 10, "MaxSharedMemoryPerMultiprocessor": 228 << 10}
-    gpu = SimpleNamespace(cuda=SimpleNamespace(Device=lambda: SimpleNamespace(attributes=attributes)))
+    attributes = {
+        "MaxSharedMemoryPerBlockOptin": 227 << 10,
+        "MaxSharedMemoryPerMultiprocessor": 228 << 10,
+    }
+    gpu = SimpleNamespace(
+        cuda=SimpleNamespace(Device=lambda: SimpleNamespace(attributes=attributes))
+    )
     monkeypatch.setattr(small, "cupy", lambda: gpu)
     for rows, optimizer, weighted in ((32, "ADAM", False), (700, "MOMENTUM", True)):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
-        yield small.Plan(parse("30,60,10,1", "relu", "sigmoid"), "bce", purpose, np.dtype(dtype), pack=True)
+        yield small.Plan(
+            parse("30,60,10,1", "relu", "sigmoid"),
+            "bce",
+            purpose,
+            np.dtype(dtype),
+            pack=True,
+        )
 
 
 def texts(dtype, monkeypatch):
     """The sources of all kinds of kernels."""
     monkeypatch.setattr(small, "processors", lambda: PROCESSORS)
-    for index, program in enumerate([*programs(np.dtype(dtype).itemsize), *table_programs(dtype)]):
+    for index, program in enumerate(
+        [*programs(np.dtype(dtype).itemsize), *table_programs(dtype)]
+    ):
         phases = index % 2 or program.purpose.distribute
         yield phases_source(program) if phases else epoch_source(program)
-    for rows, optimizer, weighted in ((10, "ADAM", True), (1000, "SGD", False), (1000, "ADAM", True)):
+    for rows, optimizer, weighted in (
+        (10, "ADAM", True),
+        (1000, "SGD", False),
+        (1000, "ADAM", True),
+    ):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
-        yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()
+        yield small.Plan(
+            parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)
+        ).source()
     yield from (plan.source() for plan in packs(dtype, monkeypatch))
     yield shuffle_source()
     yield from map(losses_source, ("", "mirrored"))
@@ -90,31 +134,65 @@ def compiled(text, folder, *flags):
 
 
 def compile_statements(statements, folder):
-    """Compile a kernel for each statement: the compiler's exit status and what it says."""
-    kernels = [KERNEL.format(number=number, statement=statement) for number, statement in enumerate(statements)]
-    text = "\n".join([PRELUDE, sources("common", "activation", "loss", "optimizer"), *kernels])
+    """Compile a kernel for each statement: the compiler's exit status and what it
+    says."""
+    kernels = [
+        KERNEL.format(number=number, statement=statement)
+        for number, statement in enumerate(statements)
+    ]
+    text = "\n".join(
+        [PRELUDE, sources("common", "activation", "loss", "optimizer"), *kernels]
+    )
     return compiled(text, folder, "-DREAL=float", "-arch=sm_90", "-ptx")
 
 
 def formulas(activations, from_inputs, losses, rules):
-    """Statements that use each formula of each name; from_inputs: activations with their derivative taken from z."""
-    yield from (f"v[0] = activate<{name}>(v[1])" for name in (*activations, *from_inputs))
+    """Statements that use each formula of each name; from_inputs: activations with
+    their derivative taken from z."""
+    yield from (
+        f"v[0] = activate<{name}>(v[1])" for name in (*activations, *from_inputs)
+    )
     yield from (f"v[0] = derivative<{name}>(v[1])" for name in activations)
     yield from (f"v[0] = derivative_from_input<{name}>(v[1])" for name in from_inputs)
-    yield from (f"v[0] = {f}<{name}>(v[1])" for f in ("loss_value", "loss_derivative") for name in losses)
-    yield from (f"v[0] = stepped<{name}>(v[1], v[2], v + 3, v + 4, v[5], *u)" for name in rules)
+    yield from (
+        f"v[0] = {f}<{name}>(v[1])"
+        for f in ("loss_value", "loss_derivative")
+        for name in losses
+    )
+    yield from (
+        f"v[0] = stepped<{name}>(v[1], v[2], v + 3, v + 4, v[5], *u)" for name in rules
+    )
 
 
-def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_does_not(tmp_path):
+def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_does_not(
+    tmp_path,
+):
     """As one would have that a table of nn_aux gained and the .cu files did not."""
-    kinds = {name: activation.from_input for name, activation in ACTIVATIONS.items() if name != "softmax"}
-    of_output, of_input = ([name.upper() for name in kinds if kinds[name] == which] for which in (False, True))
-    losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]  # these are computed a row at a time
-    code, said = compile_statements(formulas(of_output, of_input, losses, MOMENTS), tmp_path)
+    kinds = {
+        name: activation.from_input
+        for name, activation in ACTIVATIONS.items()
+        if name != "softmax"
+    }
+    of_output, of_input = (
+        [name.upper() for name in kinds if kinds[name] == which]
+        for which in (False, True)
+    )
+    # these are computed a row at a time
+    losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]
+    code, said = compile_statements(
+        formulas(of_output, of_input, losses, MOMENTS), tmp_path
+    )
     assert code == 0, said
     code, said = compile_statements(formulas(["99"], ["99"], ["99"], ["99"]), tmp_path)
     assert code != 0
-    for function in ("activate", "derivative", "derivative_from_input", "loss_value", "loss_derivative", "stepped"):
+    for function in (
+        "activate",
+        "derivative",
+        "derivative_from_input",
+        "loss_value",
+        "loss_derivative",
+        "stepped",
+    ):
         assert f"{function}() has no formula for this" in said
 
 
@@ -122,8 +200,12 @@ def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_d
     ("dtype", "arch", "how"),
     [
         pytest.param("float32", "sm_90", ["-ptx"], marks=pytest.mark.long),
-        pytest.param("float32", "sm_90", ["-cubin", "-Xptxas", "-O1"], marks=pytest.mark.long),
-        pytest.param("float64", "sm_80", ["-cubin", "-Xptxas", "-O1"], marks=pytest.mark.long),
+        pytest.param(
+            "float32", "sm_90", ["-cubin", "-Xptxas", "-O1"], marks=pytest.mark.long
+        ),
+        pytest.param(
+            "float64", "sm_80", ["-cubin", "-Xptxas", "-O1"], marks=pytest.mark.long
+        ),
     ],
 )
 def test_every_kernel_compiles(dtype, arch, how, tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
-"""Rows of numbers and codes on the GPU, and the tables that a network learns for their codes: against seq."""
+"""Rows of numbers and codes on the GPU, and the tables that a network learns for their
+codes: against seq."""
 
 import numpy as np
 import pytest
@@ -12,19 +13,25 @@ from nn.layers import InputColumn
 from nn.nn import Network
 
 GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
-TOLERANCE = {"float64": 1e-12, "float32": 1e-5}  # of one batch's gradients, docs/numbers.md
-AFTER_EPOCHS = {"float64": 1e-9, "float32": 1e-5}  # of the parameters after three epochs
+# of one batch's gradients, docs/numbers.md
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+# of the parameters after three epochs
+AFTER_EPOCHS = {"float64": 1e-9, "float32": 1e-5}
 
 NUMBER, GAP = InputColumn("number"), InputColumn("gap", fill=-0.375)
 EDGES = tuple(np.linspace(-2.0, 1.5, 65).tolist())
 PIECES = (
-    InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.3, edges=EDGES[::5]), NUMBER,
+    InputColumn("number", edges=EDGES),
+    InputColumn("gap", fill=0.3, edges=EDGES[::5]),
+    NUMBER,
     InputColumn("gap", edges=(-0.5, 0.625)),
-)  # fmt: skip
+)
 WAVES = (
-    InputColumn("number", waves=12), InputColumn("gap", fill=0.3, edges=EDGES[::9], waves=57), NUMBER,
+    InputColumn("number", waves=12),
+    InputColumn("gap", fill=0.3, edges=EDGES[::9], waves=57),
+    NUMBER,
     InputColumn("gap", waves=1),
-)  # fmt: skip
+)
 
 
 def table(values, width):
@@ -37,40 +44,68 @@ def onehot(values):
 
 FIELDS = {  # columns of numbers, and of codes of 4, 2 and 1 bytes
     # a table of many blocks, and one that a block has threads for
-    "mixed": ((NUMBER, GAP, NUMBER, GAP), (table(10_000, 8),), (table(300, 3), onehot(700)),
-              (onehot(5), table(20, 2), table(1, 1))),
-    # few values, so that their gradients come in many partial sums; a row of a table longer than a block has threads
+    "mixed": (
+        (NUMBER, GAP, NUMBER, GAP),
+        (table(10_000, 8),),
+        (table(300, 3), onehot(700)),
+        (onehot(5), table(20, 2), table(1, 1)),
+    ),
+    # few values, so that their gradients come in many partial sums; a row of a table
+    # longer than a block has threads
     "few": ((NUMBER,), (), (table(17, 5), table(3, 300)), ()),
     "no table": ((GAP, NUMBER), (), (), (onehot(4), onehot(1))),
     "pieces": (PIECES, (), (), (table(20, 2),)),
     "waves": (WAVES, (), (), (table(20, 2),)),
-    "only waves": ((InputColumn("gap", fill=0.5, waves=12), InputColumn("number", waves=12)), (), (), ()),
+    "only waves": (
+        (InputColumn("gap", fill=0.5, waves=12), InputColumn("number", waves=12)),
+        (),
+        (),
+        (),
+    ),
     "3 bytes of 4": ((), (), (), (table(256, 2),) * 3),
     "no codes of 4 bytes": ((NUMBER,), (), (table(65536, 1),) * 3, (onehot(3),)),
     "4 bytes of 8": ((), (table(90_000, 1),), (), ()),
     "no codes": ((NUMBER, GAP, NUMBER), (), (), ()),
-}  # fmt: skip
+}
 COLUMNS = {name: sum(fields, ()) for name, fields in FIELDS.items()}
 
 
 def network(name, backend, dtype, items="13:tanh,3", **options):
     columns = COLUMNS[name]
-    net = Network(f"9,{items}", "regression", backend=backend, dtype=dtype, input_columns=columns, **options)
-    net.engine.set("parameters", np.random.default_rng(1).normal(0, 0.5, net.engine.size).astype(dtype))
+    net = Network(
+        f"9,{items}",
+        "regression",
+        backend=backend,
+        dtype=dtype,
+        input_columns=columns,
+        **options,
+    )
+    net.engine.set(
+        "parameters",
+        np.random.default_rng(1).normal(0, 0.5, net.engine.size).astype(dtype),
+    )
     return net
 
 
 def rows_of(name, dtype, rows):
-    """Records and targets. A fifth of the numbers of gap columns are gaps, some one-hot codes have no place, half the
-    codes of each table are its last one."""
-    rng, records = np.random.default_rng(0), np.zeros(rows, record_type(dtype, *map(len, FIELDS[name])))
-    for column, values in zip(COLUMNS[name], values_of(records), strict=True):  # the values are views
+    """Records and targets. A fifth of the numbers of gap columns are gaps, some one-hot
+    codes have no place, half the codes of each table are its last one."""
+    rng, records = (
+        np.random.default_rng(0),
+        np.zeros(rows, record_type(dtype, *map(len, FIELDS[name]))),
+    )
+    # the values are views
+    for column, values in zip(COLUMNS[name], values_of(records), strict=True):
         if column.kind in ("number", "gap"):
             values[:] = rng.normal(size=rows)
             values[rng.random(rows) < (0.2 if column.kind == "gap" else 0)] = np.nan
         else:
-            values[:] = rng.integers(column.values + 2 * (column.kind == "onehot"), size=rows)
-            values[rng.random(rows) < (0.5 if column.kind == "embedding" else 0)] = column.values - 1
+            values[:] = rng.integers(
+                column.values + 2 * (column.kind == "onehot"), size=rows
+            )
+            values[rng.random(rows) < (0.5 if column.kind == "embedding" else 0)] = (
+                column.values - 1
+            )
     return records, rng.normal(size=(rows, 3)).astype(dtype)
 
 
@@ -81,17 +116,30 @@ def reals(records, dtype):
 
 def trained(net, x, y, optimizer="adam", batch=64, **how):
     """What an engine has after some epochs."""
-    momentum, falling = 0.9 if optimizer == "sgd" else 0.0, list(np.linspace(0.02, 0.005, 9))
-    own = settings(optimizer=optimizer, batch=batch, rates=falling, momentum=momentum, weight_decay=0.01, seed=3)
+    momentum, falling = (
+        0.9 if optimizer == "sgd" else 0.0,
+        list(np.linspace(0.02, 0.005, 9)),
+    )
+    own = settings(
+        optimizer=optimizer,
+        batch=batch,
+        rates=falling,
+        momentum=momentum,
+        weight_decay=0.01,
+        seed=3,
+    )
     return ended(net, x, y, own, **how)
 
 
 def assert_near(found, expected, layers, tolerance):
-    """Each table, and all the rest, is as near as the whole must be: a large table hides no small one."""
+    """Each table, and all the rest, is as near as the whole must be: a large table
+    hides no small one."""
     sizes = [column.parameters for column in layers[0].columns if column.parameters]
     sizes += [column.waves for column in layers[0].columns if column.waves]
     ends = np.cumsum(sizes)
-    for mine, theirs in zip(np.split(found, ends), np.split(expected, ends), strict=True):
+    for mine, theirs in zip(
+        np.split(found, ends), np.split(expected, ends), strict=True
+    ):
         assert np.linalg.norm(theirs) > 0
         assert relative_distance(mine, theirs) < tolerance
 
@@ -99,11 +147,17 @@ def assert_near(found, expected, layers, tolerance):
 @pytest.mark.parametrize(
     ("name", "rows", "dtype"),
     [
-        ("mixed", 33, "float64"), ("mixed", 4096, "float32"), ("few", 1, "float64"), ("few", 700, "float64"),
-        ("no table", 50, "float32"), ("waves", 700, "float64"), ("waves", 4096, "float32"),
-        ("only waves", 33, "float64"), ("only waves", 65, "float32"),
+        ("mixed", 33, "float64"),
+        ("mixed", 4096, "float32"),
+        ("few", 1, "float64"),
+        ("few", 700, "float64"),
+        ("no table", 50, "float32"),
+        ("waves", 700, "float64"),
+        ("waves", 4096, "float32"),
+        ("only waves", 33, "float64"),
+        ("only waves", 65, "float32"),
     ],
-)  # fmt: skip
+)
 def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
     seq, ours = (network(name, b, dtype) for b in ("seq", backend))
     records, y = rows_of(name, dtype, rows)
@@ -119,14 +173,21 @@ def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
 @pytest.mark.parametrize(
     ("name", "dtype", "optimizer", "batch", "runner"),
     [
-        ("mixed", "float64", "adam", 64, ONE_LAUNCH), ("mixed", "float32", "sgd", 64, ONE_LAUNCH),
-        ("mixed", "float64", "sgd", 64, GRAPHS), ("few", "float32", "adam", 300, ONE_LAUNCH),
-        ("few", "float64", "sgd", 300, GRAPHS), ("no table", "float64", "adam", 64, ONE_LAUNCH),
-        ("waves", "float64", "adam", 64, ONE_LAUNCH), ("waves", "float32", "sgd", 300, GRAPHS),
-        ("only waves", "float32", "adam", 64, ONE_LAUNCH), ("only waves", "float64", "sgd", 300, GRAPHS),
+        ("mixed", "float64", "adam", 64, ONE_LAUNCH),
+        ("mixed", "float32", "sgd", 64, ONE_LAUNCH),
+        ("mixed", "float64", "sgd", 64, GRAPHS),
+        ("few", "float32", "adam", 300, ONE_LAUNCH),
+        ("few", "float64", "sgd", 300, GRAPHS),
+        ("no table", "float64", "adam", 64, ONE_LAUNCH),
+        ("waves", "float64", "adam", 64, ONE_LAUNCH),
+        ("waves", "float32", "sgd", 300, GRAPHS),
+        ("only waves", "float32", "adam", 64, ONE_LAUNCH),
+        ("only waves", "float64", "sgd", 300, GRAPHS),
     ],
-)  # fmt: skip
-def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batch, runner, backend, monkeypatch):
+)
+def test_three_epochs_of_records_end_where_seq_ends(
+    name, dtype, optimizer, batch, runner, backend, monkeypatch
+):
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", runner)
     records, y = rows_of(name, dtype, 701)
     ends, outs = [], []
@@ -135,39 +196,63 @@ def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batc
         ends.append(trained(net, records, y, optimizer, batch, epochs=3))
         outs.append(net.engine.predict(ends[-1].data, np.arange(600)[::-1].copy()))
     assert_near(ends[1].parameters, ends[0].parameters, net.layers, AFTER_EPOCHS[dtype])
-    assert_near(ends[1].moment1, ends[0].moment1, net.layers, 100 * AFTER_EPOCHS[dtype])  # gradients, ever smaller
+    # gradients, ever smaller
+    assert_near(ends[1].moment1, ends[0].moment1, net.layers, 100 * AFTER_EPOCHS[dtype])
     assert ends[1].losses == pytest.approx(ends[0].losses, rel=10 * AFTER_EPOCHS[dtype])
     assert relative_distance(outs[1], outs[0]) < 10 * AFTER_EPOCHS[dtype]
 
 
 def test_dropout_draws_the_masks_of_seq(backend):
-    """Before and after the first dense layer: the layers' numbers count the embedding."""
-    seq, ours = (network("few", b, "float64", "dropout0.25,9:tanh,dropout0.5,3") for b in ("seq", backend))
+    """Before and after the first dense layer: the layers' numbers count the
+    embedding."""
+    seq, ours = (
+        network("few", b, "float64", "dropout0.25,9:tanh,dropout0.5,3")
+        for b in ("seq", backend)
+    )
     records, y = rows_of("few", "float64", 130)
-    theirs, mine = (net.engine.gradients(reals(records, "float64"), y, 5, 3) for net in (seq, ours))
+    theirs, mine = (
+        net.engine.gradients(reals(records, "float64"), y, 5, 3) for net in (seq, ours)
+    )
     assert_near(mine[1], theirs[1], ours.layers, 1e-12)
     assert relative_distance(mine[2], theirs[2]) < 1e-12
     weights = np.arange(130.0) % 3
-    ends = [trained(net, records, y, batch=48, weights=weights).parameters for net in (seq, ours)]
+    ends = [
+        trained(net, records, y, batch=48, weights=weights).parameters
+        for net in (seq, ours)
+    ]
     assert_near(ends[1], ends[0], ours.layers, 1e-9)
 
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("3 bytes of 4", "float32"), ("no codes of 4 bytes", "float64"), ("4 bytes of 8", "float64"),
-     ("no codes", "float32")],
-)  # fmt: skip
+    [
+        ("3 bytes of 4", "float32"),
+        ("no codes of 4 bytes", "float64"),
+        ("4 bytes of 8", "float64"),
+        ("no codes", "float32"),
+    ],
+)
 def test_records_of_any_layout_are_read(name, dtype, gpu):
     records, _ = rows_of(name, dtype, 300)
     seq, ours = (network(name, b, dtype, "3") for b in ("seq", "cuda"))
-    theirs, mine = (net.engine.predict(net.engine.load(records), np.arange(1, 299)) for net in (seq, ours))
+    theirs, mine = (
+        net.engine.predict(net.engine.load(records), np.arange(1, 299))
+        for net in (seq, ours)
+    )
     assert relative_distance(mine, theirs) < TOLERANCE[dtype]
 
 
 def test_pieces_have_the_bits_of_seq(dtype, gpu):
-    """Values between, on and beyond the edges; a dense layer lets one output of a row pass."""
+    """Values between, on and beyond the edges; a dense layer lets one output of a row
+    pass."""
     edges = np.array(EDGES)[:, None] + [0, 0.001, 3, -3]
-    x = np.concatenate([edges, np.random.default_rng(2).normal(size=(400, 4)), [[0, np.nan, 0, np.nan]]])
+    x = np.concatenate(
+        [
+            edges,
+            np.random.default_rng(2).normal(size=(400, 4)),
+            [[0, np.nan, 0, np.nan]],
+        ]
+    )
     outs = [encoded(backend, dtype, PIECES, x) for backend in ("seq", "cuda")]
     np.testing.assert_array_equal(outs[1], outs[0])
     assert ((outs[0] > 0) & (outs[0] < 1)).sum() > 1000
@@ -175,20 +260,33 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
 
 def test_waves_are_good_to_a_few_units_in_the_last_place(dtype, gpu):
     rng, columns = np.random.default_rng(3), [InputColumn("number", waves=100)]
-    x, frequencies = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]), rng.normal(size=100)
-    outs = [encoded(backend, dtype, columns, x, frequencies) for backend in ("seq", "cuda")]
-    np.testing.assert_allclose(outs[1][:, 1:], outs[0][:, 1:], atol=4 * np.finfo(dtype).eps)
+    x, frequencies = (
+        np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]),
+        rng.normal(size=100),
+    )
+    outs = [
+        encoded(backend, dtype, columns, x, frequencies) for backend in ("seq", "cuda")
+    ]
+    np.testing.assert_allclose(
+        outs[1][:, 1:], outs[0][:, 1:], atol=4 * np.finfo(dtype).eps
+    )
 
 
-def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, monkeypatch):
-    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)  # some batches at a time
+def test_records_resident_and_streamed_and_again_give_the_same_bits(
+    backend, monkeypatch
+):
+    # some batches at a time
+    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
     records, y = rows_of("mixed", "float32", 1003)
     results = []
     for room in (None, None, 1000):
         net = network("mixed", backend, "float32")
         end = trained(net, records, y, "sgd", epochs=2, room=room)
         assert end.data.resident == (room is None)
-        outs = net.engine.predict(end.data), net.engine.predict(end.data, np.arange(900)[::-1].copy())
+        outs = (
+            net.engine.predict(end.data),
+            net.engine.predict(end.data, np.arange(900)[::-1].copy()),
+        )
         results.append((*end.bits, *(out.tobytes() for out in outs)))
     assert results[0] == results[1] == results[2]
 
@@ -209,14 +307,20 @@ def test_recorded_steps_name_the_layer(gpu):
     records, y = rows_of("mixed", "float32", 200)
     trained(net, records, y, "sgd")
     for steps in net.engine.recorded():
-        assert {step.layer for step in steps if step.name in ("forward", "update")} == {0, 1, 2}
+        assert {step.layer for step in steps if step.name in ("forward", "update")} == {
+            0,
+            1,
+            2,
+        }
 
 
 def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
     engine = network("few", "cuda", "float32").engine
     records, _ = rows_of("few", "float32", 4)
     records["codes2"][2, 0] = 17
-    with pytest.raises(ValueError, match="value 2: codes from .* to 17, expected 0 to 16"):
+    with pytest.raises(
+        ValueError, match="value 2: codes from .* to 17, expected 0 to 16"
+    ):
         engine.load(records)
     with pytest.raises(ValueError, match="expected records of float32 numbers"):
         engine.load(rows_of("few", "float64", 4)[0])
@@ -228,7 +332,9 @@ def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
 def test_several_gpus_have_the_gradients_of_one(name, gpus):
     one, two = (network(name, "cuda", "float64", gpus=which) for which in ((), gpus))
     records, y = rows_of(name, "float64", 301)
-    expected, found = (net.engine.gradients(reals(records, "float64"), y) for net in (one, two))
+    expected, found = (
+        net.engine.gradients(reals(records, "float64"), y) for net in (one, two)
+    )
     assert found[0] == pytest.approx(expected[0], rel=1e-12)
     assert_near(found[1], expected[1], one.layers, 1e-12)
     assert relative_distance(found[2], expected[2]) < 1e-12
@@ -246,5 +352,11 @@ def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monke
         found.append((end.parameters, end.losses, two.engine.predict(end.data)))
     assert_near(found[0][0], expected.parameters, one.layers, 1e-9)
     assert found[0][1] == pytest.approx(expected.losses, rel=1e-9)
-    assert relative_distance(found[0][2], one.engine.predict(one.engine.load(records))) < 1e-9
-    assert found[0][0].tobytes() == found[1][0].tobytes() and found[0][2].tobytes() == found[1][2].tobytes()
+    assert (
+        relative_distance(found[0][2], one.engine.predict(one.engine.load(records)))
+        < 1e-9
+    )
+    assert (
+        found[0][0].tobytes() == found[1][0].tobytes()
+        and found[0][2].tobytes() == found[1][2].tobytes()
+    )

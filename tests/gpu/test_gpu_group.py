@@ -1,4 +1,5 @@
-"""Several GPUs of one machine train as one: the same sums, the same end, whoever of them fails."""
+"""Several GPUs of one machine train as one: the same sums, the same end, whoever of
+them fails."""
 
 import json
 import sys
@@ -26,12 +27,21 @@ KINDS = [("cuda", DENSE), ("cuda", DROPPING), ("cudnn", DROPPING), ("cuda", SMAL
 
 def network(spec, gpus=(), distribute=None, backend="cuda", dtype="float64"):
     require(backend)
-    return nn.Network(spec, "regression", backend=backend, dtype=dtype, gpus=gpus, distribute=distribute)
+    return nn.Network(
+        spec,
+        "regression",
+        backend=backend,
+        dtype=dtype,
+        gpus=gpus,
+        distribute=distribute,
+    )
 
 
 def trained(net, rows, batch, optimizer="adam", **how):
     """(parameters, loss) after an epoch over `rows` random rows."""
-    falling = settings(optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3)
+    falling = settings(
+        optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3
+    )
     end = ended(net, *fill(net, rows), falling, **how)
     return end.parameters, end.losses[0]
 
@@ -41,31 +51,58 @@ def bits(*arguments, **how):
     return parameters.tobytes(), loss
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+)
 @pytest.mark.parametrize(
     ("backend", "spec", "rows"),
-    [("cuda", DENSE, 500), ("cuda", DROPPING, 37), ("cudnn", DROPPING, 37), ("cuda", SMALL, 64), ("cuda", DROPPING, 1)],
+    [
+        ("cuda", DENSE, 500),
+        ("cuda", DROPPING, 37),
+        ("cudnn", DROPPING, 37),
+        ("cuda", SMALL, 64),
+        ("cuda", DROPPING, 1),
+    ],
 )
-def test_one_batch_has_the_gradients_of_one_gpu(spec, rows, dtype, tolerance, gpus, backend):
-    """The median of several batches: a single one may exceed the tolerance where a relu turns on a rounding."""
-    nets, apart = [network(spec, which, None, backend, dtype) for which in ((), gpus)], []
+def test_one_batch_has_the_gradients_of_one_gpu(
+    spec, rows, dtype, tolerance, gpus, backend
+):
+    """The median of several batches: a single one may exceed the tolerance where a relu
+    turns on a rounding."""
+    nets, apart = (
+        [network(spec, which, None, backend, dtype) for which in ((), gpus)],
+        [],
+    )
     for seed in range(5):
         (x, y), _ = (fill(net, rows, seed) for net in nets)
-        expected, found = (net.engine.gradients(x.reshape(rows, -1), y, 5, seed) for net in nets)
+        expected, found = (
+            net.engine.gradients(x.reshape(rows, -1), y, 5, seed) for net in nets
+        )
         assert np.linalg.norm(expected[1]) > 0
         assert found[0] == pytest.approx(expected[0], rel=tolerance)
-        apart.append([relative_distance(b, a) for a, b in zip(expected[1:], found[1:], strict=True)])
+        apart.append(
+            [
+                relative_distance(b, a)
+                for a, b in zip(expected[1:], found[1:], strict=True)
+            ]
+        )
     assert np.all(np.median(apart, axis=0) < tolerance)
 
 
 @pytest.mark.parametrize(
     ("backend", "spec", "rows", "batch", "optimizer"),
     [
-        ("cuda", DENSE, 701, 100, "adam"), ("cuda", DROPPING, 333, 37, "adam"), ("cudnn", DROPPING, 333, 37, "adam"),
-        ("cuda", DROPPING, 700, 64, "sgd"), ("cuda", DROPPING, 40, 3, "adam"), ("cuda", SMALL, 63, 31, "adam"),
+        ("cuda", DENSE, 701, 100, "adam"),
+        ("cuda", DROPPING, 333, 37, "adam"),
+        ("cudnn", DROPPING, 333, 37, "adam"),
+        ("cuda", DROPPING, 700, 64, "sgd"),
+        ("cuda", DROPPING, 40, 3, "adam"),
+        ("cuda", SMALL, 63, 31, "adam"),
     ],
-)  # fmt: skip
-def test_an_epoch_ends_where_one_gpu_ends(spec, rows, batch, optimizer, gpus, distribute, backend):
+)
+def test_an_epoch_ends_where_one_gpu_ends(
+    spec, rows, batch, optimizer, gpus, distribute, backend
+):
     """Whether mirrored or central: they end alike."""
     expected = trained(network(spec), rows, batch, optimizer)
     found = trained(network(spec, gpus, distribute, backend), rows, batch, optimizer)
@@ -76,60 +113,140 @@ def test_an_epoch_ends_where_one_gpu_ends(spec, rows, batch, optimizer, gpus, di
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_one_gpu_mirrored_is_one_gpu_bit_for_bit(spec, backend):
     ways = (), ((0,), "mirrored"), ((0,), "central")
-    assert len({bits(network(spec, *how, backend=backend, dtype="float32"), 500, 64) for how in ways}) == 1
+    assert (
+        len(
+            {
+                bits(network(spec, *how, backend=backend, dtype="float32"), 500, 64)
+                for how in ways
+            }
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_every_run_gives_the_same_bits(spec, gpus, distribute, backend):
-    assert len({bits(network(spec, gpus, distribute, backend, "float32"), 777, 64) for _ in range(2)}) == 1
+    assert (
+        len(
+            {
+                bits(network(spec, gpus, distribute, backend, "float32"), 777, 64)
+                for _ in range(2)
+            }
+        )
+        == 1
+    )
 
 
-def test_an_epoch_that_stops_and_data_that_are_streamed_have_the_same_bits(gpus, distribute, monkeypatch):
+def test_an_epoch_that_stops_and_data_that_are_streamed_have_the_same_bits(
+    gpus, distribute, monkeypatch
+):
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
-    nets = {pieces: network(DROPPING, gpus, distribute, dtype="float32") for pieces in (1, 2)}
+    nets = {
+        pieces: network(DROPPING, gpus, distribute, dtype="float32")
+        for pieces in (1, 2)
+    }
     assert len({bits(net, 777, 64, pieces=pieces) for pieces, net in nets.items()}) == 1
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
     for spec in (SMALL, DROPPING):
-        assert len({bits(network(spec, gpus, distribute), 1003, 32, room=room) for room in (None, 1000)}) == 1, spec
+        assert (
+            len(
+                {
+                    bits(network(spec, gpus, distribute), 1003, 32, room=room)
+                    for room in (None, 1000)
+                }
+            )
+            == 1
+        ), spec
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
-    one, several = nets = [network(spec, which, None, backend, "float32") for which in ((), gpus)]
+    one, several = nets = [
+        network(spec, which, None, backend, "float32") for which in ((), gpus)
+    ]
     (x, y), _ = (fill(net, 5000) for net in nets)
     assert relative_distance(several.predict(x), one.predict(x)) < 1e-6
     assert np.array_equal(several.predict(x[:3]), one.predict(x[:3]))
     rows = np.random.default_rng(0).permutation(5000)[:4001]
-    losses = [net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in nets]
+    losses = [
+        net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in nets
+    ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
 
 
-def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, datasets, tmp_path):
+def test_the_command_line_trains_and_tests_on_several_gpus(
+    gpus, distribute, datasets, tmp_path
+):
     count, figures = str(len(gpus)), {}
-    for name, flags in (("one", ()), ("several", ("--gpus", count, "--distribute", distribute))):
+    for name, flags in (
+        ("one", ()),
+        ("several", ("--gpus", count, "--distribute", distribute)),
+    ):
         model = tmp_path / f"{name}.bin"
-        data = ("--dataset", datasets / "CC.csv", "--model", model, "--dtype", "float64", "--backend", "cuda", "--json")
+        data = (
+            "--dataset",
+            datasets / "CC.csv",
+            "--model",
+            model,
+            "--dtype",
+            "float64",
+            "--backend",
+            "cuda",
+            "--json",
+        )
         trained = succeed(*ONE, *data, "--epochs", 3, *flags).json
-        tested = succeed("--test", "--model", model, "--backend", "cuda", "--json", *flags[:2]).json
-        figures[name] = trained["loss"] + trained["val_loss"] + [tested["f1"], tested["roc_auc"]]
+        tested = succeed(
+            "--test", "--model", model, "--backend", "cuda", "--json", *flags[:2]
+        ).json
+        figures[name] = (
+            trained["loss"] + trained["val_loss"] + [tested["f1"], tested["roc_auc"]]
+        )
     assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)
 
 
-def test_a_process_for_each_gpu_trains_as_one_process_does(mpich, gpus, distribute, datasets, tmp_path):
-    flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 3, "--distribute", distribute)
+def test_a_process_for_each_gpu_trains_as_one_process_does(
+    mpich, gpus, distribute, datasets, tmp_path
+):
+    flags = (
+        *FLAGS,
+        "--dataset",
+        datasets / "CC.csv",
+        "--epochs",
+        3,
+        "--distribute",
+        distribute,
+    )
     done = mpich.train(len(gpus), *flags, "--model", tmp_path / "ranks.bin")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["ranks"] == len(gpus)  # one object, of rank 0
     succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
-    nets = [nn.Network.load(tmp_path / f"{name}.bin", backend="cuda") for name in ("ranks", "threads")]
+    nets = [
+        nn.Network.load(tmp_path / f"{name}.bin", backend="cuda")
+        for name in ("ranks", "threads")
+    ]
     assert relative_distance(*(flattened(net.parameters()) for net in nets)) < 1e-9
 
 
-def test_a_process_that_is_killed_takes_the_others_along(mpich, gpus, datasets, tmp_path):
+def test_a_process_that_is_killed_takes_the_others_along(
+    mpich, gpus, datasets, tmp_path
+):
     """Their GPUs wait in NCCL for one that is no more."""
-    flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 10**6, "--distribute", "mirrored",
-             "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "m.ck")  # fmt: skip
-    program = "import os, sys, nn.cli; from nn import cluster; rank = cluster.launch().rank\n"
+    flags = (
+        *FLAGS,
+        "--dataset",
+        datasets / "CC.csv",
+        "--epochs",
+        10**6,
+        "--distribute",
+        "mirrored",
+        "--model",
+        tmp_path / "m.bin",
+        "--checkpoint",
+        tmp_path / "m.ck",
+    )
+    program = (
+        "import os, sys, nn.cli; from nn import cluster; rank = cluster.launch().rank\n"
+    )
     program += f"os.write(1, f'{{rank}} {{os.getpid()}}\\n'.encode()); sys.exit(nn.cli.main({[*map(str, flags)]!r}))"
     with mpich.started(len(gpus), sys.executable, "-c", program) as launcher:
         pids = process_ids(launcher, len(gpus))
@@ -142,15 +259,29 @@ def test_a_process_that_is_killed_takes_the_others_along(mpich, gpus, datasets, 
 
 def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
     ranks, began = gpu.cuda.runtime.getDeviceCount() + 1, time.monotonic()
-    done = mpich.train(ranks, *FLAGS, "--dataset", datasets / "CC.csv", "--distribute", "mirrored",
-                       "--model", tmp_path / "m.bin")  # fmt: skip
+    done = mpich.train(
+        ranks,
+        *FLAGS,
+        "--dataset",
+        datasets / "CC.csv",
+        "--distribute",
+        "mirrored",
+        "--model",
+        tmp_path / "m.bin",
+    )
     assert done.returncode == 2 and time.monotonic() - began < 60
-    why = "it uses the same GPU as rank 0" if ranks == 2 else "its host has fewer GPUs than ranks"
+    why = (
+        "it uses the same GPU as rank 0"
+        if ranks == 2
+        else "its host has fewer GPUs than ranks"
+    )
     told = f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
     assert ours(done.stderr) == [told]
 
 
-def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(gpus, check_little_memory):
+def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(
+    gpus, check_little_memory
+):
     check_little_memory("cuda", gpus[-1], gpus=gpus)
 
 
@@ -172,21 +303,40 @@ def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):
 
 
 def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
-    result = run("--train", "--dataset", datasets / "CC.csv", "--model", tmp_path / "m.bin", "--gpus", "63")
-    assert result.code == 2 and "this machine has" in result.err and result.err.count("\n") == 1
+    result = run(
+        "--train",
+        "--dataset",
+        datasets / "CC.csv",
+        "--model",
+        tmp_path / "m.bin",
+        "--gpus",
+        "63",
+    )
+    assert (
+        result.code == 2
+        and "this machine has" in result.err
+        and result.err.count("\n") == 1
+    )
     with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
-        cuda.CudaEngine("cuda", nn.Network(SMALL, "binary").layers, "bce", "float32", device=99)
+        cuda.CudaEngine(
+            "cuda", nn.Network(SMALL, "binary").layers, "bce", "float32", device=99
+        )
 
 
 def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
     net = network(DENSE, gpus)
     net.engine.record(2)
     trained(net, 700, 256)
-    assert f"cuda ({len(gpus)} x " in net.engine.describe() and ", mirrored)" in net.engine.describe()
+    assert (
+        f"cuda ({len(gpus)} x " in net.engine.describe()
+        and ", mirrored)" in net.engine.describe()
+    )
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:
-        assert {step.lane for step in steps} == {f"gpu {number}{more}" for number in gpus for more in ("", " nccl")}
+        assert {step.lane for step in steps} == {
+            f"gpu {number}{more}" for number in gpus for more in ("", " nccl")
+        }
         messages = [step for step in steps if step.lane.endswith("nccl")]
         assert {step.name for step in messages} == {"communication"}
         assert all(step.end > step.begin for step in messages)

@@ -1,4 +1,5 @@
-"""Every layer kind, activation, loss and optimiser on the GPU, against plain float64 NumPy and against seq."""
+"""Every layer kind, activation, loss and optimiser on the GPU, against plain float64
+NumPy and against seq."""
 
 import gc
 
@@ -6,7 +7,15 @@ import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.epochs import ended, settings
-from support.networks import ALONE, STACKS, check_against_numpy, fill, flattened, network, twins
+from support.networks import (
+    ALONE,
+    STACKS,
+    check_against_numpy,
+    fill,
+    flattened,
+    network,
+    twins,
+)
 
 from nn.backends.cuda import engine as cuda
 from nn.backends.cuda.runner import Phases
@@ -17,25 +26,46 @@ WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
     "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
 }
 WITH_ANY_ACTIVATION = [
-    ("6,5:tanh,4:softmax", "multiclass"), ("6,5:tanh,2:softmax", "multiclass"), ("6,5,3:sigmoid", "regression"),
+    ("6,5:tanh,4:softmax", "multiclass"),
+    ("6,5:tanh,2:softmax", "multiclass"),
+    ("6,5,3:sigmoid", "regression"),
     ("6,5,3", "regression"),
-]  # fmt: skip
+]
 WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
 # three tiles of a product each way, and one value more than whole tiles
 PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
-# convolutions by conv_winograd.cu whose channels, filters and tiles do not fill their blocks; one pools, too
-FEWER_MULTIPLICATIONS = ["16x9x7,conv33k3p1:tanh,conv16k3:tanh,5", "20x8x10,conv18k3p1:tanh,maxpool2:tanh,3",
-                         "17x8x10,conv40k3p1:tanh,maxpool2,3"]  # fmt: skip
-# ends that are one op (dense.Last): dz of the layer below worked out, sums finished, rows shared by warps
-ENDS = ["20,700:tanh,1", "300,90:tanh,7", "30,40:tanh,1500:sigmoid,2", "12,16", "3x5x5,conv4k3:tanh,dropout0.5,5"]
+# convolutions by conv_winograd.cu whose channels, filters and tiles do not fill their
+# blocks; one pools, too
+FEWER_MULTIPLICATIONS = [
+    "16x9x7,conv33k3p1:tanh,conv16k3:tanh,5",
+    "20x8x10,conv18k3p1:tanh,maxpool2:tanh,3",
+    "17x8x10,conv40k3p1:tanh,maxpool2,3",
+]
+# ends that are one op (dense.Last): dz of the layer below worked out, sums finished,
+# rows shared by warps
+ENDS = [
+    "20,700:tanh,1",
+    "300,90:tanh,7",
+    "30,40:tanh,1500:sigmoid,2",
+    "12,16",
+    "3x5x5,conv4k3:tanh,dropout0.5,5",
+]
 
 
 @pytest.mark.parametrize(
     ("spec", "dtype", "rows"),
     [
-        *((spec, dtype, 3) for spec in [*ALONE, *STACKS, *PRODUCTS] for dtype in ("float64", "float32")),
+        *(
+            (spec, dtype, 3)
+            for spec in [*ALONE, *STACKS, *PRODUCTS]
+            for dtype in ("float64", "float32")
+        ),
         *((spec, "float64", rows) for spec in STACKS for rows in (1, 33, 130)),
-        *((spec, "float32", rows) for spec in FEWER_MULTIPLICATIONS for rows in (1, 33, 130)),
+        *(
+            (spec, "float32", rows)
+            for spec in FEWER_MULTIPLICATIONS
+            for rows in (1, 33, 130)
+        ),
     ],
 )
 def test_a_network_agrees_with_numpy(spec, dtype, rows, backend):
@@ -47,15 +77,23 @@ def test_a_layer_alone_predicts_many_batches(spec, backend):
     """Its only phase reads the rows that the next batch's replace."""
     (seq, ours), (x, y) = twins(spec, ("seq", backend), "float64", 20_000)
     assert relative_distance(ours.predict(x), seq.predict(x)) < 1e-13
-    losses = [net.engine.loss(net.engine.load(x.reshape(20_000, -1), y), np.arange(20_000)) for net in (seq, ours)]
+    losses = [
+        net.engine.loss(net.engine.load(x.reshape(20_000, -1), y), np.arange(20_000))
+        for net in (seq, ours)
+    ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-12)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+)
 @pytest.mark.parametrize("rows", [7, 300])
 @pytest.mark.parametrize("spec", ENDS)
-def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend, monkeypatch):
-    """As an epoch in one launch and as graphs, ending in a short batch; nothing of it is `gradients`' program."""
+def test_the_last_layers_step_as_seq_does(
+    spec, rows, dtype, tolerance, backend, monkeypatch
+):
+    """As an epoch in one launch and as graphs, ending in a short batch; nothing of it
+    is `gradients`' program."""
     monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
     nets, (x, y) = twins(spec, ("seq", backend, backend), dtype, 2 * rows + 3)
     how, ends = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3), []
@@ -70,10 +108,15 @@ def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend,
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize(
     ("spec", "task", "loss"),
-    [(*case, loss) for loss in LOSSES for case in WITH_THEIR_ACTIVATION.get(loss, WITH_ANY_ACTIVATION)],
+    [
+        (*case, loss)
+        for loss in LOSSES
+        for case in WITH_THEIR_ACTIVATION.get(loss, WITH_ANY_ACTIVATION)
+    ],
 )
 def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
-    """Values, gradients, and the parameters after an epoch that ends in a short batch."""
+    """Values, gradients, and the parameters after an epoch that ends in a short
+    batch."""
     nets, (x, y) = twins(spec, ("seq", backend), "float64", 10, task=task, loss=loss)
     classes = np.arange(10) % max(2, nets[0].outputs)
     if task != "regression":
@@ -85,19 +128,40 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
         how = settings(optimizer="sgd", batch=4, rates=[0.1] * 9)
         end = ended(net, x, targets, how, order=np.arange(10)[::-1].copy())
         assert end.step == 3
-        parts = [value], grads, dx, end.losses, end.parameters, [net.engine.loss(end.data, np.arange(7))]
+        parts = (
+            [value],
+            grads,
+            dx,
+            end.losses,
+            end.parameters,
+            [net.engine.loss(end.data, np.arange(7))],
+        )
         ends.append([np.ravel(part) for part in parts])
     for mine, theirs in zip(*ends, strict=True):
         assert relative_distance(mine, theirs) < 1e-12
 
 
-@pytest.mark.parametrize("rows", [3, 200])  # one block of the small networks' kernel, and several
-@pytest.mark.parametrize(("optimizer", "momentum"), [*((name, 0.0) for name in OPTIMIZERS), ("sgd", 0.9)])
-@pytest.mark.parametrize("spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"])
-def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, rows, backend):
+# one block of the small networks' kernel, and several
+@pytest.mark.parametrize("rows", [3, 200])
+@pytest.mark.parametrize(
+    ("optimizer", "momentum"), [*((name, 0.0) for name in OPTIMIZERS), ("sgd", 0.9)]
+)
+@pytest.mark.parametrize(
+    "spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"]
+)
+def test_every_optimizer_steps_as_seq_does(
+    spec, optimizer, momentum, dtype, rows, backend
+):
     nets, (x, y) = twins(spec, ("seq", backend), dtype, 3 * rows + 1)
     falling = list(np.linspace(0.01, 0.002, 9))
-    how = settings(optimizer=optimizer, batch=rows, rates=falling, momentum=momentum, weight_decay=0.2, seed=1)
+    how = settings(
+        optimizer=optimizer,
+        batch=rows,
+        rates=falling,
+        momentum=momentum,
+        weight_decay=0.2,
+        seed=1,
+    )
     ends = [ended(net, x, y, how, step=2) for net in nets]
     tolerance = 1e-12 if dtype == "float64" else 1e-5
     assert relative_distance(ends[1][0], ends[0][0]) < tolerance
@@ -106,9 +170,14 @@ def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, row
 
 
 def test_bytes_become_pixels_as_in_seq(backend):
-    nets, _ = twins("1x6x6,conv3k2,maxpool2,4", ("seq", backend), "float64", 1, task="multiclass")
+    nets, _ = twins(
+        "1x6x6,conv3k2,maxpool2,4", ("seq", backend), "float64", 1, task="multiclass"
+    )
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 256, (50, 36), np.uint8), rng.integers(0, 4, 50).astype(np.int32)
+    x, y = (
+        rng.integers(0, 256, (50, 36), np.uint8),
+        rng.integers(0, 4, 50).astype(np.int32),
+    )
     ends = []
     for net in nets:
         end = ended(net, x, y, settings(batch=8), order=np.arange(50))
@@ -117,7 +186,8 @@ def test_bytes_become_pixels_as_in_seq(backend):
 
 
 def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
-    """An engine that nobody has any more closes cuBLAS when it is collected, which CUDA forbids within a capture."""
+    """An engine that nobody has any more closes cuBLAS when it is collected, which CUDA
+    forbids within a capture."""
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
     captures, launch = [], Phases._launch
 
@@ -141,13 +211,25 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
     assert captures and gc.isenabled()
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+)
 def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatch):
-    """Products large enough for cuBLAS, among others; a graph for whole batches and one for the short last one."""
+    """Products large enough for cuBLAS, among others; a graph for whole batches and one
+    for the short last one."""
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
-    (omp, ours), (x, y) = twins("50,1031:tanh,1500:sigmoid,1029:tanh,2", ("omp", backend), dtype, 700)
+    (omp, ours), (x, y) = twins(
+        "50,1031:tanh,1500:sigmoid,1029:tanh,2", ("omp", backend), dtype, 700
+    )
     theirs, mine = (net.gradients(x[:300], y[:300]) for net in (omp, ours))
-    ends = [ended(net, x, y, WITH_MOMENTUM, order=np.arange(700)).parameters for net in (omp, ours)]
-    pairs = (flattened(mine[1]), flattened(theirs[1])), (mine[2], theirs[2]), (ends[1], ends[0])
+    ends = [
+        ended(net, x, y, WITH_MOMENTUM, order=np.arange(700)).parameters
+        for net in (omp, ours)
+    ]
+    pairs = (
+        (flattened(mine[1]), flattened(theirs[1])),
+        (mine[2], theirs[2]),
+        (ends[1], ends[0]),
+    )
     assert all(relative_distance(*pair) < tolerance for pair in pairs)
     assert relative_distance(ours.predict(x), omp.predict(x)) < 10 * tolerance

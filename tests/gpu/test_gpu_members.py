@@ -1,4 +1,5 @@
-"""Several networks shared out among GPUs, of one process or of a rank each: the bytes of one GPU."""
+"""Several networks shared out among GPUs, of one process or of a rank each: the bytes
+of one GPU."""
 
 import json
 import os
@@ -22,12 +23,28 @@ DROPPING = "30,64,dropout0.3,200,50,1"  # members take turns
 CONV = "1x12x12,conv8k3,maxpool2,dropout0.25,20,3"
 EARLY = ["--epochs", 4, "--validation", 0.3, "--monitor", "roc_auc", "--patience", 2]
 WAYS = {
-    "networks": ["--networks", 5, "--layers", DENSE, *EARLY, "--refit", "--class_weight", "balanced"],
+    "networks": [
+        "--networks",
+        5,
+        "--layers",
+        DENSE,
+        *EARLY,
+        "--refit",
+        "--class_weight",
+        "balanced",
+    ],
     "turns": ["--networks", 3, "--layers", DROPPING, "--epochs", 2],
     "folds": ["--folds", 4, "--layers", DENSE, *EARLY, "--threshold", "f1"],
-    "vary": ["--networks", 23, "--layers", DENSE, *EARLY,
-             "--vary", "hidden=7|60-10,learning_rate=1e-3..1e-2"],
-}  # fmt: skip
+    "vary": [
+        "--networks",
+        23,
+        "--layers",
+        DENSE,
+        *EARLY,
+        "--vary",
+        "hidden=7|60-10,learning_rate=1e-3..1e-2",
+    ],
+}
 TIMES = ("seconds", "us_per_batch", "ranks", "model")
 
 
@@ -46,12 +63,18 @@ def timeless(figures):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(way, flags, gpus, tmp_path):
-    command, model = [*flags, *WAYS[way], "--model", tmp_path / "m.bin"], tmp_path / "m.bin"
+def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(
+    way, flags, gpus, tmp_path
+):
+    command, model = (
+        [*flags, *WAYS[way], "--model", tmp_path / "m.bin"],
+        tmp_path / "m.bin",
+    )
     told, expected = succeed(*command).json, model.read_bytes()
     assert timeless(succeed(*command, "--gpus", gpus).json) == timeless(told)
     assert model.read_bytes() == expected, "GPUs of a process"
-    if gpus <= told["networks"] or "trials" in told:  # else there are more ranks than networks
+    # else there are more ranks than networks
+    if gpus <= told["networks"] or "trials" in told:
         done = find_mpi("mpich").train(gpus, *command, "--distribute", "mirrored")
         assert (done.returncode, ours(done.stderr)) == (0, [])
         several = json.loads(done.stdout)
@@ -63,8 +86,12 @@ def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(way, fl
 def test_networks_of_images_on_several_gpus_have_the_bytes_of_one(name, gpus, tmp_path):
     require(name)
     rng = np.random.default_rng(0)
-    ds = nn.Dataset(rng.integers(0, 256, (500, 1, 12, 12), np.uint8), np.arange(500, dtype=np.int32) % 3, "multiclass",
-                    ["a", "b", "c"])  # fmt: skip
+    ds = nn.Dataset(
+        rng.integers(0, 256, (500, 1, 12, 12), np.uint8),
+        np.arange(500, dtype=np.int32) % 3,
+        "multiclass",
+        ["a", "b", "c"],
+    )
     models = []
     for several in ((), gpus):
         net = nn.Network(CONV, ds.task, backend=name, gpus=several)
@@ -88,7 +115,9 @@ def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):
         monkeypatch.setattr(kind, "epoch", timed)
     x = np.random.default_rng(0).normal(size=(20_000, 30)).astype(np.float32)
     ds = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"])
-    nn.train(nn.Network(DENSE, "binary", backend="cuda", gpus=gpus), ds, epochs=5, networks=8)
+    nn.train(
+        nn.Network(DENSE, "binary", backend="cuda", gpus=gpus), ds, epochs=5, networks=8
+    )
     assert {device for device, *_ in spans} == set(range(gpus))
     assert any(a[0] != b[0] and a[1] < b[1] < a[2] for a in spans for b in spans)
 
@@ -117,8 +146,22 @@ def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_pa
 
 
 def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
-    command = [*flags, "--layers", DENSE, "--networks", 4, "--epochs", 100_000, "--distribute", "mirrored",
-               "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "c.ck", "--quiet"]  # fmt: skip
+    command = [
+        *flags,
+        "--layers",
+        DENSE,
+        "--networks",
+        4,
+        "--epochs",
+        100_000,
+        "--distribute",
+        "mirrored",
+        "--model",
+        tmp_path / "m.bin",
+        "--checkpoint",
+        tmp_path / "c.ck",
+        "--quiet",
+    ]
     with mpich.started(gpus, sys.executable, "-m", "nn", *command) as launcher:
         wait_for_checkpoint(launcher, tmp_path / "c.ck")
         os.kill(rank_process(launcher, mpich, gpus - 1), signal.SIGTERM)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from support.command_line import succeed
 
-LAYERS, LEARNERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1", {0, 2, 5, 6}  # flatten counts, too
+# flatten counts, too
+LAYERS, LEARNERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1", {0, 2, 5, 6}
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,17 @@ def images(folder):
 
 
 def train(backend, *more):
-    flags = ["--dataset", "x.npz", "--layers", LAYERS, "--epochs", 3, "--batch_number", 20, "-q"]
+    flags = [
+        "--dataset",
+        "x.npz",
+        "--layers",
+        LAYERS,
+        "--epochs",
+        3,
+        "--batch_number",
+        20,
+        "-q",
+    ]
     return succeed("--train", "--model", "m.bin", "--backend", backend, *flags, *more)
 
 
@@ -28,22 +39,35 @@ def events(**facts):
 
 
 def inside(event, other):
-    return other["ts"] - 1e-3 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-3
+    return (
+        other["ts"] - 1e-3 <= event["ts"]
+        and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-3
+    )
 
 
 def test_the_steps_of_a_traced_batch_add_up_to_it(backend):
     train(backend, "--trace", "t.json")
     batches, epochs = events(cat="batch"), events(cat="epoch")
     assert len(batches) == 20 and len(epochs) == 3
-    steps = [step for name in ("gather", "forward", "loss", "backward", "update") for step in events(cat=name)]
-    lanes = {event["args"]["name"]: event["tid"] for event in events(name="thread_name")}
+    steps = [
+        step
+        for name in ("gather", "forward", "loss", "backward", "update")
+        for step in events(cat=name)
+    ]
+    lanes = {
+        event["args"]["name"]: event["tid"] for event in events(name="thread_name")
+    }
     assert {step["tid"] for step in steps} == {lanes["gpu"]}
     for batch in batches:
         assert batch["tid"] == lanes["training"]
         assert inside(batch, epochs[0])
         of_batch = [step for step in steps if inside(step, batch)]
-        assert {step["args"]["layer"] for step in of_batch if step["cat"] == "update"} == LEARNERS
-        assert sum(step["dur"] for step in of_batch) == pytest.approx(batch["dur"], rel=0.05)
+        assert {
+            step["args"]["layer"] for step in of_batch if step["cat"] == "update"
+        } == LEARNERS
+        assert sum(step["dur"] for step in of_batch) == pytest.approx(
+            batch["dur"], rel=0.05
+        )
 
 
 def test_the_layers_of_a_profile_add_up_to_the_batch(backend):
@@ -53,7 +77,8 @@ def test_the_layers_of_a_profile_add_up_to_the_batch(backend):
     others = sum(profile.get(f"{name}_ms", 0.0) for name in ("gather", "loss"))
     assert profile["batch_ms"] > 0
     assert layers + others == pytest.approx(profile["batch_ms"], rel=0.05)
-    by_others = ("flatten",) if backend == "cudnn" else ("flatten", "maxpool2")  # cuda: done by the convolution
+    # cuda: done by the convolution
+    by_others = ("flatten",) if backend == "cudnn" else ("flatten", "maxpool2")
     for number, layer in enumerate(profile["layers"]):
         assert (layer["update_ms"] > 0) == (number in LEARNERS)
         assert (layer["forward_ms"] > 0) == (layer["layer"] not in by_others)

@@ -1,4 +1,5 @@
-"""Packs on the GPU: each of many networks has the bits of the network that is trained alone there."""
+"""Packs on the GPU: each of many networks has the bits of the network that is trained
+alone there."""
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from nn.backends.member import Turns
 
 CC, ROWS = "30,60:relu,10:tanh,1", 2003
 HOW = [  # what members do otherwise than the others
-    {}, {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4}, {"weight_decay": 0.3}, {"seed": 2**32 - 1},
+    {},
+    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
+    {"weight_decay": 0.3},
+    {"seed": 2**32 - 1},
     {"rates": list(np.linspace(0.02, 0, 9))},
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)
@@ -25,14 +29,23 @@ def always_together(gpu, monkeypatch):
 
 
 def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members:
-    """Return members of two data sets, with rows of more than one batch and a rest; some members' counts differ."""
+    """Return members of two data sets, with rows of more than one batch and a rest;
+    some members' counts differ."""
     net = network(spec, "cuda", dtype)
     x, y = fill(net, ROWS)
-    x, weights = x.reshape(ROWS, -1), np.random.default_rng(1).integers(1, 4, (2, ROWS)).astype(dtype) / 2
+    x, weights = (
+        x.reshape(ROWS, -1),
+        np.random.default_rng(1).integers(1, 4, (2, ROWS)).astype(dtype) / 2,
+    )
     data = [net.engine.load(x, y, own if weighted else None) for own in weights]
-    how = [settings(**{"seed": member, **HOW[member % len(HOW)], **changes}) for member in range(count)]
+    how = [
+        settings(**{"seed": member, **HOW[member % len(HOW)], **changes})
+        for member in range(count)
+    ]
     rows = [
-        np.flatnonzero(np.arange(ROWS) % 5 != m % 5)[: max(2 * own.batch, 150) + 1 + m % 3 * 7]
+        np.flatnonzero(np.arange(ROWS) % 5 != m % 5)[
+            : max(2 * own.batch, 150) + 1 + m % 3 * 7
+        ]
         for m, own in enumerate(how)
     ]
     return Members(net.engine, [data[m % 2] for m in range(count)], how, rows)
@@ -41,10 +54,16 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
 @pytest.mark.parametrize("members", [1, 3, 200])
 @pytest.mark.parametrize("batch", [10, 32])
 def test_each_of_many_members_has_the_bits_of_the_network_alone(batch, members):
-    several, some = prepared(CC, members, batch=batch), sorted({m * (members - 1) // 7 for m in range(8)})
+    several, some = (
+        prepared(CC, members, batch=batch),
+        sorted({m * (members - 1) // 7 for m in range(8)}),
+    )
     pack = several.pack()
     several.check_forward(pack, several.check(pack, 2, several.expected(2, some)))
-    assert isinstance(pack, CudaPack) and pack.describe() == f"{members} networks, each in a block of the GPU"
+    assert (
+        isinstance(pack, CudaPack)
+        and pack.describe() == f"{members} networks, each in a block of the GPU"
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +80,9 @@ def test_each_of_many_members_has_the_bits_of_the_network_alone(batch, members):
         ("table,dropout0.1,9,1", {}, "float32", False),
     ],
 )
-def test_bits_are_the_same_with_every_optimiser_weights_of_rows_and_other_layers(spec, changes, dtype, weighted):
+def test_bits_are_the_same_with_every_optimiser_weights_of_rows_and_other_layers(
+    spec, changes, dtype, weighted
+):
     members = prepared(spec, 5, dtype, weighted, **changes)
     pack = members.pack()
     members.check(pack, 2)
@@ -69,8 +90,14 @@ def test_bits_are_the_same_with_every_optimiser_weights_of_rows_and_other_layers
 
 
 def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
-    net, rng = network("20,40:relu,7", "cuda", task="multiclass"), np.random.default_rng(0)
-    x, y = rng.integers(0, 256, (ROWS, 20)).astype(np.uint8), rng.integers(0, 7, ROWS).astype(np.int32)
+    net, rng = (
+        network("20,40:relu,7", "cuda", task="multiclass"),
+        np.random.default_rng(0),
+    )
+    x, y = (
+        rng.integers(0, 256, (ROWS, 20)).astype(np.uint8),
+        rng.integers(0, 7, ROWS).astype(np.int32),
+    )
     how = [settings(seed=m, batch=batch) for m, batch in enumerate((12, 64, 9))]
     rows = [np.arange(150 + 7 * m) * 13 % ROWS for m in range(3)]
     members = Members(net.engine, [net.engine.load(x, y)] * 3, how, rows)
@@ -80,7 +107,8 @@ def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
 
 @pytest.mark.parametrize("count", [1, 447, 449, 20_000, 100_000])
 def test_orders_are_those_of_the_processor(count):
-    """The GPU draws them, but for the last: those do not fit the memory of a multiprocessor."""
+    """The GPU draws them, but for the last: those do not fit the memory of a
+    multiprocessor."""
     engine, rows = network(CC, "cuda", "float32").engine, np.arange(count)[::-1].copy()
     jobs = [PackJob(m, None, rows, settings(seed=m), None, 7 * m) for m in range(5)]
     with engine.here("orders"):
@@ -96,5 +124,7 @@ def test_every_run_gives_the_same_bits():
     for _ in range(5):
         pack = members.pack()
         pack.epoch(members.jobs())
-        ends.add(b"".join(pack.get(member, "parameters").tobytes() for member in range(300)))
+        ends.add(
+            b"".join(pack.get(member, "parameters").tobytes() for member in range(300))
+        )
     assert len(ends) == 1

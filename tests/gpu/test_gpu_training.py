@@ -1,4 +1,5 @@
-"""The promises of docs/numbers.md about the GPU: trainings that end where seq's end, and the same bits in every run."""
+"""The promises of docs/numbers.md about the GPU: trainings that end where seq's end,
+and the same bits in every run."""
 
 import functools
 
@@ -18,9 +19,10 @@ IMAGES = "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"
 
 
 FILES = {
-    "fraud": "cc/CC_train.csv.gz", "digits": "mnist/train-images-idx3-ubyte.gz",
+    "fraud": "cc/CC_train.csv.gz",
+    "digits": "mnist/train-images-idx3-ubyte.gz",
     "images": "cifar10/cifar10_train_4000.bin.gz",
-}  # fmt: skip
+}
 
 
 def flat(net):
@@ -34,13 +36,16 @@ def data(shared):
 
     def part(name, rows=None, dtype=None):
         ds = load(name)
-        return nn.Dataset(ds.x[:rows].astype(dtype or ds.x.dtype), ds.y[:rows], ds.task, ds.classes)
+        return nn.Dataset(
+            ds.x[:rows].astype(dtype or ds.x.dtype), ds.y[:rows], ds.task, ds.classes
+        )
 
     return part
 
 
 def trained(spec, backend, rows, record=0, **flags):
-    """(network, data set of random rows, what training told); record: as many batches."""
+    """(network, data set of random rows, what training told); record: as many
+    batches."""
     net = nn.Network(spec, "regression", backend=backend)
     ds = nn.Dataset(*fill(net, rows), "regression")
     net.engine.record(record)
@@ -49,17 +54,30 @@ def trained(spec, backend, rows, record=0, **flags):
 
 def ends(ds, spec, backends, dtype, **flags):
     """The networks that each backend ends with."""
-    nets = [nn.Network(spec, ds.task, backend=backend, dtype=dtype) for backend in backends]
+    nets = [
+        nn.Network(spec, ds.task, backend=backend, dtype=dtype) for backend in backends
+    ]
     for net in nets:
         nn.train(net, ds, **flags)
     return nets
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
-@pytest.mark.parametrize(("spec", "rows"), [(CC, 32), (DIGITS, 8), (IMAGES, 4), ("50,800,400,1", 20)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
+)
+@pytest.mark.parametrize(
+    ("spec", "rows"), [(CC, 32), (DIGITS, 8), (IMAGES, 4), ("50,800,400,1", 20)]
+)
 def test_one_batch_has_the_gradients_of_seq(spec, rows, dtype, tolerance, backend):
-    """The median of 20 batches: a single one may exceed the tolerance where a relu or maximum turns on a rounding."""
-    nets, apart = [nn.Network(spec, "regression", backend=b, dtype=dtype) for b in ("seq", backend)], []
+    """The median of 20 batches: a single one may exceed the tolerance where a relu or
+    maximum turns on a rounding."""
+    nets, apart = (
+        [
+            nn.Network(spec, "regression", backend=b, dtype=dtype)
+            for b in ("seq", backend)
+        ],
+        [],
+    )
     for seed in range(20):
         (x, y), _ = (fill(net, rows, seed) for net in nets)
         theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y)[1] for net in nets)
@@ -72,22 +90,42 @@ def test_one_batch_has_the_gradients_of_seq(spec, rows, dtype, tolerance, backen
 def test_three_epochs_on_the_fraud_data_end_where_seq_ends(data, optimizer, backend):
     for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-5)):
         ds = data("fraud", 6000, dtype)
-        seq, ours = ends(ds, CC, ("seq", backend), dtype, epochs=3, optimizer=optimizer, batch_number=32)
+        seq, ours = ends(
+            ds,
+            CC,
+            ("seq", backend),
+            dtype,
+            epochs=3,
+            optimizer=optimizer,
+            batch_number=32,
+        )
         assert relative_distance(flat(ours), flat(seq)) < tolerance, dtype
 
 
-@pytest.mark.parametrize(("name", "rows", "spec"), [("digits", 330, DIGITS), ("images", 170, IMAGES)])
-def test_three_epochs_of_a_convolutional_network_in_float64_end_where_seq_ends(data, name, rows, spec, backend):
-    seq, ours = ends(data(name, rows), spec, ("seq", backend), "float64", epochs=3, holdout=0.0)
+@pytest.mark.parametrize(
+    ("name", "rows", "spec"), [("digits", 330, DIGITS), ("images", 170, IMAGES)]
+)
+def test_three_epochs_of_a_convolutional_network_in_float64_end_where_seq_ends(
+    data, name, rows, spec, backend
+):
+    seq, ours = ends(
+        data(name, rows), spec, ("seq", backend), "float64", epochs=3, holdout=0.0
+    )
     assert relative_distance(flat(ours), flat(seq)) < 1e-9
 
 
-# 1 point; the image set holds out 800 rows, of which a few turn with every rounding: three of their deviations
+# 1 point; the image set holds out 800 rows, of which a few turn with every rounding:
+# three of their deviations
 @pytest.mark.parametrize(
     ("name", "spec", "epochs", "points", "rel"),
-    [("digits", DIGITS, 1, 0.01, 0.02), ("images", IMAGES, 4, 0.01 + 3 * np.sqrt(0.25 / 800), 0.05)],
+    [
+        ("digits", DIGITS, 1, 0.01, 0.02),
+        ("images", IMAGES, 4, 0.01 + 3 * np.sqrt(0.25 / 800), 0.05),
+    ],
 )
-def test_digits_and_images_in_float32_are_as_accurate_as_omp(data, name, spec, epochs, points, rel, backend):
+def test_digits_and_images_in_float32_are_as_accurate_as_omp(
+    data, name, spec, epochs, points, rel, backend
+):
     ds, figures = data(name), []
     for net in ends(ds, spec, ("omp", backend), "float32", epochs=epochs):
         held = nn.ds.split_rows(ds, net.holdout, 0.0, net.seed).holdout
@@ -99,18 +137,37 @@ def test_digits_and_images_in_float32_are_as_accurate_as_omp(data, name, spec, e
 
 @pytest.mark.parametrize("raw", [True, False])
 def test_images_are_moved_as_on_the_processor(data, raw, backend):
-    """Training with --augment has the bits of training on images that the rule has moved; of streamed ones too."""
+    """Training with --augment has the bits of training on images that the rule has
+    moved; of streamed ones too."""
     ds = data("images", 330)
     x, y = ds.x if raw else (ds.x / 255).astype(np.float32), ds.y.astype(np.int32)
-    check_moves(lambda: nn.Network(IMAGES, "multiclass", backend=backend), x, y, "both", rooms=(None, 0))
+    check_moves(
+        lambda: nn.Network(IMAGES, "multiclass", backend=backend),
+        x,
+        y,
+        "both",
+        rooms=(None, 0),
+    )
 
 
-@pytest.mark.parametrize(("spec", "rows"), [(CC, 10), (CC, 700), (DIGITS, 32), (IMAGES, 32), ("30,2000,1500,1", 500)])
+@pytest.mark.parametrize(
+    ("spec", "rows"),
+    [(CC, 10), (CC, 700), (DIGITS, 32), (IMAGES, 32), ("30,2000,1500,1", 500)],
+)
 def test_every_run_gives_the_same_bits(spec, rows, backend):
     results = []
     for _ in range(2):
-        net, ds, told = trained(spec, backend, 4 * rows + 3, epochs=2, batch_number=rows)
-        results.append((flat(net).tobytes(), told["loss"], told["val_loss"], net.predict(ds.x).tobytes()))
+        net, ds, told = trained(
+            spec, backend, 4 * rows + 3, epochs=2, batch_number=rows
+        )
+        results.append(
+            (
+                flat(net).tobytes(),
+                told["loss"],
+                told["val_loss"],
+                net.predict(ds.x).tobytes(),
+            )
+        )
     assert results[0] == results[1]
 
 
@@ -120,7 +177,12 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypat
     results = []
     for pieces in (1, 2):
         net = nn.Network(spec, "regression", backend=backend)
-        end = ended(net, *fill(net, 500), settings(rates=list(np.linspace(0.01, 0, 9))), pieces=pieces)
+        end = ended(
+            net,
+            *fill(net, 500),
+            settings(rates=list(np.linspace(0.01, 0, 9))),
+            pieces=pieces,
+        )
         results.append((*end.bits, end.step))
     assert results[0] == results[1]
 
@@ -129,7 +191,13 @@ def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):
     results = set()
     for limit in (0, cuda.WHOLE_EPOCH_FLOPS):
         monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
-        net, *_ = trained("3x12x12,conv9k3p1,maxpool2,dropout0.2,40,3", "cuda", 100, epochs=2, batch_number=16)
+        net, *_ = trained(
+            "3x12x12,conv9k3p1,maxpool2,dropout0.2,40,3",
+            "cuda",
+            100,
+            epochs=2,
+            batch_number=16,
+        )
         results.add(flat(net).tobytes())
     assert len(results) == 1
 
@@ -142,7 +210,10 @@ def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
             net = nn.Network(spec, "regression", backend=backend)
             end = ended(net, *fill(net, 1003), settings(), room=room)
             assert end.data.resident == (room is None)
-            out = net.engine.predict(end.data), net.engine.predict(end.data, np.arange(900)[::-1].copy())
+            out = (
+                net.engine.predict(end.data),
+                net.engine.predict(end.data, np.arange(900)[::-1].copy()),
+            )
             results.append((*end.bits, *(o.tobytes() for o in out)))
         assert results[0] == results[1]
 
@@ -173,7 +244,9 @@ def test_too_little_memory_is_one_line_with_a_remedy(backend, check_little_memor
 
 
 def test_steps_are_recorded_layer_by_layer(backend):
-    net, *_ = trained(IMAGES, backend, 100, record=2, epochs=1, batch_number=32, holdout=0.0)
+    net, *_ = trained(
+        IMAGES, backend, 100, record=2, epochs=1, batch_number=32, holdout=0.0
+    )
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:

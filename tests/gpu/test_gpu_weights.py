@@ -1,4 +1,5 @@
-"""Weights of rows on the GPU: as seq has them in every runner, on one GPU and several."""
+"""Weights of rows on the GPU: as seq has them in every runner, on one GPU and
+several."""
 
 import numpy as np
 import pytest
@@ -9,20 +10,29 @@ from support.networks import fill, network
 ROWS = 700
 SMALL = "30,60,10,1"
 RUNNERS = [  # network, rows of a batch, what its first route names
-    (SMALL, 60, "Small"), (SMALL, 700, "Small"),  # one block, several
-    ("40,300,200,3", 100, "WholeEpochs"), ("2x12x12,conv8k3,maxpool2,3", 100, ""),
+    (SMALL, 60, "Small"),
+    (SMALL, 700, "Small"),  # one block, several
+    ("40,300,200,3", 100, "WholeEpochs"),
+    ("2x12x12,conv8k3,maxpool2,3", 100, ""),
     ("50,2000,1500,1", 350, ""),  # large products
-]  # fmt: skip
+]
 
 
 def after_epoch(net, weights, batch, room=None):
     """Return (parameters after an epoch, sum of its losses, loss of some rows)."""
-    end = ended(net, *fill(net, ROWS), settings(batch=batch, rates=[1e-3] * 9), weights=weights, room=room)
+    end = ended(
+        net,
+        *fill(net, ROWS),
+        settings(batch=batch, rates=[1e-3] * 9),
+        weights=weights,
+        room=room,
+    )
     return end.parameters, end.losses[0], net.engine.loss(end.data, np.arange(5, 600))
 
 
 def check_as_seq(ours, seq):
-    assert relative_distance(ours[0], seq[0]) < 1e-9  # Adam's first steps divide by small roots
+    # Adam's first steps divide by small roots
+    assert relative_distance(ours[0], seq[0]) < 1e-9
     assert ours[1:] == pytest.approx(seq[1:], rel=1e-9)
 
 
@@ -32,7 +42,10 @@ def some_weights(dtype="float64"):
 
 @pytest.mark.parametrize(("spec", "batch", "runner"), RUNNERS)
 def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend):
-    ours, seq = (after_epoch(network(spec, name), some_weights(), batch) for name in (backend, "seq"))
+    ours, seq = (
+        after_epoch(network(spec, name), some_weights(), batch)
+        for name in (backend, "seq")
+    )
     check_as_seq(ours, seq)
     net = network(spec, backend)
     assert relative_distance(ours[0], after_epoch(net, None, batch)[0]) > 1e-6
@@ -40,10 +53,17 @@ def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend
 
 
 def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
-    resident, streamed = (after_epoch(network(SMALL, backend), some_weights(), 60, room=room) for room in (None, 0))
-    assert resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
+    resident, streamed = (
+        after_epoch(network(SMALL, backend), some_weights(), 60, room=room)
+        for room in (None, 0)
+    )
+    assert (
+        resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
+    )
 
 
 def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):
-    ours = after_epoch(network(SMALL, "cuda", gpus=gpus, distribute=distribute), some_weights(), 60)
+    ours = after_epoch(
+        network(SMALL, "cuda", gpus=gpus, distribute=distribute), some_weights(), 60
+    )
     check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))

@@ -1,4 +1,5 @@
-"""What the arena of tests/bench tells of results: Elo, ranks, failures, the front; nothing is trained here."""
+"""What the arena of tests/bench tells of results: Elo, ranks, failures, the front;
+nothing is trained here."""
 
 import json
 import sys
@@ -16,14 +17,17 @@ from arena.tables import read, tables_of
 
 
 def errors_of(wins: int, losses: int) -> np.ndarray:
-    """Errors (tables, one split, 2 methods), the first of which is better in `wins` tables."""
+    """Errors (tables, one split, 2 methods), the first of which is better in `wins`
+    tables."""
     return np.array([[[0.1, 0.2]]] * wins + [[[0.2, 0.1]]] * losses)
 
 
 def test_elo_is_what_the_share_of_wins_says():
     found = errors_of(750, 250)
     rating = judge.elo(judge.wins(found), reference=1)
-    assert rating[1] == 1000 and rating[0] == pytest.approx(1000 + 400 * np.log10(3), abs=0.1)
+    assert rating[1] == 1000 and rating[0] == pytest.approx(
+        1000 + 400 * np.log10(3), abs=0.1
+    )
 
 
 def test_who_always_wins_has_a_rating_and_an_interval_around_it():
@@ -34,7 +38,11 @@ def test_who_always_wins_has_a_rating_and_an_interval_around_it():
 
 def test_a_failure_has_the_worst_place_and_a_tie_counts_half():
     found = np.array([[[0.1, np.inf, 0.1]], [[0.3, 0.2, 0.1]]])
-    assert judge.mean_ranks(found).tolist() == [(1.5 + 3) / 2, (3 + 2) / 2, (1.5 + 1) / 2]
+    assert judge.mean_ranks(found).tolist() == [
+        (1.5 + 3) / 2,
+        (3 + 2) / 2,
+        (1.5 + 1) / 2,
+    ]
 
 
 def test_a_method_that_took_no_part_in_a_table_is_ranked_by_the_others():
@@ -43,10 +51,14 @@ def test_a_method_that_took_no_part_in_a_table_is_ranked_by_the_others():
 
 
 def test_the_front_is_what_no_other_beats_in_time_and_rating():
-    assert judge.front(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1000.0, 1200, 1100, 1300])) == [0, 1, 3]
+    assert judge.front(
+        np.array([1.0, 2.0, 3.0, 4.0]), np.array([1000.0, 1200, 1100, 1300])
+    ) == [0, 1, 3]
 
 
-@pytest.mark.parametrize("out", [np.zeros(3), np.array([[0.1, np.nan]] * 4), np.zeros((4, 3))])
+@pytest.mark.parametrize(
+    "out", [np.zeros(3), np.array([[0.1, np.nan]] * 4), np.zeros((4, 3))]
+)
 def test_what_is_no_prediction_is_a_failure(out):
     with pytest.raises(ValueError):
         judge.error_of(np.array([0, 1, 0, 1]), out, classes=2)
@@ -61,8 +73,16 @@ def test_a_result_that_was_half_written_is_trained_again(tmp_path):
 def test_tables_are_files_lists_and_those_of_packages(tmp_path):
     (tmp_path / "a.csv").write_text("word,y,no\n" + "u,1,5\nv,2,6\n" * 6 + "v,9,6\n")
     (tmp_path / "list.txt").write_text("# a comment\na.csv:y:-no:classes\n")
-    assert tables_of(["scikit-learn:wine", str(tmp_path / "list.txt")], tmp_path)[0] == "scikit-learn:wine"
+    assert (
+        tables_of(["scikit-learn:wine", str(tmp_path / "list.txt")], tmp_path)[0]
+        == "scikit-learn:wine"
+    )
     table = read(tables_of([str(tmp_path / "list.txt")], tmp_path)[0])
-    assert table.x.columns.tolist() == ["cword"] and table.classes == 2 and len(table.y) == 12  # one row of class 9
+    # one row of class 9
+    assert (
+        table.x.columns.tolist() == ["cword"]
+        and table.classes == 2
+        and len(table.y) == 12
+    )
     assert len(table.splits(lite=False)) == 30 and len(table.splits(lite=True)) == 1
     assert not set(table.splits(lite=True)[0][0]) & set(table.splits(lite=True)[0][1])

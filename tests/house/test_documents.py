@@ -1,8 +1,10 @@
-"""The documents: their commands run, their links lead somewhere, and their lists are the program's own.
+"""The documents: their commands run, their links lead somewhere, and their lists are
+the program's own.
 
-Every ```sh block is run by bash in a folder of its own, where the names that documents use (CC.csv, iris.csv, MNIST's
-files) are small stand-ins, and programs that install or need a cluster are replaced by stubs. The comment
-`<!-- flags only: REASON -->` before a block means that its flags are read and nothing is computed.
+Every ```sh block is run by bash in a folder of its own, where the names that documents
+use (CC.csv, iris.csv, MNIST's files) are small stand-ins, and programs that install or
+need a cluster are replaced by stubs. The comment `<!-- flags only: REASON -->` before a
+block means that its flags are read and nothing is computed.
 """
 
 from __future__ import annotations
@@ -28,11 +30,22 @@ from nn.commands.train import RUN_AGAIN
 from nn.files import model_file
 from nn.layers import LAYER_KINDS
 from nn.settings.flags import BY_NAME, FLAGS, GONE, MODES
-from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
+from nn.utils import (
+    DataError,
+    InputNotFound,
+    NnError,
+    OutputError,
+    UsageError,
+    packages,
+)
 
 PAGES = "*.md", "docs/*.md", "datasets/README.md", "slurm/README.md"
 GUIDES = sorted(path for page in PAGES for path in REPOSITORY.glob(page))
-MAPS = [REPOSITORY / folder / "README.md" for folder in ("csrc", "nn/backends/cuda", "tests")]  # of the code
+# of the code
+MAPS = [
+    REPOSITORY / folder / "README.md"
+    for folder in ("csrc", "nn/backends/cuda", "tests")
+]
 DOCUMENTS = GUIDES + MAPS
 OTHERS_FLAGS = {"mpi", "gpus-per-node", "gpus-per-task"}  # of srun and sbatch
 
@@ -57,12 +70,24 @@ class Block(NamedTuple):
 def blocks(path: Path) -> list[Block]:
     """The fenced blocks of a document, in order."""
     text = path.read_text()
-    found = re.finditer(r"(<!-- flags only: [^>]+ -->\n)?^```(\w+)\n(.*?)^```$", text, re.M | re.S)
-    return [Block(name(path), text.count("\n", 0, m.start(2)) + 1, m[2], m[3], m[1] is not None) for m in found]
+    found = re.finditer(
+        r"(<!-- flags only: [^>]+ -->\n)?^```(\w+)\n(.*?)^```$", text, re.M | re.S
+    )
+    return [
+        Block(
+            name(path),
+            text.count("\n", 0, m.start(2)) + 1,
+            m[2],
+            m[3],
+            m[1] is not None,
+        )
+        for m in found
+    ]
 
 
 BLOCKS = [block for path in GUIDES for block in blocks(path)]
-SHELL = list({block.text: block for block in BLOCKS if block.language == "sh"}.values())  # some stand in two documents
+# some stand in two documents
+SHELL = list({block.text: block for block in BLOCKS if block.language == "sh"}.values())
 START = next(block for block in SHELL if block.document == "README.md")
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 
@@ -95,7 +120,9 @@ assert parse(sys.argv[1:])' "$@" """
 
 def write_idx(path: Path, array: np.ndarray) -> None:
     """Bytes in the format of MNIST."""
-    header = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+    header = bytes([0, 0, 8, array.ndim]) + b"".join(
+        size.to_bytes(4, "big") for size in array.shape
+    )
     path.write_bytes(header + array.tobytes())
 
 
@@ -108,17 +135,28 @@ def stand_ins(folder, datasets) -> Path:
         (folder / "datasets" / linked.name).symlink_to(linked)
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()
-    (folder / "predict.c").write_text(next(block.text for block in BLOCKS if "int main" in block.text))
+    (folder / "predict.c").write_text(
+        next(block.text for block in BLOCKS if "int main" in block.text)
+    )
     head, *rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
     for file in ("CC.csv", "datasets/CC.csv", "new.csv"):
         (folder / file).write_text("".join([head, *rows[::20]]))
     rng = np.random.default_rng(0)
     kinds = enumerate(["setosa", "versicolor", "virginica"] * 30)
-    lines = [",".join([*map(str, (rng.normal(size=4) + 3 * (k % 3)).round(2)), kind]) for k, kind in kinds]
+    lines = [
+        ",".join([*map(str, (rng.normal(size=4) + 3 * (k % 3)).round(2)), kind])
+        for k, kind in kinds
+    ]
     (folder / "iris.csv").write_text("\n".join(["a,b,c,d,species", *lines]) + "\n")
     for part in ("train", "t10k"):
-        write_idx(folder / f"{part}-images-idx3-ubyte.gz", rng.integers(0, 256, (100, 28, 28), np.uint8))
-        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", (np.arange(100) % 10).astype(np.uint8))
+        write_idx(
+            folder / f"{part}-images-idx3-ubyte.gz",
+            rng.integers(0, 256, (100, 28, 28), np.uint8),
+        )
+        write_idx(
+            folder / f"{part}-labels-idx1-ubyte.gz",
+            (np.arange(100) % 10).astype(np.uint8),
+        )
     return folder
 
 
@@ -134,7 +172,9 @@ def run_shell(block: Block, folder: Path) -> str:
     for program, body in stubs.items():
         (programs / program).write_text(f"#!/bin/bash\n{body}\n")
         (programs / program).chmod(0o755)
-    env = environment(PATH=os.pathsep.join([str(programs), os.environ["PATH"]]), PYTHON=sys.executable)
+    env = environment(
+        PATH=os.pathsep.join([str(programs), os.environ["PATH"]]), PYTHON=sys.executable
+    )
     outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     command = ["/bin/bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(command, cwd=folder, env=env, timeout=120, **outputs)
@@ -143,11 +183,23 @@ def run_shell(block: Block, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("block", SHELL, ids=str)
-def test_commands_run_and_the_first_prints_what_is_shown_after_it_numbers_aside(block, stand_ins):
+def test_commands_run_and_the_first_prints_what_is_shown_after_it_numbers_aside(
+    block, stand_ins
+):
     said = {masked(line) for line in run_shell(block, stand_ins).splitlines()}
     if block is START:
-        shown = next(b for b in BLOCKS if b.document == block.document and b.language == "text" and b.line > block.line)
-        missing = [line for line in shown.text.splitlines() if line != "..." and masked(line) not in said]
+        shown = next(
+            b
+            for b in BLOCKS
+            if b.document == block.document
+            and b.language == "text"
+            and b.line > block.line
+        )
+        missing = [
+            line
+            for line in shown.text.splitlines()
+            if line != "..." and masked(line) not in said
+        ]
         assert not missing, f"{shown} shows what is not printed: {missing}"
 
 
@@ -159,7 +211,8 @@ def masked(line: str) -> str:
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_runs(block, stand_ins):
-    for optional in re.findall(r"^import (optuna|torch)$", block.text, re.M):  # what no extra of the package installs
+    # what no extra of the package installs
+    for optional in re.findall(r"^import (optuna|torch)$", block.text, re.M):
         pytest.importorskip(optional, reason=f"{optional} is not installed")
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(block.text, str(block), "exec"), {})
@@ -170,7 +223,7 @@ def test_the_documents_have_commands():
     assert sum(block.flags_only for block in SHELL) <= 4
 
 
-# ---------------------------------------------------------------- what is written in the text
+# ---------------------------------------------------------- what is written in the text
 
 
 def prose(path: Path) -> str:
@@ -181,7 +234,10 @@ def prose(path: Path) -> str:
 def anchors(path: Path) -> set[str]:
     """The names that links to headings of a document have on GitHub."""
     headings = re.findall(r"^#+ (.+)$", prose(path), re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in headings
+    }
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
@@ -204,7 +260,15 @@ def test_files_that_are_named_exist(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_flags_that_are_named_exist(path):
-    known = {*MODES, *BY_NAME, *GONE, "help", "all", "version", "completion"} | OTHERS_FLAGS
+    known = {
+        *MODES,
+        *BY_NAME,
+        *GONE,
+        "help",
+        "all",
+        "version",
+        "completion",
+    } | OTHERS_FLAGS
     for code in re.findall(r"`([^`]+)`", prose(path)):
         if not re.match(r"nn |--", code):
             continue
@@ -217,7 +281,11 @@ SENTENCES = {  # a pattern -> a sentence that it finds
     r"\b(?:is|are|was|were) none\b": "A name that is none is refused.",
     r"\b(?:tells?|told)(?: \w+){0,3} (?:metrics?|figures?|scores?|loss(?:es)?|errors?)\b": "A test tells the metrics.",
 }
-WORDS = {r"\bgaps?\b": "a missing value", r"\bfigures?\b": "a metric", r"\bwrong use\b": "a usage error"}
+WORDS = {
+    r"\bgaps?\b": "a missing value",
+    r"\bfigures?\b": "a metric",
+    r"\bwrong use\b": "a usage error",
+}
 OWN_WORDS = {"CHANGELOG.md", "docs/developing.md"}  # of former versions; of the code
 
 
@@ -226,20 +294,40 @@ def sentences(path: Path) -> str:
     return re.sub(r"\n *(?=[^\s|#-])", " ", re.sub(r"`[^`]*`", "``", prose(path)))
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name)
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name
+)
 def test_sentences_begin_with_their_subject(path):
-    assert [pattern for pattern, example in SENTENCES.items() if not re.search(pattern, example)] == []
-    assert [found[0] for pattern in SENTENCES for found in re.finditer(pattern, sentences(path), re.M)] == []
+    assert [
+        pattern
+        for pattern, example in SENTENCES.items()
+        if not re.search(pattern, example)
+    ] == []
+    assert [
+        found[0]
+        for pattern in SENTENCES
+        for found in re.finditer(pattern, sentences(path), re.M)
+    ] == []
 
 
-@pytest.mark.parametrize("path", [path for path in GUIDES if name(path) not in OWN_WORDS], ids=name)
+@pytest.mark.parametrize(
+    "path", [path for path in GUIDES if name(path) not in OWN_WORDS], ids=name
+)
 def test_guides_have_the_words_of_the_field(path):
-    assert [(found[0], word) for old, word in WORDS.items() for found in re.finditer(old, sentences(path))] == []
+    assert [
+        (found[0], word)
+        for old, word in WORDS.items()
+        for found in re.finditer(old, sentences(path))
+    ] == []
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_no_line_is_wider_than_120_characters_but_tables_and_commands(path):
-    assert not [line for line in prose(path).splitlines() if len(line) > 120 and not is_row(line)]
+    assert not [
+        line
+        for line in prose(path).splitlines()
+        if len(line) > 120 and not is_row(line)
+    ]
 
 
 def test_the_readme_has_at_most_160_lines():
@@ -263,8 +351,21 @@ def to_add() -> str:
 def test_the_table_to_add_says_for_each_side_what_there_is_to_do():
     head, _, *table = map(cells, filter(is_row, to_add().splitlines()))
     assert head == SIDES
-    what = " ".join([*(row[0] for row in table), *re.findall(r"^### (.+)$", to_add(), re.M)])
-    kinds = ["activation", "loss", "optimiser", "layer", "backend", "flag", "mode", "metric", "format", "column"]
+    what = " ".join(
+        [*(row[0] for row in table), *re.findall(r"^### (.+)$", to_add(), re.M)]
+    )
+    kinds = [
+        "activation",
+        "loss",
+        "optimiser",
+        "layer",
+        "backend",
+        "flag",
+        "mode",
+        "metric",
+        "format",
+        "column",
+    ]
     assert [kind for kind in kinds if kind not in what] == []
     assert [row[0] for row in table if len(row) != len(SIDES) or not all(row)] == []
     assert [row[0] for row in table if "tests/" not in row[SIDES.index("tests")]] == []
@@ -276,21 +377,34 @@ def test_a_checklist_names_files_and_what_is_in_them():
     for item in re.findall(r"^- \[ \] (`.+(?:\n  .+)*)", to_add(), re.M):
         files, _, rest = item.partition(": ")
         text = "".join((REPOSITORY / file).read_text() for file in names_in(files))
-        words = [word for word in names_in(rest.split(". ")[0]) if re.fullmatch(r"\w+", word)]
-        assert [word for word in words if not re.search(rf"\b{word}\b", text)] == [], item
+        words = [
+            word for word in names_in(rest.split(". ")[0]) if re.fullmatch(r"\w+", word)
+        ]
+        assert [word for word in words if not re.search(rf"\b{word}\b", text)] == [], (
+            item
+        )
         checked += len(words)
     assert checked >= 30
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name)
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name
+)
 def test_other_documents_have_no_list_of_what_to_add_but_a_link_to_it(path):
-    assert not [line for line in path.read_text().split("## To add")[1:] if "developing.md#to-add-" not in line]
+    assert not [
+        line
+        for line in path.read_text().split("## To add")[1:]
+        if "developing.md#to-add-" not in line
+    ]
 
 
 def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
-    """In a cell, words in code come before the file that they are in: `words` in `path/of/a/file`."""
+    """In a cell, words in code come before the file that they are in: `words` in
+    `path/of/a/file`."""
     checked = 0
-    for cell in re.findall(r"[^|\n]+", "\n".join(filter(is_row, to_add().splitlines()))):
+    for cell in re.findall(
+        r"[^|\n]+", "\n".join(filter(is_row, to_add().splitlines()))
+    ):
         words = []
         for code in names_in(cell):
             path = REPOSITORY / code
@@ -298,7 +412,9 @@ def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
                 words.append(code)
             elif path.is_file():
                 text = path.read_text()
-                missing = [word for word in words if not re.search(rf"\b{word}\b", text)]
+                missing = [
+                    word for word in words if not re.search(rf"\b{word}\b", text)
+                ]
                 assert not missing, f"{code} has no {missing}"
                 checked += len(words)
                 words = []
@@ -308,9 +424,12 @@ def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
     assert checked >= 30
 
 
-# ---------------------------------------------------------------- lists that are the program's own
+# ----------------------------------------------------- lists that are the program's own
 
-CONTRACT, NUMBERS = REPOSITORY / "docs" / "command-line.md", REPOSITORY / "docs" / "numbers.md"
+CONTRACT, NUMBERS = (
+    REPOSITORY / "docs" / "command-line.md",
+    REPOSITORY / "docs" / "numbers.md",
+)
 
 
 def is_row(line: str) -> bool:
@@ -318,7 +437,8 @@ def is_row(line: str) -> bool:
 
 
 def table_after(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading of the contract, without its header."""
+    """The cells of the first table below a heading of the contract, without its
+    header."""
     lines = CONTRACT.read_text().split(f"\n## {heading}\n")[1].splitlines()
     table = list(takewhile(is_row, dropwhile(lambda line: not is_row(line), lines)))
     return [cells(line) for line in table[2:]]
@@ -330,38 +450,68 @@ def names_in(cell: str) -> list[str]:
 
 def test_messages_install_what_pyproject_toml_names():
     tomllib = pytest.importorskip("tomllib")
-    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert {**packages.EXTRAS, "test": extras["test"]} == extras
 
 
 def test_nothing_says_to_install_this_package_by_a_name_that_may_be_anothers():
     files = [*DOCUMENTS, *(REPOSITORY / "nn").rglob("*.py")]
-    assert not [name(path) for path in files if re.search("install.*(nn-trainer|nnbit)", path.read_text())]
+    assert not [
+        name(path)
+        for path in files
+        if re.search("install.*(nn-trainer|nnbit)", path.read_text())
+    ]
 
 
 def test_every_flag_is_in_the_contract():
-    cells = [cell for heading in ("Modes", "Flags") for row in table_after(heading) for cell in row[:2]]
+    cells = [
+        cell
+        for heading in ("Modes", "Flags")
+        for row in table_after(heading)
+        for cell in row[:2]
+    ]
     documented = {flag for cell in cells for flag in re.findall(r"`--(\w+)", cell)}
     assert {*MODES, *BY_NAME} - documented == set()
 
 
-@pytest.mark.parametrize("flag", [one for one in FLAGS if one.default or one.metavar == "NAME"], ids=attrgetter("name"))
+@pytest.mark.parametrize(
+    "flag",
+    [one for one in FLAGS if one.default or one.metavar == "NAME"],
+    ids=attrgetter("name"),
+)
 def test_the_contract_has_the_names_that_a_setting_may_have_and_its_default(flag):
-    row, default = row_of(flag), f"{flag.default:g}" if isinstance(flag.default, float) else flag.default
-    names = flag.value.expected.replace(" or ", ", ").split(", ") if flag.metavar == "NAME" else []
-    assert [name for name in names if not re.search(rf"`([^`]*[, ])?{name}\b", row)] == []
+    row, default = (
+        row_of(flag),
+        f"{flag.default:g}" if isinstance(flag.default, float) else flag.default,
+    )
+    names = (
+        flag.value.expected.replace(" or ", ", ").split(", ")
+        if flag.metavar == "NAME"
+        else []
+    )
+    assert [
+        name for name in names if not re.search(rf"`([^`]*[, ])?{name}\b", row)
+    ] == []
     assert not default or re.search(rf"\([^)]*\b{default}\b", row)
 
 
 def row_of(flag) -> str:
-    """The row of the contract's table that has a flag in its first cell, or else in another."""
+    """The row of the contract's table that has a flag in its first cell, or else in
+    another."""
     rows = sorted(table_after("Flags"), key=lambda row: f"--{flag.name}" not in row[0])
-    return next(" ".join(row) for row in rows if re.search(rf"--{flag.name}\b", " ".join(row)))
+    return next(
+        " ".join(row) for row in rows if re.search(rf"--{flag.name}\b", " ".join(row))
+    )
 
 
 def test_the_exit_codes_are_those_of_the_errors():
     documented = {int(row[0]) for row in table_after("Exit codes")}
-    errors = {error.exit_code for error in (NnError, UsageError, DataError, InputNotFound, OutputError)}
+    errors = {
+        error.exit_code
+        for error in (NnError, UsageError, DataError, InputNotFound, OutputError)
+    }
     assert documented == errors | {0, RUN_AGAIN, 129, 130, 143}
 
 
@@ -370,15 +520,22 @@ LISTED = "MONITORS", "THRESHOLD_RULES", "CALIBRATIONS", "EFFORTS"
 
 
 @pytest.mark.parametrize("table", [*DEFINED, *LISTED])
-def test_every_name_is_listed_in_the_contract_and_of_computations_defined_among_the_numbers(table):
+def test_every_name_is_listed_in_the_contract_and_of_computations_defined_among_the_numbers(
+    table,
+):
     for document in (CONTRACT, NUMBERS) if table in DEFINED else (CONTRACT,):
         text, end = document.read_text(), "`" if table in DEFINED else "[`=]"
-        assert [n for n in getattr(nn_aux, table) if not re.search(f"`{n}{end}", text)] == [], document
+        assert [
+            n for n in getattr(nn_aux, table) if not re.search(f"`{n}{end}", text)
+        ] == [], document
 
 
 @pytest.mark.parametrize("document", [CONTRACT, NUMBERS], ids=name)
 def test_activations_with_initial_weights_by_he_are_named(document):
-    sentence = re.search(r"(?:he before|is `he` for layers with)([^;.]*)(?:else|lecun)", document.read_text())[1]
+    sentence = re.search(
+        r"(?:he before|is `he` for layers with)([^;.]*)(?:else|lecun)",
+        document.read_text(),
+    )[1]
     named = [n for n in nn_aux.ACTIVATIONS if re.search(rf"\b{n}\b", sentence)]
     assert named == [n for n, known in nn_aux.ACTIVATIONS.items() if known.init == "he"]
 
@@ -386,30 +543,46 @@ def test_activations_with_initial_weights_by_he_are_named(document):
 @pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "README.md"], ids=name)
 def test_every_layer_kind_is_listed(document):
     text = document.read_text().replace("\\|", "|")
-    assert [item for item in LAYER_KINDS.values() if item and f"`{item.split()[0]}`" not in text] == []
+    assert [
+        item
+        for item in LAYER_KINDS.values()
+        if item and f"`{item.split()[0]}`" not in text
+    ] == []
 
 
 def json_keys(mode: str) -> list[str]:
     return names_in(dict(table_after("JSON"))[mode])
 
 
-@pytest.mark.parametrize("task, kind", [("binary", "two_classes"), ("multiclass", "three_classes"),
-                                        ("regression", "numbers")])  # fmt: skip
+@pytest.mark.parametrize(
+    "task, kind",
+    [
+        ("binary", "two_classes"),
+        ("multiclass", "three_classes"),
+        ("regression", "numbers"),
+    ],
+)
 def test_the_json_keys_are_those_of_the_contract(task, kind, folder):
     getattr(command_line, f"write_{kind}")(folder / "data.csv")
     given = ["--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json"]
     several, train = succeed("--train", *given).json, succeed(*ONE, *given).json
     assert {*json_keys("train"), *json_keys("train, effort")} == several.keys()
     assert list(train) == json_keys("train")
-    assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(f"test, {task}")
+    assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(
+        f"test, {task}"
+    )
     fields = {field for row in table_after("Model file") for field in names_in(row[0])}
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info.keys() == {*json_keys("info"), *fields} - {"sha256"}
     assert model_file.load("m.bin")[1].keys() == fields
 
 
-def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder, datasets):
+def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(
+    folder, datasets
+):
     bench = succeed("bench", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")
     plan = datasets / "plans" / "smoke.json"
-    assert list(succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json) == json_keys("sweep")
+    assert list(
+        succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json
+    ) == json_keys("sweep")

@@ -1,4 +1,5 @@
-"""The fuzzer: what it found once stays mended, it sees what it should, and a seed gives the same inputs."""
+"""The fuzzer: what it found once stays mended, it sees what it should, and a seed gives
+the same inputs."""
 
 import hashlib
 import itertools
@@ -45,7 +46,9 @@ def read(name, data, folder):
 def test_findings_stay_mended(name, tmp_path, monkeypatch):
     """In a process of its own: some of them ended it."""
     inputs = [found.read_bytes() for found in FINDINGS[name]]
-    monkeypatch.setitem(TARGETS, name, replace(target_of(name), seeds=lambda: inputs, cost=1))
+    monkeypatch.setitem(
+        TARGETS, name, replace(target_of(name), seeds=lambda: inputs, cost=1)
+    )
     monkeypatch.chdir(tmp_path)
     result = campaign.run(name, seed=1, runs=len(inputs))
     assert (result.inputs, result.findings) == (len(inputs), [])
@@ -65,12 +68,18 @@ def test_a_changed_model_has_a_digest_that_is_right():
     data = seeds.model_facts()[0]
     model_file.unpacked(signed(data, "nn"))
     with pytest.raises(DataError, match="`seed` is 99"):
-        model_file.unpacked(signed(re.sub(rb'"seed":\d+', b'"seed":' + b"9" * 20, data), "nn"))
+        model_file.unpacked(
+            signed(re.sub(rb'"seed":\d+', b'"seed":' + b"9" * 20, data), "nn")
+        )
 
 
 def test_a_seed_gives_the_same_inputs():
     def some(seed):
-        return list(itertools.islice(mutations("csv", seeds.csv(), TARGETS["csv"].words, seed), 200))
+        return list(
+            itertools.islice(
+                mutations("csv", seeds.csv(), TARGETS["csv"].words, seed), 200
+            )
+        )
 
     assert some(1) == some(1) and some(1) != some(2) and len(set(some(1))) > 150
 
@@ -79,12 +88,16 @@ def refuse(path):
     raise DataError("as it should be")
 
 
-@pytest.mark.parametrize("reader, told", [
-    (lambda path: 1 / 0, "ZeroDivisionError in "),
-    (lambda path: path.read_bytes().decode(), "UnicodeDecodeError in "),
-    (lambda path: [0 for _ in itertools.count()], "more than 0.2 s: TooSlow in "),
-    (refuse, None),
-], ids=["error", "decoding", "time", "an error of nn is no finding"])  # fmt: skip
+@pytest.mark.parametrize(
+    "reader, told",
+    [
+        (lambda path: 1 / 0, "ZeroDivisionError in "),
+        (lambda path: path.read_bytes().decode(), "UnicodeDecodeError in "),
+        (lambda path: [0 for _ in itertools.count()], "more than 0.2 s: TooSlow in "),
+        (refuse, None),
+    ],
+    ids=["error", "decoding", "time", "an error of nn is no finding"],
+)
 def test_the_judge_finds(reader, told, tmp_path, monkeypatch):
     monkeypatch.setattr(judge, "SECONDS", 0.2)
     (tmp_path / "input").write_bytes(b"\xff")
@@ -107,25 +120,37 @@ print(judged(Target(list, lambda path: bytearray(b"1") * (300 << 20)), pathlib.P
 
 def python(*arguments, **options) -> subprocess.CompletedProcess:
     """Run Python, which finds the folder fuzz/."""
-    env = environment(PYTHONPATH=os.pathsep.join([str(TESTS), environment()["PYTHONPATH"]]))
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env, **options)
+    env = environment(
+        PYTHONPATH=os.pathsep.join([str(TESTS), environment()["PYTHONPATH"]])
+    )
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=env, **options
+    )
 
 
 def test_the_command_prints_a_line_for_a_target(tmp_path):
-    ended = python("-m", "fuzz", "--target", "layers", "--runs", "300", "--seed", "7", cwd=tmp_path)
+    ended = python(
+        "-m", "fuzz", "--target", "layers", "--runs", "300", "--seed", "7", cwd=tmp_path
+    )
     first, line = ended.stdout.splitlines()
     assert ended.returncode == 0 and "--seed 7" in first
     assert re.fullmatch(r"layers +300 inputs +\d+/s, 0 findings", line)
     assert not list(tmp_path.iterdir())
     ended = python("-m", "fuzz", "--target", "plan", *FINDINGS["plan"], cwd=tmp_path)
-    assert ended.returncode == 0 and ended.stdout.count("read or refused, as it should be") == len(FINDINGS["plan"])
+    assert ended.returncode == 0 and ended.stdout.count(
+        "read or refused, as it should be"
+    ) == len(FINDINGS["plan"])
 
 
-@pytest.mark.parametrize("reader, told", [
-    (lambda path: os.kill(os.getpid(), signal.SIGKILL), "ended by SIGKILL"),
-    (lambda path: time.sleep(60), "ended by SIGALRM after a silence"),
-    (lambda path: os.write(2, b"told\n") and os._exit(3), "exit code 3: told"),
-], ids=["signal", "silence", "exit"])  # fmt: skip
+@pytest.mark.parametrize(
+    "reader, told",
+    [
+        (lambda path: os.kill(os.getpid(), signal.SIGKILL), "ended by SIGKILL"),
+        (lambda path: time.sleep(60), "ended by SIGALRM after a silence"),
+        (lambda path: os.write(2, b"told\n") and os._exit(3), "exit code 3: told"),
+    ],
+    ids=["signal", "silence", "exit"],
+)
 def test_a_process_that_dies_is_a_finding(tmp_path, monkeypatch, reader, told):
     monkeypatch.setattr(campaign, "MOST_DEATHS", 2)
     monkeypatch.setattr(campaign, "SILENT_SECONDS", 1)

@@ -1,4 +1,5 @@
-"""The house drawn from its imports: one way down and no circle, those inside functions counted too."""
+"""The house drawn from its imports: one way down and no circle, those inside functions
+counted too."""
 
 import ast
 import re
@@ -13,15 +14,41 @@ import nn
 HOUSE = Path(nn.__file__).parent
 MOST_ENTRIES = 26
 
-# From the bottom up. A module imports from its own level, without a circle, and from those above it in this list.
+# From the bottom up. A module imports from its own level, without a circle, and from
+# those above it in this list.
 # A level is a module of nn/ or a folder with everything in it.
-LEVELS = ["__init__", "utils", "nn_aux", "layers", "settings", "core", "cluster", "data", "files", "ds", "backends"]
-LEVELS += ["nn", "matrix", "watch", "test", "train", "terminal", "pages", "study", "commands", "cli", "__main__"]
+LEVELS = [
+    "__init__",
+    "utils",
+    "nn_aux",
+    "layers",
+    "settings",
+    "core",
+    "cluster",
+    "data",
+    "files",
+    "ds",
+    "backends",
+]
+LEVELS += [
+    "nn",
+    "matrix",
+    "watch",
+    "test",
+    "train",
+    "terminal",
+    "pages",
+    "study",
+    "commands",
+    "cli",
+    "__main__",
+]
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """File of each module; a folder's __init__.py has the folder's name, and that of nn/ the name __init__."""
+    """File of each module; a folder's __init__.py has the folder's name, and that of
+    nn/ the name __init__."""
     found = {}
     for path in HOUSE.rglob("*.py"):
         parts = path.relative_to(HOUSE).with_suffix("").parts
@@ -32,7 +59,8 @@ def modules() -> dict[str, Path]:
 
 
 def imported(module: str, node: ast.ImportFrom) -> set[str]:
-    """Modules of nn/ that a relative import names: `from . import a` means the file a.py if there is one."""
+    """Modules of nn/ that a relative import names: `from . import a` means the file
+    a.py if there is one."""
     package = ["nn", *module.split(".")]
     if module == "__init__":
         package = ["nn"]
@@ -42,7 +70,9 @@ def imported(module: str, node: ast.ImportFrom) -> set[str]:
     base += node.module.split(".") if node.module else []
     names = {".".join([*base, alias.name][1:]) for alias in node.names}
     itself = ".".join(base[1:]) or "__init__"
-    assert itself in modules(), f"{module}: imports {itself}, which is an extension: nn/core loads those"
+    assert itself in modules(), (
+        f"{module}: imports {itself}, which is an extension: nn/core loads those"
+    )
     return {name if name in modules() else itself for name in names}
 
 
@@ -65,20 +95,38 @@ def level(module: str) -> int:
 
 
 def folders() -> list[str]:
-    return sorted(module for module, path in modules().items() if path.name == "__init__.py" and module != "__init__")
+    return sorted(
+        module
+        for module, path in modules().items()
+        if path.name == "__init__.py" and module != "__init__"
+    )
 
 
 def neighbours(folder: str) -> tuple[set[str], set[str]]:
-    """Levels that a folder's modules import, and levels of the modules that import them; __init__ counts for none."""
-    inside = {module for module in modules() if module == folder or module.startswith(folder + ".")}
-    edges = [(a, b) for a, targets in graph().items() for b in targets if (a in inside) != (b in inside)]
+    """Levels that a folder's modules import, and levels of the modules that import
+    them; __init__ counts for none."""
+    inside = {
+        module
+        for module in modules()
+        if module == folder or module.startswith(folder + ".")
+    }
+    edges = [
+        (a, b)
+        for a, targets in graph().items()
+        for b in targets
+        if (a in inside) != (b in inside)
+    ]
     imports = {b.split(".")[0] for a, b in edges if a in inside}
     return imports - {"__init__"}, {a.split(".")[0] for a, b in edges if b in inside}
 
 
 def levels_in(text: str) -> set[str]:
     """Levels that a text names; those in brackets are explanations."""
-    return {word for word in re.findall(r"\w+", re.sub(r"\(.*?\)", "", text)) if word in LEVELS}
+    return {
+        word
+        for word in re.findall(r"\w+", re.sub(r"\(.*?\)", "", text))
+        if word in LEVELS
+    }
 
 
 def test_every_module_has_a_level():
@@ -86,22 +134,35 @@ def test_every_module_has_a_level():
 
 
 def test_imports_go_down():
-    assert {(a, b) for a, targets in graph().items() for b in targets if level(b) > level(a)} == set()
+    assert {
+        (a, b) for a, targets in graph().items() for b in targets if level(b) > level(a)
+    } == set()
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    TopologicalSorter({module: targets - {module} for module, targets in graph().items()}).prepare()  # or CycleError
+    # or CycleError
+    TopologicalSorter(
+        {module: targets - {module} for module, targets in graph().items()}
+    ).prepare()
 
 
 def test_nothing_is_imported_for_types_alone():
-    assert [module for module, path in modules().items() if "TYPE_CHECKING" in path.read_text()] == []
+    assert [
+        module
+        for module, path in modules().items()
+        if "TYPE_CHECKING" in path.read_text()
+    ] == []
 
 
 def test_no_module_names_the_package_absolutely():
     """An import that this file would not see."""
     for path in modules().values():
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
             assert not [name for name in names if name.split(".")[0] == "nn"], path
@@ -112,23 +173,33 @@ def test_public_names_are_where_the_package_says():
 
 
 def test_the_first_look_is_short():
-    entries = {path.name for path in HOUSE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    entries = {
+        path.name
+        for path in HOUSE.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     assert len(entries) <= MOST_ENTRIES
 
 
 @pytest.mark.parametrize("folder", folders())
 def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
-    """About ten lines: a sentence, a line for each file, and the levels that it imports and that import it."""
+    """About ten lines: a sentence, a line for each file, and the levels that it imports
+    and that import it."""
     text = ast.get_docstring(ast.parse(modules()[folder].read_text())) or ""
     own = modules()[folder].parent
     files = [path.stem for path in own.glob("*.py") if path.stem != "__init__"]
     files += [f"{path.parent.name}/" for path in own.glob("*/__init__.py")]
-    assert all(file in text for file in files) and "mport" in text and len(text.splitlines()) >= 5
+    assert (
+        all(file in text for file in files)
+        and "mport" in text
+        and len(text.splitlines()) >= 5
+    )
 
 
 @pytest.mark.parametrize("folder", folders())
 def test_a_folder_says_truly_what_it_imports_and_who_imports_it(folder):
-    """Names of levels in a list are all there are; `everything from a to b` bounds them."""
+    """Names of levels in a list are all there are; `everything from a to b` bounds
+    them."""
     imports, importers = neighbours(folder)
     text = " ".join(ast.get_docstring(ast.parse(modules()[folder].read_text())).split())
     said = re.search(r"Imports: ([^.]*(?:\.py[^.]*)*)\. Imported by: ([^;]*)", text)

@@ -1,4 +1,5 @@
-"""tests/README.md names every folder of tests, and what they share; a test file runs by itself."""
+"""tests/README.md names every folder of tests, and what they share; a test file runs by
+itself."""
 
 import re
 from pathlib import Path
@@ -10,7 +11,8 @@ PACKAGE = Path(nn.__file__).parent
 
 
 def table(heading: str) -> list[list[str]]:
-    """Return the cells of the first table below a heading of the page, its head left out."""
+    """Return the cells of the first table below a heading of the page, its head left
+    out."""
     text = (TESTS / "README.md").read_text().split(f"## {heading}\n")[1]
     lines = re.search(r"(?:^\|.*\n)+", text, re.M)[0].splitlines()
     return [line.strip("|").split("|") for line in lines[2:]]
@@ -21,19 +23,32 @@ def named(cell: str) -> list[str]:
 
 
 def test_every_folder_of_modules_has_a_folder_of_tests():
-    listed = {name for row in table("Which tests guard which module") for name in named(row[0])}
-    folders = {f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    listed = {
+        name
+        for row in table("Which tests guard which module")
+        for name in named(row[0])
+    }
+    folders = {
+        f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
+    }
     assert folders < listed
     assert listed == {f"{path.parent.name}/" for path in TESTS.glob("*/test_*.py")}
 
 
 def test_every_shared_file_is_explained():
     listed = {name for row in table("What tests share") for name in named(row[0])}
-    files = {path.relative_to(TESTS).as_posix() for path in (TESTS / "support").glob("*.py")}
+    files = {
+        path.relative_to(TESTS).as_posix() for path in (TESTS / "support").glob("*.py")
+    }
     assert listed == files - {"support/__init__.py"}
 
 
 def test_no_test_file_imports_another():
-    """Else `pytest tests/train/test_folds.py` finds no tests/train/test_networks.py; support/ is what they share."""
+    """Else `pytest tests/train/test_folds.py` finds no tests/train/test_networks.py;
+    support/ is what they share."""
     imports = re.compile(r"^\s*(?:from|import)\s+(?:tests\.)?(?:gpu\.)?test_\w+", re.M)
-    assert not [path.name for path in TESTS.rglob("test_*.py") if imports.search(path.read_text())]
+    assert not [
+        path.name
+        for path in TESTS.rglob("test_*.py")
+        if imports.search(path.read_text())
+    ]

@@ -3,7 +3,8 @@
 import price
 import pytest
 
-FREE = 1500  # syntax nodes, or tokens of C, that a change may add, or take away, without a word
+# syntax nodes, or tokens of C, that a change may add, or take away, without a word
+FREE = 1500
 CURE = 'python -m tests.price --record "what it buys", which writes it down in CONTRIBUTING.md'
 
 
@@ -24,14 +25,24 @@ def test_who_adds_a_mechanism_says_what_it_buys(today, written, unit):
 
 
 def test_who_adds_a_flag_a_name_or_a_module_says_what_it_buys(today, written):
-    assert today[2:] == written[2:], f"flags, public names, modules of a row {written[2:]} became {today[2:]}: {CURE}"
+    assert today[2:] == written[2:], (
+        f"flags, public names, modules of a row {written[2:]} became {today[2:]}: {CURE}"
+    )
 
 
 def test_packing_code_changes_no_price():
     unpacked = "x = 1\ny = 2\nif x:\n    z = y\nelse:\n    z = x\n"
-    assert price.nodes_of(unpacked) == price.nodes_of(unpacked.replace("\n    ", " ")) == 22
+    assert (
+        price.nodes_of(unpacked)
+        == price.nodes_of(unpacked.replace("\n    ", " "))
+        == 22
+    )
     in_lines = 'int a = f(b->c, 1.5e-3f); // a comment\n/* another\n one */ char *s = "two words";\n'
-    assert price.tokens_of(in_lines) == price.tokens_of(in_lines.replace(", ", ",\n  ")) == 18
+    assert (
+        price.tokens_of(in_lines)
+        == price.tokens_of(in_lines.replace(", ", ",\n  "))
+        == 18
+    )
 
 
 def test_the_newest_record_counts():

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from support.command_line import REPOSITORY
 
-SOURCES = [path for folder in ("nn", "csrc") for path in sorted((REPOSITORY / folder).rglob("*"))]
+SOURCES = [
+    path
+    for folder in ("nn", "csrc")
+    for path in sorted((REPOSITORY / folder).rglob("*"))
+]
 PYTHON = [path for path in SOURCES if path.suffix == ".py"]
 CODE = [path for path in SOURCES if path.suffix in (".py", ".c", ".h", ".cu")]
 MOST_PARAMETERS = 14
@@ -24,9 +28,17 @@ def test_there_is_code():
 
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_docstring_begins_with_a_verb_or_a_noun(path):
-    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, DOCUMENTED)]
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, DOCUMENTED)
+    ]
     found = [ast.get_docstring(node) or "" for node in nodes]
-    assert [text.splitlines()[0] for text in found if re.match(r"(What|Whether|That)\b", text)] == []
+    assert [
+        text.splitlines()[0]
+        for text in found
+        if re.match(r"(What|Whether|That)\b", text)
+    ] == []
 
 
 @pytest.mark.parametrize("path", CODE, ids=name)
@@ -40,6 +52,30 @@ def test_a_function_has_few_parameters(path):
     found = {}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef):
-            given = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            given = [
+                one.arg
+                for one in (
+                    *node.args.posonlyargs,
+                    *node.args.args,
+                    *node.args.kwonlyargs,
+                )
+            ]
             found[node.name] = len([one for one in given if one not in ("self", "cls")])
-    assert {function: count for function, count in found.items() if count > MOST_PARAMETERS} == {}
+    assert {
+        function: count for function, count in found.items() if count > MOST_PARAMETERS
+    } == {}
+
+
+@pytest.mark.parametrize("path", CODE, ids=name)
+def test_a_line_of_c_has_at_most_100_characters_beside_texts(path):
+    if path.suffix == ".py":
+        pytest.skip("ruff format lays out Python")
+    lines = [re.sub(r'"[^"]*"', '""', line) for line in path.read_text().splitlines()]
+    assert [line for line in lines if len(line) > 100] == []
+
+
+def test_the_formatter_is_rarely_told_to_skip_a_table():
+    """Only tables of numbers are laid out by hand."""
+    paths = [*PYTHON, *(REPOSITORY / "tests").rglob("*.py")]
+    skipped = [path for path in paths if "# fmt: " + "skip" in path.read_text()]
+    assert len(skipped) <= 12

@@ -1,4 +1,5 @@
-"""What an editor knows of nn: completion of its names, and types that hold in a person's script."""
+"""What an editor knows of nn: completion of its names, and types that hold in a
+person's script."""
 
 import inspect
 import re
@@ -50,11 +51,20 @@ STUB = PACKAGE / "train" / "call.pyi"  # python tests/house/test_types.py writes
 
 
 def stub() -> str:
-    """What an editor reads of nn.train: its settings by name, as the record has them."""
+    """What an editor reads of nn.train: its settings by name, as the record has
+    them."""
     parameters = inspect.signature(nn.train).parameters.values()
-    positional = [f"    {one.name}: {one.annotation},\n" for one in parameters if one.kind is not one.KEYWORD_ONLY]
-    named = [f"    {one.name}: {one.annotation} = ...,\n" for one in parameters if one.kind is one.KEYWORD_ONLY]
-    return f'''"""The settings of train by name, for editors: made from FLAGS by tests/house/test_types.py."""
+    positional = [
+        f"    {one.name}: {one.annotation},\n"
+        for one in parameters
+        if one.kind is not one.KEYWORD_ONLY
+    ]
+    named = [
+        f"    {one.name}: {one.annotation} = ...,\n"
+        for one in parameters
+        if one.kind is one.KEYWORD_ONLY
+    ]
+    return f'''"""The settings of train by name, made from FLAGS by tests/house/test_types.py."""
 
 from typing import Any
 
@@ -78,14 +88,20 @@ def test_editors_see_the_settings_of_train():
 
 
 def test_editors_see_the_public_names():
-    names = re.findall(r"^from \S+ import (\w+) as \1$", (PACKAGE / "__init__.pyi").read_text(), re.M)
+    names = re.findall(
+        r"^from \S+ import (\w+) as \1$", (PACKAGE / "__init__.pyi").read_text(), re.M
+    )
     assert sorted([*names, "__version__"]) == sorted(dir(nn))
     assert (PACKAGE / "py.typed").exists()
 
 
-@pytest.mark.parametrize("checker, given", [
-    ("mypy", ["--strict", "--ignore-missing-imports"]), ("pyright", ["--pythonpath", sys.executable]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "checker, given",
+    [
+        ("mypy", ["--strict", "--ignore-missing-imports"]),
+        ("pyright", ["--pythonpath", sys.executable]),
+    ],
+)
 def test_a_script_has_no_errors_of_types(checker, given, tmp_path, monkeypatch):
     if find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")

@@ -1,4 +1,5 @@
-"""The fast elementary functions, over the whole range of numbers: within some units in the last place."""
+"""The fast elementary functions, over the whole range of numbers: within some units in
+the last place."""
 
 import math
 
@@ -13,15 +14,21 @@ WIDER = {np.dtype("float32"): np.float64, np.dtype("float64"): np.longdouble}
 
 
 def every_size(dtype) -> np.ndarray:
-    """Numbers of all magnitudes and both signs, subnormal ones too, and a dense patch around 0."""
+    """Numbers of all magnitudes and both signs, subnormal ones too, and a dense patch
+    around 0."""
     word = {"float32": np.uint32, "float64": np.uint64}[dtype]
     largest = np.array(np.finfo(dtype).max).view(word)[()]
-    positive = np.linspace(0, int(largest), 200_000).astype(word).clip(0, largest).view(dtype)
-    return np.concatenate([positive, -positive, np.linspace(-120, 120, 400_000).astype(dtype)])
+    positive = (
+        np.linspace(0, int(largest), 200_000).astype(word).clip(0, largest).view(dtype)
+    )
+    return np.concatenate(
+        [positive, -positive, np.linspace(-120, 120, 400_000).astype(dtype)]
+    )
 
 
 def activate(name, z):
-    """Return what a layer of one value makes of each z: its weight, and that of the output behind it, is 1."""
+    """Return what a layer of one value makes of each z: its weight, and that of the
+    output behind it, is 1."""
     engine = backends.create("omp", parse(f"1,1:{name},1:linear"), "mse", z.dtype.name)
     engine.set("parameters", np.array([1, 0, 1, 0], z.dtype))
     return engine.predict(engine.load(z[:, None]))[:, 0]
@@ -33,7 +40,8 @@ def sigmoid(z):
 
 
 def normal_cdf(z):
-    """The C library's erfc, and its derivative times what the argument loses as a float64."""
+    """The C library's erfc, and its derivative times what the argument loses as a
+    float64."""
     x = np.clip(-z / np.sqrt(z.dtype.type(2)), -40, 40)
     near = x.astype(np.float64)
     erfc = np.fromiter(map(math.erfc, near.tolist()), np.float64, len(near))
@@ -41,13 +49,19 @@ def normal_cdf(z):
 
 
 PRODUCTS = ("silu", "gelu")
-UNITS = {"silu": 3, "gelu": 8, "selu": 4}  # products and quotients of factors that are off by two units each
+# products and quotients of factors that are off by two units each
+UNITS = {"silu": 3, "gelu": 8, "selu": 4}
 EXACT = {
     "silu": lambda z: np.where(z < -1e4, 0, z * sigmoid(z)),
     "gelu": lambda z: np.where(z < -50, 0, z * normal_cdf(z)),
     "selu": lambda z: (
         z.dtype.type("1.0507009873554804934193349852946")
-        * np.where(z > 0, z, z.dtype.type("1.6732632423543772848170429916717") * np.expm1(np.minimum(z, 0)))
+        * np.where(
+            z > 0,
+            z,
+            z.dtype.type("1.6732632423543772848170429916717")
+            * np.expm1(np.minimum(z, 0)),
+        )
     ),
     "sigmoid": sigmoid,
     "tanh": np.tanh,
@@ -57,10 +71,16 @@ EXACT = {
     "linear": lambda z: z,
 }
 ENDS = {  # the values at -infinity and infinity
-    "silu": (0, np.inf), "gelu": (0, np.inf), "selu": (-1.7580993408473768, np.inf), "sigmoid": (0, 1),
-    "tanh": (-1, 1), "softplus": (0, np.inf), "relu": (0, np.inf), "lrelu": (-np.inf, np.inf),
+    "silu": (0, np.inf),
+    "gelu": (0, np.inf),
+    "selu": (-1.7580993408473768, np.inf),
+    "sigmoid": (0, 1),
+    "tanh": (-1, 1),
+    "softplus": (0, np.inf),
+    "relu": (0, np.inf),
+    "lrelu": (-np.inf, np.inf),
     "linear": (-np.inf, np.inf),
-}  # fmt: skip
+}
 OF_ONE_VALUE = [name for name in ACTIVATIONS if name != "softmax"]
 
 
@@ -73,15 +93,20 @@ def test_within_some_units_in_the_last_place(name, dtype):
         exact = EXACT[name](z.astype(WIDER[z.dtype]))
         found, right = activate(name, z), exact.astype(dtype)
         unit = np.spacing(np.abs(right))
-        if name in PRODUCTS:  # z times a subnormal number keeps no more digits than that
+        # z times a subnormal number keeps no more digits than that
+        if name in PRODUCTS:
             unit = np.maximum(unit, np.abs(z) * np.finfo(dtype).smallest_subnormal)
         is_finite = np.isfinite(right)
         error = np.abs(found - exact)[is_finite] / unit[is_finite]
     assert (found[~is_finite] == right[~is_finite]).all()
-    assert error.max() <= UNITS.get(name, 2), f"{float(error.max()):.2f} units at {z[error.argmax()]!r}"
+    assert error.max() <= UNITS.get(name, 2), (
+        f"{float(error.max()):.2f} units at {z[error.argmax()]!r}"
+    )
 
 
 @pytest.mark.parametrize("name", OF_ONE_VALUE)
 def test_a_nan_stays_one_and_the_ends_are_right(name):
     z = np.array([np.nan, -np.inf, np.inf], np.float32)
-    np.testing.assert_array_equal(activate(name, z), np.array([np.nan, *ENDS[name]], np.float32))
+    np.testing.assert_array_equal(
+        activate(name, z), np.array([np.nan, *ENDS[name]], np.float32)
+    )

@@ -1,4 +1,5 @@
-"""Gradients against central differences (float64), those of random networks against NumPy."""
+"""Gradients against central differences (float64), those of random networks against
+NumPy."""
 
 import contextlib
 from dataclasses import replace
@@ -7,31 +8,63 @@ import numpy as np
 import pytest
 from support import plain_layers
 from support.distances import relative_distance
-from support.networks import EVERY, KINDS, OUTPUT_ACTIVATIONS, check_against_numpy, fill, flattened, network
+from support.networks import (
+    EVERY,
+    KINDS,
+    OUTPUT_ACTIVATIONS,
+    check_against_numpy,
+    fill,
+    flattened,
+    network,
+)
 
 from nn import nn_aux
 from nn.layers import LAYER_KINDS, parse
 from nn.utils import UsageError
 
-STEP = 1e-5  # differences are then accurate to about STEP^2, and to the rounding 1e-16 / STEP
+# differences are then accurate to about STEP^2, and to the rounding 1e-16 / STEP
+STEP = 1e-5
 WITH_A_CORNER = ("relu", "lrelu")  # at 0, where their derivative changes
 DRAW = (3, 1)  # seed and step, which decide what dropout sets to 0
-CORNER = 1e-3  # no value may come this close to where WITH_A_CORNER or the choice of a maximum turns
+# no value may come this close to where WITH_A_CORNER or the choice of a maximum turns
+CORNER = 1e-3
 
-PAIRS = [(loss, of) for loss in nn_aux.LOSSES for of in nn_aux.ACTIVATIONS if OUTPUT_ACTIVATIONS.get(loss, of) == of]
+PAIRS = [
+    (loss, of)
+    for loss in nn_aux.LOSSES
+    for of in nn_aux.ACTIVATIONS
+    if OUTPUT_ACTIVATIONS.get(loss, of) == of
+]
 CASES = [
-    "5,4:sigmoid", "5,7:tanh,4:softplus,3", "2x5x4,conv3k2:tanh", "1x1x1,conv2k3p1:sigmoid",
-    "2x7x5,conv3k3s2p1:softplus", "3x5x7,conv17k3same:tanh", "2x7x7,conv2k2s3:tanh", "1x3x2,conv2k2p4:sigmoid",
-    "2x6x6,conv16k3p1:sigmoid,conv3k3:tanh", "2x5x6,maxpool2s1:tanh", "3x7x7,avgpool3s2:sigmoid", "2x3x3,pad2:sigmoid",
-    "2x3x4,flatten:tanh", "2x6x6,conv4k2same:relu,maxpool2,5:relu,3",
+    "5,4:sigmoid",
+    "5,7:tanh,4:softplus,3",
+    "2x5x4,conv3k2:tanh",
+    "1x1x1,conv2k3p1:sigmoid",
+    "2x7x5,conv3k3s2p1:softplus",
+    "3x5x7,conv17k3same:tanh",
+    "2x7x7,conv2k2s3:tanh",
+    "1x3x2,conv2k2p4:sigmoid",
+    "2x6x6,conv16k3p1:sigmoid,conv3k3:tanh",
+    "2x5x6,maxpool2s1:tanh",
+    "3x7x7,avgpool3s2:sigmoid",
+    "2x3x3,pad2:sigmoid",
+    "2x3x4,flatten:tanh",
+    "2x6x6,conv4k2same:relu,maxpool2,5:relu,3",
     "2x8x8,conv3k3p1:lrelu,maxpool3s2,conv2k2:relu,avgpool2,4:tanh,2",
-    "2x5x5,pad1,conv3k3s2:tanh,dropout0.4,6:softplus,2:sigmoid", "mixed,1:tanh", "mixed,dropout0.4,9:silu,1",
-    "onehot,5:sigmoid", "table,7:tanh,2", "pieces,5:tanh,2", "waves,5:tanh,2", "only waves,1:tanh",
-]  # fmt: skip
+    "2x5x5,pad1,conv3k3s2:tanh,dropout0.4,6:softplus,2:sigmoid",
+    "mixed,1:tanh",
+    "mixed,dropout0.4,9:silu,1",
+    "onehot,5:sigmoid",
+    "table,7:tanh,2",
+    "pieces,5:tanh,2",
+    "waves,5:tanh,2",
+    "only waves,1:tanh",
+]
 
 
 def central_differences(f, at, places=True):
-    """The gradient of f at an array, which is left as it was; 0 but at these places, a mask."""
+    """The gradient of f at an array, which is left as it was; 0 but at these places, a
+    mask."""
     gradient, flat = np.zeros(at.size), at.reshape(-1)
     for i in np.flatnonzero(np.broadcast_to(places, at.shape)):
         here = flat[i]
@@ -59,19 +92,29 @@ def near_a_corner(net, x):
         if layer.kind == "maxpool":
             image = outs[index].reshape(len(x), *layer.in_shape)
             for _, _, rows, columns in plain_layers.windows(layer):
-                window = np.sort(image[:, :, rows, columns].reshape(*image.shape[:2], -1))
+                window = np.sort(
+                    image[:, :, rows, columns].reshape(*image.shape[:2], -1)
+                )
                 largest, second = window[:, :, -1], window[:, :, -2]
-                # zeros that tie are relu's, all below their corner: their gradient is 0 wherever it goes
+                # zeros that tie are relu's, all below their corner: their gradient is 0
+                # wherever it goes
                 if ((largest - second < CORNER) & (largest != 0)).any():
                     return True
     return False
 
 
 def check_by_differences(net, rows=2):
-    """Every parameter's derivative, and that of every input on which outputs depend smoothly: of all but codes."""
-    x, y = next((x, y) for x, y in (fill(net, rows, seed) for seed in range(200)) if not near_a_corner(net, x))
+    """Every parameter's derivative, and that of every input on which outputs depend
+    smoothly: of all but codes."""
+    x, y = next(
+        (x, y)
+        for x, y in (fill(net, rows, seed) for seed in range(200))
+        if not near_a_corner(net, x)
+    )
     engine, x = net.engine, x.reshape(rows, -1)
-    vector = np.concatenate([np.empty(0), *(v.ravel() for v in net.parameters().values())])
+    vector = np.concatenate(
+        [np.empty(0), *(v.ravel() for v in net.parameters().values())]
+    )
 
     def loss():
         engine.set("parameters", vector)
@@ -79,11 +122,19 @@ def check_by_differences(net, rows=2):
 
     _, gradient, dx = engine.gradients(x, y, *DRAW)
     if vector.size:
-        assert np.abs(gradient).max() > 1e-4  # a gradient of zeros would agree with anything flat
+        # a gradient of zeros would agree with anything flat
+        assert np.abs(gradient).max() > 1e-4
         assert relative_distance(gradient, central_differences(loss, vector)) < 1e-6
-    is_code = np.array([column.values > 0 for column in net.layers[0].columns] or [False])
+    is_code = np.array(
+        [column.values > 0 for column in net.layers[0].columns] or [False]
+    )
     assert np.abs(dx).max() > 1e-4
-    assert relative_distance(dx, central_differences(loss, x, ~np.broadcast_to(is_code, x.shape))) < 1e-6
+    assert (
+        relative_distance(
+            dx, central_differences(loss, x, ~np.broadcast_to(is_code, x.shape))
+        )
+        < 1e-6
+    )
 
 
 @pytest.mark.parametrize("spec", CASES)
@@ -92,12 +143,16 @@ def test_gradients_agree_with_central_differences(spec, processor):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_layer_kind_activation_and_loss_has_the_gradient_of_its_value(name, backend):
+def test_every_layer_kind_activation_and_loss_has_the_gradient_of_its_value(
+    name, backend
+):
     for spec, options in EVERY[name]:
         check_by_differences(network(spec, backend, **options))
 
 
-@pytest.mark.parametrize("spec, task", [("6,5:tanh,4", "multiclass"), ("2x4x4,conv3k2:tanh,1", "binary")])
+@pytest.mark.parametrize(
+    "spec, task", [("6,5:tanh,4", "multiclass"), ("2x4x4,conv3k2:tanh,1", "binary")]
+)
 def test_cross_entropies_have_the_gradient_of_their_value(spec, task, processor):
     net = network(spec, processor, task=task)
     check_by_differences(net, rows=3)
@@ -109,13 +164,18 @@ def test_cross_entropies_have_the_gradient_of_their_value(spec, task, processor)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", LAYER_KINDS)
 @pytest.mark.parametrize("loss, activation", PAIRS)
-def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(loss, activation, kind, backend):
-    check_by_differences(network(f"{KINDS[kind]}:{activation}", backend, loss=loss), rows=5)
+def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(
+    loss, activation, kind, backend
+):
+    check_by_differences(
+        network(f"{KINDS[kind]}:{activation}", backend, loss=loss), rows=5
+    )
 
 
 def random_spec(rng):
     """A small random network that fits."""
-    names = [name for name in nn_aux.ACTIVATIONS if name not in ("softmax", "relu")]  # some would be dead
+    # some would be dead
+    names = [name for name in nn_aux.ACTIVATIONS if name not in ("softmax", "relu")]
     while True:
         items = [f"{rng.integers(1, 20)}x{rng.integers(3, 20)}x{rng.integers(3, 20)}"]
         for _ in range(rng.integers(1, 5)):
@@ -123,7 +183,9 @@ def random_spec(rng):
             k, s = rng.integers(1, 5), rng.integers(1, 4)
             if kind == "conv":
                 padding = rng.choice(["", "p1", "p2", "same"])
-                items.append(f"conv{rng.integers(1, 40)}k{k}s{s}{padding}:{rng.choice(names)}")
+                items.append(
+                    f"conv{rng.integers(1, 40)}k{k}s{s}{padding}:{rng.choice(names)}"
+                )
             else:
                 items.append(f"pad{k}" if kind == "pad" else f"{kind}{k}s{s}")
         items.append(f"{rng.integers(1, 9)}:{rng.choice(names)}")

@@ -1,10 +1,20 @@
-"""Each layer kind, alone and stacked, against plain NumPy (support/plain_layers.py) and examples worked by hand."""
+"""Each layer kind, alone and stacked, against plain NumPy (support/plain_layers.py) and
+examples worked by hand."""
 
 import numpy as np
 import pytest
 from support import plain_layers
 from support.distances import relative_distance
-from support.networks import ALONE, EVERY, KINDS, STACKS, check_against_numpy, fill, flattened, network
+from support.networks import (
+    ALONE,
+    EVERY,
+    KINDS,
+    STACKS,
+    check_against_numpy,
+    fill,
+    flattened,
+    network,
+)
 
 from nn.layers import parse
 from nn.utils import NnError
@@ -31,7 +41,8 @@ def test_every_layer_kind_activation_and_loss_agrees_with_numpy(name, dtype, bac
 
 @pytest.mark.parametrize("spec", STACKS)
 def test_omp_in_float32_agrees_with_seq_in_float32(spec):
-    """Median of 20 batches, as single ones may turn on a relu's or a maximum's rounding."""
+    """Median of 20 batches, as single ones may turn on a relu's or a maximum's
+    rounding."""
     seq, omp = network(spec, "seq", "float32"), network(spec, "omp", "float32")
     apart = []
     for seed in range(20):
@@ -42,7 +53,8 @@ def test_omp_in_float32_agrees_with_seq_in_float32(spec):
 
 @pytest.mark.parametrize("pool", ["", "maxpool2,"])
 def test_windows_of_zeros_are_decided_as_seq_decides_them(pool):
-    """With biases of 0 their sums are exactly 0, at which relu has no gradient; of equal maxima the first has it."""
+    """With biases of 0 their sums are exactly 0, at which relu has no gradient; of
+    equal maxima the first has it."""
     spec = f"16x24x24,conv32k3p1:relu,{pool}conv16k3p1:relu,10"
     seq, omp = network(spec, "seq", "float64"), network(spec, "omp", "float64")
     rng = np.random.default_rng(4)
@@ -54,23 +66,32 @@ def test_windows_of_zeros_are_decided_as_seq_decides_them(pool):
     assert relative_distance(dx, wanted_dx) < 1e-12
 
 
-@pytest.mark.parametrize("spec", [*STACKS, "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"])
+@pytest.mark.parametrize(
+    "spec", [*STACKS, "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"]
+)
 def test_omp_gives_the_same_bits_for_any_thread_count(spec, dtype):
     results = set()
     for threads in (1, 2, 3, 8):
         net = network(spec, "omp", dtype, threads=threads)
         x, y = fill(net, 37)
         loss, grads, dx = net.gradients(x, y)
-        results.add((loss, bytes(dx), bytes(net.predict(x)), *map(bytes, grads.values())))
+        results.add(
+            (loss, bytes(dx), bytes(net.predict(x)), *map(bytes, grads.values()))
+        )
     assert len(results) == 1
 
 
-@pytest.mark.parametrize("spec", [STACKS[1], "mixed,40:tanh,9:relu,2", "waves,40:tanh,8:relu,2"])
+@pytest.mark.parametrize(
+    "spec", [STACKS[1], "mixed,40:tanh,9:relu,2", "waves,40:tanh,8:relu,2"]
+)
 def test_a_row_does_not_depend_on_the_batch_around_it(spec, processor):
     net = network(spec, processor, "float32")
     x, _ = fill(net, 200)
     whole = net.predict(x)
-    assert all(np.array_equal(net.predict(x[i : i + 1])[0], whole[i]) for i in (*range(9), 63, 199))
+    assert all(
+        np.array_equal(net.predict(x[i : i + 1])[0], whole[i])
+        for i in (*range(9), 63, 199)
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,39 +99,58 @@ def test_a_row_does_not_depend_on_the_batch_around_it(spec, processor):
     [
         ("conv1k2", [[19, 25], [37, 43]]),
         ("conv1k2p1", [[0, 3, 8, 4], [9, 19, 25, 10], [21, 37, 43, 16], [6, 7, 8, 0]]),
-        ("conv1k2same", [[19, 25, 10], [37, 43, 16], [7, 8, 0]]),  # the odd zero is right and bottom
+        # the odd zero is right and bottom
+        ("conv1k2same", [[19, 25, 10], [37, 43, 16], [7, 8, 0]]),
         ("maxpool2s1", [[4, 5], [7, 8]]),
         ("avgpool2s1", [[2, 3], [5, 6]]),
     ],
 )
 def test_the_published_example_worked_by_hand(item, expected, processor, dtype):
-    """Zhang, Lipton, Li, Smola, «Dive into Deep Learning», sections 7.2, 7.3 and 7.5."""
+    """Zhang, Lipton, Li, Smola, «Dive into Deep Learning», sections 7.2, 7.3 and
+    7.5."""
     net = network(f"1x3x3,{item}", processor, dtype)
     if net.parameter_count:
-        net.set_parameters({"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0.0]})
-    assert net.predict(np.arange(9.0).reshape(1, 1, 3, 3)).tolist() == [np.ravel(expected).tolist()]
+        net.set_parameters(
+            {"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0.0]}
+        )
+    assert net.predict(np.arange(9.0).reshape(1, 1, 3, 3)).tolist() == [
+        np.ravel(expected).tolist()
+    ]
 
 
 def test_a_tie_in_max_pooling_goes_to_the_first_in_row_major_order(processor):
     net = network("1x2x4,maxpool2", processor)
-    _, _, dx = net.gradients(np.array([[[[1.0, 1, 0, 2], [1, 1, 2, 2]]]]), np.zeros((1, 2)))
+    _, _, dx = net.gradients(
+        np.array([[[[1.0, 1, 0, 2], [1, 1, 2, 2]]]]), np.zeros((1, 2))
+    )
     assert dx[0, 0].tolist() == [[1, 0, 0, 2], [0, 0, 0, 0]]
 
 
 def test_philox_gives_the_published_words():
     """Known answers of Random123 (kat_vectors, philox4x32 10)."""
-    assert plain_layers.philox(0, (0, 0, 0, 0)) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert plain_layers.philox(0, (0, 0, 0, 0)) == [
+        0x6627E8D5,
+        0xE169C58D,
+        0xBC57AC4C,
+        0x9B00DBD8,
+    ]
 
 
 @pytest.mark.parametrize(
     "spec",
-    ["7,dropout0.5", "5x3x3,dropout0.25:sigmoid", "17x5x3,conv18k2:tanh,dropout0.3,conv3k2,dropout0.9,flatten,3"],
+    [
+        "7,dropout0.5",
+        "5x3x3,dropout0.25:sigmoid",
+        "17x5x3,conv18k2:tanh,dropout0.3,conv3k2,dropout0.9,flatten,3",
+    ],
 )
 def test_dropout_draws_the_masks_of_the_rule(spec, processor):
     check_against_numpy(network(spec, processor), 5, seed=12345, step=678)
 
 
-def test_dropout_drops_its_share_differs_from_step_to_step_and_is_the_identity_when_predicting(processor):
+def test_dropout_drops_its_share_differs_from_step_to_step_and_is_the_identity_when_predicting(
+    processor,
+):
     net, x = network("1000,dropout0.3", processor), np.ones((50, 1000))
     assert np.array_equal(net.predict(x), x)
     kept = [net.engine.gradients(x, x, seed=1, step=step)[2] != 0 for step in (0, 1)]
@@ -122,10 +162,14 @@ def test_dropout_drops_its_share_differs_from_step_to_step_and_is_the_identity_w
 @pytest.mark.parametrize(
     ("spec", "shape"),
     [
-        ("1x7x8,maxpool3", (1, 2, 2)), ("1x7x8,conv2k3s4", (2, 2, 2)),  # windows that do not fit are dropped
-        ("1x28x28,conv4k2same", (4, 28, 28)), ("1x7x8,conv2k3s3same", (2, 3, 3)),  # divided by the stride, rounded up
+        # windows that do not fit are dropped
+        ("1x7x8,maxpool3", (1, 2, 2)),
+        ("1x7x8,conv2k3s4", (2, 2, 2)),
+        # divided by the stride, rounded up
+        ("1x28x28,conv4k2same", (4, 28, 28)),
+        ("1x7x8,conv2k3s3same", (2, 3, 3)),
     ],
-)  # fmt: skip
+)
 def test_shapes_of_convolutions_and_pooling(spec, shape):
     assert parse(spec)[0].out_shape == shape
 

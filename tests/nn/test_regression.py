@@ -1,4 +1,5 @@
-"""Regression as a task of its own: one or several targets, in their own units, by any loss."""
+"""Regression as a task of its own: one or several targets, in their own units, by any
+loss."""
 
 import math
 
@@ -16,28 +17,50 @@ def two_targets(folder):
     lines = ["x,y,pascal,millimetre"]
     for i in range(400):
         x, y = math.sin(i), math.cos(7 * i)
-        lines.append(f"{x:.6f},{y:.6f},{101_325 + 3_000 * x - 2_000 * y:.3f},{0.02 * x * y + 0.001:.7f}")
+        lines.append(
+            f"{x:.6f},{y:.6f},{101_325 + 3_000 * x - 2_000 * y:.3f},{0.02 * x * y + 0.001:.7f}"
+        )
     (folder / "two.csv").write_text("\n".join(lines) + "\n")
     return folder / "two.csv"
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
 def test_several_targets_come_back_in_their_own_units(two_targets, loss):
-    flags = ["--target", "pascal,millimetre", "--layers", "2,64,32,2", "--epochs", 100, "--weight_decay", 0, "-q"]
-    succeed("--train", "--dataset", two_targets, "--model", "m.bin", "--loss", loss, *flags)
-    succeed("--predict", "--dataset", two_targets, "--model", "m.bin", "-o", "p.csv", "-q")
+    flags = [
+        "--target",
+        "pascal,millimetre",
+        "--layers",
+        "2,64,32,2",
+        "--epochs",
+        100,
+        "--weight_decay",
+        0,
+        "-q",
+    ]
+    succeed(
+        "--train", "--dataset", two_targets, "--model", "m.bin", "--loss", loss, *flags
+    )
+    succeed(
+        "--predict", "--dataset", two_targets, "--model", "m.bin", "-o", "p.csv", "-q"
+    )
     rows = read_raw("p.csv")
     for name in ("pascal", "millimetre"):
-        truth, predicted = (np.array(rows[f"{kind} {name}"], float) for kind in ("true", "predicted"))
+        truth, predicted = (
+            np.array(rows[f"{kind} {name}"], float) for kind in ("true", "predicted")
+        )
         assert 1 - np.var(predicted - truth) / np.var(truth) > 0.97
         assert abs(np.mean(predicted - truth)) < 0.1 * np.std(truth)
     figures = succeed("--test", "--model", "m.bin", "--json", "-q").json
     assert figures["rows"] == 80 and figures["r2"] > 0.97
-    assert figures["rmse"] == pytest.approx(math.sqrt(figures["mse"])) and figures["mae"] <= figures["rmse"]
+    assert (
+        figures["rmse"] == pytest.approx(math.sqrt(figures["mse"]))
+        and figures["mae"] <= figures["rmse"]
+    )
 
 
 def test_units_do_not_change_what_is_learned(two_targets):
-    """A target in other units (here exactly 2^10 times as many) gives the same network, up to those units."""
+    """A target in other units (here exactly 2^10 times as many) gives the same network,
+    up to those units."""
     ds = nn.load(two_targets, target="pascal,millimetre")
     ends = []
     for factor in (1.0, 1024.0):

@@ -1,4 +1,5 @@
-"""The page of a model: what it says and shows, alone in a file, and what cannot be drawn or written."""
+"""The page of a model: what it says and shows, alone in a file, and what cannot be
+drawn or written."""
 
 import json
 import os
@@ -9,7 +10,14 @@ import subprocess
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import (
+    ONE,
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
 from support.pages import Page, check_alone, named, texts
 from support.tables import csv_of
 
@@ -20,9 +28,16 @@ from nn.pages.chart import Plot
 from nn.pages.page import Table, html_of
 from nn.test import binary_report, multiclass_report
 
-PAGES = {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}  # how many pictures each has
+# how many pictures each has
+PAGES = {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}
 VALIDATED = ["--validation", 0.3, "--monitor"]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+)
 FRAMES = """<!DOCTYPE html><body><script>
 for (const width of [390, 1280]) {
   const frame = document.createElement("iframe");
@@ -44,37 +59,97 @@ def pages(tmp_path_factory):
     write_numbers(folder / "numbers.csv", rows=100)
     write_two_classes(folder / "two.csv", rows=300)
     write_three_classes(folder / "three.csv", rows=300)
-    np.savez(folder / "images.npz", x=np.arange(40 * 64, dtype=np.uint8).reshape(40, 1, 8, 8), y=np.arange(40) % 2)
+    np.savez(
+        folder / "images.npz",
+        x=np.arange(40 * 64, dtype=np.uint8).reshape(40, 1, 8, 8),
+        y=np.arange(40) % 2,
+    )
     for data in ("numbers.csv", "two.csv", "three.csv", "images.npz"):
         layers = ["--layers", "1x8x8,4,1"] if data == "images.npz" else []
         model = (folder / data).with_suffix(".bin")
-        succeed(*ONE, *layers, "--dataset", folder / data, "--model", model, "--epochs", 2, "-q")
-        succeed("--test", "--model", model, "--report", model.with_suffix(".html"), "-q")
+        succeed(
+            *ONE,
+            *layers,
+            "--dataset",
+            folder / data,
+            "--model",
+            model,
+            "--epochs",
+            2,
+            "-q",
+        )
+        succeed(
+            "--test", "--model", model, "--report", model.with_suffix(".html"), "-q"
+        )
     for name in ("explain", "info"):
-        succeed(f"--{name}", "--model", folder / "two.bin", "--report", folder / f"{name}.html", "-q")
+        succeed(
+            f"--{name}",
+            "--model",
+            folder / "two.bin",
+            "--report",
+            folder / f"{name}.html",
+            "-q",
+        )
     return {name: (folder / f"{name}.html").read_text() for name in PAGES}
 
 
 def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
-    assert {name: check_alone(text).tags.count("svg") for name, text in pages.items()} == PAGES
+    assert {
+        name: check_alone(text).tags.count("svg") for name, text in pages.items()
+    } == PAGES
     shown = {name: {*Page(text).texts} for name, text in pages.items()}
-    assert {"RMSE", "R2", "errors of power by range of the prediction"} <= shown["numbers"]
-    assert {"red", "green", "blue", "precision", "recall", "macro F1", "classes"} <= shown["three"]
-    assert {"MCC", "ROC-AUC", "thresholds", "alarms per 1,000 rows", "Where it errs most"} <= shown["two"]
-    assert any(re.fullmatch("[0-9,]+ a prediction, [0-9,]+ a row of training", text) for text in shown["two"])
-    assert {"Columns that matter", "Columns", "Training", "To make it again"} <= shown["explain"] & shown["two"]
+    assert {"RMSE", "R2", "errors of power by range of the prediction"} <= shown[
+        "numbers"
+    ]
+    assert {
+        "red",
+        "green",
+        "blue",
+        "precision",
+        "recall",
+        "macro F1",
+        "classes",
+    } <= shown["three"]
+    assert {
+        "MCC",
+        "ROC-AUC",
+        "thresholds",
+        "alarms per 1,000 rows",
+        "Where it errs most",
+    } <= shown["two"]
+    assert any(
+        re.fullmatch("[0-9,]+ a prediction, [0-9,]+ a row of training", text)
+        for text in shown["two"]
+    )
+    assert {"Columns that matter", "Columns", "Training", "To make it again"} <= shown[
+        "explain"
+    ] & shown["two"]
     target = "target Class (the last column; --target chooses)"
-    assert f"One network predicts two classes ({target}) from 2 inputs." in shown["info"]
-    assert "Images of 1x8x8 pixels, scaled by pixel." in shown["images"] and pages["images"].count("<img") >= 1
+    assert (
+        f"One network predicts two classes ({target}) from 2 inputs." in shown["info"]
+    )
+    assert (
+        "Images of 1x8x8 pixels, scaled by pixel." in shown["images"]
+        and pages["images"].count("<img") >= 1
+    )
 
 
 def test_the_answer_is_a_sentence_with_the_interval(pages):
-    found = {name: text[text.index('<p class="answer">') + 18 :].partition("</p>")[0] for name, text in pages.items()}
+    found = {
+        name: text[text.index('<p class="answer">') + 18 :].partition("</p>")[0]
+        for name, text in pages.items()
+    }
     rate = r"\d\.\d{4} \(95%: \d\.\d{4} to \d\.\d{4}\)"
     two = rf"On 60 held-out rows, the model finds {rate} of the \d+ of class 1; of its \d+ alarms {rate} are"
     assert re.match(two, found["two"])
-    assert re.match(rf"On 60 held-out rows, the model is right for {rate}; the most frequent class", found["three"])
-    assert re.match(r"On 20 held-out rows, the model is off by [\d.]+ \(95%: [\d.]+ to [\d.]+\)", found["numbers"])
+    assert re.match(
+        rf"On 60 held-out rows, the model is right for {rate}; the most frequent class",
+        found["three"],
+    )
+    assert re.match(
+        r"On 20 held-out rows, the model is off by [\d.]+ \(95%: [\d.]+ to [\d.]+\)",
+        found["numbers"],
+    )
 
 
 def test_the_writers_tell_the_same(folder):
@@ -83,59 +158,116 @@ def test_the_writers_tell_the_same(folder):
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "-q")
     for suffix in ("html", "md", "json"):
         succeed("--test", "--model", "m.bin", "--report", f"p.{suffix}", "-q")
-    told, shown = json.loads((folder / "p.json").read_text()), check_alone((folder / "p.html").read_text()).texts
+    told, shown = (
+        json.loads((folder / "p.json").read_text()),
+        check_alone((folder / "p.html").read_text()).texts,
+    )
     markdown = (folder / "p.md").read_text().replace("\\", "")
     blocks = [block for own in told["sections"].values() for block in own]
-    fields = [f for b in blocks if "headers" in b for line in b["lines"] for f in line if f]
+    fields = [
+        f for b in blocks if "headers" in b for line in b["lines"] for f in line if f
+    ]
     for text in [told["title"], *told["answer"], *told["sections"], *fields]:
         assert text in shown and text in markdown
-    pictures = [block for block in blocks if "lines" in block and "headers" not in block]
-    assert {"roc", "calibration", "curve-0"} <= {picture["name"] for picture in pictures}
-    assert all(picture["title"] in markdown for picture in pictures) and str(folder) not in json.dumps(told)
+    pictures = [
+        block for block in blocks if "lines" in block and "headers" not in block
+    ]
+    assert {"roc", "calibration", "curve-0"} <= {
+        picture["name"] for picture in pictures
+    }
+    assert all(picture["title"] in markdown for picture in pictures) and str(
+        folder
+    ) not in json.dumps(told)
     result = run("--test", "--model", "m.bin", "--report", "p.pdf")
-    assert result.code == 2 and "--report p.pdf: expected a name that ends in .html, .md, .json" in result.err
+    assert (
+        result.code == 2
+        and "--report p.pdf: expected a name that ends in .html, .md, .json"
+        in result.err
+    )
 
 
 def test_the_page_of_two_models_says_which_is_better(folder):
     write_two_classes(folder / "two.csv", rows=200)
     for name, epochs in (("a", 1), ("b", 20)):
-        succeed(*ONE, "--dataset", "two.csv", "--model", f"{name}.bin", "--epochs", epochs, "-q")
+        succeed(
+            *ONE,
+            "--dataset",
+            "two.csv",
+            "--model",
+            f"{name}.bin",
+            "--epochs",
+            epochs,
+            "-q",
+        )
     succeed("--compare", "a.bin,b.bin", "--report", "p.html", "-q")
     shown = check_alone((folder / "p.html").read_text()).texts
-    assert {"a.bin and b.bin", "log loss", "difference", "rows on which they differ most"} <= {*shown}
-    assert any(text.startswith("b.bin is better than a.bin: log loss") for text in shown)
+    assert {
+        "a.bin and b.bin",
+        "log loss",
+        "difference",
+        "rows on which they differ most",
+    } <= {*shown}
+    assert any(
+        text.startswith("b.bin is better than a.bin: log loss") for text in shown
+    )
 
 
-@pytest.mark.parametrize("flags", ["--networks 1 --epochs 3 --validation 0.2 --seed 3 --drop a", "--effort quick"])
+@pytest.mark.parametrize(
+    "flags",
+    ["--networks 1 --epochs 3 --validation 0.2 --seed 3 --drop a", "--effort quick"],
+)
 def test_the_command_of_a_page_makes_the_same_model(two, flags):
     succeed("--train", "--dataset", two, "--model", "m.bin", "-q", *flags.split())
     made = nn.Model.load("m.bin").network
     succeed(*shlex.split(model_page.command_of(made, "again.bin", "two.csv"))[1:], "-q")
     again = nn.Model.load("again.bin").network
-    assert [one.vector.tobytes() for one in made.members] == [one.vector.tobytes() for one in again.members]
+    assert [one.vector.tobytes() for one in made.members] == [
+        one.vector.tobytes() for one in again.members
+    ]
     assert {**made.metadata(), "dataset": None} == {**again.metadata(), "dataset": None}
 
 
 def test_names_are_texts_whatever_they_hold(folder):
-    names = ["<script>alert(1)</script>", "a\"b'&amp;", "c|`*_[x](http://e.vil)", "$\\frac{$", "long " * 300, "<i>"]
+    names = [
+        "<script>alert(1)</script>",
+        "a\"b'&amp;",
+        "c|`*_[x](http://e.vil)",
+        "$\\frac{$",
+        "long " * 300,
+        "<i>",
+    ]
     lines = []
     for k in range(120):
-        word, target = ("<b>bold</b>", "x|y", "]]>")[k % 3], ("<img src=x>", "o&k")[k % 7 > 3]
-        lines.append([k % 7, f"{k % 5}.5", word, f"{np.sin(k):.4f}", f"{np.cos(k):.4f}", target])
+        word, target = (
+            ("<b>bold</b>", "x|y", "]]>")[k % 3],
+            ("<img src=x>", "o&k")[k % 7 > 3],
+        )
+        lines.append(
+            [k % 7, f"{k % 5}.5", word, f"{np.sin(k):.4f}", f"{np.cos(k):.4f}", target]
+        )
     (folder / "h <x>&.csv").write_text(csv_of(names, zip(*lines)))
     succeed(*ONE, "--dataset", "h <x>&.csv", "--model", "<b>.bin", "--epochs", 1, "-q")
     for suffix in ("html", "md"):
         succeed("--test", "--model", "<b>.bin", "--report", f"p.{suffix}", "-q")
     shown = Page((folder / "p.html").read_text())
-    assert {"Model <b>.bin", *names[:2], names[3]} <= {*shown.texts} and len((folder / "p.html").read_text()) < 300_000
+    assert {"Model <b>.bin", *names[:2], names[3]} <= {*shown.texts} and len(
+        (folder / "p.html").read_text()
+    ) < 300_000
     assert not {"script", "b", "i", "img"} & {*shown.tags}
     markdown = re.sub("(?m)^    nn .*", "", (folder / "p.md").read_text())
-    assert "\\<script\\>" in markdown and not re.search(r"(?<!\\)[<>]|(?<!\\)\]\(", markdown)
+    assert "\\<script\\>" in markdown and not re.search(
+        r"(?<!\\)[<>]|(?<!\\)\]\(", markdown
+    )
 
 
 def test_a_page_of_a_wide_table_is_small():
-    names, rng = [f"a column with the long name {k} of many" for k in range(400)], np.random.default_rng(0)
-    table = {name: rng.normal(size=60) for name in names} | {"y": np.array([f"class {k % 30:20d}" for k in range(60)])}
+    names, rng = (
+        [f"a column with the long name {k} of many" for k in range(400)],
+        np.random.default_rng(0),
+    )
+    table = {name: rng.normal(size=60) for name in names} | {
+        "y": np.array([f"class {k % 30:20d}" for k in range(60)])
+    }
     ds, net = nn.load(table, target="y"), nn.Network("400,4,30", "multiclass")
     nn.train(net, ds, epochs=1, holdout=0)
     text = html_of(model_page.of_model(net, "m.bin", ds))
@@ -153,29 +285,57 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
 
 
 def test_two_classes_show_curves_with_the_threshold_scores_and_calibration_and_one_class_has_no_curves():
-    truth, scores = np.array([0, 0, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
+    truth, scores = (
+        np.array([0, 0, 1, 0, 1, 1]),
+        np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9]),
+    )
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)
     written = {name: {*texts(picture.svg())} for name, picture in pictures.items()}
     assert list(written) == ["precision-recall", "roc", "scores", "calibration"]
-    assert {"recall", "precision", f"area {result['pr_auc']:.4f}", "by chance 0.5"} <= written["precision-recall"]
-    assert {"false positive rate", f"area {result['roc_auc']:.4f}", "by chance"} <= written["roc"]
+    assert {
+        "recall",
+        "precision",
+        f"area {result['pr_auc']:.4f}",
+        "by chance 0.5",
+    } <= written["precision-recall"]
+    assert {
+        "false positive rate",
+        f"area {result['roc_auc']:.4f}",
+        "by chance",
+    } <= written["roc"]
     assert {"score", "class ok", "class fraud"} <= written["scores"]
-    assert all("threshold 0.25" in written[name] for name in ("precision-recall", "roc", "scores"))
+    assert all(
+        "threshold 0.25" in written[name]
+        for name in ("precision-recall", "roc", "scores")
+    )
     scores = np.repeat([0.05, 0.45, 0.95], 100)
     truth = (np.arange(300) % 100 < np.repeat([10, 50, 90], 100)).astype(int)
     line = blocks_of_two_classes(truth, scores, 0.5)[1]["calibration"].lines[0]
-    assert line.x == pytest.approx([0.05, 0.45, 0.95]) and line.y == pytest.approx([0.1, 0.5, 0.9]), "shares of class 1"
-    _, pictures = blocks_of_two_classes(np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5)
-    assert list(pictures) == ["scores"] and "class fraud" not in texts(pictures["scores"].svg())
+    assert line.x == pytest.approx([0.05, 0.45, 0.95]) and line.y == pytest.approx(
+        [0.1, 0.5, 0.9]
+    ), "shares of class 1"
+    _, pictures = blocks_of_two_classes(
+        np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5
+    )
+    assert list(pictures) == ["scores"] and "class fraud" not in texts(
+        pictures["scores"].svg()
+    )
 
 
 def test_the_mark_of_the_threshold_lies_on_the_curves():
     """At 0.25 both fall on points that the curves pass."""
     rng = np.random.default_rng(0)
-    truth, scores, weights = rng.integers(0, 2, 300), rng.random(300).round(2), rng.random(300)
+    truth, scores, weights = (
+        rng.integers(0, 2, 300),
+        rng.random(300).round(2),
+        rng.random(300),
+    )
     _, pictures = blocks_of_two_classes(truth, scores, 0.255, weights)
     cuts = cut_offs(truth, scores, weights)
-    for name, x, y in (("precision-recall", cuts.recall, cuts.precision), ("roc", cuts.fp / cuts.fp[-1], cuts.recall)):
+    for name, x, y in (
+        ("precision-recall", cuts.recall, cuts.precision),
+        ("roc", cuts.fp / cuts.fp[-1], cuts.recall),
+    ):
         mark = next(line for line in pictures[name].lines if line.look == "mark")
         assert (np.abs(x - mark.x[0]) + np.abs(y - mark.y[0])).min() < 1e-12
 
@@ -185,15 +345,30 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, classes, 500), rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
-    found = model_page.of_classes(NET, multiclass_report(truth, scores, names), truth, scores, None)
-    counts = np.bincount(truth * classes + scores.argmax(axis=1), minlength=classes**2).reshape(classes, classes)
-    tables = {block.caption.partition(";")[0]: block for block in found if isinstance(block, Table)}
+    found = model_page.of_classes(
+        NET, multiclass_report(truth, scores, names), truth, scores, None
+    )
+    counts = np.bincount(
+        truth * classes + scores.argmax(axis=1), minlength=classes**2
+    ).reshape(classes, classes)
+    tables = {
+        block.caption.partition(";")[0]: block
+        for block in found
+        if isinstance(block, Table)
+    }
     if classes < 60:
         heat = tables["rows of each true class by predicted class"]
-        assert heat.lines[0][1] == str(counts[0, 0]) and heat.shades[0][0] == counts[0, 0] / counts[0].sum()
+        assert (
+            heat.lines[0][1] == str(counts[0, 0])
+            and heat.shades[0][0] == counts[0, 0] / counts[0].sum()
+        )
     np.fill_diagonal(counts, 0)
     a, b = np.unravel_index(counts.argmax(), counts.shape)
-    assert tables["most confused"].lines[0][:3] == [names[a], names[b], str(counts.max())]
+    assert tables["most confused"].lines[0][:3] == [
+        names[a],
+        names[b],
+        str(counts.max()),
+    ]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -202,8 +377,17 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
     truth = rng.integers(0, 2, 400)
     scores = np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32)
     weights = rng.random(400) if weighted else None
-    table = model_page.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
-    assert table.headers == ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows", "cost"]
+    table = model_page.threshold_table(
+        binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5)
+    )
+    assert table.headers == [
+        "threshold",
+        "precision",
+        "recall",
+        "F1",
+        "alarms per 1,000 rows",
+        "cost",
+    ]
     assert [line[0] for line in table.lines if "used" in line[0]] == ["0.37 (used)"]
     for first, *shown in table.lines:
         at = binary_report(truth, scores, float(first.split()[0]), weights)
@@ -214,11 +398,37 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
 
 
 def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--threshold", "cost=1:5", "-q")
-    told = succeed("--test", "--model", "m.bin", "--report", "page.html", "--intervals", "-q", "--json").json
-    shown, ends = {*check_alone((folder / "page.html").read_text()).texts}, told["intervals"]
+    succeed(
+        *ONE,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        2,
+        "--threshold",
+        "cost=1:5",
+        "-q",
+    )
+    told = succeed(
+        "--test",
+        "--model",
+        "m.bin",
+        "--report",
+        "page.html",
+        "--intervals",
+        "-q",
+        "--json",
+    ).json
+    shown, ends = (
+        {*check_alone((folder / "page.html").read_text()).texts},
+        told["intervals"],
+    )
     assert {"95 % interval", "cost"} <= shown
-    assert {" to ".join(f"{end:.4f}" for end in ends[name]) for name in ("precision", "roc_auc")} <= shown
+    assert {
+        " to ".join(f"{end:.4f}" for end in ends[name])
+        for name in ("precision", "roc_auc")
+    } <= shown
 
 
 def test_rows_that_a_model_errs_on_are_named():
@@ -229,16 +439,27 @@ def test_rows_that_a_model_errs_on_are_named():
     net, truth = nn.Network.for_data(ds), ds.y.reshape(-1, 1)
     nn.train(net, ds, epochs=2, holdout=0)
     found = model_page.groups(net, ds.x, truth, truth - noise[:, None])
-    assert found.lines[0][:3] == ["word", "bad", "100"] and "mean absolute error" in found.headers
-    assert "No group of at least 20 rows errs" in model_page.groups(net, ds.x, truth, truth + 1)
+    assert (
+        found.lines[0][:3] == ["word", "bad", "100"]
+        and "mean absolute error" in found.headers
+    )
+    assert "No group of at least 20 rows errs" in model_page.groups(
+        net, ds.x, truth, truth + 1
+    )
 
 
 def test_curves_of_many_rows_make_no_large_pictures():
     rng = np.random.default_rng(0)
-    _, pictures = blocks_of_two_classes(rng.integers(0, 2, 200_000), rng.random(200_000), 0.5)
+    _, pictures = blocks_of_two_classes(
+        rng.integers(0, 2, 200_000), rng.random(200_000), 0.5
+    )
     values = np.linspace(0, 1, 100_000)[:, None]
-    found = model_page.of_numbers(nn.Network("1,1", "regression"), {"rmse": 0.0}, values, values, None)
-    assert all(len(picture.svg()) < 30_000 for picture in [*pictures.values(), *found[:2]])
+    found = model_page.of_numbers(
+        nn.Network("1,1", "regression"), {"rmse": 0.0}, values, values, None
+    )
+    assert all(
+        len(picture.svg()) < 30_000 for picture in [*pictures.values(), *found[:2]]
+    )
 
 
 @pytest.mark.long
@@ -249,13 +470,31 @@ def test_pages_fit_a_phone_and_a_screen_in_a_browser(pages, folder):
     for name, text in pages.items():
         both = folder / f"{name}-page.html"
         both.write_text(FRAMES.replace("PAGE", json.dumps(text).replace("</", "<\\/")))
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
-        flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--dump-dom"]
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={folder / 'profile'}",
+        ]
+        flags += [
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--enable-logging=stderr",
+            "--dump-dom",
+        ]
         flags += ["--virtual-time-budget=5000"]
-        done = subprocess.run([browser, *flags, both.as_uri()], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [browser, *flags, both.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0 and "CONSOLE" not in done.stderr, done.stderr
-        widths = {int(a): int(b) for a, b in re.findall(r"\[(\d+): (\d+)\]", done.stdout)}
-        assert widths.keys() == {390, 1280} and all(shown <= width for width, shown in widths.items()), name
+        widths = {
+            int(a): int(b) for a, b in re.findall(r"\[(\d+): (\d+)\]", done.stdout)
+        }
+        assert widths.keys() == {390, 1280} and all(
+            shown <= width for width, shown in widths.items()
+        ), name
 
 
 def test_a_model_shows_its_losses_and_errors(folder):
@@ -264,8 +503,16 @@ def test_a_model_shows_its_losses_and_errors(folder):
     files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
     assert "pictures/curve-0.svg" in files
     expected = {
-        "loss": {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"},
-        "predicted": {"true value (unit of the target)", "predicted value (unit of the target)"},
+        "loss": {
+            "epoch",
+            "loss (mse, of scaled targets)",
+            "training rows",
+            "held-out rows",
+        },
+        "predicted": {
+            "true value (unit of the target)",
+            "predicted value (unit of the target)",
+        },
         "errors": {"predicted - true (unit of the target)", "rows"},
     }
     for name, labels in expected.items():
@@ -274,24 +521,52 @@ def test_a_model_shows_its_losses_and_errors(folder):
     assert any(text.startswith("power: mean ") for text in written)
 
 
-@pytest.mark.parametrize("flags, shown", [
-    ([*ONE, "--holdout", 0], {"loss": ["training rows"]}),
-    ([*ONE, *VALIDATED, "roc_auc"],
-     {"loss": ["validation rows"], "metric": ["roc_auc while training; epoch {best} is the best"]}),
-    ([*ONE, *VALIDATED, "loss"], {"loss": ["epoch {best}, the best"]}),
-    (["--train", *VALIDATED, "roc_auc", "--networks", 2],
-     {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]}),
-])  # fmt: skip
-def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(two, folder, flags, shown):
+@pytest.mark.parametrize(
+    "flags, shown",
+    [
+        ([*ONE, "--holdout", 0], {"loss": ["training rows"]}),
+        (
+            [*ONE, *VALIDATED, "roc_auc"],
+            {
+                "loss": ["validation rows"],
+                "metric": ["roc_auc while training; epoch {best} is the best"],
+            },
+        ),
+        ([*ONE, *VALIDATED, "loss"], {"loss": ["epoch {best}, the best"]}),
+        (
+            ["--train", *VALIDATED, "roc_auc", "--networks", 2],
+            {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]},
+        ),
+    ],
+)
+def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(
+    two, folder, flags, shown
+):
     """Of several networks, each with its best epoch, none is marked."""
-    result = succeed(*flags, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "-q", "--json").json
+    result = succeed(
+        *flags,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        3,
+        "-q",
+        "--json",
+    ).json
     files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
-    assert [file for file in files if file in ("p/loss.svg", "p/metric.svg")] == [f"p/{name}.svg" for name in shown]
+    assert [file for file in files if file in ("p/loss.svg", "p/metric.svg")] == [
+        f"p/{name}.svg" for name in shown
+    ]
     for name, lines in shown.items():
         written = texts((folder / f"p/{name}.svg").read_text())
-        assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(written)
+        assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(
+            written
+        )
         assert "held-out rows" not in written
-    assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == ("--validation" in flags)
+    assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == (
+        "--validation" in flags
+    )
 
 
 def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
@@ -301,10 +576,21 @@ def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
         os.truncate(name, 1 << 40)  # takes no room on the disk
     endless = {66: ["pipe", "/dev/zero"], 65: ["zeros", "half"]}
     told = {66: "not a regular file", 65: "more than 256 MiB"}
-    for code, path in [(code, path) for code, paths in endless.items() for path in paths]:
+    for code, path in [
+        (code, path) for code, paths in endless.items() for path in paths
+    ]:
         result = run("--plot", path, "-o", "p")
-        assert result.code == code and told[code] in result.err and result.err.count("\n") == 1, path
-    wrong = {("none.csv", "-o", "p"): 66, ("two.csv", "-o", "p"): 65, ("two.csv",): 2, ("m.bin", "-o", "two.csv"): 73}
+        assert (
+            result.code == code
+            and told[code] in result.err
+            and result.err.count("\n") == 1
+        ), path
+    wrong = {
+        ("none.csv", "-o", "p"): 66,
+        ("two.csv", "-o", "p"): 65,
+        ("two.csv",): 2,
+        ("m.bin", "-o", "two.csv"): 73,
+    }
     for given, code in wrong.items():
         assert run("--plot", *given).code == code, given
     result = run("--test", "--model", "m.bin", "--report", "none/page.html")

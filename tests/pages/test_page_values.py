@@ -1,4 +1,5 @@
-"""Every number of a model's page, computed another way: curves read back from their paths, tables by loops."""
+"""Every number of a model's page, computed another way: curves read back from their
+paths, tables by loops."""
 
 import base64
 import re
@@ -36,7 +37,9 @@ def two_classes(weighted: bool, rows: int = 240):
 def blocks_of(truth, scores, threshold, weights=None):
     """Return (result, blocks) of two classes."""
     result = binary_report(truth, scores, threshold, weights)
-    return result, model_page.of_two_classes(TWO, result, truth, scores[:, None], weights)
+    return result, model_page.of_two_classes(
+        TWO, result, truth, scores[:, None], weights
+    )
 
 
 def pictures_of(blocks) -> dict:
@@ -58,14 +61,19 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     result, blocks = blocks_of(truth, scores, 0.45, weights)
     picture = pictures_of(blocks)["roc"]
     drawn = Drawing(picture).points("l s0")
-    false_alarms, recall, _ = metrics.roc_curve(truth, scores, sample_weight=weights, drop_intermediate=False)
+    false_alarms, recall, _ = metrics.roc_curve(
+        truth, scores, sample_weight=weights, drop_intermediate=False
+    )
     assert np.allclose(drawn, np.column_stack([false_alarms, recall]), atol=NEAR)
     true_area = metrics.roc_auc_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
     assert f"area {true_area:.4f}" in texts(picture.svg())
     w = np.ones(len(truth)) if weights is None else weights
     alarms = scores >= 0.45
-    mark = [w[alarms & (truth == 0)].sum() / w[truth == 0].sum(), w[alarms & (truth == 1)].sum() / w[truth == 1].sum()]
+    mark = [
+        w[alarms & (truth == 0)].sum() / w[truth == 0].sum(),
+        w[alarms & (truth == 1)].sum() / w[truth == 1].sum(),
+    ]
     assert np.allclose(Drawing(picture).points("mark s1"), [mark], atol=NEAR)
     assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
 
@@ -76,7 +84,9 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
     result, blocks = blocks_of(truth, scores, 0.45, weights)
     picture = pictures_of(blocks)["precision-recall"]
     drawn = Drawing(picture).points("l s0")
-    precision, recall, _ = metrics.precision_recall_curve(truth, scores, sample_weight=weights)
+    precision, recall, _ = metrics.precision_recall_curve(
+        truth, scores, sample_weight=weights
+    )
     assert np.allclose(drawn[2::2, 0], recall[:-1][::-1], atol=NEAR)
     assert np.allclose(drawn[1::2, 1], precision[:-1][::-1], atol=NEAR)
     assert drawn[0] == pytest.approx([0, precision[-2]], abs=NEAR)
@@ -84,8 +94,12 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
     w = np.ones(len(truth)) if weights is None else weights
     share = w[truth == 1].sum() / w.sum()
-    assert {f"area {true_area:.4f}", f"by chance {share:.3g}"} <= {*texts(picture.svg())}
-    assert np.allclose(Drawing(picture).points("r"), [[0, share], [1, share]], atol=NEAR)
+    assert {f"area {true_area:.4f}", f"by chance {share:.3g}"} <= {
+        *texts(picture.svg())
+    }
+    assert np.allclose(
+        Drawing(picture).points("r"), [[0, share], [1, share]], atol=NEAR
+    )
     alarms = scores >= 0.45
     hits = w[alarms & (truth == 1)].sum()
     mark = [hits / w[truth == 1].sum(), hits / w[alarms].sum()]
@@ -93,10 +107,14 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_least(weighted):
+def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_least(
+    weighted,
+):
     counts = [10, 9, 30, 12, 25, 0, 11, 40, 10, 60]
     rng = np.random.default_rng(5)
-    twentieths = np.concatenate([rng.integers(2 * k, 2 * k + 2, count) for k, count in enumerate(counts)])
+    twentieths = np.concatenate(
+        [rng.integers(2 * k, 2 * k + 2, count) for k, count in enumerate(counts)]
+    )
     twentieths[-4:] = 20  # a score of 1 is of the last tenth
     scores = twentieths / 20
     truth = (rng.random(len(scores)) < scores**2).astype(int)
@@ -110,7 +128,9 @@ def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_leas
             mean = sum(weights[k] * scores[k] for k in own) / total
             expected.append([mean, sum(weights[k] for k in own if truth[k]) / total])
     picture = pictures_of(blocks)["calibration"]
-    assert len(expected) == 8 and np.allclose(Drawing(picture).points("l s0"), expected, atol=NEAR)
+    assert len(expected) == 8 and np.allclose(
+        Drawing(picture).points("l s0"), expected, atol=NEAR
+    )
     assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
     brier = np.average((scores - truth) ** 2, weights=weights)
     assert picture.title == f"Calibration (Brier score {brier:.4g})"
@@ -120,41 +140,83 @@ def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_leas
 def test_a_tenth_without_weight_and_one_of_few_rows_of_a_small_table():
     scores, truth = np.array([0.05, 0.25, 0.25, 0.95]), np.array([0, 1, 0, 1])
     weights = np.array([0.0, 3.0, 1.0, 2.0])
-    line = pictures_of(blocks_of(truth, scores, 0.5, weights)[1])["calibration"].lines[0]
-    assert line.x == pytest.approx([0.25, 0.95]) and line.y == pytest.approx([0.75, 1.0])
+    line = pictures_of(blocks_of(truth, scores, 0.5, weights)[1])["calibration"].lines[
+        0
+    ]
+    assert line.x == pytest.approx([0.25, 0.95]) and line.y == pytest.approx(
+        [0.75, 1.0]
+    )
 
 
 @pytest.mark.parametrize("classes", [3, 4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_calibration_of_several_classes_is_of_the_predicted_class(classes, weighted):
+def test_the_calibration_of_several_classes_is_of_the_predicted_class(
+    classes, weighted
+):
     rng = np.random.default_rng(classes)
     truth = rng.integers(0, classes, 300)
-    scores = rng.multinomial(20, np.ones(classes) / classes, 300) / 20 + 1e-9 * np.arange(classes)[::-1]
+    scores = (
+        rng.multinomial(20, np.ones(classes) / classes, 300) / 20
+        + 1e-9 * np.arange(classes)[::-1]
+    )
     weights = rng.integers(1, 9, 300) / 4 if weighted else None
     result = multiclass_report(truth, scores, weights=weights)
     blocks = model_page.of_classes(TWO, result, truth, scores, weights)
     w = np.ones(300) if weights is None else weights
     sure = [max(row) for row in scores]
-    is_right = [int(np.argmax(row) == label) for row, label in zip(scores, truth, strict=True)]
+    is_right = [
+        int(np.argmax(row) == label) for row, label in zip(scores, truth, strict=True)
+    ]
     expected = []
     for tenth in range(10):
         own = [k for k in range(300) if min(int(10 * sure[k]), 9) == tenth]
         if len(own) >= 10:
-            expected.append([np.average([each[k] for k in own], weights=w[own]) for each in (sure, is_right)])
-    assert np.allclose(Drawing(pictures_of(blocks)["calibration"]).points("l s0"), expected, atol=NEAR)
+            expected.append(
+                [
+                    np.average([each[k] for k in own], weights=w[own])
+                    for each in (sure, is_right)
+                ]
+            )
+    assert np.allclose(
+        Drawing(pictures_of(blocks)["calibration"]).points("l s0"), expected, atol=NEAR
+    )
     tables = tables_of(blocks)
-    counts = metrics.confusion_matrix(truth, scores.argmax(axis=1), sample_weight=weights)
-    heat = next(table for caption, table in tables.items() if caption.startswith("rows of each true class"))
+    counts = metrics.confusion_matrix(
+        truth, scores.argmax(axis=1), sample_weight=weights
+    )
+    heat = next(
+        table
+        for caption, table in tables.items()
+        if caption.startswith("rows of each true class")
+    )
     written = (lambda v: f"{v:.1f}") if weighted else str
-    assert heat.lines == [[str(a), *(written(v) if v else "" for v in row)] for a, row in enumerate(counts)]
+    assert heat.lines == [
+        [str(a), *(written(v) if v else "" for v in row)]
+        for a, row in enumerate(counts)
+    ]
     assert np.allclose(heat.shades, counts / counts.sum(axis=1, keepdims=True))
-    off = [(-counts[a, b], a, b) for a in range(classes) for b in range(classes) if a != b and counts[a, b] > 0]
-    expected = [[str(a), str(b), written(-n), f"{-n / counts[a].sum():.1%}"] for n, a, b in sorted(off)]
+    off = [
+        (-counts[a, b], a, b)
+        for a in range(classes)
+        for b in range(classes)
+        if a != b and counts[a, b] > 0
+    ]
+    expected = [
+        [str(a), str(b), written(-n), f"{-n / counts[a].sum():.1%}"]
+        for n, a, b in sorted(off)
+    ]
     assert tables["most confused"].lines == expected[:12]
-    rates = metrics.precision_recall_fscore_support(truth, scores.argmax(axis=1), sample_weight=weights)
-    lines = [[str(k), *(f"{each[k]:.4f}" for each in rates[:3]), written(rates[3][k])] for k in range(classes)]
+    rates = metrics.precision_recall_fscore_support(
+        truth, scores.argmax(axis=1), sample_weight=weights
+    )
+    lines = [
+        [str(k), *(f"{each[k]:.4f}" for each in rates[:3]), written(rates[3][k])]
+        for k in range(classes)
+    ]
     support = rates[3]
-    assert tables["classes"].lines == [lines[k] for k in sorted(range(classes), key=lambda k: -support[k])]
+    assert tables["classes"].lines == [
+        lines[k] for k in sorted(range(classes), key=lambda k: -support[k])
+    ]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -167,32 +229,59 @@ def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
     result, blocks = blocks_of(truth, scores, 0.3, weights)
     picture = pictures_of(blocks)["scores"]
     w = np.ones(500) if weights is None else weights
-    shares = np.array([[w[(truth == c) & (place == k)].sum() / w[truth == c].sum() for k in range(40)] for c in (0, 1)])
+    shares = np.array(
+        [
+            [
+                w[(truth == c) & (place == k)].sum() / w[truth == c].sum()
+                for k in range(40)
+            ]
+            for c in (0, 1)
+        ]
+    )
     least = shares[shares > 0].min() / 2
     for label in (0, 1):
         corners = Drawing(picture, (False, True)).points(f"a f{label} s{label}")
         assert np.allclose(corners[2:82:2, 0], np.arange(40) / 40, atol=NEAR)
-        assert np.allclose(np.log(corners[2:82:2, 1]), np.log(np.maximum(shares[label], least)), atol=0.03)
+        assert np.allclose(
+            np.log(corners[2:82:2, 1]),
+            np.log(np.maximum(shares[label], least)),
+            atol=0.03,
+        )
     rule = Drawing(picture, (False, True)).points("r")
-    assert np.allclose(rule[:, 0], 0.3, atol=NEAR) and rule[:, 1] == pytest.approx([least, 1], rel=0.03)
+    assert np.allclose(rule[:, 0], 0.3, atol=NEAR) and rule[:, 1] == pytest.approx(
+        [least, 1], rel=0.03
+    )
 
 
 def test_the_confusion_of_two_classes_stands_where_its_names_are():
     truth, scores, weights = two_classes(True)
     result, blocks = blocks_of(truth, scores, 0.5, weights)
-    tn, fp, fn, tp = metrics.confusion_matrix(truth, scores >= 0.5, sample_weight=weights).ravel()
+    tn, fp, fn, tp = metrics.confusion_matrix(
+        truth, scores >= 0.5, sample_weight=weights
+    ).ravel()
     heat = blocks[0]
     assert heat.headers[1:] == ["ok", "fraud"]
-    assert heat.lines == [["ok", f"{tn:.1f}", f"{fp:.1f}"], ["fraud", f"{fn:.1f}", f"{tp:.1f}"]]
-    assert np.allclose(heat.shades, [[tn / (tn + fp), fp / (tn + fp)], [fn / (fn + tp), tp / (fn + tp)]])
+    assert heat.lines == [
+        ["ok", f"{tn:.1f}", f"{fp:.1f}"],
+        ["fraud", f"{fn:.1f}", f"{tp:.1f}"],
+    ]
+    assert np.allclose(
+        heat.shades,
+        [[tn / (tn + fp), fp / (tn + fp)], [fn / (fn + tp), tp / (fn + tp)]],
+    )
 
 
 def test_thresholds_of_scores_that_are_no_probabilities_are_tenths_of_their_range():
-    truth, scores = np.array([0, 1, 0, 1, 1, 0, 1]), np.array([-1.0, -0.5, 0.0, 1.0, 2.0, 2.0, 3.0])
+    truth, scores = (
+        np.array([0, 1, 0, 1, 1, 0, 1]),
+        np.array([-1.0, -0.5, 0.0, 1.0, 2.0, 2.0, 3.0]),
+    )
     result, blocks = blocks_of(truth, scores, 0.8)
     table = tables_of(blocks)["thresholds"]
     cuts = sorted([*np.linspace(-1, 3, 11), 0.8])
-    assert [line[0].split()[0] for line in table.lines] == [f"{cut:.4g}" for cut in cuts]
+    assert [line[0].split()[0] for line in table.lines] == [
+        f"{cut:.4g}" for cut in cuts
+    ]
     for cut, line in zip(cuts, table.lines, strict=True):
         alarms = scores >= cut
         assert line[1] == f"{metrics.precision_score(truth, alarms):.4f}"
@@ -205,7 +294,9 @@ def test_thresholds_of_scores_that_are_no_probabilities_are_tenths_of_their_rang
 def numbers(targets: int, rows: int = 200):
     rng = np.random.default_rng(7)
     truth = rng.normal(size=(rows, targets)) * 3
-    return truth, truth + rng.normal(size=(rows, targets)) * 0.5 + 0.2 * np.arange(targets) + 0.1
+    return truth, truth + rng.normal(size=(rows, targets)) * 0.5 + 0.2 * np.arange(
+        targets
+    ) + 0.1
 
 
 def weights_of(rows: int) -> np.ndarray:
@@ -215,18 +306,26 @@ def weights_of(rows: int) -> np.ndarray:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("targets", [1, 3])
-def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(targets, weighted):
+def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
+    targets, weighted
+):
     truth, predicted = numbers(targets)
     weights = weights_of(200) if weighted else None
     net = nn.Network(f"2,{targets}", "regression")
-    blocks = model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, weights)
+    blocks = model_page.of_numbers(
+        net, regression_report(truth, predicted), truth, predicted, weights
+    )
     w = weights[weights > 0] if weighted else np.ones(200)
-    truth, predicted = (each[weights > 0] if weighted else each for each in (truth, predicted))
+    truth, predicted = (
+        each[weights > 0] if weighted else each for each in (truth, predicted)
+    )
     pictures = pictures_of(blocks)
     drawing, errors = Drawing(pictures["predicted"]), predicted - truth
     wide = 0.02
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    assert np.allclose(drawing.points("r"), [[ends[0]] * 2, [ends[1]] * 2], atol=wide * 2)
+    assert np.allclose(
+        drawing.points("r"), [[ends[0]] * 2, [ends[1]] * 2], atol=wide * 2
+    )
     low, high = errors.min(), errors.max()
     bins = int(len(truth) ** 0.5)
     for k in range(targets):
@@ -237,10 +336,15 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(targets
             counts[min(int((error - low) / (high - low) * bins), bins - 1)] += weight
         corners = Drawing(pictures["errors"]).points(f"a f{k} s{k}")
         assert np.allclose(corners[2 : 2 + 2 * bins : 2, 1], counts, atol=0.2)
-        assert np.allclose(corners[1::2, 0][: bins + 1], np.linspace(low, high, bins + 1), atol=wide)
+        assert np.allclose(
+            corners[1::2, 0][: bins + 1], np.linspace(low, high, bins + 1), atol=wide
+        )
         mean = sum(errors[:, k] * w) / sum(w)
         deviation = (sum(w * (errors[:, k] - mean) ** 2) / sum(w)) ** 0.5
-        assert pictures["errors"].lines[k].name == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
+        assert (
+            pictures["errors"].lines[k].name
+            == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
+        )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -249,7 +353,11 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     weights = weights_of(200) if weighted else None
     net = nn.Network("2,2", "regression")
     net.describe(targets=["u", "v"])
-    tables = tables_of(model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, weights))
+    tables = tables_of(
+        model_page.of_numbers(
+            net, regression_report(truth, predicted), truth, predicted, weights
+        )
+    )
     w = np.ones(200) if weights is None else weights
     counting = [row for row in range(200) if w[row] > 0]
     for k, name in enumerate("uv"):
@@ -263,33 +371,46 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
             rows = sum(w[row] for row in own)
             pairs = sorted((predicted[row, k] - truth[row, k], w[row]) for row in own)
             ends = []
-            for share in (0.05, 0.95):  # the least error at or below which this share of the weights lies
+            # the least error at or below which this share of the weights lies
+            for share in (0.05, 0.95):
                 passed, place = 0.0, -1
                 while passed < share * rows - 1e-9:
                     place += 1
                     passed += pairs[place][1]
                 ends.append(pairs[place][0])
             assert line == [
-                f"{edges[at]:.4g} to {edges[at + 1]:.4g}", f"{rows:.1f}" if weighted else str(len(own)),
+                f"{edges[at]:.4g} to {edges[at + 1]:.4g}",
+                f"{rows:.1f}" if weighted else str(len(own)),
                 f"{sum(error * weight for error, weight in pairs) / rows:.4g}",
                 f"{(sum(error * error * weight for error, weight in pairs) / rows) ** 0.5:.4g}",
                 f"{ends[0]:.4g} to {ends[1]:.4g}",
-            ]  # fmt: skip
+            ]
 
 
 def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
     truth = np.linspace(1.0, 2.0, 16)[:, None] * 1e200
-    blocks = model_page.of_numbers(nn.Network("2,1", "regression"), {}, truth, truth * 0.5, None)
+    blocks = model_page.of_numbers(
+        nn.Network("2,1", "regression"), {}, truth, truth * 0.5, None
+    )
     (table,) = tables_of(blocks).values()
     assert {line[3] for line in table.lines} == {"undefined"}
     assert [line[2] for line in table.lines][0] == f"{-0.5 * truth[:2].mean():.4g}"
-    assert pictures_of(blocks)["errors"].lines[0].name == "output 0: mean -7.5e+199, deviation undefined"
+    assert (
+        pictures_of(blocks)["errors"].lines[0].name
+        == "output 0: mean -7.5e+199, deviation undefined"
+    )
 
 
 def test_ranges_hold_each_known_value_once_and_ties_together():
     values = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, np.nan, 6, 6])
-    found = [(ends, values[own].tolist()) for ends, own in model_page._ranges(values, 4)]
-    assert found == [("1 to 2", [1.0] * 5), ("2 to 4.5", [2.0, 3.0, 4.0]), ("4.5 to 6", [5.0, 6.0, 6.0])]
+    found = [
+        (ends, values[own].tolist()) for ends, own in model_page._ranges(values, 4)
+    ]
+    assert found == [
+        ("1 to 2", [1.0] * 5),
+        ("2 to 4.5", [2.0, 3.0, 4.0]),
+        ("4.5 to 6", [5.0, 6.0, 6.0]),
+    ]
     assert [*model_page._ranges(np.array([np.nan, np.nan]), 4)] == []
 
 
@@ -297,7 +418,8 @@ def test_ranges_hold_each_known_value_once_and_ties_together():
 
 
 def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
-    """Return the lines of groups that err clearly more than all, the clearest first. w: weights of the rows."""
+    """Return the lines of groups that err clearly more than all, the clearest first. w:
+    weights of the rows."""
     counting = [k for k in range(len(losses)) if w[k] > 0]
     mean = sum(losses[k] * w[k] for k in counting) / sum(w)
     deviation = (sum(w[k] * (losses[k] - mean) ** 2 for k in counting) / sum(w)) ** 0.5
@@ -311,13 +433,21 @@ def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
             above = (own_mean - mean) / standard_error
             if above > 3:
                 count = str(rows) if isinstance(rows, int) else f"{rows:.1f}"
-                line = [column, values, count, f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
+                line = [
+                    column,
+                    values,
+                    count,
+                    f"{own_mean:.4g}",
+                    f"{own_mean / mean:.2f} times",
+                ]
                 found.append((-above, line))
     return [line for _, line in sorted(found)]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_above_all(weighted):
+def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_above_all(
+    weighted,
+):
     rng = np.random.default_rng(8)
     x = rng.permutation(400).astype(float)
     word = np.where(x < 19, "few", np.where(x < 60, "bad", "good"))
@@ -325,30 +455,63 @@ def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_
     ds = nn.load({"x": x, "word": word, "gap": gap, "y": x}, target="y")
     net = nn.Network("3,1", "regression")
     net.describe(columns=["x", "word", "gap"])
-    errors = rng.random(400) + 0.3 * (x < 19) + 0.6 * (x >= 300) + 0.5 * (word == "bad") + 0.7 * np.isnan(gap)
+    errors = (
+        rng.random(400)
+        + 0.3 * (x < 19)
+        + 0.6 * (x >= 300)
+        + 0.5 * (word == "bad")
+        + 0.7 * np.isnan(gap)
+    )
     weights = weights_of(400) if weighted else None
     found = model_page.groups(net, ds.x, np.zeros((400, 1)), errors[:, None], weights)
     members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
     for name in ("few", "bad", "good"):
         members_of["word", name] = np.flatnonzero(word == name)
     known = np.sort(gap[~np.isnan(gap)])
-    for column, values, edges in (("x", x, np.quantile(x, [0, 0.25, 0.5, 0.75, 1])),
-                                  ("gap", gap, np.quantile(known, [0, 0.25, 0.5, 0.75, 1]))):  # fmt: skip
+    for column, values, edges in (
+        ("x", x, np.quantile(x, [0, 0.25, 0.5, 0.75, 1])),
+        ("gap", gap, np.quantile(known, [0, 0.25, 0.5, 0.75, 1])),
+    ):
         for k in range(4):
-            is_in = (values >= edges[k]) & ((values < edges[k + 1]) if k < 3 else (values <= edges[4]))
-            members_of[column, f"{edges[k]:.4g} to {edges[k + 1]:.4g}"] = np.flatnonzero(is_in)
-    expected = groups_by_loop(errors, members_of, 20, weights.tolist() if weighted else [1] * 400)
+            is_in = (values >= edges[k]) & (
+                (values < edges[k + 1]) if k < 3 else (values <= edges[4])
+            )
+            members_of[column, f"{edges[k]:.4g} to {edges[k + 1]:.4g}"] = (
+                np.flatnonzero(is_in)
+            )
+    expected = groups_by_loop(
+        errors, members_of, 20, weights.tolist() if weighted else [1] * 400
+    )
     assert len(expected) >= 2 and found.lines == expected
     rows = f"{weights.sum():.1f}" if weighted else "400"
-    assert found.caption == f"groups of rows; all {rows}: {np.average(errors, weights=weights):.4g}"
-    assert found.headers == ["column", "values", "rows", "mean absolute error", "of all"]
+    assert (
+        found.caption
+        == f"groups of rows; all {rows}: {np.average(errors, weights=weights):.4g}"
+    )
+    assert found.headers == [
+        "column",
+        "values",
+        "rows",
+        "mean absolute error",
+        "of all",
+    ]
 
 
-@pytest.mark.parametrize("rows, bad, standard_errors, is_told",
-                         [(100, 20, 3.02, True), (100, 20, 2.98, False), (100, 19, 4.0, False), (3000, 29, 9.0, False),
-                          (3000, 30, 9.0, True)])  # fmt: skip
-def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(rows, bad, standard_errors, is_told):
-    """Errors are 1 and 3 by turns; those of the group are shifted until it lies so far above all."""
+@pytest.mark.parametrize(
+    "rows, bad, standard_errors, is_told",
+    [
+        (100, 20, 3.02, True),
+        (100, 20, 2.98, False),
+        (100, 19, 4.0, False),
+        (3000, 29, 9.0, False),
+        (3000, 30, 9.0, True),
+    ],
+)
+def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
+    rows, bad, standard_errors, is_told
+):
+    """Errors are 1 and 3 by turns; those of the group are shifted until it lies so far
+    above all."""
     word = np.array(["bad"] * bad + ["good"] * (rows - bad))
     base = np.where(np.arange(rows) % 2, 3.0, 1.0)
 
@@ -371,15 +534,23 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
 def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
     truth, scores = np.array([0, 1, 1]), np.array([[0.2], [0.9], [0.0]], np.float32)
     found = model_page._losses(TWO, truth, scores)
-    assert found == pytest.approx([-np.log(0.8), -np.log(0.9), -np.log(1e-12)], rel=1e-6)
+    assert found == pytest.approx(
+        [-np.log(0.8), -np.log(0.9), -np.log(1e-12)], rel=1e-6
+    )
     three = nn.Network("2,3", "multiclass")
     scores = np.array([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
-    assert model_page._losses(three, np.array([2, 0]), scores) == pytest.approx([-np.log(0.3), -np.log(0.1)])
+    assert model_page._losses(three, np.array([2, 0]), scores) == pytest.approx(
+        [-np.log(0.3), -np.log(0.1)]
+    )
     linear = nn.Network("2,1:linear", "binary", loss="mse")
     linear.describe(threshold=0.4)
-    assert model_page._losses(linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])).tolist() == [1, 0, 1]
+    assert model_page._losses(
+        linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])
+    ).tolist() == [1, 0, 1]
     numbers_net = nn.Network("2,2", "regression")
-    assert model_page._losses(numbers_net, np.array([[1.0, 5.0]]), np.array([[3.0, 4.0]])).tolist() == [1.5]
+    assert model_page._losses(
+        numbers_net, np.array([[1.0, 5.0]]), np.array([[3.0, 4.0]])
+    ).tolist() == [1.5]
 
 
 def pixels_of(image: str) -> np.ndarray:
@@ -388,7 +559,9 @@ def pixels_of(image: str) -> np.ndarray:
     width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
     at = data.index(b"IDAT")
     size = int.from_bytes(data[at - 4 : at], "big")
-    lines = np.frombuffer(zlib.decompress(data[at + 4 : at + 4 + size]), np.uint8).reshape(height, width + 1)
+    lines = np.frombuffer(
+        zlib.decompress(data[at + 4 : at + 4 + size]), np.uint8
+    ).reshape(height, width + 1)
     return lines[:, 1:]
 
 
@@ -408,19 +581,30 @@ def test_the_worst_mistakes_are_the_largest_losses_with_the_labels_and_pixels_of
         assert np.array_equal(pixels_of(line[0]), expected.astype(np.uint8))
 
 
-# ---------------------------------------------------------------- losses, columns, sentences
+# ----------------------------------------------------------- losses, columns, sentences
 
 
 def trained_by(history: dict, monitor: str = "loss", members: int = 1):
-    return SimpleNamespace(history=history, members=[None] * members, config={"monitor": monitor}, loss="mse",
-                           target_scaling=None)  # fmt: skip
+    return SimpleNamespace(
+        history=history,
+        members=[None] * members,
+        config={"monitor": monitor},
+        loss="mse",
+        target_scaling=None,
+    )
 
 
-@pytest.mark.parametrize("monitor, values, best", [
-    ("roc_auc", [0.5, 0.9, None, 0.9, 0.7], 2), ("log_loss", [0.5, 0.4, None, 0.9, 0.4], 2),
-    ("rmse", [3, 2, 2, 5, 1], 5),
-])  # fmt: skip
-def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(monitor, values, best):
+@pytest.mark.parametrize(
+    "monitor, values, best",
+    [
+        ("roc_auc", [0.5, 0.9, None, 0.9, 0.7], 2),
+        ("log_loss", [0.5, 0.4, None, 0.9, 0.4], 2),
+        ("rmse", [3, 2, 2, 5, 1], 5),
+    ],
+)
+def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
+    monitor, values, best
+):
     losses, of_validation = [100.0, 30.0, 10.0, 4.0, 2.0], [120.0, 50.0, 20.0, 9.0, 8.0]
     history = {"loss": losses, "val_loss": of_validation, "val_metric": values}
     pictures = named(model_page._losses_by_epoch(trained_by(history, monitor)))
@@ -428,21 +612,38 @@ def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(monitor, 
         drawn = Drawing(pictures["loss"], (False, True)).points(f"l s{number}")
         assert np.allclose(drawn[:, 0], [1, 2, 3, 4, 5], atol=0.02)
         assert np.allclose(drawn[:, 1], each, rtol=0.01)
-    assert [line.name for line in pictures["loss"].lines] == ["training rows", "validation rows"]
+    assert [line.name for line in pictures["loss"].lines] == [
+        "training rows",
+        "validation rows",
+    ]
     drawn = Drawing(pictures["metric"]).points("l s0")
-    known = [(epoch, value) for epoch, value in enumerate(values, 1) if value is not None]
+    known = [
+        (epoch, value) for epoch, value in enumerate(values, 1) if value is not None
+    ]
     assert np.allclose(drawn, known, atol=0.02)
     assert np.allclose(Drawing(pictures["metric"]).points("r")[:, 0], best, atol=0.02)
-    assert pictures["metric"].title == f"{monitor} while training; epoch {best} is the best"
+    assert (
+        pictures["metric"].title
+        == f"{monitor} while training; epoch {best} is the best"
+    )
 
 
 def test_the_columns_tell_shares_ranges_medians_and_gaps():
     words = ["red"] * 50 + ["green"] * 30 + ["blue"] * 10 + ["grey"] * 6 + ["pink"] * 4
     rng = np.random.default_rng(0)
-    size = np.concatenate([np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)])
+    size = np.concatenate(
+        [np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)]
+    )
     gappy = ["x"] * 30 + ["y"] * 10 + [""] * 60
-    table = [{"word": word, "size": str(each) if each == each else "", "gappy": other, "y": rng.normal()}
-             for word, each, other in zip(words, size, gappy, strict=True)]  # fmt: skip
+    table = [
+        {
+            "word": word,
+            "size": str(each) if each == each else "",
+            "gappy": other,
+            "y": rng.normal(),
+        }
+        for word, each, other in zip(words, size, gappy, strict=True)
+    ]
     ds = nn.load(table, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=1, holdout=0)
@@ -461,7 +662,9 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
 
 def test_the_answer_has_the_rates_of_the_rows():
     truth, scores, weights = two_classes(True)
-    result = binary_report(truth, scores, 0.5, weights) | {"intervals": {"recall": [0.25, 0.75], "roc_auc": None}}
+    result = binary_report(truth, scores, 0.5, weights) | {
+        "intervals": {"recall": [0.25, 0.75], "roc_auc": None}
+    }
     alarms = scores >= 0.5
     there, called = weights[truth == 1].sum(), weights[alarms].sum()
     hits = weights[alarms & (truth == 1)].sum()
@@ -473,35 +676,64 @@ def test_the_answer_has_the_rates_of_the_rows():
     truth, scores = np.array([0, 0, 1, 2, 0, 1]), np.eye(3)[[0, 1, 1, 1, 0, 1]]
     several = nn.Network("2,3", "multiclass")
     told = model_page._answer(several, multiclass_report(truth, scores), "new rows")
-    assert told == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
+    assert (
+        told
+        == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
+    )
     truth, predicted = np.array([[1.0], [2.0], [6.0]]), np.array([[2.0], [2.0], [4.0]])
-    told = model_page._answer(nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows")
+    told = model_page._answer(
+        nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows"
+    )
     rmse, r2 = (5 / 3) ** 0.5, 1 - 5 / 14
     off = f"{rmse:.6g} (root mean square), 1 (mean absolute); R2 {r2:.6g}"
     assert told == f"On 3 rows, the model is off by {off}."
 
 
 def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
-    known = SimpleNamespace(metric="rmse", baseline=1.25, rows=9, names=["a", "b", "c", "d"],
-                            mean=[4.0, 1.0, 0.1, -2.0], low=[3.0, -0.5, 0.0, -1234.5], high=[5.0, 2.5, 0.2, -1.0],
-                            holds=[True] * 4, correlated=[("b", "a", -0.953)])  # fmt: skip
+    known = SimpleNamespace(
+        metric="rmse",
+        baseline=1.25,
+        rows=9,
+        names=["a", "b", "c", "d"],
+        mean=[4.0, 1.0, 0.1, -2.0],
+        low=[3.0, -0.5, 0.0, -1234.5],
+        high=[5.0, 2.5, 0.2, -1.0],
+        holds=[True] * 4,
+        correlated=[("b", "a", -0.953)],
+    )
     net = nn.Network("4,1", "regression")
     points = [(1.0, [0.5]), (2.0, [0.75]), (4.0, [2.0])]
     table, picture, told = model_page._importance(net, known, {"a": points})
-    assert table.lines == [["a", "█" * 12, "4", "3 to 5"], ["b", "███", "1", "-0.5 to 2.5"],
-                           ["c", "▎", "0.1", "0 to 0.2"], ["d", "", "-2", "-1234 to -1"]]  # fmt: skip
+    assert table.lines == [
+        ["a", "█" * 12, "4", "3 to 5"],
+        ["b", "███", "1", "-0.5 to 2.5"],
+        ["c", "▎", "0.1", "0 to 0.2"],
+        ["d", "", "-2", "-1234 to -1"],
+    ]
     assert table.caption.startswith("how much worse RMSE (1.25) is")
-    assert np.allclose(Drawing(picture).points("l s0"), [[1, 0.5], [2, 0.75], [4, 2]], atol=0.02)
-    assert told == "b and a are correlated (-0.95): what one of them tells, the other may tell too."
+    assert np.allclose(
+        Drawing(picture).points("l s0"), [[1, 0.5], [2, 0.75], [4, 2]], atol=0.02
+    )
+    assert (
+        told
+        == "b and a are correlated (-0.95): what one of them tells, the other may tell too."
+    )
     picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3)
     assert (picture.lines[0].x, picture.lines[0].y) == ([0, 1], [0.25, 0.5])
-    assert picture.x.words == ("red", "(missing)") and picture.lines[0].name == "class fraud"
+    assert (
+        picture.x.words == ("red", "(missing)")
+        and picture.lines[0].name == "class fraud"
+    )
     three = nn.Network("2,3", "multiclass")
     three.describe(classes=["a", "b", "c"])
-    picture = model_page._curve(three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0)
+    picture = model_page._curve(
+        three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0
+    )
     assert {line.name: line.y for line in picture.lines} == {
-        "class a": [0.2, 0.6], "class b": [0.3, 0.3], "class c": [0.5, 0.1],
-    }  # fmt: skip
+        "class a": [0.2, 0.6],
+        "class b": [0.3, 0.3],
+        "class c": [0.5, 0.1],
+    }
 
 
 # ---------------------------------------------------------------- charts
@@ -512,18 +744,49 @@ def test_the_table_of_a_picture_has_its_first_and_last_points_and_some_between()
     headers, lines = Plot("p", "t", Axis("x"), Axis("y"), [line]).table()
     assert headers == ["", "x", "y"]
     assert lines == [["l", str(k), str(2 * k)] for k in range(0, 15, 2)]
-    words = Plot("p", "t", Axis("x", words=("one", "two")), Axis("y"), [Line("w", [1, 0], [0.12344, 7])])
+    words = Plot(
+        "p",
+        "t",
+        Axis("x", words=("one", "two")),
+        Axis("y"),
+        [Line("w", [1, 0], [0.12344, 7])],
+    )
     assert words.table()[1] == [["w", "two", "0.1234"], ["w", "one", "7"]]
 
 
 def test_a_table_of_a_page_has_its_cells_in_their_order_and_its_shades_on_the_numbers():
-    table = Table("t", ["name", "x", "y"], [["a", "1", "2"], ["b", "3", "4"]], shades=[[0.25, 0.5], [0.75, 0.0]])
+    table = Table(
+        "t",
+        ["name", "x", "y"],
+        [["a", "1", "2"], ["b", "3", "4"]],
+        shades=[[0.25, 0.5], [0.75, 0.0]],
+    )
     cells = re.findall(r"<t[hd]([^>]*)>([^<]*)</t[hd]>", page._html_table(table))
-    assert [text for _, text in cells] == ["name", "x", "y", "a", "1", "2", "b", "3", "4"]
-    shades = [re.search(r"rgb\(42 127 192/([\d.]+)\)", attributes) for attributes, _ in cells]
+    assert [text for _, text in cells] == [
+        "name",
+        "x",
+        "y",
+        "a",
+        "1",
+        "2",
+        "b",
+        "3",
+        "4",
+    ]
+    shades = [
+        re.search(r"rgb\(42 127 192/([\d.]+)\)", attributes) for attributes, _ in cells
+    ]
     assert [None if shade is None else shade[1] for shade in shades] == [
-        None, None, None, None, "0.25", "0.50", None, "0.75", None,
-    ]  # fmt: skip
+        None,
+        None,
+        None,
+        None,
+        "0.25",
+        "0.50",
+        None,
+        "0.75",
+        None,
+    ]
     assert ["word" in attributes for attributes, _ in cells] == [True, False, False] * 3
     assert page._markdown_table("", table.headers, table.lines) == (
         "| name | x | y |\n| --- | --- | --- |\n| a | 1 | 2 |\n| b | 3 | 4 |"
@@ -538,19 +801,31 @@ def test_an_image_of_more_pixels_has_every_second_or_third_of_them():
 
 
 def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithms():
-    is_log = [Scale(Axis(log=True), [1.0, high], 0.0, 400.0).is_log for high in (20.0, 20.1)]
+    is_log = [
+        Scale(Axis(log=True), [1.0, high], 0.0, 400.0).is_log for high in (20.0, 20.1)
+    ]
     assert is_log == [False, True]
     scale = Scale(Axis(log=True, ends=(1.0, 100.0)), [], 100.0, 300.0)
-    assert [scale.at(value) for value in (1, 10, 100, 0, 0.5, -3)] == pytest.approx([100, 200, 300, 100, 100, 100])
+    assert [scale.at(value) for value in (1, 10, 100, 0, 0.5, -3)] == pytest.approx(
+        [100, 200, 300, 100, 100, 100]
+    )
     assert [text for _, text in scale.ticks] == ["1", "2", "5", "10", "20", "50", "100"]
     plain = Scale(Axis(), [0.0, 10.0], 0.0, 108.0)
-    assert [plain.at(value) for value in (0, 10)] == pytest.approx([4, 104]), "4 % of the values are left at each end"
+    assert [plain.at(value) for value in (0, 10)] == pytest.approx([4, 104]), (
+        "4 % of the values are left at each end"
+    )
 
 
 def test_ticks_stand_where_the_axis_has_their_values():
-    for axis, values in ((Axis(), [0.0, 7.3]), (Axis(log=True), [0.5, 900.0]), (Axis(ends=(0, 1)), [])):
+    for axis, values in (
+        (Axis(), [0.0, 7.3]),
+        (Axis(log=True), [0.5, 900.0]),
+        (Axis(ends=(0, 1)), []),
+    ):
         scale = Scale(axis, values, 30.0, 426.0)
-        assert all(place == pytest.approx(scale.at(float(text))) for place, text in scale.ticks)
+        assert all(
+            place == pytest.approx(scale.at(float(text))) for place, text in scale.ticks
+        )
         assert all(30 <= place <= 426 for place, _ in scale.ticks)
 
 
@@ -567,17 +842,31 @@ def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
 
 def test_a_comparison_shows_each_models_own_numbers():
     result = {
-        "models": ["x/a.bin", "b.bin"], "rows": 12, "verdict": "b.bin is better than x/a.bin: RMSE 1 beside 2",
-        "metrics": {"rmse": {"x/a.bin": 2.0, "b.bin": 1.0, "difference": -1.0, "interval": [-1.5, -0.25]},
-                    "r2": {"x/a.bin": None, "b.bin": 0.5, "difference": None, "interval": None}},
-        "disagree": [{"row": 7, "true": [1.5], "x/a.bin": [0.12345], "b.bin": [2.0, 3.0]}],
-    }  # fmt: skip
+        "models": ["x/a.bin", "b.bin"],
+        "rows": 12,
+        "verdict": "b.bin is better than x/a.bin: RMSE 1 beside 2",
+        "metrics": {
+            "rmse": {
+                "x/a.bin": 2.0,
+                "b.bin": 1.0,
+                "difference": -1.0,
+                "interval": [-1.5, -0.25],
+            },
+            "r2": {"x/a.bin": None, "b.bin": 0.5, "difference": None, "interval": None},
+        },
+        "disagree": [
+            {"row": 7, "true": [1.5], "x/a.bin": [0.12345], "b.bin": [2.0, 3.0]}
+        ],
+    }
     told = model_page.of_comparison(result)
     table, differ = told.sections["Metrics"]
     assert told.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
     assert table.headers[1:3] == ["a.bin", "b.bin"] and table.caption == "12 rows"
     none = "undefined"
-    assert table.lines == [["RMSE", "2", "1", "-1", "-1.5 to -0.25"], ["R2", none, "0.5", none, none]]
+    assert table.lines == [
+        ["RMSE", "2", "1", "-1", "-1.5 to -0.25"],
+        ["R2", none, "0.5", none, none],
+    ]
     assert differ.lines == [["7", "[1.5]", "0.123", "2; 3"]]
 
 
@@ -593,27 +882,50 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     scores = net.predict(ds.x)[:, 0]
     auc = metrics.roc_auc_score(y, scores, sample_weight=ds.weights)
     loss = metrics.log_loss(y, scores.astype(np.float64), sample_weight=ds.weights)
-    written = {line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines}
+    written = {
+        line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines
+    }
     assert written["ROC-AUC"] == f"{auc:.4f}" and written["log loss"] == f"{loss:.4f}"
     assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", told.answer[0])
-    assert area(Drawing(named(told.pictures)["roc"]).points("l s0")) == pytest.approx(auc, abs=NEAR)
-    known = SimpleNamespace(metric="roc_auc", baseline=0.75, rows=120, names=["a", "b", "c", "d", "e"], mean=[0.1] * 5,
-                            low=[0.0] * 5, high=[0.2] * 5, holds=[True, False, True, True, True],
-                            correlated=[])  # fmt: skip
+    assert area(Drawing(named(told.pictures)["roc"]).points("l s0")) == pytest.approx(
+        auc, abs=NEAR
+    )
+    known = SimpleNamespace(
+        metric="roc_auc",
+        baseline=0.75,
+        rows=120,
+        names=["a", "b", "c", "d", "e"],
+        mean=[0.1] * 5,
+        low=[0.0] * 5,
+        high=[0.2] * 5,
+        holds=[True, False, True, True, True],
+        correlated=[],
+    )
     told = model_page.of_model(net, "m.bin", ds, threshold=0.3, important=(known, {}))
     recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
     precision = metrics.precision_score(y, scores >= 0.3, sample_weight=ds.weights)
     assert recall != metrics.recall_score(y, scores >= 0.5, sample_weight=ds.weights)
-    assert f"finds {recall:.4f} (95%: " in told.answer[0] and f"alarms {precision:.4f} (95%: " in told.answer[0]
+    assert (
+        f"finds {recall:.4f} (95%: " in told.answer[0]
+        and f"alarms {precision:.4f} (95%: " in told.answer[0]
+    )
     assert "What matters most: a, c, d." in told.answer
     ends = nn.test(net, ds, threshold=0.3, intervals=True)["intervals"]
-    lines = {line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines}
-    assert lines["recall"] == ["recall", f"{recall:.4f}", " to ".join(f"{end:.4f}" for end in ends["recall"])]
+    lines = {
+        line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines
+    }
+    assert lines["recall"] == [
+        "recall",
+        f"{recall:.4f}",
+        " to ".join(f"{end:.4f}" for end in ends["recall"]),
+    ]
     assert lines["ROC-AUC"][2] == " to ".join(f"{end:.4f}" for end in ends["roc_auc"])
     measured = importance(net, ds)
     table = model_page.of_model(net, "m.bin", ds).sections["Columns that matter"][0]
     assert [line[0] for line in table.lines] == measured.names
-    assert [line[2] for line in table.lines] == [f"{mean:.3g}" for mean in measured.mean]
+    assert [line[2] for line in table.lines] == [
+        f"{mean:.3g}" for mean in measured.mean
+    ]
 
 
 @pytest.mark.parametrize("rows, has_intervals", [(9, False), (10, True)])
@@ -621,7 +933,9 @@ def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     x = np.arange(rows, dtype=float).reshape(-1, 1)
     ds = nn.Dataset(x, x[:, 0] + (-1.0) ** np.arange(rows), "regression")
     told = model_page.of_model(nn.Network("1,1", "regression", seed=1), "m.bin", ds)
-    lines = {line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines}
+    lines = {
+        line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines
+    }
     assert (" to " in lines["RMSE"][2]) == has_intervals
 
 
@@ -629,14 +943,19 @@ def test_pictures_of_mistakes_are_bytes_as_they_are_and_others_by_the_range_of_t
     net = nn.Network("1x1x4,1", "binary")
     bytes_of = np.array([[[[0, 60, 120, 200]]]], np.uint8)
     table = model_page.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
-    assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]] and table.lines[0][2:] == ["1", "0"]
+    assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]] and table.lines[
+        0
+    ][2:] == ["1", "0"]
     net.pictures = {"range": 2.0}
-    table = model_page.mistakes(net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]]))
+    table = model_page.mistakes(
+        net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]])
+    )
     assert pixels_of(table.lines[0][0]).tolist() == [[63, 127, 191, 255]]
 
 
 def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do_not_know_the_rows():
-    """Each fold has a temperature and a threshold of its own; areas are by the scores before any temperature."""
+    """Each fold has a temperature and a threshold of its own; areas are by the scores
+    before any temperature."""
     rng = np.random.default_rng(14)
     x, fold = rng.normal(size=(160, 2)), np.arange(160) % 4
     x[fold == 3] += 0.5
@@ -645,7 +964,11 @@ def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do
     net = nn.Network("2,1", "binary", seed=1)
     nn.train(net, ds, epochs=1, holdout=0)
     judged = fold < 3
-    kept = np.round(1 / (1 + np.exp(-x[judged, :1])), 2).clip(0.02, 0.98).astype(np.float32)
+    kept = (
+        np.round(1 / (1 + np.exp(-x[judged, :1])), 2)
+        .clip(0.02, 0.98)
+        .astype(np.float32)
+    )
     crossed = Crossed.of(160, np.flatnonzero(judged), fold[judged], kept, 3)
     net.describe(crossed=Crossed(crossed.fold, kept, [0.5, 1.0, 2.0], [0.35, 0.5, 0.6]))
     scores = np.empty(120)
@@ -654,41 +977,75 @@ def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do
         scores[own] = tempered(kept[own], temperature)[:, 0]
     truth, w = y[judged], ds.weights[judged]
     said = scores >= np.array([0.35, 0.5, 0.6])[fold[judged]]
-    known = SimpleNamespace(metric="roc_auc", baseline=0.75, rows=120, names=["a"], mean=[0.1], low=[0.0], high=[0.2],
-                            holds=[True], correlated=[])  # fmt: skip
-    told = model_page.of_model(net, "m.bin", ds, found=out_of_fold(net, ds), important=(known, {}))
-    written = {line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines}
-    assert written == {name: f"{value:.4f}" for name, value in {
-        "precision": metrics.precision_score(truth, said, sample_weight=w),
-        "recall": metrics.recall_score(truth, said, sample_weight=w),
-        "F1": metrics.f1_score(truth, said, sample_weight=w),
-        "accuracy": metrics.accuracy_score(truth, said, sample_weight=w),
-        "MCC": metrics.matthews_corrcoef(truth, said, sample_weight=w),
-        "ROC-AUC": metrics.roc_auc_score(truth, kept[:, 0], sample_weight=w),
-        "PR-AUC": metrics.average_precision_score(truth, kept[:, 0], sample_weight=w),
-        "log loss": metrics.log_loss(truth, scores, sample_weight=w),
-        "Brier score": metrics.brier_score_loss(truth, scores, sample_weight=w),
-    }.items()}  # fmt: skip
+    known = SimpleNamespace(
+        metric="roc_auc",
+        baseline=0.75,
+        rows=120,
+        names=["a"],
+        mean=[0.1],
+        low=[0.0],
+        high=[0.2],
+        holds=[True],
+        correlated=[],
+    )
+    told = model_page.of_model(
+        net, "m.bin", ds, found=out_of_fold(net, ds), important=(known, {})
+    )
+    written = {
+        line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines
+    }
+    assert written == {
+        name: f"{value:.4f}"
+        for name, value in {
+            "precision": metrics.precision_score(truth, said, sample_weight=w),
+            "recall": metrics.recall_score(truth, said, sample_weight=w),
+            "F1": metrics.f1_score(truth, said, sample_weight=w),
+            "accuracy": metrics.accuracy_score(truth, said, sample_weight=w),
+            "MCC": metrics.matthews_corrcoef(truth, said, sample_weight=w),
+            "ROC-AUC": metrics.roc_auc_score(truth, kept[:, 0], sample_weight=w),
+            "PR-AUC": metrics.average_precision_score(
+                truth, kept[:, 0], sample_weight=w
+            ),
+            "log loss": metrics.log_loss(truth, scores, sample_weight=w),
+            "Brier score": metrics.brier_score_loss(truth, scores, sample_weight=w),
+        }.items()
+    }
     pictures, result = named(told.pictures), told.sections["Result"]
     tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
-    heat = next(block for block in result if isinstance(block, Table) and "darker" in block.caption)
-    assert heat.lines == [["0", f"{tn:.1f}", f"{fp:.1f}"], ["1", f"{fn:.1f}", f"{tp:.1f}"]]
+    heat = next(
+        block
+        for block in result
+        if isinstance(block, Table) and "darker" in block.caption
+    )
+    assert heat.lines == [
+        ["0", f"{tn:.1f}", f"{fp:.1f}"],
+        ["1", f"{fn:.1f}", f"{tp:.1f}"],
+    ]
     area_of_scores = metrics.roc_auc_score(truth, scores, sample_weight=w)
-    assert area(Drawing(pictures["roc"]).points("l s0")) == pytest.approx(area_of_scores, abs=NEAR)
+    assert area(Drawing(pictures["roc"]).points("l s0")) == pytest.approx(
+        area_of_scores, abs=NEAR
+    )
     drawn = Drawing(pictures["calibration"]).points("l s0")
     expected = []
     for tenth in range(10):
         own = np.minimum((scores * 10).astype(int), 9) == tenth
         if own.sum() >= 10:
-            expected.append([np.average(each[own], weights=w[own]) for each in (scores, truth)])
+            expected.append(
+                [np.average(each[own], weights=w[own]) for each in (scores, truth)]
+            )
     assert np.allclose(drawn, expected, atol=NEAR)
     thresholds = {line[0]: line for line in tables_of(result)["thresholds"].lines}
-    assert thresholds["0.3"][2] == f"{metrics.recall_score(truth, scores >= 0.3, sample_weight=w):.4f}"
+    assert (
+        thresholds["0.3"][2]
+        == f"{metrics.recall_score(truth, scores >= 0.3, sample_weight=w):.4f}"
+    )
     losses = np.average(-np.log(np.where(truth == 1, scores, 1 - scores)), weights=w)
     assert f"{losses:.4g}" in str(told.sections["Where it errs most"][0])
 
 
-def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fold(monkeypatch):
+def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fold(
+    monkeypatch,
+):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(120, 2))
     y = np.where(np.arange(120) < 60, x[:, 0], x[:, 1]) + rng.normal(size=120) / 9
@@ -697,20 +1054,37 @@ def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fo
         monkeypatch.setattr(model_page, "MOST_EXPLAINED", most)
         expected = importance(net, ds, parts=[(np.arange(0, 120, every), None)])
         known, _ = model_page._important(net, ds, None, None)
-        assert (known.rows, known.mean, known.baseline) == (120 // every, expected.mean, expected.baseline)
+        assert (known.rows, known.mean, known.baseline) == (
+            120 // every,
+            expected.mean,
+            expected.baseline,
+        )
 
 
 def test_texts_of_axes_have_room_words_that_do_not_fit_are_turned():
     """A letter is 7 units wide, as a usual one of 12 pixels is."""
-    svg = Plot("p", "t", Axis("x"), Axis("y"), [Line("l", [0, 1], [0.0, 250_000.0])]).svg()
+    svg = Plot(
+        "p", "t", Axis("x"), Axis("y"), [Line("l", [0, 1], [0.0, 250_000.0])]
+    ).svg()
     upwards = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="e">([^<]*)<', svg)
     assert {text for _, text in upwards} >= {"0", "200000"}
-    assert min(float(x) - 7 * len(text) for x, text in upwards) >= 12 + 6, "beside the label of the axis"
+    assert min(float(x) - 7 * len(text) for x, text in upwards) >= 12 + 6, (
+        "beside the label of the axis"
+    )
     assert "rotate(-25" not in svg
-    for letters, is_turned in ((6, False), (12, True)):  # five words and two letters between them on 380 units
+    # five words and two letters between them on 380 units
+    for letters, is_turned in ((6, False), (12, True)):
         words = tuple(letter * letters for letter in "abcde")
-        svg = Plot("p", "t", Axis("x", words=words), Axis("y"), [Line("l", range(5), range(5), "mark")]).svg()
-        found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="(\w)"([^>]*)>([a-e]{2,})<', svg)
+        svg = Plot(
+            "p",
+            "t",
+            Axis("x", words=words),
+            Axis("y"),
+            [Line("l", range(5), range(5), "mark")],
+        ).svg()
+        found = re.findall(
+            r'<text x="([\d.]+)" y="([\d.]+)" class="(\w)"([^>]*)>([a-e]{2,})<', svg
+        )
         assert [text for *_, text in found] == [*words]
         assert [kind for _, _, kind, _, _ in found] == ["e" if is_turned else "m"] * 5
         for x, y, _, turned, _ in found:
@@ -723,19 +1097,25 @@ def test_of_many_words_the_eight_most_frequent_are_groups():
     ds = nn.load({"word": word, "y": np.zeros(len(word))}, target="y")
     net = nn.Network("1,1", "regression")
     net.describe(columns=["word"])
-    errors = np.random.default_rng(0).random(len(word)) + np.isin(word, ["w0", "w7", "w8"])
+    errors = np.random.default_rng(0).random(len(word)) + np.isin(
+        word, ["w0", "w7", "w8"]
+    )
     found = model_page.groups(net, ds.x, np.zeros((len(word), 1)), errors[:, None])
     assert sorted(line[1] for line in found.lines) == ["w0", "w7"]
 
 
 def test_a_legend_stays_within_the_picture_and_from_the_eighth_line_on_lines_are_dashed():
-    lines = [Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]) for k in range(9)]
+    lines = [
+        Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]) for k in range(9)
+    ]
     svg = Plot("p", "t", Axis("x"), Axis("y"), lines).svg()
     names = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(a line[^<]*)<', svg)
     assert [text[-1] for *_, text in names] == list("012345678")
     assert all(float(x) + 7 * len(text) <= 440 for x, _, text in names)
     assert len({y for _, y, _ in names}) >= 5
-    dashes = re.findall(r'<path class="l s(\d)"( stroke-dasharray="7 4")? d="M[\d.]+ [\d.]+L', svg)[:9]
+    dashes = re.findall(
+        r'<path class="l s(\d)"( stroke-dasharray="7 4")? d="M[\d.]+ [\d.]+L', svg
+    )[:9]
     dashed = ' stroke-dasharray="7 4"'
     assert dashes == [*((str(k), "") for k in range(7)), ("0", dashed), ("1", dashed)]
 
@@ -746,5 +1126,9 @@ def test_the_command_of_a_page_has_the_number_of_networks():
     nn.train(net, ds, epochs=1, holdout=0, networks=3)
     words = model_page.command_of(net, "folder/m.bin", "t.csv").split()
     given = dict(zip(words[2::2], words[3::2], strict=False))
-    assert given["--networks"] == "3" and given["--seed"] == "4" and given["--epochs"] == "1"
+    assert (
+        given["--networks"] == "3"
+        and given["--seed"] == "4"
+        and given["--epochs"] == "1"
+    )
     assert given["--model"] == "m.bin" and given["--layers"] == "1,1:linear"

@@ -25,9 +25,14 @@ def test_help_lists_every_flag_and_every_name(monkeypatch):
     text = succeed("--help", "--all").out
     for flag in [*flags.MODES.values(), *flags.FLAGS]:
         assert flag.long in text
-    for name in {*nn_aux.ACTIVATIONS, *(name for flag in flags.FLAGS if flag.value for name in flag.value.names)}:
+    for name in {
+        *nn_aux.ACTIVATIONS,
+        *(name for flag in flags.FLAGS if flag.value for name in flag.value.names),
+    }:
         assert re.search(rf"\b{name}\b", text), name
-    assert {*help.COMMON, *flags.SYNONYMS.values()} <= {flag.name for flag in flags.FLAGS}
+    assert {*help.COMMON, *flags.SYNONYMS.values()} <= {
+        flag.name for flag in flags.FLAGS
+    }
 
 
 def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
@@ -35,13 +40,23 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
     text = succeed("--help", "--all").out
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin")
     config = succeed("--info", "--model", "m.bin", "--json").json["config"]
-    told = {flag.name for flag in flags.FLAGS if flag.default is not None and flag.of in ("train", "network")}
-    for name in sorted(told & config.keys() | {"learning_rate", "weight_decay", "scaling"}):
+    told = {
+        flag.name
+        for flag in flags.FLAGS
+        if flag.default is not None and flag.of in ("train", "network")
+    }
+    for name in sorted(
+        told & config.keys() | {"learning_rate", "weight_decay", "scaling"}
+    ):
         value = config[name] if isinstance(config[name], str) else f"{config[name]:g}"
-        assert re.search(rf"--{name}\b.*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
+        assert re.search(
+            rf"--{name}\b.*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text
+        ), name
 
 
-@pytest.mark.parametrize("words", [(), ("train",), ("--train",), ("test",), ("predict",), ("info",)])
+@pytest.mark.parametrize(
+    "words", [(), ("train",), ("--train",), ("test",), ("predict",), ("info",)]
+)
 def test_help_is_one_screen(words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text = succeed(*words, "--help").out
@@ -52,8 +67,16 @@ def test_help_is_one_screen(words, monkeypatch):
 
 def test_help_of_a_mode_lists_all_of_its_flags_when_asked():
     text = succeed("test", "--help", "--all").out
-    listed = {flag.name for flag in flags.FLAGS if any(f"  {name} " in text for name in flag.names)}
-    shorts = {flag.name for flag in flags.FLAGS if flag.short and f"{flag.short}, {flag.long}" in text}
+    listed = {
+        flag.name
+        for flag in flags.FLAGS
+        if any(f"  {name} " in text for name in flag.names)
+    }
+    shorts = {
+        flag.name
+        for flag in flags.FLAGS
+        if flag.short and f"{flag.short}, {flag.long}" in text
+    }
     assert listed | shorts == flags.read_by("test") - {"test"}
 
 
@@ -64,15 +87,23 @@ def test_a_mode_has_its_function_and_its_words_are_flags():
         assert {*mode.words, *mode.needs} <= {mode.name, *flags.BY_NAME}
 
 
-@pytest.mark.parametrize("line, found", [
-    ("''", [*flags.MODES]), ("tr", ["train"]),
-    ("train --thresh", ["--threshold"]), ("--train --thresh", ["--threshold"]), ("info --thresh", []),
-    ("train CC.csv --optimizer ad", ["adam"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line, found",
+    [
+        ("''", [*flags.MODES]),
+        ("tr", ["train"]),
+        ("train --thresh", ["--threshold"]),
+        ("--train --thresh", ["--threshold"]),
+        ("info --thresh", []),
+        ("train CC.csv --optimizer ad", ["adam"]),
+    ],
+)
 def test_bash_completes_words_flags_of_the_mode_and_names(line, found):
     script = succeed("--completion", "bash").out
     script += f"COMP_WORDS=(nn {line}); COMP_CWORD={len(line.split())}; _nn; echo ${{COMPREPLY[*]}}"
-    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True
+    )
     assert process.stdout.split() == found
 
 
@@ -84,59 +115,101 @@ def test_every_shell_gets_every_flag():
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("words, most", [(["--version"], 1.0), (["info", "m.bin"], 2.0)])
+@pytest.mark.parametrize(
+    "words, most", [(["--version"], 1.0), (["info", "m.bin"], 2.0)]
+)
 def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most):
-    """Processor time, in turn, so that a slow machine and other processes on it count on both sides; of compiled
-    modules, as an installation has them."""
+    """Processor time, in turn, so that a slow machine and other processes on it count
+    on both sides; of compiled modules, as an installation has them."""
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
-    compiled = environment(PYTHONPYCACHEPREFIX=str(tmp_path / "compiled"), PYTHONDONTWRITEBYTECODE="")
+    compiled = environment(
+        PYTHONPYCACHEPREFIX=str(tmp_path / "compiled"), PYTHONDONTWRITEBYTECODE=""
+    )
 
     def processor_seconds(*arguments) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=compiled)
-        return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - sum(before[:2])  # of the user and the system
+        subprocess.run(
+            [sys.executable, *arguments], check=True, capture_output=True, env=compiled
+        )
+        # of the user and the system
+        return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - sum(before[:2])
 
-    pairs = [(processor_seconds("-m", "nn", *words), processor_seconds("-c", "import numpy")) for _ in range(6)]
+    pairs = [
+        (processor_seconds("-m", "nn", *words), processor_seconds("-c", "import numpy"))
+        for _ in range(6)
+    ]
     ours, numpy = map(min, zip(*pairs[1:]))
     assert ours <= most * numpy
 
 
-@pytest.mark.parametrize("words, flagged", [
-    ("train a.csv -m m.bin --epochs 3", "--train --dataset a.csv --model m.bin --epochs 3"),
-    ("-q train --epochs 3 a.csv -m m.bin", "--quiet --train --epochs 3 --dataset a.csv --model m.bin"),
-    ("train a.csv --batch-number 7 --split-seed=2", "--train --dataset a.csv --batch_number 7 --split_seed 2"),
-    ("train a.csv --scaling standarization", "--train --dataset a.csv --scaling standardization"),  # the original's
-    ("train - -mm.bin -vs3", "--train --dataset - --model m.bin --verbose --seed 3"),
-    ("test m.bin", "--test --model m.bin"),
-    ("predict m.bin a.csv -o -", "--predict --model m.bin --dataset a.csv --output -"),
-    ("predict m.bin -- -a.csv", "--predict --model m.bin --dataset -a.csv"),
-    ("explain m.bin a.csv", "--explain --model m.bin --dataset a.csv"),
-    ("info m.bin", "--info --model m.bin"),
-    ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
-    ("info --layers 3,1", "--info --layers 3,1"),
-    ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
-    ("bench", "--bench"),
-    ("bench small,large -q", "--bench=small,large --quiet"),
-    ("sweep plan.json -o x.csv", "--sweep plan.json --output x.csv"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, flagged",
+    [
+        (
+            "train a.csv -m m.bin --epochs 3",
+            "--train --dataset a.csv --model m.bin --epochs 3",
+        ),
+        (
+            "-q train --epochs 3 a.csv -m m.bin",
+            "--quiet --train --epochs 3 --dataset a.csv --model m.bin",
+        ),
+        (
+            "train a.csv --batch-number 7 --split-seed=2",
+            "--train --dataset a.csv --batch_number 7 --split_seed 2",
+        ),
+        # the original's
+        (
+            "train a.csv --scaling standarization",
+            "--train --dataset a.csv --scaling standardization",
+        ),
+        (
+            "train - -mm.bin -vs3",
+            "--train --dataset - --model m.bin --verbose --seed 3",
+        ),
+        ("test m.bin", "--test --model m.bin"),
+        (
+            "predict m.bin a.csv -o -",
+            "--predict --model m.bin --dataset a.csv --output -",
+        ),
+        ("predict m.bin -- -a.csv", "--predict --model m.bin --dataset -a.csv"),
+        ("explain m.bin a.csv", "--explain --model m.bin --dataset a.csv"),
+        ("info m.bin", "--info --model m.bin"),
+        ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
+        ("info --layers 3,1", "--info --layers 3,1"),
+        ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
+        ("bench", "--bench"),
+        ("bench small,large -q", "--bench=small,large --quiet"),
+        ("sweep plan.json -o x.csv", "--sweep plan.json --output x.csv"),
+    ],
+)
 def test_a_word_is_its_flags(words, flagged):
     assert parser.parse(words.split()) == parser.parse(flagged.split())
 
 
 def test_of_a_model_or_data_given_twice_the_last_one_counts_and_that_is_said(trained):
     result = succeed("test", "other.bin", "--model", trained)
-    assert f"nn: warning: --model is given as other.bin and {trained}; the last one counts" in result.err
+    assert (
+        f"nn: warning: --model is given as other.bin and {trained}; the last one counts"
+        in result.err
+    )
     assert "last one counts" not in succeed("test", trained, "--model", trained).err
-    assert "last one counts" not in succeed("test", trained, "--threshold", ".1", "--threshold", ".2").err
+    assert (
+        "last one counts"
+        not in succeed("test", trained, "--threshold", ".1", "--threshold", ".2").err
+    )
 
 
 def test_help_does_without_numpy_and_version_is_that_of_the_package():
-    code = "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment())
+    code = (
+        "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, env=environment()
+    )
     assert succeed("--version").out == f"nn {nn.__version__}\n"
 
 
-# ---------------------------------------------------------------- one record for the command line and for Python
+# --------------------------------------- one record for the command line and for Python
 
 
 def parameters(function) -> set[str]:
@@ -150,43 +223,72 @@ TAKES = {
 }
 
 
-@pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.of], ids=lambda flag: flag.name)
+@pytest.mark.parametrize(
+    "flag", [flag for flag in flags.FLAGS if flag.of], ids=lambda flag: flag.name
+)
 def test_a_flag_is_a_keyword_of_what_takes_it(flag):
     assert flag.name in TAKES[flag.of]
 
 
 def test_each_choice_of_load_is_a_flag():
-    assert {choice.name for choice in fields(Choices)} <= {flag.name for flag in flags.settings_of("load")}
+    assert {choice.name for choice in fields(Choices)} <= {
+        flag.name for flag in flags.settings_of("load")
+    }
 
 
 @pytest.mark.parametrize("estimator", [nn.NetworkClassifier, nn.NetworkRegressor])
 def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
     taken = parameters(estimator) - {"random_state"}
-    assert taken <= {"layers", "effort", "batch_size", *TAKES["load"], *TAKES["network"], *TAKES["train"]}
+    assert taken <= {
+        "layers",
+        "effort",
+        "batch_size",
+        *TAKES["load"],
+        *TAKES["network"],
+        *TAKES["train"],
+    }
     with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
         estimator(epoch=2)
 
 
-@pytest.mark.parametrize(("setting", "told"), [
-    ({"epochs": 2.5}, "--epochs 2.5: expected a whole number from 1"),
-    ({"refit": 1}, "--refit 1: expected true or false"),
-    ({"learning_rate": "fast"}, "--learning_rate fast: expected a finite number above 0"),
-    ({"optimizer": "adamw"}, "--optimizer adamw: expected adam or sgd"),
-    ({"networks": 0}, "--networks 0: expected a whole number from 1"),
-    ({"checkpoint": "c.ck", "checkpoint_every": 0}, "--checkpoint_every 0: expected a whole number from 1"),
-    ({"epoch": 2}, "epoch: no such setting of train; did you mean epochs?"),
-    ({"batch_size": 3, "batch_number": 4}, "batch_number and batch_size are two names of one setting"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"epochs": 2.5}, "--epochs 2.5: expected a whole number from 1"),
+        ({"refit": 1}, "--refit 1: expected true or false"),
+        (
+            {"learning_rate": "fast"},
+            "--learning_rate fast: expected a finite number above 0",
+        ),
+        ({"optimizer": "adamw"}, "--optimizer adamw: expected adam or sgd"),
+        ({"networks": 0}, "--networks 0: expected a whole number from 1"),
+        (
+            {"checkpoint": "c.ck", "checkpoint_every": 0},
+            "--checkpoint_every 0: expected a whole number from 1",
+        ),
+        ({"epoch": 2}, "epoch: no such setting of train; did you mean epochs?"),
+        (
+            {"batch_size": 3, "batch_number": 4},
+            "batch_number and batch_size are two names of one setting",
+        ),
+    ],
+)
 def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told):
     ds = nn.load("two.csv")
     with pytest.raises(UsageError, match=told):
         nn.train(nn.Network.for_data(ds), ds, **setting)
 
 
-def test_load_refuses_what_is_no_setting_of_it_and_no_type_that_the_core_computes_with(two):
-    with pytest.raises(UsageError, match="numeric: no such setting of load; did you mean"):
+def test_load_refuses_what_is_no_setting_of_it_and_no_type_that_the_core_computes_with(
+    two,
+):
+    with pytest.raises(
+        UsageError, match="numeric: no such setting of load; did you mean"
+    ):
         nn.load("two.csv", numeric="a")
-    with pytest.raises(UsageError, match="dtype float16: expected float32, float64 or tf32"):
+    with pytest.raises(
+        UsageError, match="dtype float16: expected float32, float64 or tf32"
+    ):
         nn.load("two.csv", dtype="float16")
     assert nn.load("two.csv", dtype="tf32").x.dtype == "float32"
 
@@ -197,16 +299,30 @@ def test_a_flag_that_has_gone_names_what_takes_its_place(name, instead):
     assert run(*given) == (2, "", f"nn: --{name}: has gone; use --{instead}\n")
 
 
-@pytest.mark.parametrize("text, size", [
-    ("4096", 4096), ("2K", 2048), ("500M", 500 * 1024**2), ("2G", 2 * 1024**3), ("1T", 1024**4), ("1.5k", 1536),
-    ("3GiB", 3 * 1024**3), ("3gb", 3 * 1024**3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, size",
+    [
+        ("4096", 4096),
+        ("2K", 2048),
+        ("500M", 500 * 1024**2),
+        ("2G", 2 * 1024**3),
+        ("1T", 1024**4),
+        ("1.5k", 1536),
+        ("3GiB", 3 * 1024**3),
+        ("3gb", 3 * 1024**3),
+    ],
+)
 def test_a_size_in_bytes_counts_in_1024s(text, size):
     assert BYTES("--memory", text) == size
 
 
 def test_a_share_of_validation_rows_is_above_0_and_below_1():
-    assert [VALIDATION("--validation", text) for text in ("0.001", "0.999", "a.csv")] == [0.001, 0.999, "a.csv"]
+    assert [
+        VALIDATION("--validation", text) for text in ("0.001", "0.999", "a.csv")
+    ] == [0.001, 0.999, "a.csv"]
     for text in ("0", "1", "1.0", "-0.1", "nan"):
-        with pytest.raises(UsageError, match=f"--validation {text}: expected a share above 0 and below 1, or a file"):
+        with pytest.raises(
+            UsageError,
+            match=f"--validation {text}: expected a share above 0 and below 1, or a file",
+        ):
             VALIDATION("--validation", text)

@@ -1,4 +1,5 @@
-"""Settings that are lists, in every door: flags that come again, lists of Python and files. NumPy's numbers; paths."""
+"""Settings that are lists, in every door: flags that come again, lists of Python and
+files. NumPy's numbers; paths."""
 
 import json
 from pathlib import Path
@@ -44,9 +45,14 @@ FLAGS = {  # the same by one flag, and by several
     "ordered": (["size=S<M<L,age=new<mid<old"], ["size=S<M<L", "age=new<mid<old"]),
 }
 LISTS = {  # the same as a list of Python
-    "drop": ["a", "b"], "id": ("a", "b"), "categories": np.array(["a", "c"]), "numbers": ["id", "key"],
-    "dates": DATES, "missing": ["old", "mid"], "ordered": {"size": ["S", "M", "L"], "age": ["new", "mid", "old"]},
-}  # fmt: skip
+    "drop": ["a", "b"],
+    "id": ("a", "b"),
+    "categories": np.array(["a", "c"]),
+    "numbers": ["id", "key"],
+    "dates": DATES,
+    "missing": ["old", "mid"],
+    "ordered": {"size": ["S", "M", "L"], "age": ["new", "mid", "old"]},
+}
 
 
 def beside(name: str) -> list:
@@ -57,7 +63,11 @@ def beside(name: str) -> list:
 def facts(path: str = "m.bin") -> dict:
     """What a model keeps of its columns."""
     found = nn.Network.of_file(path).metadata()
-    return {"columns": found["columns"], "encoding": found.get("encoding"), "table": found["config"].get("table")}
+    return {
+        "columns": found["columns"],
+        "encoding": found.get("encoding"),
+        "table": found["config"].get("table"),
+    }
 
 
 @pytest.mark.parametrize("name", list(FLAGS))
@@ -66,11 +76,22 @@ def test_flags_of_lists_add_up(folder, name):
     found = []
     for texts in FLAGS[name]:
         flags = [part for text in texts for part in (f"--{name}", text)]
-        succeed("--train", "--dataset", "t.csv", "--model", "m.bin", *QUICK, *flags, *beside(name))
+        succeed(
+            "--train",
+            "--dataset",
+            "t.csv",
+            "--model",
+            "m.bin",
+            *QUICK,
+            *flags,
+            *beside(name),
+        )
         found.append(facts())
     assert found[0] == found[1]
     one = [f"--{name}", FLAGS[name][1][-1]]  # of which the last alone counted
-    done = run("--train", "--dataset", "t.csv", "--model", "m.bin", *QUICK, *one, *beside(name))
+    done = run(
+        "--train", "--dataset", "t.csv", "--model", "m.bin", *QUICK, *one, *beside(name)
+    )
     assert done.code or facts() != found[0]
 
 
@@ -83,7 +104,12 @@ def test_lists_of_python_and_of_a_file_are_those_of_the_flags(folder, name):
     given = {"dates": DATES, name: LISTS[name]}
     nn.fit("t.csv", networks=1, epochs=1, **given).save("p.bin")
     assert facts("p.bin") == expected
-    settings = {"networks": 1, "epochs": 1, "dates": "day=%d/%m/%Y,until=%d/%m/%Y", name: FLAGS[name][1]}
+    settings = {
+        "networks": 1,
+        "epochs": 1,
+        "dates": "day=%d/%m/%Y,until=%d/%m/%Y",
+        name: FLAGS[name][1],
+    }
     Path("c.json").write_text(json.dumps(settings))
     succeed("--train", "--dataset", "t.csv", "--model", "c.bin", "--config", "c.json")
     assert facts("c.bin") == expected
@@ -91,9 +117,20 @@ def test_lists_of_python_and_of_a_file_are_those_of_the_flags(folder, name):
 
 def test_a_name_with_a_comma_is_one_word_of_a_list(folder):
     saved(columns(), "t.csv")
-    assert nn.load("t.csv", drop=["d, e", "day", "until"]).columns == ["a", "b", "c", "size", "age"]
-    assert nn.load("t.csv", target=["a", "d, e"], drop=["day", "until"]).targets == ["a", "d, e"]
-    Path("c.json").write_text(json.dumps({"networks": 1, "epochs": 1, "drop": ["d, e", "day", "until"]}))
+    assert nn.load("t.csv", drop=["d, e", "day", "until"]).columns == [
+        "a",
+        "b",
+        "c",
+        "size",
+        "age",
+    ]
+    assert nn.load("t.csv", target=["a", "d, e"], drop=["day", "until"]).targets == [
+        "a",
+        "d, e",
+    ]
+    Path("c.json").write_text(
+        json.dumps({"networks": 1, "epochs": 1, "drop": ["d, e", "day", "until"]})
+    )
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--config", "c.json")
     assert facts()["columns"] == ["a", "b", "c", "size", "age"]
 
@@ -110,52 +147,96 @@ def test_a_list_without_commas_names_the_comma(folder, given):
     saved(columns(), "t.csv")
     result = run(*given)
     assert result.code == 2
-    assert result.err.splitlines()[-1] == "nn: unexpected argument b: --drop has commas between its words: a,b"
+    assert (
+        result.err.splitlines()[-1]
+        == "nn: unexpected argument b: --drop has commas between its words: a,b"
+    )
     assert not Path("m.bin").exists()
 
 
-def test_a_list_in_quotes_without_commas_names_the_comma_and_a_file_may_follow_one(folder):
+def test_a_list_in_quotes_without_commas_names_the_comma_and_a_file_may_follow_one(
+    folder,
+):
     saved(columns(), "t.csv")
     result = run("train", "t.csv", "-m", "m.bin", "--drop", "a b")
-    assert result.code == 2 and result.err.endswith("put commas between the columns: a,b\n")
+    assert result.code == 2 and result.err.endswith(
+        "put commas between the columns: a,b\n"
+    )
     succeed("train", "--drop", "day,until", "t.csv", "-m", "m.bin", *QUICK)
     assert facts()["columns"] == ["a", "b", "c", "d, e", "size", "age"]
 
 
 def test_texts_of_lists():
     assert NAMES.text_of(["a", 3, np.int64(4), 'b"c', "d,e"]) == 'a,3,4,"b""c","d,e"'
-    assert FORMS.text_of({"day": None, "size": ["S", "M"], "at": "%d.%m.%Y"}) == "day,size=S<M,at=%d.%m.%Y"
-    assert LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3" and LAYERS.text_of("4,3") == "4,3"
+    assert (
+        FORMS.text_of({"day": None, "size": ["S", "M"], "at": "%d.%m.%Y"})
+        == "day,size=S<M,at=%d.%m.%Y"
+    )
+    assert (
+        LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3"
+        and LAYERS.text_of("4,3") == "4,3"
+    )
     assert [GPUS("--gpus", one) for one in ([1], (0, 2), "2")] == [(1,), (0, 2), (0, 1)]
 
 
-# ---------------------------------------------------------------- NumPy's numbers, layers, rows
+# -------------------------------------------------------- NumPy's numbers, layers, rows
 
 
 def test_numbers_of_numpy_are_numbers_in_model_files(folder):
     saved({name: columns()[name] for name in ("a", "b", "y")}, "t.csv")
-    given = {"epochs": np.int64(2), "seed": np.int32(3), "holdout": np.float64(0.25), "learning_rate": np.float32(0.25)}
+    given = {
+        "epochs": np.int64(2),
+        "seed": np.int32(3),
+        "holdout": np.float64(0.25),
+        "learning_rate": np.float32(0.25),
+    }
     plain = {"epochs": 2, "seed": 3, "holdout": 0.25, "learning_rate": 0.25}
-    for more in ({"layers": [2, 4, 1], "refit": np.False_}, {"effort": "quick"}, {"layers": "2,4,1", "networks": 2}):
+    for more in (
+        {"layers": [2, 4, 1], "refit": np.False_},
+        {"effort": "quick"},
+        {"layers": "2,4,1", "networks": 2},
+    ):
         for number, settings in enumerate((given, plain)):
             nn.fit("t.csv", np.int64(-1), **settings, **more).save(f"{number}.bin")
         assert Path("0.bin").read_bytes() == Path("1.bin").read_bytes()
-    net = nn.Network(np.array([2, 4, 1]), "binary", seed=np.int64(5), threads=np.int64(1))
+    net = nn.Network(
+        np.array([2, 4, 1]), "binary", seed=np.int64(5), threads=np.int64(1)
+    )
     ds = nn.load("t.csv", target=np.int64(2))
-    json.dumps(nn.train(net, ds, epochs=np.int16(1), clip=np.bool_(False), threshold=np.float64(0.25)))
+    json.dumps(
+        nn.train(
+            net,
+            ds,
+            epochs=np.int16(1),
+            clip=np.bool_(False),
+            threshold=np.float64(0.25),
+        )
+    )
     net.export("n.bin")
-    assert json.dumps(nn.test(net, ds, threshold=np.float32(0.25))) and nn.Network.load("n.bin").seed == 5
-    pairs = nn.train_many(ds, [{"layers": [2, 3, 1], "seed": np.int64(1), "epochs": np.int64(1)}])
+    assert (
+        json.dumps(nn.test(net, ds, threshold=np.float32(0.25)))
+        and nn.Network.load("n.bin").seed == 5
+    )
+    pairs = nn.train_many(
+        ds, [{"layers": [2, 3, 1], "seed": np.int64(1), "epochs": np.int64(1)}]
+    )
     pairs[0][0].export("n.bin")
 
 
 def test_layers_and_weights_of_classes_may_be_lists(folder):
     saved({name: columns()[name] for name in ("a", "b", "y")}, "t.csv")
     for weights in ([1, 5], np.array([1, 5])):
-        nn.fit("t.csv", layers=[2, "4:tanh", 1], class_weight=weights, epochs=1).save("list.bin")
-        nn.fit("t.csv", layers="2,4:tanh,1", class_weight="1,5", epochs=1).save("text.bin")
+        nn.fit("t.csv", layers=[2, "4:tanh", 1], class_weight=weights, epochs=1).save(
+            "list.bin"
+        )
+        nn.fit("t.csv", layers="2,4:tanh,1", class_weight="1,5", epochs=1).save(
+            "text.bin"
+        )
         assert Path("list.bin").read_bytes() == Path("text.bin").read_bytes()
-    assert nn.Network.for_data(nn.load("t.csv"), ["auto", 4, 1]).spec == "2,4:relu,1:sigmoid"
+    assert (
+        nn.Network.for_data(nn.load("t.csv"), ["auto", 4, 1]).spec
+        == "2,4:relu,1:sigmoid"
+    )
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
@@ -164,8 +245,12 @@ def test_lists_of_rows_and_targets_are_data(kind):
     labels = [row % 2 for row in range(ROWS)]
     model = nn.fit(rows, labels, networks=1, epochs=1)
     assert model.network.encoding.features == 3
-    assert len(model.predict(rows[:4])) == 4 and model.predict_proba(rows[:4]).shape == (4, 2)
-    assert nn.load(rows).classes == ["u", "v"] and nn.load(rows, target=1, task="multiclass").classes == ["0", "1", "2"]
+    assert len(model.predict(rows[:4])) == 4 and model.predict_proba(
+        rows[:4]
+    ).shape == (4, 2)
+    assert nn.load(rows).classes == ["u", "v"] and nn.load(
+        rows, target=1, task="multiclass"
+    ).classes == ["0", "1", "2"]
     numbers = nn.fit([row[:2] for row in rows], labels, layers="2,4,1", epochs=1)
     found = numbers.predict_proba([kind([1.0, 2]), kind([3, 4])])
     assert np.array_equal(found, numbers.predict_proba(np.array([[1.0, 2], [3, 4]])))
@@ -180,16 +265,28 @@ def test_lists_of_rows_and_targets_are_data(kind):
 
 def test_paths_are_taken_wherever_files_are(folder):
     data = Path(saved({name: columns()[name] for name in ("a", "b", "y")}, "t.csv"))
-    model = nn.fit(data, layers="2,4,1", epochs=2, validation=data, checkpoint=Path("c.ckpt"))
+    model = nn.fit(
+        data, layers="2,4,1", epochs=2, validation=data, checkpoint=Path("c.ckpt")
+    )
     model.save(Path("m.bin"))
-    nn.fit(data, layers="2,4,1", epochs=2, validation=data, checkpoint=Path("c.ckpt"), resume=Path("c.ckpt"))
+    nn.fit(
+        data,
+        layers="2,4,1",
+        epochs=2,
+        validation=data,
+        checkpoint=Path("c.ckpt"),
+        resume=Path("c.ckpt"),
+    )
     model.export(Path("m.c"))
     nn.export(model.network, Path("n.c"))
     assert Path("m.c").exists() and Path("n.c").exists()
     again = nn.Model.load(Path("m.bin"))
     assert again.test(data) == model.test("t.csv") == nn.test(model.network, data)
     assert list(again.predict(data)) == list(model.predict("t.csv"))
-    assert np.array_equal(again.predict_proba(data), model.network.predict(data)[:, [0, 0]] * [-1, 1] + [1, 0])
+    assert np.array_equal(
+        again.predict_proba(data),
+        model.network.predict(data)[:, [0, 0]] * [-1, 1] + [1, 0],
+    )
     assert again.explain(data, data).values.shape == (ROWS, 2)
     assert again.importance(data).names
     assert nn.compare(Path("m.bin"), Path("m.bin"), data)["rows"] == ROWS

@@ -20,7 +20,9 @@ from tests.bench.growth import WIDTHS, width_case  # noqa: E402
 from tests.bench.sides import Nn, needed_bytes  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
-TRAINING = [case for case in CASES if isinstance(case, TrainStepCase) and case.networks == 1]
+TRAINING = [
+    case for case in CASES if isinstance(case, TrainStepCase) and case.networks == 1
+]
 SMALL = [
     TrainStepCase("small", CC, 10, 3, "sgd", 0.01),
     Forward("small-forward", CC, 7),
@@ -38,7 +40,11 @@ def quick(monkeypatch):
 def test_a_name_selects_its_one_case_and_a_beginning_all_of_them():
     assert len({case.name for case in CASES}) == len(CASES)
     assert [case.name for case in select(["cc-b10"])] == ["cc-b10"]
-    assert {case.name for case in select(["cnn0", "cnn"])} >= {"cnn0", "cnn2", "cnn1-forward-1"}
+    assert {case.name for case in select(["cnn0", "cnn"])} >= {
+        "cnn0",
+        "cnn2",
+        "cnn1-forward-1",
+    }
     assert select() == CASES
     with pytest.raises(UsageError, match="no case solr"):
         select(["solr"])
@@ -48,7 +54,9 @@ def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_th
     forward = 30 * 60 + 60 * 10 + 10  # backward takes twice that, but for the input
     assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
     x, y = CC.data(1000, "float32")
-    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5, "labels are balanced"
+    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5, (
+        "labels are balanced"
+    )
     assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
     told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
     assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
@@ -58,15 +66,22 @@ def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_th
 def test_a_measured_epoch_trains(backend):
     started = SMALL[0].start(backend)
     before = started.network.engine.get("parameters")
-    assert started.once() > 0 and (started.network.engine.get("parameters") != before).any()
+    assert (
+        started.once() > 0
+        and (started.network.engine.get("parameters") != before).any()
+    )
 
 
-def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_it_is_named(quick, monkeypatch, capsys):
+def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_it_is_named(
+    quick, monkeypatch, capsys
+):
     monkeypatch.setattr(bench, "CASES", SMALL)
     result = bench.bench()
-    assert [(r["case"], r["backend"]) for r in result["results"] if r["backend"] in ("seq", "omp")] == [
-        (case.name, backend) for case in SMALL for backend in ("seq", "omp")
-    ]
+    assert [
+        (r["case"], r["backend"])
+        for r in result["results"]
+        if r["backend"] in ("seq", "omp")
+    ] == [(case.name, backend) for case in SMALL for backend in ("seq", "omp")]
     assert all(r["us"] > 0 and r["gflops"] > 0 for r in result["results"])
     bench.report(result)
     out = capsys.readouterr().out
@@ -74,38 +89,63 @@ def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_i
     monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
     result = bench.bench()
     assert not result["results"] and bench.bench(["small-product"])["results"]
-    assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [case.name for case in SMALL]
+    assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [
+        case.name for case in SMALL
+    ]
 
 
 def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
-    result = succeed("bench", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1, "--json").json
-    assert [(r["case"], r["threads"]) for r in result["results"]] == [("cc-b10", 1), ("cc-forward-1", 1)]
+    result = succeed(
+        "bench", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1, "--json"
+    ).json
+    assert [(r["case"], r["threads"]) for r in result["results"]] == [
+        ("cc-b10", 1),
+        ("cc-forward-1", 1),
+    ]
     wrong = run("--bench=cc-b11")
-    assert wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
+    assert (
+        wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
+    )
 
 
-@pytest.mark.parametrize("name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"])
+@pytest.mark.parametrize(
+    "name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"]
+)
 def test_the_timed_loop_steps_along_the_true_gradient(name):
-    """1e-5, 1e-12: the tolerances of docs/numbers.md for one batch's gradients; the step's difference loses less."""
+    """1e-5, 1e-12: the tolerances of docs/numbers.md for one batch's gradients; the
+    step's difference loses less."""
     case = select([name])[0]
-    assert error(Nn().gradients(case), truth(case)) < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
+    assert (
+        error(Nn().gradients(case), truth(case))
+        < {"float32": 1e-5, "float64": 1e-12}[case.dtype]
+    )
 
 
-@pytest.mark.parametrize("case", [*TRAINING, *map(width_case, WIDTHS)], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*TRAINING, *map(width_case, WIDTHS)], ids=lambda case: case.name
+)
 def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
-    """On 2 threads, after an epoch. The step needs: parameters, the optimiser's moments (Adam: two vectors as long
-    as they), and one batch's input and the output of every layer but flatten. The engine holds beside these gradients,
-    packed operands, zeros that fill rows up to whole vectors, the targets: all it has but the data set itself. It may
-    do with less: outputs that only the next layer reads, forward, are not kept for the whole batch."""
+    """On 2 threads, after an epoch. The step needs: parameters, the optimiser's moments
+    (Adam: two vectors as long as they), and one batch's input and the output of every
+    layer but flatten. The engine holds beside these gradients, packed operands, zeros
+    that fill rows up to whole vectors, the targets: all it has but the data set itself.
+    It may do with less: outputs that only the next layer reads, forward, are not kept
+    for the whole batch."""
     run = replace(case, batches=1).start("omp", threads=2)
     run.once()
     parameters = run.network.engine.get("parameters")
     moments = 2 if case.optimizer == "adam" else 0
     layers = [layer for layer in run.network.layers if layer.kind != "flatten"]
     values = layers[0].inputs + sum(layer.outputs for layer in layers)
-    needed = parameters.itemsize * ((1 + moments) * parameters.size + case.batch * values)
+    needed = parameters.itemsize * (
+        (1 + moments) * parameters.size + case.batch * values
+    )
     assert needed == needed_bytes(case)
-    assert parameters.itemsize * (1 + moments) * parameters.size < run.network.engine.bytes() <= MEMORY_TARGET * needed
+    assert (
+        parameters.itemsize * (1 + moments) * parameters.size
+        < run.network.engine.bytes()
+        <= MEMORY_TARGET * needed
+    )
 
 
 def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_computes_it():
@@ -115,23 +155,34 @@ def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_co
     assert once() > 0 and error(gradients, truth(SMALL[-1])) < 1e-5  # float32
 
 
-def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout_with_the_case(tmp_path, monkeypatch):
-    """Both checkouts are one with the package under test. The bounds are wide: a round is short and others use the
-    machine."""
-    for cases, against, told in (([], tmp_path, "expected tests/bench"), (["solr"], REPOSITORY, "no case solr")):
+def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout_with_the_case(
+    tmp_path, monkeypatch
+):
+    """Both checkouts are one with the package under test. The bounds are wide: a round
+    is short and others use the machine."""
+    for cases, against, told in (
+        ([], tmp_path, "expected tests/bench"),
+        (["solr"], REPOSITORY, "no case solr"),
+    ):
         with pytest.raises(UsageError, match=told):
             measure(cases, against=str(against), threads=1, rounds=1)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
     monkeypatch.setattr("tests.bench.compare.ROOT", tmp_path)
     names = ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
-    result = measure(names, against=str(tmp_path), threads=1, rounds=3, turn_seconds=0.005)
+    result = measure(
+        names, against=str(tmp_path), threads=1, rounds=3, turn_seconds=0.005
+    )
     mean, _ = result["geometric_means"]["old"]
     assert [r["case"] for r in result["results"]] == names and 0.2 < mean < 5
-    assert mean == pytest.approx(np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25)
+    assert mean == pytest.approx(
+        np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25
+    )
 
 
-def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousand(monkeypatch):
+def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousand(
+    monkeypatch,
+):
     now = [0.0]
     monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
 
@@ -146,10 +197,16 @@ def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousan
 
     assert bench.median_seconds(measured(9.0, 1.0, 2.0, 6.0), 18.0) == 2.0
     assert bench.median_seconds(measured(9.0, 1.0), 0.5) == 9.0
-    assert [bench.duration(us) for us in (1000.0, 1e6, 2e9)] == ["1.00 ms", "1.00 s", "2000 s"]
+    assert [bench.duration(us) for us in (1000.0, 1e6, 2e9)] == [
+        "1.00 ms",
+        "1.00 s",
+        "2000 s",
+    ]
 
 
-def test_times_are_of_a_batch_and_a_network_or_of_a_call_and_figures_have_their_units(monkeypatch):
+def test_times_are_of_a_batch_and_a_network_or_of_a_call_and_figures_have_their_units(
+    monkeypatch,
+):
     case = SimpleNamespace(name="made up", operations=4e6, dtype="float32", per="call")
     case.start = lambda backend, threads: bench.PreparedCase(lambda: 0.002, 3)
     monkeypatch.setattr(bench, "MEASURING_SECONDS", 0.0)

@@ -13,7 +13,9 @@ from support.command_line import REPOSITORY
 def honest():
     """Import it as the script that it is."""
     before = list(sys.path)
-    spec = importlib.util.spec_from_file_location("honest", REPOSITORY / "tests" / "bench" / "honest.py")
+    spec = importlib.util.spec_from_file_location(
+        "honest", REPOSITORY / "tests" / "bench" / "honest.py"
+    )
     module = sys.modules["honest"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
@@ -27,11 +29,17 @@ def source_of(honest, rows=2000):
     return honest.Source("made", pd.DataFrame({"a": values}), values)
 
 
-def test_a_draw_and_its_truth_share_no_row_and_twins_stand_for_rows_that_were_drawn(honest):
+def test_a_draw_and_its_truth_share_no_row_and_twins_stand_for_rows_that_were_drawn(
+    honest,
+):
     drawn, twins, noise, noise_twins = honest.draws_of(source_of(honest), 300, 0)
     others = {*drawn.others["a"]}
-    assert [len(draw.known) for draw in (drawn, twins, noise, noise_twins)] == [300] * 4 and len(others) == 1700
-    assert not others & {*drawn.known["a"]} and {*twins.known["a"]} < {*drawn.known["a"]}
+    assert [len(draw.known) for draw in (drawn, twins, noise, noise_twins)] == [
+        300
+    ] * 4 and len(others) == 1700
+    assert not others & {*drawn.known["a"]} and {*twins.known["a"]} < {
+        *drawn.known["a"]
+    }
     sets = twins.known["a"].value_counts()
     assert len(sets) == 210 and (sets > 1).sum() == 16 and sets.max() in (6, 7)
     assert (drawn.known["target"] == drawn.known["a"]).all()
@@ -44,36 +52,79 @@ def test_a_draw_and_its_truth_share_no_row_and_twins_stand_for_rows_that_were_dr
 
 def test_rows_of_groups_and_errors_in_time_are_alike(honest):
     kinds = [(draw.kind, draw.choices) for draw in honest.made_draws(300, 0)]
-    assert kinds == [("groups", {"group": "group"})] * 2 + [("times", {"time": "time"})] * 2
+    assert (
+        kinds
+        == [("groups", {"group": "group"})] * 2 + [("times", {"time": "time"})] * 2
+    )
     made = honest.grouped(3000, np.random.default_rng(0))
     left = made["target"] - honest.signal_of(made.to_numpy()[:, : honest.COLUMNS])
-    assert left.groupby(made["group"]).mean().std() > 0.8 > 0.6 > left.groupby(made["group"]).std().mean()
+    assert (
+        left.groupby(made["group"]).mean().std()
+        > 0.8
+        > 0.6
+        > left.groupby(made["group"]).std().mean()
+    )
     errors = honest.following(20_000, 0.8, np.random.default_rng(0))
     assert np.corrcoef(errors[1:], errors[:-1])[0, 1] == pytest.approx(0.8, abs=0.02)
     assert errors.std() == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize(("difference", "is_within"), [(0.04, True), (0.06, False), (-0.09, True), (-0.12, False)])
-def test_a_difference_is_within_both_by_the_ends_that_lie_between(honest, difference, is_within):
-    """Told 0.8 (0.77 to 0.9); true (less 0.05, more 0.04): too good may be sqrt(.03^2 + .04^2), too bad more."""
+@pytest.mark.parametrize(
+    ("difference", "is_within"),
+    [(0.04, True), (0.06, False), (-0.09, True), (-0.12, False)],
+)
+def test_a_difference_is_within_both_by_the_ends_that_lie_between(
+    honest, difference, is_within
+):
+    """Told 0.8 (0.77 to 0.9); true (less 0.05, more 0.04): too good may be sqrt(.03^2 +
+    .04^2), too bad more."""
     true = 0.8 - difference
     told = {"f1": 0.8, "intervals": {"f1": [0.77, 0.9]}}
-    assert honest.are_within("f1", told, {"f1": true, "intervals": {"f1": [true - 0.05, true + 0.04]}}) is is_within
-    assert honest.are_within("f1", told, {"f1": true, "intervals": {"f1": None}}) is None
+    assert (
+        honest.are_within(
+            "f1", told, {"f1": true, "intervals": {"f1": [true - 0.05, true + 0.04]}}
+        )
+        is is_within
+    )
+    assert (
+        honest.are_within("f1", told, {"f1": true, "intervals": {"f1": None}}) is None
+    )
 
 
 def test_the_tables_have_bias_share_and_noise_that_is_learned(honest, capsys):
     about = {"rows": 300, "rows_drawn": "300", "table": "t"}
     records = [
-        {**about, "kind": "drawn", "learned": True, "metric": "rmse", "told": told, "true": 2.0, "within": within}
+        {
+            **about,
+            "kind": "drawn",
+            "learned": True,
+            "metric": "rmse",
+            "told": told,
+            "true": 2.0,
+            "within": within,
+        }
         for told, within in ((2.2, True), (1.8, False), (2.6, True))
     ] + [
-        {**about, "kind": "noise", "learned": learned, "metric": "roc_auc", "told": 0.5, "true": 0.5, "within": True}
+        {
+            **about,
+            "kind": "noise",
+            "learned": learned,
+            "metric": "roc_auc",
+            "told": 0.5,
+            "true": 0.5,
+            "within": True,
+        }
         for learned in (True, False)
     ]
     coverage = [honest.coverage_of_series(64, 0.0, 2)]
     honest.report(records, coverage, by_table=False)
     out = capsys.readouterr().out
-    assert "| drawn | 300 | all | RMSE, relative | 3 | +0.100 | 0.115 | +0.100 | 67 % | 2 |" in out
-    assert "| noise | 300 | 2 | 50 % | ROC-AUC | 0.500 |" in out and "| 64 | 0 | 2 | " in out
+    assert (
+        "| drawn | 300 | all | RMSE, relative | 3 | +0.100 | 0.115 | +0.100 | 67 % | 2 |"
+        in out
+    )
+    assert (
+        "| noise | 300 | 2 | 50 % | ROC-AUC | 0.500 |" in out
+        and "| 64 | 0 | 2 | " in out
+    )
     assert "| --- | --- | --- | --- | ---: |" in out

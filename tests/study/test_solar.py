@@ -1,4 +1,5 @@
-"""The solar study's data: synthetic clouds, series of stations, tables, maps; what a forecast is worth."""
+"""The solar study's data: synthetic clouds, series of stations, tables, maps; what a
+forecast is worth."""
 
 import math
 import runpy
@@ -17,7 +18,8 @@ from nn.study import solar
 
 @pytest.fixture
 def series():
-    """Five stations on a cross, 40 seconds, a gap of 10 s after the 20th; values that say who and when."""
+    """Five stations on a cross, 40 seconds, a gap of 10 s after the 20th; values that
+    say who and when."""
     times = np.concatenate([np.arange(20.0), np.arange(30.0, 50.0)])
     values = (1000 * np.arange(5)[None, :] + times[:, None]).astype(np.float32)
     places = np.array([[0, 0], [100, 0], [0, 100], [-100, 0], [0, -100]], float)
@@ -25,11 +27,14 @@ def series():
 
 
 def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance_of_days_without_nights():
-    one, again, other = (solar.clouds(500, seed=seed, step=10).values for seed in (0, 0, 1))
+    one, again, other = (
+        solar.clouds(500, seed=seed, step=10).values for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
     assert one.shape == (500, 50) and len(set(solar.clouds(5).stations)) == 50
-    assert one.min() > 0 and one.max() < solar.CLEAR_SKY and one.std() > 100  # clouds and clear sky
+    # clouds and clear sky
+    assert one.min() > 0 and one.max() < solar.CLEAR_SKY and one.std() > 100
     near = np.corrcoef(one[:-1].reshape(-1), one[1:].reshape(-1))[0, 1]
     assert near > 0.9  # ten seconds later much is as it was
     series = solar.clouds(2 * 2880 + 10, step=10)
@@ -39,25 +44,39 @@ def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance_of_days_without
 
 
 def test_the_wind_carries_the_clouds_to_the_east_and_north():
-    """What a station sees comes later to one downwind, and sooner to one upwind: clouds can be forecast."""
+    """What a station sees comes later to one downwind, and sooner to one upwind: clouds
+    can be forecast."""
     series = solar.clouds(2880, step=10)
     away = series.places - series.places[series.station(None)]
     wind = np.array(solar.WIND) / np.hypot(*solar.WIND)
     along, across = away @ wind, away @ [-wind[1], wind[0]]
     middle = series.values[:, series.station(None)]
     lag = 6  # rows, 60 s: about 600 m
-    downwind = int(np.argmin(np.abs(along - 60 * np.hypot(*solar.WIND)) + np.abs(across)))
+    downwind = int(
+        np.argmin(np.abs(along - 60 * np.hypot(*solar.WIND)) + np.abs(across))
+    )
     later = np.corrcoef(middle[:-lag], series.values[lag:, downwind])[0, 1]
     sooner = np.corrcoef(middle[lag:], series.values[:-lag, downwind])[0, 1]
     assert later > 0.5 and later > sooner + 0.3
 
 
 @pytest.mark.parametrize("shipped", [True, False])
-def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_makes(tmp_path, datasets, shipped):
-    files = [str((datasets if shipped else tmp_path) / name) for name in ("clouds.csv.gz", "clouds_stations.csv")]
-    made = solar.clouds(1440, step=20) if shipped else solar.clouds(20, stations=3, step=10)
+def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_makes(
+    tmp_path, datasets, shipped
+):
+    files = [
+        str((datasets if shipped else tmp_path) / name)
+        for name in ("clouds.csv.gz", "clouds_stations.csv")
+    ]
+    made = (
+        solar.clouds(1440, step=20)
+        if shipped
+        else solar.clouds(20, stations=3, step=10)
+    )
     if not shipped:
-        runpy.run_path(str(datasets / "solar.py"))["write_series"](files[0], made, files[1])
+        runpy.run_path(str(datasets / "solar.py"))["write_series"](
+            files[0], made, files[1]
+        )
     read = solar.read_series(*files)
     np.testing.assert_allclose(read.values, made.values, atol=0.06)
     np.testing.assert_allclose(read.places, made.places, atol=0.06)
@@ -65,7 +84,9 @@ def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_ma
     assert read.stations == made.stations
 
 
-def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_there_are_rows(series):
+def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_there_are_rows(
+    series,
+):
     ds = solar.table(series, "s3", horizon=5)
     assert ds.columns == ["s0", "s1", "s2", "s3", "s4"] and ds.targets == ["s3_in_5s"]
     assert ds.rows == 2 * 15  # none across the gap
@@ -79,15 +100,28 @@ def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_
             solar.table(series, station, horizon=1000)
 
 
-def test_a_map_shows_the_stations_where_they_are_and_else_means_weighted_by_the_distance(series):
+def test_a_map_shows_the_stations_where_they_are_and_else_means_weighted_by_the_distance(
+    series,
+):
     ds = solar.maps(series, "s1", horizon=5, side=5)
     assert ds.x.shape == (30, 1, 5, 5)
     first = ds.x[0, 0]
-    assert (first[2, 2], first[2, 4], first[0, 2], first[2, 0], first[4, 2]) == (0, 1000, 2000, 3000, 4000)
-    np.testing.assert_array_equal(ds.persistence()[:, 0], series.values[np.r_[0:15, 20:35], 1])
+    assert (first[2, 2], first[2, 4], first[0, 2], first[2, 0], first[4, 2]) == (
+        0,
+        1000,
+        2000,
+        3000,
+        4000,
+    )
+    np.testing.assert_array_equal(
+        ds.persistence()[:, 0], series.values[np.r_[0:15, 20:35], 1]
+    )
     np.testing.assert_array_equal(ds.y, solar.table(series, "s1", horizon=5).y)
-    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)  # Shepard 1968, for the pixel at (-80, 80)
-    assert first[0, 0] == pytest.approx(np.average(np.arange(5) * 1000.0, weights=weights), rel=1e-6)
+    # Shepard 1968, for the pixel at (-80, 80)
+    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)
+    assert first[0, 0] == pytest.approx(
+        np.average(np.arange(5) * 1000.0, weights=weights), rel=1e-6
+    )
 
 
 def test_testing_comes_after_training_and_shares_no_time_with_it():
@@ -96,15 +130,20 @@ def test_testing_comes_after_training_and_shares_no_time_with_it():
     whole = solar.table(series, horizon=60)
     assert testing.rows == math.floor(0.2 * whole.rows)
     np.testing.assert_array_equal(testing.x, whole.x[-testing.rows :])
-    assert training.rows == whole.rows - testing.rows - 6  # the last six would be told the first test rows
+    # the last six would be told the first test rows
+    assert training.rows == whole.rows - testing.rows - 6
     assert solar.forecast(series, test_share=0)[1] is None
 
 
 def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     times = [f"2020-01-01T00:00:0{k}Z" for k in range(3)]
-    (tmp_path / "s.csv").write_text(csv_of(["time", "a", "b"], [times, [1, "", 5], [2, 3, 6]]))
+    (tmp_path / "s.csv").write_text(
+        csv_of(["time", "a", "b"], [times, [1, "", 5], [2, 3, 6]])
+    )
     series = solar.read_series(str(tmp_path / "s.csv"))
-    assert series.values.tolist() == [[1, 2], [5, 6]] and np.diff(series.times).tolist() == [2]
+    assert series.values.tolist() == [[1, 2], [5, 6]] and np.diff(
+        series.times
+    ).tolist() == [2]
     assert "1 of 3 rows" in caplog.text
 
 
@@ -119,8 +158,16 @@ def in_berlin(monkeypatch):
 
 
 def test_times_without_a_zone_are_universal_wherever_the_machine_is(folder, in_berlin):
-    told = ["2019-03-31T00:30:00", "2019-03-31T02:30:00", "2019-03-31 03:30:00Z", "2019-03-31T06:30:00+02:00"]
-    (folder / "s.csv").write_text("\n".join(["time,a", *(f"{text},{row}" for row, text in enumerate(told))]) + "\n")
+    told = [
+        "2019-03-31T00:30:00",
+        "2019-03-31T02:30:00",
+        "2019-03-31 03:30:00Z",
+        "2019-03-31T06:30:00+02:00",
+    ]
+    (folder / "s.csv").write_text(
+        "\n".join(["time,a", *(f"{text},{row}" for row, text in enumerate(told))])
+        + "\n"
+    )
     seconds = [1553992200.0, 1553999400.0, 1554003000.0, 1554006600.0]
     assert solar.read_series("s.csv").times.tolist() == seconds
     assert nn.load("s.csv").x.columns[0].values.tolist() == seconds
@@ -128,8 +175,14 @@ def test_times_without_a_zone_are_universal_wherever_the_machine_is(folder, in_b
 
 def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
     series, places = tmp_path / "s.csv", tmp_path / "p.csv"
-    told_of = {"time,a\n": "a header, a time column", "time,a\n0,1,2\n": "row 2: 3 columns"}
-    told_of |= {"time,a\n1,1\n0,1\n": "do not increase", "time,a\nmorning,1\n": "no row has a time"}
+    told_of = {
+        "time,a\n": "a header, a time column",
+        "time,a\n0,1,2\n": "row 2: 3 columns",
+    }
+    told_of |= {
+        "time,a\n1,1\n0,1\n": "do not increase",
+        "time,a\nmorning,1\n": "no row has a time",
+    }
     for text, told in told_of.items():
         series.write_text(text)
         with pytest.raises(nn.DataError, match=told):
@@ -145,41 +198,72 @@ def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
 def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     def script(*arguments):
         command = [sys.executable, datasets / "solar.py", *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True
+        )
 
-    done = script("--rows", "400", "--step", "60", "--table", "t.csv", "--maps", "m.npz")
+    done = script(
+        "--rows", "400", "--step", "60", "--table", "t.csv", "--maps", "m.npz"
+    )
     assert done.returncode == 0, done.stderr
     made = solar.forecast(solar.clouds(400, step=60))
     for path, ds in zip(("t.csv", "t_test.csv"), made, strict=True):
         read = nn.load(tmp_path / path)
-        assert read.task == "regression" and read.now == ds.now and read.targets == ds.targets
-        assert np.allclose(read.x, ds.x, rtol=1e-6, atol=0) and np.allclose(read.y, ds.y, rtol=1e-6, atol=0)
+        assert (
+            read.task == "regression"
+            and read.now == ds.now
+            and read.targets == ds.targets
+        )
+        assert np.allclose(read.x, ds.x, rtol=1e-6, atol=0) and np.allclose(
+            read.y, ds.y, rtol=1e-6, atol=0
+        )
     maps = nn.load(tmp_path / "m_test.npz")
-    np.testing.assert_array_equal(maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x)
+    np.testing.assert_array_equal(
+        maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x
+    )
     failed = script("--rows", "400", "--horizon", "-1", "--table", "t.csv")
-    assert failed.returncode and "Traceback" not in failed.stderr and "--horizon" in failed.stderr
+    assert (
+        failed.returncode
+        and "Traceback" not in failed.stderr
+        and "--horizon" in failed.stderr
+    )
 
 
 def test_a_forecast_is_better_than_persistence(folder, datasets):
     write = runpy.run_path(str(datasets / "solar.py"))["write"]
-    for path, ds in zip(("t.csv", "t_test.csv"), solar.forecast(solar.clouds(2880, step=10)), strict=True):
+    for path, ds in zip(
+        ("t.csv", "t_test.csv"),
+        solar.forecast(solar.clouds(2880, step=10)),
+        strict=True,
+    ):
         write(path, ds)
     flags = ["--layers", "50,100,1", "--weight_decay", 0]
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", *flags)
-    figures = succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q").json
+    figures = succeed(
+        "--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q"
+    ).json
     names = ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
     assert [name for name in figures if name not in ("target", "trained_rows")] == names
     ds = nn.load("t_test.csv")
     error = (ds.persistence() - ds.y).astype(float)
-    assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error**2))))
-    assert figures["skill"] == pytest.approx(1 - figures["rmse"] / figures["persistence_rmse"])
+    assert figures["persistence_rmse"] == pytest.approx(
+        float(np.sqrt(np.mean(error**2)))
+    )
+    assert figures["skill"] == pytest.approx(
+        1 - figures["rmse"] / figures["persistence_rmse"]
+    )
     assert figures["skill"] > 0.15
-    assert "skill" in succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "-q").out
+    assert (
+        "skill"
+        in succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "-q").out
+    )
     assert 0 < succeed("--test", "--model", "m.bin", "--json", "-q").json["skill"] < 1
 
 
 def test_data_that_is_no_series_has_no_skill(folder):
-    (folder / "d.csv").write_text("a,b_in_60s\n" + "".join(f"{i},{2 * i + 0.5}\n" for i in range(30)))
+    (folder / "d.csv").write_text(
+        "a,b_in_60s\n" + "".join(f"{i},{2 * i + 0.5}\n" for i in range(30))
+    )
     assert nn.load("d.csv").now is None  # there is no column b
     succeed("--train", "--dataset", "d.csv", "--model", "m.bin", "-q", "--epochs", 1)
     assert "skill" not in succeed("--test", "--model", "m.bin", "--json", "-q").json
@@ -194,8 +278,16 @@ def test_a_network_that_has_died_is_warned_of(caplog):
 
 
 def test_stations_are_the_same_by_the_number_at_their_end():
-    places = solar._number("DH07"), solar._number("AP7"), solar._number("AP" + "0" * 5000 + "7")
-    assert len(set(places)) == 1 and solar._number("AP70") not in places and solar._number("DH7x") == "DH7x"
+    places = (
+        solar._number("DH07"),
+        solar._number("AP7"),
+        solar._number("AP" + "0" * 5000 + "7"),
+    )
+    assert (
+        len(set(places)) == 1
+        and solar._number("AP70") not in places
+        and solar._number("DH7x") == "DH7x"
+    )
     assert solar._number("9" * 5000) == solar._number("AP" + "9" * 5000)
 
 
@@ -207,8 +299,17 @@ def test_places_by_degrees_are_as_far_apart_as_on_a_sphere(tmp_path):
     places = solar.read_series(str(tmp_path / "s.csv"), str(tmp_path / "p.csv")).places
     for one in range(3):
         for other in range(3):
-            (lat, lon), (to_lat, to_lon) = (np.radians(degrees["abc"[k]]) for k in (one, other))
-            square = np.sin((to_lat - lat) / 2) ** 2 + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2
+            (lat, lon), (to_lat, to_lon) = (
+                np.radians(degrees["abc"[k]]) for k in (one, other)
+            )
+            square = (
+                np.sin((to_lat - lat) / 2) ** 2
+                + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2
+            )
             apart = 2 * 6_371_000 * np.arcsin(square**0.5)
-            assert np.hypot(*(places[other] - places[one])) == pytest.approx(apart, abs=1.0)
-    assert places[1, 1] > places[0, 1] and places[2, 0] > places[0, 0], "to the east, and to the north"
+            assert np.hypot(*(places[other] - places[one])) == pytest.approx(
+                apart, abs=1.0
+            )
+    assert places[1, 1] > places[0, 1] and places[2, 0] > places[0, 0], (
+        "to the east, and to the north"
+    )

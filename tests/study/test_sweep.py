@@ -9,7 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import read_until, run, start, succeed, write_numbers, write_two_classes
+from support.command_line import (
+    read_until,
+    run,
+    start,
+    succeed,
+    write_numbers,
+    write_two_classes,
+)
 
 import nn
 from nn.data.splits import split_rows
@@ -18,7 +25,13 @@ from nn.study import sweep
 from nn.utils import claim
 
 CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
-SMALL = {"data": CLOUDS, "layers": ["50,5,1", "50,5,3,1"], "epochs": 2, "batch_number": 20, "backend": "omp"}
+SMALL = {
+    "data": CLOUDS,
+    "layers": ["50,5,1", "50,5,3,1"],
+    "epochs": 2,
+    "batch_number": 20,
+    "backend": "omp",
+}
 
 
 def write_plan(folder, plan, name="plan.json"):
@@ -39,45 +52,87 @@ def test_lists_make_every_combination(folder):
     assert len(entries) == 2 * 2 * 3
     assert [entry.index for entry in entries] == list(range(12))
     assert len({entry.name for entry in entries}) == 12
-    assert entries[0].settings["layers"] == "50,5,1" and entries[0].settings["data"] == CLOUDS
+    assert (
+        entries[0].settings["layers"] == "50,5,1"
+        and entries[0].settings["data"] == CLOUDS
+    )
 
 
 def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
-    plan = {"data": CLOUDS, "epochs": 2, "parts": [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}]}
-    assert [e.settings.get("seed") for e in sweep.read_plan(write_plan(folder, plan))] == [None, 0, 0]
+    plan = {
+        "data": CLOUDS,
+        "epochs": 2,
+        "parts": [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}],
+    }
+    assert [
+        e.settings.get("seed") for e in sweep.read_plan(write_plan(folder, plan))
+    ] == [None, 0, 0]
     plan["parts"][1].pop("seed")
     assert len(sweep.read_plan(write_plan(folder, plan))) == 2
-    plans = {"a.json": {**SMALL, "name": "a"}, "b.json": {"name": "b", **dict(reversed(SMALL.items()))}}
-    one, other = ([e.name for e in sweep.read_plan(write_plan(folder, plan, name))] for name, plan in plans.items())
+    plans = {
+        "a.json": {**SMALL, "name": "a"},
+        "b.json": {"name": "b", **dict(reversed(SMALL.items()))},
+    }
+    one, other = (
+        [e.name for e in sweep.read_plan(write_plan(folder, plan, name))]
+        for name, plan in plans.items()
+    )
     assert one == other, "an entry is called by its settings alone"
 
 
-@pytest.mark.parametrize("change, told", [
-    ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
-    ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
-    ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
-    ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
-    ({"data": None}, "data: expected an object"), ({"layers": None}, "a part without layers"), ({"parts": 3}, "parts"),
-    ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
-    ({"layers": ["50,5,1", [50, 5, 1]]}, "layers: found [50, 5, 1], expected text"),
-    ({"data": {"path": 3}}, "data: path: found 3, expected the name of a file"),
-    ({name: [*range(100)] for name in ("seed", "epochs", "threads")}, "2000000 more combinations of its values"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
+        ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
+        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
+        ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
+        ({"data": None}, "data: expected an object"),
+        ({"layers": None}, "a part without layers"),
+        ({"parts": 3}, "parts"),
+        ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
+        ({"layers": ["50,5,1", [50, 5, 1]]}, "layers: found [50, 5, 1], expected text"),
+        ({"data": {"path": 3}}, "data: path: found 3, expected the name of a file"),
+        (
+            {name: [*range(100)] for name in ("seed", "epochs", "threads")},
+            "2000000 more combinations of its values",
+        ),
+    ],
+)
 def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
-    plan = {name: value for name, value in {**SMALL, **change}.items() if (name, value) != ("layers", None)}
+    plan = {
+        name: value
+        for name, value in {**SMALL, **change}.items()
+        if (name, value) != ("layers", None)
+    }
     result = run("--sweep", write_plan(folder, plan), "-o", "r.csv")
-    assert result.code == 2 and told in result.err and "plan.json" in result.err and not (folder / "r.csv").exists()
+    assert (
+        result.code == 2
+        and told in result.err
+        and "plan.json" in result.err
+        and not (folder / "r.csv").exists()
+    )
 
 
-def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(datasets):
+def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(
+    datasets,
+):
     layers = {}
     for plan in (datasets / "plans").glob("*.json"):
-        layers[plan.stem] = {entry.settings["layers"] for entry in sweep.read_plan(str(plan))}
+        layers[plan.stem] = {
+            entry.settings["layers"] for entry in sweep.read_plan(str(plan))
+        }
         assert all(map(parse, layers[plan.stem])), plan
-    assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"} and len(layers["topologies"]) == 30
+    assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"} and len(
+        layers["topologies"]
+    ) == 30
     third = (13, 26, 52, 104, 208, 416, 832, 1664, 3328, 6656)
     for i, n in enumerate(50 * 2**k for k in range(10)):
-        assert {f"50,{n},1", f"50,{n},{n // 2},1", f"50,{n},{n // 2},{third[i]},1"} <= layers["topologies"]
+        assert {
+            f"50,{n},1",
+            f"50,{n},{n // 2},1",
+            f"50,{n},{n // 2},{third[i]},1",
+        } <= layers["topologies"]
     (cnn,) = layers["cnn"]
     assert sum(layer.parameters for layer in parse(cnn)) == 4_352_641
 
@@ -86,11 +141,16 @@ def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(d
 def swept(tmp_path_factory):
     """A folder in which a small plan has run."""
     folder = tmp_path_factory.mktemp("swept")
-    plan = {"data": CLOUDS, "epochs": 2, "batch_number": 20, "parts": [
-        {"layers": ["50,5,1", "50,5,3,1"], "backend": "omp"},
-        {"layers": "50,5,1", "backend": "nowhere"},
-        {"layers": "50,800000,800000,1"},
-    ]}  # fmt: skip
+    plan = {
+        "data": CLOUDS,
+        "epochs": 2,
+        "batch_number": 20,
+        "parts": [
+            {"layers": ["50,5,1", "50,5,3,1"], "backend": "omp"},
+            {"layers": "50,5,1", "backend": "nowhere"},
+            {"layers": "50,800000,800000,1"},
+        ],
+    }
     write_plan(folder, plan)
     result = sweep_here(folder / "plan.json", folder / "r.csv", "--json")
     assert result.json == {"results": str(folder / "r.csv"), "rows": 4, "failed": 2}
@@ -99,37 +159,74 @@ def swept(tmp_path_factory):
 
 def test_a_line_tells_all_that_was_measured(swept):
     one, two, _, _ = sweep.read_results(swept / "r.csv")
-    own, (data, test_data) = nn.Network("50,5,1", "regression"), sweep.load_data(CLOUDS, swept)
+    own, (data, test_data) = (
+        nn.Network("50,5,1", "regression"),
+        sweep.load_data(CLOUDS, swept),
+    )
     nn.train(own, data, epochs=2, batch_number=20, holdout=0)
-    assert one["rmse"] == pytest.approx(nn.test(own, test_data)["rmse"], rel=1e-5), "the error is the test's"
-    assert (one["layers"], two["layers"]) == ("50,5:relu,1:linear", "50,5:relu,3:relu,1:linear")
+    assert one["rmse"] == pytest.approx(nn.test(own, test_data)["rmse"], rel=1e-5), (
+        "the error is the test's"
+    )
+    assert (one["layers"], two["layers"]) == (
+        "50,5:relu,1:linear",
+        "50,5:relu,3:relu,1:linear",
+    )
     for row, layers in ((one, "50,5,1"), (two, "50,5,3,1")):
         net = nn.Network(layers, "regression")
-        assert row["status"] == "ok" and row["kind"] == "dense" and row["plan"] == "plan"
-        assert row["parameters"] == net.parameter_count and row["depth"] == len(layers.split(",")) - 2
-        assert row["backend"] == "omp" and row["engine"] == net.engine.describe() and row["device"]
+        assert (
+            row["status"] == "ok" and row["kind"] == "dense" and row["plan"] == "plan"
+        )
+        assert (
+            row["parameters"] == net.parameter_count
+            and row["depth"] == len(layers.split(",")) - 2
+        )
+        assert (
+            row["backend"] == "omp"
+            and row["engine"] == net.engine.describe()
+            and row["device"]
+        )
         assert row["rows"] == 159 and row["inputs"] == 50 and row["epochs"] == 2
         assert row["train_s"] == pytest.approx(2 * row["epoch_s"], rel=1e-4)
         assert 0 < row["batch_ms"] <= row["batch_p95_ms"] < 1e3 * row["epoch_s"]
         assert all(row[f"infer_{n}_ms"] > 0 for n in (1, 2, 64, 512, 1024))
         assert 0 < row["network_bytes"] < row["peak_bytes"]
         assert row["rmse"] >= row["mae"] > 0 and row["r2"] < 1 and row["skill"] < 1
-        assert row["nn"] == nn.__version__ and row["python"] and row["numpy"] and row["when"]
+        assert (
+            row["nn"] == nn.__version__
+            and row["python"]
+            and row["numpy"]
+            and row["when"]
+        )
 
 
 def test_what_cannot_run_is_a_line_that_says_why(swept):
     *_, nowhere, large = sweep.read_results(swept / "r.csv")
     assert "nowhere" in nowhere["status"] and nowhere["batch_ms"] is None
-    assert large["status"].startswith("--layers: a network of ") and "M are left" in large["status"]
+    assert (
+        large["status"].startswith("--layers: a network of ")
+        and "M are left" in large["status"]
+    )
     assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
 
 
 def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
-    wrong = [{"epochs": "two"}, {"dtype": "float16"}, {"batch_number": 2.5}, {"refit": 1}, {"gpus": "x"}]
+    wrong = [
+        {"epochs": "two"},
+        {"dtype": "float16"},
+        {"batch_number": 2.5},
+        {"refit": 1},
+        {"gpus": "x"},
+    ]
     plan = {"data": CLOUDS, "layers": "50,1", "parts": wrong}
     sweep_here(write_plan(folder, plan), "r.csv")
-    for row, (name, value) in zip(sweep.read_results("r.csv"), [next(iter(part.items())) for part in wrong]):
-        assert row["status"].startswith(f"plan: {name}") and "expected" in row["status"] and str(value) in row["status"]
+    for row, (name, value) in zip(
+        sweep.read_results("r.csv"), [next(iter(part.items())) for part in wrong]
+    ):
+        assert (
+            row["status"].startswith(f"plan: {name}")
+            and "expected" in row["status"]
+            and str(value) in row["status"]
+        )
 
 
 def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
@@ -139,7 +236,9 @@ def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
     assert len(first.splitlines()) == 2
     results.write_text(first + "a line that was cut when the power fai")
     result = succeed("--sweep", plan, "-o", "r.csv")
-    assert results.read_text().startswith(first) and [row["index"] for row in sweep.read_results("r.csv")] == [0, 1]
+    assert results.read_text().startswith(first) and [
+        row["index"] for row in sweep.read_results("r.csv")
+    ] == [0, 1]
     assert "50,5,3,1" in result.err and "50,5,1," not in result.err
     assert all(words in result.out for words in ("ms/batch", "50,5,1", "261"))
     before = results.read_bytes()
@@ -150,9 +249,14 @@ def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
 def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     plan = write_plan(folder, SMALL)
     (folder / "found").mkdir()
-    jobs = [start("--sweep", f"{plan}:{i}", "-o", "found/shared.csv", "-q") for i in (0, 1)]
+    jobs = [
+        start("--sweep", f"{plan}:{i}", "-o", "found/shared.csv", "-q") for i in (0, 1)
+    ]
     assert [job.wait() for job in jobs] == [0, 0]
-    assert sorted(row["index"] for row in sweep.read_results("found/shared.csv")) == [0, 1]
+    assert sorted(row["index"] for row in sweep.read_results("found/shared.csv")) == [
+        0,
+        1,
+    ]
     for i in (0, 1):
         succeed("--sweep", f"{plan}:{i}", "-o", f"found/own-{i}.csv", "-q")
     assert [row["index"] for row in sweep.collect("found/own-*.csv")] == [0, 1]
@@ -164,7 +268,10 @@ def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
 
 
 def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
-    kill, run_process = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", subprocess.run
+    kill, run_process = (
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        subprocess.run,
+    )
     killed = lambda command, **options: run_process([command[0], "-c", kill], **options)  # noqa: E731
     monkeypatch.setattr(sweep.subprocess, "run", killed)
     (row,) = sweep.sweep(write_plan(folder, {**SMALL, "layers": "50,5,1"}), "r.csv")
@@ -173,7 +280,9 @@ def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
 
 
 def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
-    plan = write_plan(folder, {**SMALL, "layers": ["50,5,1", "50,800,800,1"], "epochs": [2, 100_000]})
+    plan = write_plan(
+        folder, {**SMALL, "layers": ["50,5,1", "50,800,800,1"], "epochs": [2, 100_000]}
+    )
     process = start("--sweep", plan, "-o", "r.csv", "-q", start_new_session=True)
     while not (folder / "r.csv").exists() or not (folder / "r.csv").stat().st_size:
         assert process.poll() is None
@@ -189,15 +298,28 @@ def test_files_beside_the_plan_are_found_from_anywhere(folder):
     write_numbers(folder / "there" / "numbers.csv", rows=90)
     parts = [
         {"data": {"path": "two.csv"}},
-        {"data": {"path": "numbers.csv", "test": "numbers.csv"}, "batches": 1, "batch_number": 8},
+        {
+            "data": {"path": "numbers.csv", "test": "numbers.csv"},
+            "batches": 1,
+            "batch_number": 8,
+        },
         {"data": {"path": "numbers.csv", "target": "x"}},
         {"data": {"path": "numbers.csv,numbers.csv"}},
     ]
-    sweep_here(write_plan(folder, {"epochs": 1, "layers": "2,3,1", "parts": parts}, "there/plan.json"), "r.csv")
+    sweep_here(
+        write_plan(
+            folder, {"epochs": 1, "layers": "2,3,1", "parts": parts}, "there/plan.json"
+        ),
+        "r.csv",
+    )
     rows = sweep.read_results("r.csv")
     assert [row["status"] for row in rows] == ["ok"] * 4
     assert [row["rows"] for row in rows] == [72, 8, 72, 144]
-    assert rows[0]["accuracy"] is not None and rows[0]["rmse"] is None and rows[1]["rmse"] is not None
+    assert (
+        rows[0]["accuracy"] is not None
+        and rows[0]["rmse"] is None
+        and rows[1]["rmse"] is not None
+    )
 
 
 def test_a_measured_series_is_data_too(folder, shared):
@@ -207,14 +329,23 @@ def test_a_measured_series_is_data_too(folder, shared):
     data = {"series": os.path.relpath(series), "wanted": "ghi_040"}
     sweep_here(write_plan(folder, {**SMALL, "data": data, "layers": "50,5,1"}), "r.csv")
     (row,) = sweep.read_results("r.csv")
-    assert row["status"] == "ok" and row["data"] == "hope_melpitz_1s.csv.gz table" and row["rows"] == 2773
+    assert (
+        row["status"] == "ok"
+        and row["data"] == "hope_melpitz_1s.csv.gz table"
+        and row["rows"] == 2773
+    )
 
 
-def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_are_told_from_them(folder):
+def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_are_told_from_them(
+    folder,
+):
     result = run("--sweep", "none.json", "-o", "r.csv")
     assert result.code == 66 and "check --sweep" in result.err
     (folder / "bad.json").write_text("{,}")
-    before, plan = write_two_classes(folder / "two.csv").read_bytes(), write_plan(folder, SMALL)
+    before, plan = (
+        write_two_classes(folder / "two.csv").read_bytes(),
+        write_plan(folder, SMALL),
+    )
     for code, *given in (
         (65, "bad.json", "-o", "r.csv"),
         (2, plan),
@@ -223,9 +354,18 @@ def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_ar
     ):
         assert run("--sweep", *given).code == code, given
     assert (folder / "two.csv").read_bytes() == before
-    (folder / "r.csv").write_text(",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n")
-    for result in (run("--sweep", plan, "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):
-        assert result.code == 65 and "written by another version of nn, with other columns (threads_used)" in result.err
+    (folder / "r.csv").write_text(
+        ",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n"
+    )
+    for result in (
+        run("--sweep", plan, "-o", "r.csv"),
+        run("--plot", "r.csv", "-o", "pictures"),
+    ):
+        assert (
+            result.code == 65
+            and "written by another version of nn, with other columns (threads_used)"
+            in result.err
+        )
 
 
 # ---- several sweeps into one file
@@ -247,7 +387,12 @@ def test_sweeps_into_one_file_share_the_entries(folder):
     told = [process.communicate(timeout=120) for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], told
     assert entries_of("r.csv") == sorted(names_of(plan)), "each entry once"
-    begun = [line for _, err in told for line in err.splitlines() if not line.endswith("waiting for its end")]
+    begun = [
+        line
+        for _, err in told
+        for line in err.splitlines()
+        if not line.endswith("waiting for its end")
+    ]
     assert sorted(line[0] for line in begun) == ["1", "2", "3", "4"]
     assert all(out.count("50,") == 4 for out, _ in told), "each reports all"
     assert sorted(os.listdir(folder)) == [plan, "r.csv"]
@@ -263,7 +408,9 @@ def test_single_entries_are_not_run_twice_either(folder):
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
-def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_dies(folder, ends_well):
+def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_dies(
+    folder, ends_well
+):
     plan = write_plan(folder, SMALL)
     first, second = names_of(plan)
     with claim("r.csv", first):
@@ -293,30 +440,52 @@ def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
         assert taken is None, "the entry goes on"
     succeed("--sweep", plan, "-o", "r.csv", "-q")
     assert len(entries_of("r.csv")) == 1
-    (folder / f".r.csv.{names_of(plan)[0]}.lock").write_text("")  # of a process that is no more
+    # of a process that is no more
+    (folder / f".r.csv.{names_of(plan)[0]}.lock").write_text("")
     (folder / "r.csv").unlink()
     succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
     assert len(entries_of("r.csv")) == 1 and not list(folder.glob(".r.csv*"))
 
 
-@pytest.mark.parametrize("layers, kind, depth, width", [
-    ("9,30,80,50,1", "dense", 3, 80), ("9,99", "dense", 0, 0), ("1x8x8,conv4k3,maxpool2,6,20", "cnn", 2, 6),
-])  # fmt: skip
-def test_the_width_of_a_network_is_that_of_its_largest_hidden_layer(layers, kind, depth, width):
+@pytest.mark.parametrize(
+    "layers, kind, depth, width",
+    [
+        ("9,30,80,50,1", "dense", 3, 80),
+        ("9,99", "dense", 0, 0),
+        ("1x8x8,conv4k3,maxpool2,6,20", "cnn", 2, 6),
+    ],
+)
+def test_the_width_of_a_network_is_that_of_its_largest_hidden_layer(
+    layers, kind, depth, width
+):
     found = sweep.network_facts(parse(layers))
     assert (found["kind"], found["depth"], found["width"]) == (kind, depth, width)
 
 
 def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path):
-    for name, device, loss in (("a.csv", "x", 1.0), ("a.csv", "y", 2.0), ("a.csv", "x", 3.0), ("b.csv", "y", 4.0)):
-        facts = dict.fromkeys(("plan", "status", "layers", "kind", "data", "engine", "backend"), "failed")
-        facts |= dict.fromkeys(("index", "depth", "width", "parameters", "batch_number"), 1)
+    for name, device, loss in (
+        ("a.csv", "x", 1.0),
+        ("a.csv", "y", 2.0),
+        ("a.csv", "x", 3.0),
+        ("b.csv", "y", 4.0),
+    ):
+        facts = dict.fromkeys(
+            ("plan", "status", "layers", "kind", "data", "engine", "backend"), "failed"
+        )
+        facts |= dict.fromkeys(
+            ("index", "depth", "width", "parameters", "batch_number"), 1
+        )
         row = facts | {"entry": "e", "device": device, "cores": 2, "loss": loss}
         sweep.append_result(str(tmp_path / name), row)
-    assert [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))] == [("x", 3.0), ("y", 4.0)]
+    assert [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))] == [
+        ("x", 3.0),
+        ("y", 4.0),
+    ]
 
 
-def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(capsys):
+def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(
+    capsys,
+):
     x = np.random.default_rng(0).normal(size=(60, 2))
     ds = nn.Dataset(x, x[:, 0] ** 2, "regression")
     net = nn.Network("2,1", "regression", seed=2)
@@ -324,7 +493,20 @@ def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of
     rows = split_rows(ds, 0.25, 0.0, 2).holdout
     errors = net.predict(x[rows])[:, 0] - x[rows, 0] ** 2
     found = sweep._errors(net, ds, None)
-    assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5) and found["accuracy"] is None
-    facts = dict.fromkeys(sweep.COLUMNS) | {"layers": "2,1", "backend": "omp", "status": "ok", "batch_ms": 1.0}
-    sweep.report([facts | {"accuracy": 0.98765}, facts | {"rmse": 1.25, "accuracy": None}])
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]] == ["0.9877", "1.25"]
+    assert (
+        found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+        and found["accuracy"] is None
+    )
+    facts = dict.fromkeys(sweep.COLUMNS) | {
+        "layers": "2,1",
+        "backend": "omp",
+        "status": "ok",
+        "batch_ms": 1.0,
+    }
+    sweep.report(
+        [facts | {"accuracy": 0.98765}, facts | {"rmse": 1.25, "accuracy": None}]
+    )
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]] == [
+        "0.9877",
+        "1.25",
+    ]

@@ -1,4 +1,5 @@
-"""Pictures, and the pages of sweeps: labels with units, and which device suits which network."""
+"""Pictures, and the pages of sweeps: labels with units, and which device suits which
+network."""
 
 import json
 from statistics import median
@@ -15,38 +16,73 @@ from nn.study import sweep, sweep_page
 from nn.study.results import INFERENCE_ROWS
 
 SIZES = (  # layers, parameters, depth
-    ("50,50:relu,1:linear", 2_601, 1), ("50,1600:relu,1:linear", 83_201, 1),
-    ("50,400:relu,250:relu,1:linear", 120_401, 2)
-)  # fmt: skip
+    ("50,50:relu,1:linear", 2_601, 1),
+    ("50,1600:relu,1:linear", 83_201, 1),
+    ("50,400:relu,250:relu,1:linear", 120_401, 2),
+)
 
 
 def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
     """A line of results with plausible figures."""
     row = dict.fromkeys(sweep.COLUMNS)
     row |= {
-        "entry": f"{layers}{backend}{batch}{more}", "plan": "made up", "status": "ok", "data": "clouds table",
-        "layers": layers, "kind": "dense", "depth": float(depth), "width": 50.0, "parameters": float(parameters),
-        "rows": 1000.0, "inputs": 50.0, "batch_number": float(batch), "epochs": 3.0, "backend": backend,
+        "entry": f"{layers}{backend}{batch}{more}",
+        "plan": "made up",
+        "status": "ok",
+        "data": "clouds table",
+        "layers": layers,
+        "kind": "dense",
+        "depth": float(depth),
+        "width": 50.0,
+        "parameters": float(parameters),
+        "rows": 1000.0,
+        "inputs": 50.0,
+        "batch_number": float(batch),
+        "epochs": 3.0,
+        "backend": backend,
         "engine": "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)",
-        "device": "Some Processor" if backend == "omp" else "Large GPU", "cores": 8.0, "dtype": "float32",
-        "train_s": ms / 100, "epoch_s": ms / 300, "batch_ms": ms, "batch_p95_ms": 1.1 * ms,
-        "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, "r2": 0.6,
-        "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
-    }  # fmt: skip
+        "device": "Some Processor" if backend == "omp" else "Large GPU",
+        "cores": 8.0,
+        "dtype": "float32",
+        "train_s": ms / 100,
+        "epoch_s": ms / 300,
+        "batch_ms": ms,
+        "batch_p95_ms": 1.1 * ms,
+        "network_bytes": 16.0 * parameters,
+        "peak_bytes": 1e8,
+        "loss": 0.1,
+        "rmse": 150.0,
+        "mae": 100.0,
+        "r2": 0.6,
+        "skill": 0.3,
+        "nn": "0.1.0",
+        "python": "3.11.7",
+        "numpy": "2.0",
+    }
     row |= {f"infer_{n}_ms": ms * n / 100 for n in INFERENCE_ROWS}
     return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
 
 
 @pytest.fixture(scope="module")
 def results():
-    """A processor that is quick with small networks, and a GPU that is quick with large ones."""
+    """A processor that is quick with small networks, and a GPU that is quick with large
+    ones."""
     rows = []
-    two = {"gpus": 2.0, "distribute": "mirrored", "engine": "cuda (2 x Large GPU, mirrored)"}
+    two = {
+        "gpus": 2.0,
+        "distribute": "mirrored",
+        "engine": "cuda (2 x Large GPU, mirrored)",
+    }
     for size in SIZES:
         for batch in (100, 1000):
             rows.append(result(*size, batch=batch, ms=size[1] * batch / 1e6))
-            rows.append(result(*size, "cuda", batch=batch, ms=1.0 + size[1] * batch / 1e8))
-        rows += [result(*size, threads=1.0, ms=size[1] * 190 / 1e6), result(*size, "cuda", ms=0.8, **two)]
+            rows.append(
+                result(*size, "cuda", batch=batch, ms=1.0 + size[1] * batch / 1e8)
+            )
+        rows += [
+            result(*size, threads=1.0, ms=size[1] * 190 / 1e6),
+            result(*size, "cuda", ms=0.8, **two),
+        ]
     return rows
 
 
@@ -56,12 +92,31 @@ def pictures(results):
     return named(sweep_page.pictures_of(results))
 
 
-LABELS = {  # picture -> what must be written in it: the axes with their units, and who is who
-    "training-time": ["parameters", "time of a batch of 100 rows (ms)", "omp (avx2), 2 threads", "cuda (Large GPU)"],
-    "batch-size": ["batch size (rows)", "training time of a row (µs)", "Training 50-50-1"],
+# picture -> what must be written in it: the axes with their units, and who is who
+LABELS = {
+    "training-time": [
+        "parameters",
+        "time of a batch of 100 rows (ms)",
+        "omp (avx2), 2 threads",
+        "cuda (Large GPU)",
+    ],
+    "batch-size": [
+        "batch size (rows)",
+        "training time of a row (µs)",
+        "Training 50-50-1",
+    ],
     "batch-size-2": ["Training 50-1600-1"],
-    "width-depth": ["parameters", "time of a batch of 100 rows (ms)", "1 hidden layer", "2 hidden layers"],
-    "inference": ["rows in a call", "time of a call of predict (ms)", "cuda (Large GPU)"],
+    "width-depth": [
+        "parameters",
+        "time of a batch of 100 rows (ms)",
+        "1 hidden layer",
+        "2 hidden layers",
+    ],
+    "inference": [
+        "rows in a call",
+        "time of a call of predict (ms)",
+        "cuda (Large GPU)",
+    ],
     "speed-up-threads": ["threads", "speed-up (times)", "ideal"],
     "speed-up-gpus": ["GPUs", "speed-up (times)", "Several GPUs"],
     "error": ["parameters", "RMSE on test rows (unit of the target)", "1 hidden layer"],
@@ -77,23 +132,37 @@ def test_every_picture_says_what_it_shows(pictures):
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     rows = [
-        result(*SIZES[1], "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how)
+        result(
+            *SIZES[1], "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how
+        )
         for gpus in (1, 2, 4)
         for how in ("mirrored", "central")
     ]
     picture = named(sweep_page.pictures_of(rows))["speed-up-gpus"]
-    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {line.name for line in picture.lines}
+    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {
+        line.name for line in picture.lines
+    }
 
 
-def test_a_picture_has_the_same_bytes_every_time_and_is_made_of_rows_that_no_sweep_writes(results, pictures):
+def test_a_picture_has_the_same_bytes_every_time_and_is_made_of_rows_that_no_sweep_writes(
+    results, pictures
+):
     again = named(sweep_page.pictures_of(results))["inference"]
     assert chart.alone(again) == chart.alone(pictures["inference"])
-    assert sweep_page.pictures_of([*results, result(*SIZES[0], batch=0, ms=-1.0, gpus=0.0)])
+    assert sweep_page.pictures_of(
+        [*results, result(*SIZES[0], batch=0, ms=-1.0, gpus=0.0)]
+    )
 
 
 def test_axes_have_numbers_that_can_be_read(pictures):
     assert {"10000", "100000", "1", "10"} <= {*texts(pictures["training-time"].svg())}
-    for low, high in ((0.0, 1.0), (-3e-7, 5e-7), (18e6, 21e6), (5.0, 5.0), (-1e30, 1e30)):
+    for low, high in (
+        (0.0, 1.0),
+        (-3e-7, 5e-7),
+        (18e6, 21e6),
+        (5.0, 5.0),
+        (-1e30, 1e30),
+    ):
         for log in (False, True):
             line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])
             ticks = chart.Scale(Axis(log=log), line.x, 0.0, 400.0).ticks
@@ -102,7 +171,9 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             assert 0 <= round(min(places)) < round(max(places)) <= 400
 
 
-def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exceptions(results):
+def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exceptions(
+    results,
+):
     assert sweep_page.verdicts(results) == [
         "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
         "Large GPU from 83,201 parameters on.",
@@ -110,15 +181,30 @@ def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exc
         "on, the smallest measured.",
     ]
     quick = result(*SIZES[-1], ms=0.01)
-    assert "(1 larger ones are faster on Some Processor too)" in sweep_page.verdicts([*results, quick])[0]
-    slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
-    assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in sweep_page.verdicts(slow)[0]
-    assert "nothing to compare" in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
+    assert (
+        "(1 larger ones are faster on Some Processor too)"
+        in sweep_page.verdicts([*results, quick])[0]
+    )
+    slow = [
+        {**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results
+    ]
+    assert (
+        "is faster than Large GPU up to 120,401 parameters, the largest measured"
+        in sweep_page.verdicts(slow)[0]
+    )
+    assert (
+        "nothing to compare"
+        in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
+    )
 
 
 def points_of(picture) -> dict:
     """Return {name of a line: [(x, y), ...]} of a picture, without the references."""
-    return {line.name: [*zip(line.x, line.y)] for line in picture.lines if line.look != "rule"}
+    return {
+        line.name: [*zip(line.x, line.y)]
+        for line in picture.lines
+        if line.look != "rule"
+    }
 
 
 @pytest.fixture
@@ -129,41 +215,89 @@ def measured():
         for batch in (100, 1000):
             for repeat in (1.0, 1.5, 4.0):
                 ms = (number + 1) * repeat * batch / 100
-                more = {"rmse": 100.0 * repeat + number, "network_bytes": 1e6 * (number + 1)}
+                more = {
+                    "rmse": 100.0 * repeat + number,
+                    "network_bytes": 1e6 * (number + 1),
+                }
                 rows.append(result(*size, batch=batch, ms=ms, **more))
-            rows.append(result(*size, "cuda", batch=batch, ms=0.5 * (number + 1), rmse=90.0, network_bytes=2.5e6))
+            rows.append(
+                result(
+                    *size,
+                    "cuda",
+                    batch=batch,
+                    ms=0.5 * (number + 1),
+                    rmse=90.0,
+                    network_bytes=2.5e6,
+                )
+            )
     return rows
 
 
 def test_lines_go_through_medians_in_the_units_of_their_axes(measured):
     pictures = named(sweep_page.pictures_of(measured))
     omp, cuda = "omp (avx2), 2 threads", "cuda (Large GPU)"
-    at_1000 = {name: [row for row in measured if (row["backend"], row["batch_number"]) == (name, 1000)]
-               for name in ("omp", "cuda")}  # fmt: skip
+    at_1000 = {
+        name: [
+            row
+            for row in measured
+            if (row["backend"], row["batch_number"]) == (name, 1000)
+        ]
+        for name in ("omp", "cuda")
+    }
     expected = {}
     for backend, name in (("omp", omp), ("cuda", cuda)):
         expected[name] = [
-            (size[1], median(row["batch_ms"] for row in at_1000[backend] if row["layers"] == size[0])) for size in SIZES
+            (
+                size[1],
+                median(
+                    row["batch_ms"]
+                    for row in at_1000[backend]
+                    if row["layers"] == size[0]
+                ),
+            )
+            for size in SIZES
         ]
-    assert pictures["training-time"].y.label == "time of a batch of 1000 rows (ms)", "of sizes as frequent the larger"
+    assert pictures["training-time"].y.label == "time of a batch of 1000 rows (ms)", (
+        "of sizes as frequent the larger"
+    )
     assert points_of(pictures["training-time"]) == expected
-    assert points_of(pictures["batch-size"]) == {omp: [(100, 15.0), (1000, 15.0)], cuda: [(100, 5.0), (1000, 0.5)]}
-    assert points_of(pictures["batch-size-3"]) == {omp: [(100, 45.0), (1000, 45.0)], cuda: [(100, 15.0), (1000, 1.5)]}
+    assert points_of(pictures["batch-size"]) == {
+        omp: [(100, 15.0), (1000, 15.0)],
+        cuda: [(100, 5.0), (1000, 0.5)],
+    }
+    assert points_of(pictures["batch-size-3"]) == {
+        omp: [(100, 45.0), (1000, 45.0)],
+        cuda: [(100, 15.0), (1000, 1.5)],
+    }
     for name in ("omp", "cuda"):
-        own = [row for row in measured if row["backend"] == name and row["layers"] == SIZES[1][0]]
+        own = [
+            row
+            for row in measured
+            if row["backend"] == name and row["layers"] == SIZES[1][0]
+        ]
         key = omp if name == "omp" else cuda
-        calls = [(n, median(row["batch_ms"] * n / 100 for row in own)) for n in INFERENCE_ROWS]
+        calls = [
+            (n, median(row["batch_ms"] * n / 100 for row in own))
+            for n in INFERENCE_ROWS
+        ]
         assert np.allclose(points_of(pictures["inference-2"])[key], calls, rtol=1e-12)
     errors = points_of(pictures["error"])
-    each = {number: [row["rmse"] for row in measured if row["layers"] == SIZES[number][0]] for number in range(3)}
-    assert errors == {"1 hidden layer": [(SIZES[k][1], median(each[k])) for k in (0, 1)],
-                      "2 hidden layers": [(SIZES[2][1], median(each[2]))]}  # fmt: skip
+    each = {
+        number: [row["rmse"] for row in measured if row["layers"] == SIZES[number][0]]
+        for number in range(3)
+    }
+    assert errors == {
+        "1 hidden layer": [(SIZES[k][1], median(each[k])) for k in (0, 1)],
+        "2 hidden layers": [(SIZES[2][1], median(each[2]))],
+    }
     memory = points_of(pictures["memory"])
     assert memory["omp"] == [(SIZES[k][1], k + 1.0) for k in range(3) for _ in range(6)]
     assert memory["cuda"] == [(size[1], 2.5) for size in SIZES for _ in range(2)]
 
 
-def test_small_multiples_share_their_axes_and_are_drawn_where_their_values_are(measured):
+def test_small_multiples_share_their_axes_and_are_drawn_where_their_values_are(
+    measured,
+):
     pictures = named(sweep_page.pictures_of(measured))
     three = [pictures[f"batch-size{more}"] for more in ("", "-2", "-3")]
     values = [v for picture in three for line in picture.lines for v in line.y]
@@ -175,14 +309,22 @@ def test_small_multiples_share_their_axes_and_are_drawn_where_their_values_are(m
     assert max(times) > 20 * min(times)
     drawing = Drawing(pictures["training-time"], (True, True))
     for line in pictures["training-time"].lines:
-        assert np.allclose(drawing.points(f"l s{line.number}"), [*zip(line.x, line.y)], rtol=0.02)
+        assert np.allclose(
+            drawing.points(f"l s{line.number}"), [*zip(line.x, line.y)], rtol=0.02
+        )
 
 
 def test_a_speed_up_is_over_the_least_number_of_threads_and_the_ideal_is_the_number():
     times = {2: (8.0, 10.0, 30.0), 4: (6.0,), 8: (2.0, 3.0)}
-    rows = [result(*SIZES[0], threads=float(n), ms=ms) for n, each in times.items() for ms in each]
+    rows = [
+        result(*SIZES[0], threads=float(n), ms=ms)
+        for n, each in times.items()
+        for ms in each
+    ]
     picture = named(sweep_page.pictures_of(rows))["speed-up-threads"]
-    assert points_of(picture) == {"50-50-1, batch 100": [(2, 2.0), (4, 2 * 10 / 6), (8, 2 * 10 / 2.5)]}
+    assert points_of(picture) == {
+        "50-50-1, batch 100": [(2, 2.0), (4, 2 * 10 / 6), (8, 2 * 10 / 2.5)]
+    }
     ideal = next(line for line in picture.lines if line.look == "rule")
     assert (ideal.x, ideal.y) == ([1, 8], [1, 8])
     alone = result(*SIZES[0], "cuda", ms=9.0)
@@ -192,23 +334,53 @@ def test_a_speed_up_is_over_the_least_number_of_threads_and_the_ideal_is_the_num
 
 
 def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
-    row = result(*SIZES[0], ms=12.345, batch_p95_ms=23.456, network_bytes=1_234_567.0, skill=-0.5, accuracy=0.98765)
+    row = result(
+        *SIZES[0],
+        ms=12.345,
+        batch_p95_ms=23.456,
+        network_bytes=1_234_567.0,
+        skill=-0.5,
+        accuracy=0.98765,
+    )
     page = sweep_page.of_results([row])
     table = page.sections["All figures"][0]
     told = dict(zip(table.headers, table.lines[0], strict=True))
     assert table.caption == "1 networks" and told == {
-        "network": "50,50,1", "data": "clouds table", "backend": "omp (avx2)", "threads": "2", "GPUs": "",
-        "batch": "100", "parameters": "2,601", "ms a batch": "12.3", "95 %": "23.5", "s an epoch": "0.0411",
-        "s in all": "0.123", "MB": "1.23", "RMSE": "150", "MAE": "100", "R2": "0.6", "skill": "-0.5",
+        "network": "50,50,1",
+        "data": "clouds table",
+        "backend": "omp (avx2)",
+        "threads": "2",
+        "GPUs": "",
+        "batch": "100",
+        "parameters": "2,601",
+        "ms a batch": "12.3",
+        "95 %": "23.5",
+        "s an epoch": "0.0411",
+        "s in all": "0.123",
+        "MB": "1.23",
+        "RMSE": "150",
+        "MAE": "100",
+        "R2": "0.6",
+        "skill": "-0.5",
         "accuracy": "0.9877",
-        **{f"ms for {n} row{'s' if n > 1 else ''}": f"{12.345 * n / 100:.3g}" for n in INFERENCE_ROWS},
-    }  # fmt: skip
-    assert page.sections["Measured on"][0].lines == [("Some Processor", "omp (avx2)", "8", "0.1.0", "3.11.7")]
+        **{
+            f"ms for {n} row{'s' if n > 1 else ''}": f"{12.345 * n / 100:.3g}"
+            for n in INFERENCE_ROWS
+        },
+    }
+    assert page.sections["Measured on"][0].lines == [
+        ("Some Processor", "omp (avx2)", "8", "0.1.0", "3.11.7")
+    ]
 
 
 def test_of_equal_times_the_processor_is_the_faster_one_and_of_several_settings_the_fastest_counts():
-    rows = [result(*SIZES[0], ms=3.0, threads=1.0), result(*SIZES[0], ms=1.0), result(*SIZES[0], ms=2.0, threads=4.0),
-            result(*SIZES[0], "cuda", ms=1.0), result(*SIZES[0], "cuda", ms=5.0)]  # fmt: skip
+    rows = [
+        result(*SIZES[0], ms=3.0, threads=1.0),
+        result(*SIZES[0], ms=1.0),
+        result(*SIZES[0], ms=2.0, threads=4.0),
+        result(*SIZES[0], "cuda", ms=1.0),
+        result(*SIZES[0], "cuda", ms=5.0),
+    ]
     start = "Dense networks, batches of 100 rows: "
     assert sweep_page.verdicts(rows) == [
         f"{start}Some Processor is faster than Large GPU up to 2,601 parameters, the largest measured."
@@ -225,31 +397,66 @@ def test_of_equal_times_the_processor_is_the_faster_one_and_of_several_settings_
     ]
 
 
-@pytest.mark.parametrize("count, most, expected", [(3, 3, [0, 1, 2]), (4, 3, [0, 2, 3]), (9, 5, [0, 2, 4, 6, 8]),
-                                                   (11, 3, [0, 5, 10])])  # fmt: skip
+@pytest.mark.parametrize(
+    "count, most, expected",
+    [
+        (3, 3, [0, 1, 2]),
+        (4, 3, [0, 2, 3]),
+        (9, 5, [0, 2, 4, 6, 8]),
+        (11, 3, [0, 5, 10]),
+    ],
+)
 def test_some_of_many_are_spread_from_the_first_to_the_last(count, most, expected):
     assert sweep_page._spread(list(range(count)), most) == expected
 
 
 def test_the_page_holds_the_figures(results):
-    failed = {"status": "no <device>", "layers": "50,1", "backend": "cudnn", "plan": "x"}
-    page = check_alone(html_of(sweep_page.of_results([*results, {**dict.fromkeys(sweep.COLUMNS), **failed}])))
-    assert {"Timing study: made up, x", "no <device>", "83,201", "omp (avx2)"} <= {*page.texts}
-    assert any(text.startswith("Dense networks, batches of 100 rows") for text in page.texts)
+    failed = {
+        "status": "no <device>",
+        "layers": "50,1",
+        "backend": "cudnn",
+        "plan": "x",
+    }
+    page = check_alone(
+        html_of(
+            sweep_page.of_results(
+                [*results, {**dict.fromkeys(sweep.COLUMNS), **failed}]
+            )
+        )
+    )
+    assert {"Timing study: made up, x", "no <device>", "83,201", "omp (avx2)"} <= {
+        *page.texts
+    }
+    assert any(
+        text.startswith("Dense networks, batches of 100 rows") for text in page.texts
+    )
     assert page.tags.count("svg") == 14
 
 
-def test_results_without_a_measurement_make_a_page_without_pictures_that_replaces_no_plan_and_no_results(folder):
+def test_results_without_a_measurement_make_a_page_without_pictures_that_replaces_no_plan_and_no_results(
+    folder,
+):
     plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}'
     (folder / "plan.json").write_text(plan)
-    for page, told in (("plan.json", " is both input and output"), ("r.csv", ": the same file as --")):
+    for page, told in (
+        ("plan.json", " is both input and output"),
+        ("r.csv", ": the same file as --"),
+    ):
         result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
         assert result.code == 2 and page + told in result.err
-    assert (folder / "plan.json").read_text() == plan and not (folder / "r.csv").exists()
+    assert (folder / "plan.json").read_text() == plan and not (
+        folder / "r.csv"
+    ).exists()
     succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
-    assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
+    assert (
+        "backend nowhere: expected auto, seq, omp, cuda or cudnn"
+        in (folder / "page.html").read_text()
+    )
     result = run("--plot", "r.csv", "-o", "p")
-    assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
+    assert (
+        result.code == 2
+        and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
+    )
 
 
 def test_a_sweep_becomes_pictures_and_a_page(folder):
@@ -257,8 +464,18 @@ def test_a_sweep_becomes_pictures_and_a_page(folder):
     plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
     (folder / "plan.json").write_text(json.dumps(plan))
     for index in (0, 1):
-        succeed("--sweep", f"plan.json:{index}", "-o", "r.csv", "--report", "page.html", "-q")
+        succeed(
+            "--sweep",
+            f"plan.json:{index}",
+            "-o",
+            "r.csv",
+            "--report",
+            "page.html",
+            "-q",
+        )
     assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
-    files = succeed("--plot", "r.csv", "-o", "pictures", "--report", "again.html").out.split()
+    files = succeed(
+        "--plot", "r.csv", "-o", "pictures", "--report", "again.html"
+    ).out.split()
     assert files[-1] == "again.html" and "pictures/training-time.svg" in files
     assert (folder / "again.html").read_bytes() == (folder / "page.html").read_bytes()

@@ -1,5 +1,6 @@
-/* Predicts rows that tests write: of each input a field that ends in a zero byte, w and a word or d and a number.
- * Writes what nn_predict_double returns, the class and the outputs of each row, each ended by a zero byte. */
+/* Predicts rows that tests write: of each input a field that ends in a zero byte, w and a word
+ * or d and a number. Writes what nn_predict_double returns, the class and the outputs of each
+ * row, each ended by a zero byte. */
 #include "m.c"
 
 #include <stdio.h>
@@ -7,8 +8,8 @@
 
 static char field[1 << 20];
 
-/* Reads a field and its value; returns 0 at the end of the input. The word has a place of its own, behind which a
- * sanitizer sees each byte that is read. */
+/* Reads a field and its value; returns 0 at the end of the input. The word has a place of its
+ * own, behind which a sanitizer sees each byte that is read. */
 static int next_value(int column, double *value)
 {
     size_t length = 0;

@@ -1,4 +1,5 @@
-"""Models exported to C: compiled, called through ctypes and by a program (by qemu-user, too); beside --predict."""
+"""Models exported to C: compiled, called through ctypes and by a program (by qemu-user,
+too); beside --predict."""
 
 from __future__ import annotations
 
@@ -18,12 +19,23 @@ from support.command_line import ONE, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
 
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
+STRICT = [
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Wshadow",
+    "-Wconversion",
+    "-Wundef",
+    "-Werror",
+]
 C99 = ["-std=c99", "-ffp-contract=off"]
 SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 DRIVER = Path(__file__).with_name("c_driver.c")
-SINGLE = 1e-6  # float32: sums are doubles in both, in another order in backend omp; of the whole vector
-COMPILERS = {  # name -> (what runs its programs, how it compiles a file as the C that it may be)
+# float32: sums are doubles in both, in another order in backend omp; of the whole
+# vector
+SINGLE = 1e-6
+# name -> (what runs its programs, how it compiles a file as the C that it may be)
+COMPILERS = {
     "gcc": ([], "gcc -std=c99"),
     "clang": ([], "clang -std=c99"),
     "g++": ([], "g++ -x c++ -std=c++11"),
@@ -41,27 +53,49 @@ def require(*programs: str) -> None:
 
 
 def toolchain(name: str) -> dict:
-    """Return what runs the programs of one of COMPILERS, and how it compiles; skip the test where something is absent.
+    """Return what runs the programs of one of COMPILERS, and how it compiles; skip the
+    test where something is absent.
 
-    A compiler for another processor may have no C library: Debian's comes as a package of its own.
+    A compiler for another processor may have no C library: Debian's comes as a package
+    of its own.
     """
-    runner, compiler = COMPILERS[name][0], [*COMPILERS[name][1].split(), "-ffp-contract=off"]
+    runner, compiler = (
+        COMPILERS[name][0],
+        [*COMPILERS[name][1].split(), "-ffp-contract=off"],
+    )
     require(*runner, compiler[0])
-    if subprocess.run([compiler[0], "-E", "-"], input=b"#include <math.h>", capture_output=True).returncode:
+    if subprocess.run(
+        [compiler[0], "-E", "-"], input=b"#include <math.h>", capture_output=True
+    ).returncode:
         pytest.skip(f"{compiler[0]} finds no C library")
     return {"runner": runner, "compiler": compiler}
 
 
 def compiled(source, *flags: str, compiler=("gcc", *C99), output: str = "") -> Path:
-    """Compile a C file at -O1 with every warning an error; return the library, or what `output` names.
+    """Compile a C file at -O1 with every warning an error; return the library, or what
+    `output` names.
 
     The warnings of the compiler are the message of a failure.
     """
     require(compiler[0])
-    target = Path(source).with_suffix(".so") if not output else Path(source).with_name(output)
+    target = (
+        Path(source).with_suffix(".so")
+        if not output
+        else Path(source).with_name(output)
+    )
     kind = ["-shared", "-fPIC"] if not output else []
     libraries = [] if "-c" in flags else ["-lm"]
-    command = [*compiler, "-O1", *STRICT, *kind, *flags, str(source), "-o", str(target), *libraries]
+    command = [
+        *compiler,
+        "-O1",
+        *STRICT,
+        *kind,
+        *flags,
+        str(source),
+        "-o",
+        str(target),
+        *libraries,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return target
@@ -76,30 +110,49 @@ def program(source, *flags: str, **options) -> Path:
 
 def run(command, text: str | bytes) -> subprocess.CompletedProcess:
     """Run a program on this standard input."""
-    command = [str(part) for part in (command if isinstance(command, (list, tuple)) else [command])]
+    command = [
+        str(part)
+        for part in (command if isinstance(command, (list, tuple)) else [command])
+    ]
     text = text.encode() if isinstance(text, str) else text
     return subprocess.run(command, input=text, capture_output=True)
 
 
 class Library:
-    """A model in a library. dtype: of its nn_real; outputs: of a prediction; value_dtype: of its nn_output."""
+    """A model in a library. dtype: of its nn_real; outputs: of a prediction;
+    value_dtype: of its nn_output."""
 
     def __init__(self, path, dtype: str, outputs: int, value_dtype: str = ""):
-        self._library, self._dtype, self._outputs = ctypes.CDLL(str(path)), dtype, outputs
+        self._library, self._dtype, self._outputs = (
+            ctypes.CDLL(str(path)),
+            dtype,
+            outputs,
+        )
         self._value_dtype = value_dtype or dtype
 
     @classmethod
     def of(cls, net, folder, *flags: str, name: str = "m") -> Library:
-        """Return the compiled C file of a network, which is exported into the folder; each name is loaded once."""
+        """Return the compiled C file of a network, which is exported into the folder;
+        each name is loaded once."""
         nn.export(net, folder / f"{name}.c")
-        return cls(compiled(folder / f"{name}.c", *flags), net.dtype, net.outputs, net.value_dtype)
+        return cls(
+            compiled(folder / f"{name}.c", *flags),
+            net.dtype,
+            net.outputs,
+            net.value_dtype,
+        )
 
     def answer(self, row, double: bool = False) -> tuple[int, np.ndarray]:
-        """Return (what nn_predict returns, the prediction) for one row. double: by nn_predict_double."""
+        """Return (what nn_predict returns, the prediction) for one row. double: by
+        nn_predict_double."""
         row = np.ascontiguousarray(np.ravel(row), np.float64 if double else self._dtype)
         out = np.full(self._outputs, np.nan, self._value_dtype)
-        function = self._library.nn_predict_double if double else self._library.nn_predict
-        return function(ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)), out
+        function = (
+            self._library.nn_predict_double if double else self._library.nn_predict
+        )
+        return function(
+            ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)
+        ), out
 
     def predict(self, rows, double: bool = False) -> np.ndarray:
         """Return predictions (rows, outputs), all of which must come."""
@@ -124,21 +177,44 @@ class Library:
 
 def trained(folder, data, *flags) -> None:
     """Write m.c, the C file of a network that is trained on a table, beside m.bin."""
-    succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 3, "-q", *flags)
+    succeed(
+        *ONE,
+        "--dataset",
+        data,
+        "--model",
+        folder / "m.bin",
+        "--epochs",
+        3,
+        "-q",
+        *flags,
+    )
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c", "-q")
 
 
 def predicted(folder, new, *flags) -> dict:
     """What --predict says, by column."""
-    succeed("--predict", "--model", folder / "m.bin", "--dataset", new, "-o", folder / "p.csv", "-q", *flags)
+    succeed(
+        "--predict",
+        "--model",
+        folder / "m.bin",
+        "--dataset",
+        new,
+        "-o",
+        folder / "p.csv",
+        "-q",
+        *flags,
+    )
     return read_raw(folder / "p.csv")
 
 
 def _value(text: str, reads: str) -> bytes | float:
-    """A field as a column reads it: a number, or the seconds since 1970, nan of what is none; others: a word."""
+    """A field as a column reads it: a number, or the seconds since 1970, nan of what is
+    none; others: a word."""
     try:
         if reads == "date":
-            return (np.datetime64(text) - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+            return (np.datetime64(text) - np.datetime64(0, "s")) / np.timedelta64(
+                1, "s"
+            )
         return float(text) if reads == "number" else text.encode("latin-1")
     except ValueError:
         return np.nan
@@ -147,26 +223,44 @@ def _value(text: str, reads: str) -> bytes | float:
 def fields(rows: list) -> bytes:
     """Rows as c_driver.c takes them: words are bytes, the others numbers."""
     return b"".join(
-        (b"w" + one if isinstance(one, bytes) else b"d%r" % float(one)) + b"\0" for row in rows for one in row
+        (b"w" + one if isinstance(one, bytes) else b"d%r" % float(one)) + b"\0"
+        for row in rows
+        for one in row
     )
 
 
 def rows_of(net, path) -> list[list]:
-    """The rows of a CSV file in the order of a network's inputs, as bytes, whatever their encoding, and numbers."""
-    rows = list(filter(None, csv.reader(io.StringIO(Path(path).read_bytes().decode("latin-1"), newline=""))))
+    """The rows of a CSV file in the order of a network's inputs, as bytes, whatever
+    their encoding, and numbers."""
+    rows = list(
+        filter(
+            None,
+            csv.reader(
+                io.StringIO(Path(path).read_bytes().decode("latin-1"), newline="")
+            ),
+        )
+    )
     places = net.encoding.places
     if net.encoding.names:
         head = rows.pop(0)
-        places = [head.index(name.encode().decode("latin-1")) for name in net.encoding.names]
+        places = [
+            head.index(name.encode().decode("latin-1")) for name in net.encoding.names
+        ]
     reads = [encoder.reads for encoder in net.encoding.encoders]
-    return [[_value(row[place].strip(), kind) for kind, place in zip(reads, places)] for row in rows]
+    return [
+        [_value(row[place].strip(), kind) for kind, place in zip(reads, places)]
+        for row in rows
+    ]
 
 
 def answers(command, net, rows: list) -> tuple[list[int], dict]:
-    """What the program says of rows: what nn_predict_double returns, and the columns of --predict."""
+    """What the program says of rows: what nn_predict_double returns, and the columns of
+    --predict."""
     done = run(command, fields(rows))
     assert (done.returncode, done.stderr) == (0, b"")
-    codes, classes, *outputs = np.array(done.stdout.split(b"\0")[:-1]).reshape(len(rows), -1).T.tolist()
+    codes, classes, *outputs = (
+        np.array(done.stdout.split(b"\0")[:-1]).reshape(len(rows), -1).T.tolist()
+    )
     names = prediction_names(net)
     columns = [np.array(column, float).tolist() for column in outputs]
     if names[0] == "predicted" and net.task != "regression":
@@ -181,12 +275,19 @@ def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
         if isinstance(values[0], str):
             assert values == list(wanted[name])
         else:
-            assert relative_distance(np.array(values), np.array(wanted[name], float)) <= tolerance, name
+            assert (
+                relative_distance(np.array(values), np.array(wanted[name], float))
+                <= tolerance
+            ), name
 
 
-def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", runner=(), **options) -> None:
+def check_program(
+    folder, new, tolerance: float = SINGLE, backend: str = "auto", runner=(), **options
+) -> None:
     """The C file gives for the rows of the file `new` what --predict gives."""
     net = nn.Model.load(folder / "m.bin").network
-    codes, found = answers([*runner, program(folder / "m.c", **options)], net, rows_of(net, new))
+    codes, found = answers(
+        [*runner, program(folder / "m.c", **options)], net, rows_of(net, new)
+    )
     assert not any(codes)
     check_agreement(found, predicted(folder, new, "--backend", backend), tolerance)

@@ -1,4 +1,5 @@
-"""The campaign of faults: for each mode of `nn` a command, each of its calls failing once, and what must come of it."""
+"""The campaign of faults: for each mode of `nn` a command, each of its calls failing
+once, and what must come of it."""
 
 from __future__ import annotations
 
@@ -20,38 +21,68 @@ OLD = "as it was\n"
 
 @dataclass(frozen=True)
 class Case:
-    """A command, the files that it replaces and those that it only adds to or writes line by line."""
+    """A command, the files that it replaces and those that it only adds to or writes
+    line by line."""
 
     command: str
     whole: tuple[str, ...] = ()  # replaced whole, the same bytes each time
     timed: tuple[str, ...] = ()  # replaced whole, but they hold times or a state
     lines: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()  # beginnings of new files that hold what was written until the fault
+    # beginnings of new files that hold what was written until the fault
+    beside: tuple[str, ...] = ()
     is_long: bool = False
 
 
 TRAIN = "--train --dataset two.csv --model m.bin"
 CASES = {
-    "train": Case(f"{TRAIN} --networks 1 --epochs 2 --checkpoint c.ck --history h.csv --trace t.json",
-                  whole=("m.bin",), timed=("t.json", "c.ck"), lines=("h.csv",)),
-    "train --logdir": Case(f"{TRAIN} --networks 1 --epochs 2 --logdir log", whole=("m.bin",), beside=("log/",)),
-    "train, .m": Case("--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
-                      whole=("m.m",)),
-    "train --folds": Case(f"{TRAIN} --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")),
-    "train --resume": Case(f"{TRAIN} --layers 2,4,1 --epochs 2 --resume old.ck --checkpoint c.ck --history h.csv",
-                           whole=("m.bin",), timed=("c.ck",), lines=("h.csv",)),
-    "train --vary": Case(f"{TRAIN} --epochs 2 --networks 2 --vary epochs=1|2 --checkpoint c.ck",
-                         whole=("m.bin",), timed=("c.ck",)),
+    "train": Case(
+        f"{TRAIN} --networks 1 --epochs 2 --checkpoint c.ck --history h.csv --trace t.json",
+        whole=("m.bin",),
+        timed=("t.json", "c.ck"),
+        lines=("h.csv",),
+    ),
+    "train --logdir": Case(
+        f"{TRAIN} --networks 1 --epochs 2 --logdir log",
+        whole=("m.bin",),
+        beside=("log/",),
+    ),
+    "train, .m": Case(
+        "--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
+        whole=("m.m",),
+    ),
+    "train --folds": Case(
+        f"{TRAIN} --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")
+    ),
+    "train --resume": Case(
+        f"{TRAIN} --layers 2,4,1 --epochs 2 --resume old.ck --checkpoint c.ck --history h.csv",
+        whole=("m.bin",),
+        timed=("c.ck",),
+        lines=("h.csv",),
+    ),
+    "train --vary": Case(
+        f"{TRAIN} --epochs 2 --networks 2 --vary epochs=1|2 --checkpoint c.ck",
+        whole=("m.bin",),
+        timed=("c.ck",),
+    ),
     "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),
-    "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),
-    "test --report": Case("--test --dataset two.csv --model old.bin --report r.html", timed=("r.html",), is_long=True),
-    "plot": Case("--plot old.bin -o pictures --report r.html", timed=("r.html",), is_long=True),
-}  # fmt: skip
+    "predict": Case(
+        "--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)
+    ),
+    "test --report": Case(
+        "--test --dataset two.csv --model old.bin --report r.html",
+        timed=("r.html",),
+        is_long=True,
+    ),
+    "plot": Case(
+        "--plot old.bin -o pictures --report r.html", timed=("r.html",), is_long=True
+    ),
+}
 FILES = ("create", "write", "fsync", "rename")
 
 
 def prepare(folder: Path, case: Case) -> None:
-    """Fill a folder with data, an old model, and old files in the place of all that the command writes."""
+    """Fill a folder with data, an old model, and old files in the place of all that the
+    command writes."""
     write_two_classes(folder / "two.csv")
     here = Path.cwd()
     os.chdir(folder)
@@ -63,7 +94,8 @@ def prepare(folder: Path, case: Case) -> None:
 
 
 def _stop_half_way() -> None:
-    """Write old.ck, the checkpoint of a training of two epochs that was stopped after the first."""
+    """Write old.ck, the checkpoint of a training of two epochs that was stopped after
+    the first."""
     stop = StopRequest()
 
     class Stopping(Callback):
@@ -72,20 +104,27 @@ def _stop_half_way() -> None:
 
     net, rows = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
     with contextlib.suppress(Stopped):
-        nn.train(net, rows, epochs=2, checkpoint="old.ck", callback=Stopping(), stop=stop)
+        nn.train(
+            net, rows, epochs=2, checkpoint="old.ck", callback=Stopping(), stop=stop
+        )
 
 
-def faults_of(mode: str, kind: str, folder: Path, lasting: bool = False) -> Iterator[tuple[Outcome, list[str]]]:
+def faults_of(
+    mode: str, kind: str, folder: Path, lasting: bool = False
+) -> Iterator[tuple[Outcome, list[str]]]:
     """Yield what came of each fault, and what is wrong with that."""
     case = CASES[mode]
-    fine, *failed = outcomes(kind, f"{case.command} --quiet".split(), folder, lasting=lasting)
+    fine, *failed = outcomes(
+        kind, f"{case.command} --quiet".split(), folder, lasting=lasting
+    )
     assert fine.code == 0, fine.err
     for outcome in failed:
         yield outcome, list(_wrong(case, fine, outcome))
 
 
 def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
-    """Yield what breaks a promise: old file or new one, one line, its exit code, nothing left over."""
+    """Yield what breaks a promise: old file or new one, one line, its exit code,
+    nothing left over."""
     if outcome.code not in (0, 1, 73):
         yield f"exit code {outcome.code}"
     if (outcome.code == 0) == bool(outcome.err):
@@ -101,14 +140,22 @@ def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
         if new is None:
             yield f"{name} is left over"
         elif name in case.timed:
-            if found != OLD and (found is None or abs(len(found) - len(new)) > 0.2 * len(new)):
+            if found != OLD and (
+                found is None or abs(len(found) - len(new)) > 0.2 * len(new)
+            ):
                 yield f"{name} is neither the old file nor the new one"
         elif name in case.lines:
             if found != OLD and not (found or "").endswith("\n"):
                 yield f"{name} is neither the old file nor whole lines"
-        elif name not in case.whole and not (name.startswith("pictures") and found is None) and found != new:
+        elif (
+            name not in case.whole
+            and not (name.startswith("pictures") and found is None)
+            and found != new
+        ):
             yield f"{name} changed"
         elif name in case.whole and found not in (OLD, new):
             yield f"{name} is neither the old file nor the new one"
-    if outcome.code == 0 and any(outcome.files.get(name) != fine.files[name] for name in case.whole):
+    if outcome.code == 0 and any(
+        outcome.files.get(name) != fine.files[name] for name in case.whole
+    ):
         yield "exit code 0, and an old file"

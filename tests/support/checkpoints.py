@@ -1,4 +1,5 @@
-"""What the tests of checkpoints share: small trainings, and processes that take many checkpoints."""
+"""What the tests of checkpoints share: small trainings, and processes that take many
+checkpoints."""
 
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def write_data(folder):
 
 
 def start_saving_each_epoch(*arguments):
-    """`nn ARGUMENTS` as a process of its own that takes a checkpoint after every epoch."""
+    """`nn ARGUMENTS` as a process of its own that takes a checkpoint after every
+    epoch."""
     command = [sys.executable, "-c", SAVING_EACH_EPOCH, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment(), **pipes)

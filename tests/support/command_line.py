@@ -1,4 +1,5 @@
-"""What the tests of the command line share: running it as a user does, and small data sets."""
+"""What the tests of the command line share: running it as a user does, and small data
+sets."""
 
 from __future__ import annotations
 
@@ -17,12 +18,15 @@ from typing import NamedTuple
 import nn.cli
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ROOT = Path(nn.cli.__file__).parents[1]  # of the package under test, be it installed or built in the checkout
+# of the package under test, be it installed or built in the checkout
+ROOT = Path(nn.cli.__file__).parents[1]
 
-RICH = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r(?=\x1b)")  # what moves the cursor for tables and bars
+# what moves the cursor for tables and bars
+RICH = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r(?=\x1b)")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 
-ONE = ("--train", "--networks", 1)  # trains one network of the usual layers: nothing is chosen for the table
+# trains one network of the usual layers: nothing is chosen for the table
+ONE = ("--train", "--networks", 1)
 
 
 class Result(NamedTuple):
@@ -62,7 +66,8 @@ def on_terminal(*arguments) -> Result:
 
 
 def controls(text: str) -> re.Match | None:
-    """The first control character on a terminal that is not of a table's or bar's colours and lines."""
+    """The first control character on a terminal that is not of a table's or bar's
+    colours and lines."""
     return CONTROL.search(RICH.sub("", text))
 
 
@@ -86,9 +91,18 @@ def environment(**variables) -> dict[str, str]:
 
 
 def start(*arguments, **options) -> subprocess.Popen:
-    """`nn ARGUMENTS` as a process of its own, its output in pipes unless told otherwise."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment(), **options}
-    return subprocess.Popen([sys.executable, "-m", "nn", *map(str, arguments)], **options)
+    """`nn ARGUMENTS` as a process of its own, its output in pipes unless told
+    otherwise."""
+    options = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": environment(),
+        **options,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "nn", *map(str, arguments)], **options
+    )
 
 
 def position(checkpoint) -> dict:
@@ -100,11 +114,14 @@ def position(checkpoint) -> dict:
 
 
 def write_two_classes(path: Path, rows: int = 60, header: bool = True) -> Path:
-    """Two features, two classes that a small network can tell apart; every third row is of class 1."""
+    """Two features, two classes that a small network can tell apart; every third row is
+    of class 1."""
     lines = ['"a","b","Class"'] if header else []
     for i in range(rows):
         label = int(i % 3 == 0)
-        lines.append(f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 2 * label:.6f},{label}")
+        lines.append(
+            f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 2 * label:.6f},{label}"
+        )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -115,7 +132,9 @@ def write_three_classes(path: Path, rows: int = 60) -> Path:
     for i in range(rows):
         label = i % 3
         colour = ("red", "green", "blue")[label]
-        lines.append(f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 4 * label:.6f},{colour}")
+        lines.append(
+            f"{math.sin(i) + 3 * label:.6f},{math.cos(7 * i) - 4 * label:.6f},{colour}"
+        )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -131,7 +150,8 @@ def write_numbers(path: Path, rows: int = 60) -> Path:
 
 
 def read_until(process, word):
-    """Read the process's stderr to the line with the word; all of it up to there, or to its end."""
+    """Read the process's stderr to the line with the word; all of it up to there, or to
+    its end."""
     heard = ""
     while word not in heard:
         line = process.stderr.readline()

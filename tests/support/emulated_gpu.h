@@ -1,5 +1,6 @@
-/* emulated_gpu.h - kernels as C++ on the processor: each thread of a block is a fibre, and fibres run in an order drawn
- * at random from one barrier to the next, so that a barrier that is missing shows. */
+/* emulated_gpu.h - kernels as C++ on the processor: each thread of a block is a fibre, and
+ * fibres run in an order drawn at random from one barrier to the next, so that a barrier that is
+ * missing shows. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static three threadIdx, blockIdx, blockDim, gridDim;
 
 enum state { READY, AT_BLOCK, AT_WARP, DONE };
 enum { STACK = 64 << 10 };
-struct group { int live, waiting; };    /* threads of a block or warp that have not ended; those at its barrier */
+/* threads of a block or warp that have not ended; those at its barrier */
+struct group { int live, waiting; };
 struct block_of_threads {
     three place;
     group all;
@@ -75,8 +77,10 @@ static unsigned __ballot_sync(unsigned, bool mine)
 static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float __fmul_rn(float a, float b) { return a * b; }
 static double __dmul_rn(double a, double b) { return a * b; }
-static void sincospi(double x, double *sine, double *cosine) { *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
-static void sincospif(float x, float *sine, float *cosine) { *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
+static void sincospi(double x, double *sine, double *cosine)
+{ *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
+static void sincospif(float x, float *sine, float *cosine)
+{ *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
 static unsigned __umulhi(unsigned a, unsigned b) { return (uint64_t)a * b >> 32; }
 static uint64_t __umul64hi(uint64_t a, uint64_t b) { return (unsigned __int128)a * b >> 64; }
 static void __threadfence() {}
@@ -91,7 +95,8 @@ static void release(std::vector<fibre> &fibres, block_of_threads *block, int war
         return;
     g.waiting = 0;
     for (fibre &f : fibres)
-        if (f.block == block && f.is == (warp < 0 ? AT_BLOCK : AT_WARP) && (warp < 0 || (int)f.number / 32 == warp))
+        if (f.block == block && f.is == (warp < 0 ? AT_BLOCK : AT_WARP) &&
+            (warp < 0 || (int)f.number / 32 == warp))
             f.is = READY;
 }
 
@@ -101,9 +106,11 @@ static int run_blocks(std::vector<block_of_threads> &blocks, unsigned threads, s
     std::vector<fibre> fibres(blocks.size() * threads);
     for (size_t i = 0; i < fibres.size(); i++) {
         fibre &f = fibres[i];
-        f.is = READY, f.number = i % threads, f.block = &blocks[i / threads], f.stack.reset(new char[STACK]);
+        f.is = READY, f.number = i % threads, f.block = &blocks[i / threads],
+        f.stack.reset(new char[STACK]);
         getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.get(), f.context.uc_stack.ss_size = STACK, f.context.uc_link = NULL;
+        f.context.uc_stack.ss_sp = f.stack.get(), f.context.uc_stack.ss_size = STACK,
+        f.context.uc_link = NULL;
         makecontext(&f.context, start, 0);
     }
     for (;;) {
@@ -128,10 +135,12 @@ static int run_blocks(std::vector<block_of_threads> &blocks, unsigned threads, s
     }
 }
 
-static int run_grid(const unsigned *grid, unsigned threads, size_t shared, int together, unsigned seed)
+static int run_grid(const unsigned *grid, unsigned threads, size_t shared, int together,
+                    unsigned seed)
 {
     std::mt19937 random(seed);
-    gridDim.x = grid[0], gridDim.y = grid[1], gridDim.z = 1, blockDim.x = threads, blockDim.y = blockDim.z = 1;
+    gridDim.x = grid[0], gridDim.y = grid[1], gridDim.z = 1, blockDim.x = threads,
+    blockDim.y = blockDim.z = 1;
     unsigned each = together ? grid[0] : 1;
     for (unsigned y = 0; y < grid[1]; y++)
         for (unsigned x = 0; x < grid[0]; x += each) {
@@ -153,11 +162,12 @@ static int run_grid(const unsigned *grid, unsigned threads, size_t shared, int t
 }
 
 template <class... A, size_t... I>
-void call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) { kernel(*(A *)arguments[I]...); }
+void call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>)
+{ kernel(*(A *)arguments[I]...); }
 
 template <class... A>
-int launch(void (*kernel)(A...), const unsigned *grid, unsigned threads, size_t shared, int together, unsigned seed,
-           void **arguments)
+int launch(void (*kernel)(A...), const unsigned *grid, unsigned threads, size_t shared,
+           int together, unsigned seed, void **arguments)
 {
     static void (*kernel_now)(A...);
     kernel_now = kernel, body_arguments = arguments;

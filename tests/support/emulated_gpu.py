@@ -1,7 +1,8 @@
-"""GPUs that there are not: the part of CuPy that nn.backends.cuda uses, on NumPy arrays and kernels compiled as C++.
+"""GPUs that there are not: the part of CuPy that nn.backends.cuda uses, on NumPy arrays
+and kernels compiled as C++.
 
-Products and sums are rounded one by one (no fused multiply-add), so that kernels that add up in the same order have the
-same bits, whatever a compiler makes of them.
+Products and sums are rounded one by one (no fused multiply-add), so that kernels that
+add up in the same order have the same bits, whatever a compiler makes of them.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Array(np.ndarray):
     @property
     def data(self):
         at = self.ctypes.data
-        return SimpleNamespace(ptr=at, memset_async=lambda value, count: ctypes.memset(at, value, count))
+        return SimpleNamespace(
+            ptr=at, memset_async=lambda value, count: ctypes.memset(at, value, count)
+        )
 
     def get(self):
         return np.array(self)
@@ -77,26 +80,39 @@ def _headers(options: tuple[str, ...]) -> tempfile.TemporaryDirectory:
     """Return a folder with the header, compiled: that takes as long as a kernel."""
     folder = tempfile.TemporaryDirectory(prefix="emulated_gpu")
     shutil.copy(HEADER, folder.name)
-    subprocess.run(["g++", *FLAGS, *options, "-x", "c++-header", HEADER.name], check=True, cwd=folder.name)
+    subprocess.run(
+        ["g++", *FLAGS, *options, "-x", "c++-header", HEADER.name],
+        check=True,
+        cwd=folder.name,
+    )
     return folder
 
 
 @functools.cache
 def _library(code: str, options: tuple[str, ...]):
     """Return a library with a function launch_NAME for each kernel."""
-    names = re.findall(r'extern "C" __global__ void(?: __launch_bounds__\([^)]*\))?\s+(\w+)\(', code)
+    names = re.findall(
+        r'extern "C" __global__ void(?: __launch_bounds__\([^)]*\))?\s+(\w+)\(', code
+    )
     calls = "\n".join(LAUNCH.replace("NAME", name) for name in names)
     source = Path(_headers(options).name, f"{_library.cache_info().misses}.cpp")
-    source.write_text("\n".join([f'#include "{HEADER.name}"', code.replace(PRELUDE, ""), calls]))
+    source.write_text(
+        "\n".join([f'#include "{HEADER.name}"', code.replace(PRELUDE, ""), calls])
+    )
     library = source.with_suffix(".so")
-    subprocess.run(["g++", "-shared", *FLAGS, *options, "-o", str(library), str(source)], check=True)
+    subprocess.run(
+        ["g++", "-shared", *FLAGS, *options, "-o", str(library), str(source)],
+        check=True,
+    )
     return ctypes.CDLL(str(library))
 
 
 class Module:
     """A RawModule."""
 
-    def __init__(self, code: str, options: tuple[str, ...], enable_cooperative_groups: bool):
+    def __init__(
+        self, code: str, options: tuple[str, ...], enable_cooperative_groups: bool
+    ):
         with _one_at_a_time:
             self._library = _library(code, options)
         self._together = enable_cooperative_groups
@@ -119,16 +135,33 @@ class Kernel:
     def __call__(self, grid, block, arguments, shared_mem=0):
         self.kernel(grid, block, arguments, shared_mem, self._together)
 
-    def kernel(self, grid, block, arguments, shared_mem=0, enable_cooperative_groups=False):
-        """Launch it as a Function, which may be launched otherwise than its module says."""
+    def kernel(
+        self, grid, block, arguments, shared_mem=0, enable_cooperative_groups=False
+    ):
+        """Launch it as a Function, which may be launched otherwise than its module
+        says."""
         assert shared_mem <= max(self.max_dynamic_shared_size_bytes, 48 << 10)
-        assert {self._device, *(a.gpu for a in arguments if isinstance(a, Array))} == {_device()}
-        values = [ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a)) for a in arguments]
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        assert {self._device, *(a.gpu for a in arguments if isinstance(a, Array))} == {
+            _device()
+        }
+        values = [
+            ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a))
+            for a in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(
+            *(ctypes.addressof(value) for value in values)
+        )
         grid = (ctypes.c_uint * 2)(*grid, *[1] * (2 - len(grid)))
         seed = ctypes.c_uint(next(_seeds))
         with _one_at_a_time:
-            stuck = self._launch(grid, block[0], ctypes.c_size_t(shared_mem), enable_cooperative_groups, seed, pointers)
+            stuck = self._launch(
+                grid,
+                block[0],
+                ctypes.c_size_t(shared_mem),
+                enable_cooperative_groups,
+                seed,
+                pointers,
+            )
         assert not stuck, "threads wait for each other at different barriers"
 
 
@@ -157,17 +190,26 @@ class _Stream(nullcontext):
 
 def module() -> ModuleType:
     """Return what stands for CuPy."""
-    cupy, errors = ModuleType("cupy"), [type(name, (Exception,), {}) for name in ("A", "B", "C")]
+    cupy, errors = (
+        ModuleType("cupy"),
+        [type(name, (Exception,), {}) for name in ("A", "B", "C")],
+    )
     cupy.empty, cupy.copyto, cupy.RawModule = _empty, np.copyto, Module
     cupy.zeros = lambda shape, dtype=np.float64: np.zeros(shape, dtype).view(Array)
     cupy.asarray = lambda array: np.array(array).view(Array)
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
-    properties = {"getDeviceCount": lambda: 1, "getDeviceProperties": lambda number: {"name": b"emulated"}}
+    properties = {
+        "getDeviceCount": lambda: 1,
+        "getDeviceProperties": lambda number: {"name": b"emulated"},
+    }
     cupy.cuda = SimpleNamespace(
-        Device=_Device, Stream=_Stream, get_current_stream=_Stream, memory=SimpleNamespace(OutOfMemoryError=errors[0]),
+        Device=_Device,
+        Stream=_Stream,
+        get_current_stream=_Stream,
+        memory=SimpleNamespace(OutOfMemoryError=errors[0]),
         driver=SimpleNamespace(CUDADriverError=errors[1]),
         runtime=SimpleNamespace(CUDARuntimeError=errors[2], **properties),
-    )  # fmt: skip
+    )
     return cupy
 
 

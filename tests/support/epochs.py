@@ -12,7 +12,9 @@ from support.networks import StopsAfter
 
 def settings(**changes) -> EpochSettings:
     """Return those of Adam, with changes."""
-    return EpochSettings(**{"optimizer": "adam", "batch": 32, "rates": [0.01] * 9, **changes})
+    return EpochSettings(
+        **{"optimizer": "adam", "batch": 32, "rates": [0.01] * 9, **changes}
+    )
 
 
 class Ended(NamedTuple):
@@ -29,11 +31,14 @@ class Ended(NamedTuple):
         return self.parameters.tobytes(), self.moment1.tobytes(), self.losses
 
 
-def ended(net, x, y, how, *, weights=None, order=None, epochs=1, step=0, pieces=1, room=None) -> Ended:
+def ended(
+    net, x, y, how, *, weights=None, order=None, epochs=1, step=0, pieces=1, room=None
+) -> Ended:
     """Train a network's engine on all rows, from its parameters and moments of 0 on.
 
-    order: of the rows; None: one for each epoch. pieces: of each epoch, which is stopped after a batch. room: the bytes
-    that the rows may take on each GPU, see CudaEngine.
+    order: of the rows; None: one for each epoch. pieces: of each epoch, which is
+    stopped after a batch. room: the bytes that the rows may take on each GPU, see
+    CudaEngine.
     """
     engine, rows, losses = net.engine, len(x), []
     for one in getattr(engine, "engines", [engine]):
@@ -42,13 +47,17 @@ def ended(net, x, y, how, *, weights=None, order=None, epochs=1, step=0, pieces=
         engine.set(moment, np.zeros(engine.size, engine.dtype))
     data = engine.load(x if x.dtype.names else x.reshape(rows, -1), y, weights)
     for number in range(epochs):
-        in_order = np.random.default_rng(number).permutation(rows) if order is None else order
+        in_order = (
+            np.random.default_rng(number).permutation(rows) if order is None else order
+        )
         progress = engine.progress(step=step)
         for piece in range(pieces):
             progress = engine.progress(progress.row, progress.step, progress.loss)
             if piece < pieces - 1:
                 progress = StopsAfter(1)
             engine.epoch(data, in_order, how, progress)
-            assert 0 < progress.row <= rows and (progress.row == rows) == (piece == pieces - 1)
+            assert 0 < progress.row <= rows and (progress.row == rows) == (
+                piece == pieces - 1
+            )
         losses, step = [*losses, progress.loss], progress.step
     return Ended(engine.get("parameters"), engine.get("moment1"), losses, step, data)

@@ -1,7 +1,9 @@
-/* faults.c - an interposer for LD_PRELOAD: the n-th call of a kind fails, so that a test can let every call fail once.
+/* faults.c - an interposer for LD_PRELOAD: the n-th call of a kind fails, so that a test can let
+ * every call fail once.
  *
- * It counts what the tests are about: the core's allocations, told by the object that calls; large allocations of
- * anyone; files that are created; writes to regular files, fsync and rename; reads and seeks in files of this folder.
+ * It counts what the tests are about: the core's allocations, told by the object that calls;
+ * large allocations of anyone; files that are created; writes to regular files, fsync and
+ * rename; reads and seeks in files of this folder.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,7 +22,8 @@ enum { LARGE = 1 << 16 };
 static long first_failing[KINDS], last_failing[KINDS], calls[KINDS];
 static int errors[KINDS];
 
-/* From now on the calls of a kind from number `first` to `last`, counted from 1, fail with that errno. */
+/* From now on the calls of a kind from number `first` to `last`, counted from 1, fail with that
+ * errno. */
 void faults_arm(int kind, long first, long last, int error)
 {
     first_failing[kind] = first, last_failing[kind] = last, errors[kind] = error;
@@ -55,9 +58,12 @@ static int is_of_core(void *caller)
 static int no_memory(size_t bytes) { return bytes >= LARGE && fails(LARGE_ALLOCATION); }
 
 void *malloc(size_t bytes) { return no_memory(bytes) ? NULL : __libc_malloc(bytes); }
-void *calloc(size_t n, size_t size) { return size && no_memory(n * size) ? NULL : __libc_calloc(n, size); }
-void *realloc(void *old, size_t bytes) { return no_memory(bytes) ? NULL : __libc_realloc(old, bytes); }
-void *aligned_alloc(size_t line, size_t bytes) { return no_memory(bytes) ? NULL : __libc_memalign(line, bytes); }
+void *calloc(size_t n, size_t size)
+{ return size && no_memory(n * size) ? NULL : __libc_calloc(n, size); }
+void *realloc(void *old, size_t bytes)
+{ return no_memory(bytes) ? NULL : __libc_realloc(old, bytes); }
+void *aligned_alloc(size_t line, size_t bytes)
+{ return no_memory(bytes) ? NULL : __libc_memalign(line, bytes); }
 
 int posix_memalign(void **memory, size_t line, size_t bytes)
 {
@@ -108,7 +114,8 @@ READING(pread, off_t)
 READING(pread64, off64_t)
 
 #define SEEKING(name, offset) \
-    offset name(int file, offset to, int at) { return is_here(file) && fails(READ) ? -1 : NEXT(name)(file, to, at); }
+    offset name(int file, offset to, int at) \
+    { return is_here(file) && fails(READ) ? -1 : NEXT(name)(file, to, at); }
 SEEKING(lseek, off_t)
 SEEKING(lseek64, off64_t)
 

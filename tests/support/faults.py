@@ -1,6 +1,8 @@
-"""Faults on demand: a process in which the n-th call of a kind fails, for all n (faults.c).
+"""Faults on demand: a process in which the n-th call of a kind fails, for all n
+(faults.c).
 
-Run as a program it is that process: it runs a command for every n and prints what came of it, a JSON object a line.
+Run as a program it is that process: it runs a command for every n and prints what came
+of it, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).with_suffix(".c")
-KINDS = ("core_allocation", "large_allocation", "create", "write", "fsync", "rename", "read")
+KINDS = (
+    "core_allocation",
+    "large_allocation",
+    "create",
+    "write",
+    "fsync",
+    "rename",
+    "read",
+)
 MOST = 2000  # calls of a kind in one command: more would take too long
 
 
@@ -29,7 +39,8 @@ class Outcome:
     code: int
     out: str
     err: str
-    files: dict[str, str] = field(default_factory=dict)  # name -> content, decoded as Latin-1
+    # name -> content, decoded as Latin-1
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[str]:
@@ -42,21 +53,33 @@ def _library(folder: str) -> Path:
     """Build the interposer."""
     built = Path(folder) / "faults.so"
     compiler = os.environ.get("CC", "cc").split()
-    subprocess.run([*compiler, "-O1", "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True)
+    subprocess.run(
+        [*compiler, "-O1", "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True
+    )
     return built
 
 
-def outcomes(kind: str, command: list[str], folder: Path, *, lasting: bool = False) -> list[Outcome]:
-    """Run `nn COMMAND` in copies of the folder, once for every call of the kind that it makes, which fails.
+def outcomes(
+    kind: str, command: list[str], folder: Path, *, lasting: bool = False
+) -> list[Outcome]:
+    """Run `nn COMMAND` in copies of the folder, once for every call of the kind that it
+    makes, which fails.
 
     lasting: all calls after the n-th fail too.
     """
     from support.command_line import environment
 
-    variables = environment(LD_PRELOAD=str(_library(str(folder.parent))), NN_FAULTS=json.dumps([kind, lasting]))
+    variables = environment(
+        LD_PRELOAD=str(_library(str(folder.parent))),
+        NN_FAULTS=json.dumps([kind, lasting]),
+    )
     program = [sys.executable, str(Path(__file__)), *map(str, command)]
-    done = subprocess.run(program, cwd=folder, env=variables, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, f"after {done.stdout[-500:]}: {done.returncode}\n{done.stderr[-2000:]}"
+    done = subprocess.run(
+        program, cwd=folder, env=variables, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, (
+        f"after {done.stdout[-500:]}: {done.returncode}\n{done.stderr[-2000:]}"
+    )
     return [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
@@ -64,8 +87,17 @@ def _main(command: list[str]) -> None:
     kind, lasting = json.loads(os.environ["NN_FAULTS"])
     number, library = KINDS.index(kind), ctypes.CDLL(None)
     arm, calls = library.faults_arm, library.faults_calls
-    arm.argtypes, calls.restype = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int], ctypes.c_long
-    error = errno.ENOMEM if "allocation" in kind else errno.EIO if kind in ("fsync", "read") else errno.ENOSPC
+    arm.argtypes, calls.restype = (
+        [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int],
+        ctypes.c_long,
+    )
+    error = (
+        errno.ENOMEM
+        if "allocation" in kind
+        else errno.EIO
+        if kind in ("fsync", "read")
+        else errno.ENOSPC
+    )
     original, copy = Path.cwd(), Path.cwd().parent / "copy"
 
     from support.command_line import run

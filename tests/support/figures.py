@@ -1,4 +1,5 @@
-"""What the tests of figures share: tolerances, stand-ins of networks and data sets, rows to judge."""
+"""What the tests of figures share: tolerances, stand-ins of networks and data sets,
+rows to judge."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -9,7 +10,10 @@ import pytest
 from nn.core.metrics import metric
 from nn.test import binary_report, multiclass_report, regression_report
 
-roc_auc, pr_auc = partial(metric, "roc_auc", "binary"), partial(metric, "pr_auc", "binary")
+roc_auc, pr_auc = (
+    partial(metric, "roc_auc", "binary"),
+    partial(metric, "pr_auc", "binary"),
+)
 
 
 def log_loss(truth, scores, weights=None):
@@ -22,14 +26,28 @@ def close(value):
 
 
 def network(task, scores, **facts):
-    """What `test` needs of a network: its task and its scores, whatever the rows hold."""
-    defaults = {"threshold": 0.5, "classes": None, "layers": [SimpleNamespace(output_function="linear")]}
-    return SimpleNamespace(task=task, predict=lambda x: np.asarray(scores), **{**defaults, **facts})
+    """What `test` needs of a network: its task and its scores, whatever the rows
+    hold."""
+    defaults = {
+        "threshold": 0.5,
+        "classes": None,
+        "layers": [SimpleNamespace(output_function="linear")],
+    }
+    return SimpleNamespace(
+        task=task, predict=lambda x: np.asarray(scores), **{**defaults, **facts}
+    )
 
 
 def dataset(task, y, **facts):
-    defaults = {"classes": None, "targets": None, "path": None, "persistence": lambda: None}
-    return SimpleNamespace(task=task, x=np.zeros((len(y), 1)), y=np.asarray(y), **{**defaults, **facts})
+    defaults = {
+        "classes": None,
+        "targets": None,
+        "path": None,
+        "persistence": lambda: None,
+    }
+    return SimpleNamespace(
+        task=task, x=np.zeros((len(y), 1)), y=np.asarray(y), **{**defaults, **facts}
+    )
 
 
 def column(scores):
@@ -48,4 +66,6 @@ def judged_rows(task, rng, rows=60):
 def report_of(task, truth, scores, weights=None):
     if task == "binary":
         return binary_report(truth, scores, 0.45, weights)
-    return (multiclass_report if task == "multiclass" else regression_report)(truth, scores, weights=weights)
+    return (multiclass_report if task == "multiclass" else regression_report)(
+        truth, scores, weights=weights
+    )

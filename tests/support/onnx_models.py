@@ -25,16 +25,23 @@ def session(path) -> onnxruntime.InferenceSession:
 def outputs(path, inputs: dict) -> dict:
     """Return outputs by their names."""
     found = session(path)
-    return dict(zip([output.name for output in found.get_outputs()], found.run(None, inputs)))
+    return dict(
+        zip([output.name for output in found.get_outputs()], found.run(None, inputs))
+    )
 
 
 def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) -> dict:
-    """Return the columns of a file as the inputs of a model, as a program without nn makes them."""
+    """Return the columns of a file as the inputs of a model, as a program without nn
+    makes them."""
 
     def number(text: str) -> float:
         if text in ("", "NA", "?"):
             return np.nan
-        return np.datetime64(text).astype("datetime64[s]").astype(np.int64) if "T" in text else float(text)
+        return (
+            np.datetime64(text).astype("datetime64[s]").astype(np.int64)
+            if "T" in text
+            else float(text)
+        )
 
     arrays = {}
     for wanted in found.get_inputs():
@@ -45,20 +52,34 @@ def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) ->
             continue
         words = raw[wanted.name]
         is_text = wanted.type == "tensor(string)"
-        arrays[wanted.name] = np.array([[word if is_text else number(word)] for word in words],
-                                       object if is_text else np.float64)  # fmt: skip
+        arrays[wanted.name] = np.array(
+            [[word if is_text else number(word)] for word in words],
+            object if is_text else np.float64,
+        )
     return arrays
 
 
 def check_table(folder, new) -> None:
-    """Assert that the ONNX file of m.bin gives what --predict gives for the file `new`."""
+    """Assert that the ONNX file of m.bin gives what --predict gives for the file
+    `new`."""
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.onnx", "-q")
-    succeed("--predict", "--model", folder / "m.bin", "--dataset", new, "-o", folder / "p.csv", "-q")
+    succeed(
+        "--predict",
+        "--model",
+        folder / "m.bin",
+        "--dataset",
+        new,
+        "-o",
+        folder / "p.csv",
+        "-q",
+    )
     predicted, found = read_raw(folder / "p.csv"), session(folder / "m.onnx")
     names = [output.name for output in found.get_outputs()]
     out = dict(zip(names, found.run(None, as_inputs(found, read_raw(new)))))
     scores = "score" if "probabilities" in out else "predicted"
-    wanted = np.array([predicted[name] for name in predicted if name.startswith(scores)], np.float64).T
+    wanted = np.array(
+        [predicted[name] for name in predicted if name.startswith(scores)], np.float64
+    ).T
     values = out["probabilities"] if "probabilities" in out else out["values"]
     if wanted.shape[1] == 1 and values.shape[1] == 2:
         assert values.sum(axis=1) == pytest.approx(1, abs=1e-6)

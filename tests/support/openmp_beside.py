@@ -1,8 +1,10 @@
-"""nn in one process with packages that bring an OpenMP library of their own: python openmp_beside.py [PACKAGE ...]
+"""nn in one process with packages that bring an OpenMP library of their own: python
+openmp_beside.py [PACKAGE ...]
 
-For each order of nn and the packages (torch, sklearn; those that are installed) a process of its own imports them one
-after the other, and lets each compute on several threads at once, and again after the last one. Fails where one hangs
-or crashes, or where the results of an order differ from those of another.
+For each order of nn and the packages (torch, sklearn; those that are installed) a
+process of its own imports them one after the other, and lets each compute on several
+threads at once, and again after the last one. Fails where one hangs or crashes, or
+where the results of an order differ from those of another.
 """
 
 import hashlib
@@ -32,7 +34,12 @@ def computed_by_sklearn() -> float:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     x = np.random.default_rng(0).normal(size=(2000, 4))
-    return float(HistGradientBoostingRegressor(max_iter=5).fit(x, x[:, 0] * x[:, 1]).predict(x).sum())
+    return float(
+        HistGradientBoostingRegressor(max_iter=5)
+        .fit(x, x[:, 0] * x[:, 1])
+        .predict(x)
+        .sum()
+    )
 
 
 def computed_by_nn() -> str:
@@ -44,15 +51,23 @@ def computed_by_nn() -> str:
     ds = nn.Dataset(x, (x[:, 0] > 0).astype(int), "binary", ["0", "1"])
     net = nn.Network("64,512,512,1", "binary", threads=THREADS)
     nn.train(net, ds, epochs=1, batch_size=1000)
-    return hashlib.sha256(b"".join(array.tobytes() for array in net.parameters().values())).hexdigest()
+    return hashlib.sha256(
+        b"".join(array.tobytes() for array in net.parameters().values())
+    ).hexdigest()
 
 
-COMPUTED_BY = {"torch": computed_by_torch, "sklearn": computed_by_sklearn, "nn": computed_by_nn}
+COMPUTED_BY = {
+    "torch": computed_by_torch,
+    "sklearn": computed_by_sklearn,
+    "nn": computed_by_nn,
+}
 
 
 def in_order(names: list[str]) -> dict:
-    """Return what each package computes when it is imported, in this order, and computes again after the last one."""
-    first = {name: COMPUTED_BY[name]() for name in names}  # which imports it: nn loads its core when it computes
+    """Return what each package computes when it is imported, in this order, and
+    computes again after the last one."""
+    # which imports it: nn loads its core when it computes
+    first = {name: COMPUTED_BY[name]() for name in names}
     again = {name: COMPUTED_BY[name]() for name in names}
     if first != again:
         raise AssertionError(f"{names}: first {first}, then {again}")
@@ -62,7 +77,14 @@ def in_order(names: list[str]) -> dict:
 def libraries() -> list[str]:
     """Return the OpenMP libraries of this process, where the system tells them."""
     maps = Path("/proc/self/maps")
-    return sorted(set(re.findall(r"/\S*(?:[gi]omp|libomp)\S*\.so\S*", maps.read_text() if maps.exists() else "")))
+    return sorted(
+        set(
+            re.findall(
+                r"/\S*(?:[gi]omp|libomp)\S*\.so\S*",
+                maps.read_text() if maps.exists() else "",
+            )
+        )
+    )
 
 
 def main(packages: list[str]) -> None:
@@ -76,7 +98,9 @@ def main(packages: list[str]) -> None:
         if done.returncode:
             sys.exit(f"{' '.join(names)}: ended with {done.returncode}\n{done.stderr}")
         result = json.loads(done.stdout)
-        print(f"{' '.join(names)}: {' '.join(result.pop('libraries')) or 'no OpenMP library known'}")
+        print(
+            f"{' '.join(names)}: {' '.join(result.pop('libraries')) or 'no OpenMP library known'}"
+        )
         first = first or result
         if result != first:
             sys.exit(f"{' '.join(names)}: {result}, in another order {first}")

@@ -1,4 +1,5 @@
-"""Members of a pack beside the same networks alone, epoch after epoch: the same bits."""
+"""Members of a pack beside the same networks alone, epoch after epoch: the same
+bits."""
 
 from __future__ import annotations
 
@@ -24,30 +25,56 @@ class Members:
 
     def start(self, member: int) -> np.ndarray:
         """Return the parameters that a member begins with."""
-        return (np.random.default_rng(member).normal(size=self.engine.size) / 4).astype(self.engine.dtype)
+        return (np.random.default_rng(member).normal(size=self.engine.size) / 4).astype(
+            self.engine.dtype
+        )
 
     def pack(self, make=None):
-        """Return a pack, of the engine's choice or made by `make`, whose members have these parameters."""
+        """Return a pack, of the engine's choice or made by `make`, whose members have
+        these parameters."""
         count = len(self.how)
-        pack = make(self.engine, count) if make else self.engine.pack(count, self.how[0].batch)
+        pack = (
+            make(self.engine, count)
+            if make
+            else self.engine.pack(count, self.how[0].batch)
+        )
         for member in range(count):
             pack.set(member, "parameters", self.start(member))
         return pack
 
-    def jobs(self, number: int | None = 0, steps: list[int] | None = None) -> list[PackJob]:
+    def jobs(
+        self, number: int | None = 0, steps: list[int] | None = None
+    ) -> list[PackJob]:
         """Return the jobs of an epoch."""
-        each = enumerate(zip(self.data, self.rows, self.how, steps or [0] * len(self.how), strict=True))
-        return [PackJob(m, data, rows, how, self.engine.progress(step=at), number) for m, (data, rows, how, at) in each]
+        each = enumerate(
+            zip(
+                self.data,
+                self.rows,
+                self.how,
+                steps or [0] * len(self.how),
+                strict=True,
+            )
+        )
+        return [
+            PackJob(m, data, rows, how, self.engine.progress(step=at), number)
+            for m, (data, rows, how, at) in each
+        ]
 
     def alone(self, member: int, epochs: int) -> tuple[list[np.ndarray], float, int]:
-        """Return (vectors, sum of the last losses, step) of a member that is trained alone."""
+        """Return (vectors, sum of the last losses, step) of a member that is trained
+        alone."""
         engine, how, rows, step = self.engine, self.how[member], self.rows[member], 0
         for what in VECTORS:
             engine.set(what, np.zeros(engine.size, engine.dtype))
         engine.set("parameters", self.start(member))
         for number in range(epochs):
             progress = engine.progress(step=step)
-            engine.epoch(self.data[member], rows[PhiloxOrder(len(rows), how.seed).epoch(number)], how, progress)
+            engine.epoch(
+                self.data[member],
+                rows[PhiloxOrder(len(rows), how.seed).epoch(number)],
+                how,
+                progress,
+            )
             step = progress.step
         return [engine.get(what) for what in VECTORS], progress.loss, step
 
@@ -56,7 +83,8 @@ class Members:
         return {m: self.alone(m, epochs) for m in members or range(len(self.how))}
 
     def check(self, pack, epochs: int, expected: dict | None = None) -> list[PackJob]:
-        """Train the pack, and compare its members with the networks alone; return the last jobs."""
+        """Train the pack, and compare its members with the networks alone; return the
+        last jobs."""
         expected, jobs = expected or self.expected(epochs), self.jobs()
         for number in range(epochs):
             jobs = self.jobs(number, [job.progress.step for job in jobs])
@@ -69,19 +97,29 @@ class Members:
         for m, (vectors, loss, step) in expected.items():
             for what, vector in zip(VECTORS, vectors, strict=True):
                 assert np.isfinite(vector).all()
-                np.testing.assert_array_equal(pack.get(m, what), vector, f"member {m}, {what}")
+                np.testing.assert_array_equal(
+                    pack.get(m, what), vector, f"member {m}, {what}"
+                )
             assert (jobs[m].progress.loss, jobs[m].progress.step) == (loss, step)
-        assert len({pack.get(m, "parameters").tobytes() for m in range(len(jobs))}) == len(jobs)
+        assert len(
+            {pack.get(m, "parameters").tobytes() for m in range(len(jobs))}
+        ) == len(jobs)
 
     def check_forward(self, pack, jobs: list[PackJob]) -> None:
         """Compare outputs and losses of the members with those of the network alone."""
-        for job, outputs, loss in zip(jobs, pack.predict(jobs), pack.loss(jobs), strict=True):
+        for job, outputs, loss in zip(
+            jobs, pack.predict(jobs), pack.loss(jobs), strict=True
+        ):
             self.engine.set("parameters", pack.get(job.member, "parameters"))
-            assert np.array_equal(outputs, self.engine.predict(job.data, job.rows)) and outputs.any()
+            assert (
+                np.array_equal(outputs, self.engine.predict(job.data, job.rows))
+                and outputs.any()
+            )
             assert loss == self.engine.loss(job.data, job.rows)
 
     def check_vectors(self, pack) -> None:
-        """Check that the vectors of three members begin with zeros, and are each one's own."""
+        """Check that the vectors of three members begin with zeros, and are each one's
+        own."""
         before = self.engine.get("parameters")
         assert not any(pack.get(2, what).any() for what in VECTORS)
         pack.set(1, "parameters", self.start(1))
@@ -89,10 +127,13 @@ class Members:
         pack.set(1, "parameters", self.start(2))
         assert np.array_equal(pack.get(1, "kept"), self.start(1))
         assert np.array_equal(pack.get(1, "parameters"), self.start(2))
-        assert not pack.get(0, "kept").any() and np.array_equal(self.engine.get("parameters"), before)
+        assert not pack.get(0, "kept").any() and np.array_equal(
+            self.engine.get("parameters"), before
+        )
 
     def check_refusals(self, pack, rows: int) -> None:
-        """Check that jobs of members that a pack of three has not, or of one twice, or of row `rows`, are refused."""
+        """Check that jobs of members that a pack of three has not, or of one twice, or
+        of row `rows`, are refused."""
         job = self.jobs()[0]
         for call in (pack.epoch, pack.predict):
             for members in ([0, 0], [-1], [3]):

@@ -1,4 +1,5 @@
-"""Several networks trained together: a data set and a network for each task, and a training that is asked to stop."""
+"""Several networks trained together: a data set and a network for each task, and a
+training that is asked to stop."""
 
 import signal
 
@@ -11,7 +12,11 @@ from nn.train.vary import layers_with
 from nn.utils import Stopped, StopRequest
 
 SEED = 5
-LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "regression": "6,12,dropout0.2,2"}
+LAYERS = {
+    "binary": "6,12,dropout0.2,1",
+    "multiclass": "6,12,dropout0.2,3",
+    "regression": "6,12,dropout0.2,2",
+}
 BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
@@ -20,7 +25,9 @@ def data(task="binary", rows=400, seed=1, **more):
     x = rng.normal(size=(rows, 6)).astype(np.float32)
     score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
     if task == "regression":
-        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task, **more)
+        return nn.Dataset(
+            x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task, **more
+        )
     y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
     return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
 
@@ -34,40 +41,63 @@ def vector(net):
 
 
 def alone(task, seed, settings, backend="omp", ds=None, layers=None, **flags):
-    """Return the network of a seed that is trained alone with these settings; layers: None, those of the task."""
-    own = {name: value for name, value in settings.items() if name not in ("hidden", "dropout")}
-    net = Network(layers_with(layers or LAYERS[task], settings), task, seed=seed, backend=backend)
+    """Return the network of a seed that is trained alone with these settings; layers:
+    None, those of the task."""
+    own = {
+        name: value
+        for name, value in settings.items()
+        if name not in ("hidden", "dropout")
+    }
+    net = Network(
+        layers_with(layers or LAYERS[task], settings), task, seed=seed, backend=backend
+    )
     nn.train(net, ds or data(task), split_seed=SEED, **{"epochs": 3, **flags, **own})
     return net
 
 
 def check_alone(task, net, told, *given, **flags):
-    """Check that members are networks alone. told: the figures of the training; given, flags: as `alone` takes them."""
+    """Check that members are networks alone. told: the figures of the training; given,
+    flags: as `alone` takes them."""
     for member, own in zip(net.members, told["members"], strict=True):
         assert member.seed == own["seed"]
         one = alone(task, member.seed, own["settings"], *given, **flags)
         facts = one.metadata()
         facts.pop("row_hashes", None)  # members have these in common
-        assert np.array_equal(vector(member), vector(one)) and member.metadata() == facts
+        assert (
+            np.array_equal(vector(member), vector(one)) and member.metadata() == facts
+        )
 
 
 def check_means(net, told, best_epochs):
-    """Check the losses that are told of members: their means, to which one that has stopped gives its best epoch's."""
+    """Check the losses that are told of members: their means, to which one that has
+    stopped gives its best epoch's."""
     for name in ("loss", "val_loss", "val_metric"):
-        lists, epochs = [member.history[name] for member in net.members], len(told[name])
-        lasting = [own + [own[best - 1]] * (epochs - len(own)) for own, best in zip(lists, best_epochs, strict=True)]
+        lists, epochs = (
+            [member.history[name] for member in net.members],
+            len(told[name]),
+        )
+        lasting = [
+            own + [own[best - 1]] * (epochs - len(own))
+            for own, best in zip(lists, best_epochs, strict=True)
+        ]
         assert epochs == max(map(len, lists)) and told[name] == net.history[name], name
-        assert told[name] == pytest.approx(np.average(lasting, 0, net.member_weights), rel=1e-12), (
-            name
-        )  # one sum or two
+        assert told[name] == pytest.approx(
+            np.average(lasting, 0, net.member_weights), rel=1e-12
+        ), name  # one sum or two
 
 
 def check_file(net, path, x):
-    """Check that the file of a network holds all that it knows; returns what it holds."""
+    """Check that the file of a network holds all that it knows; returns what it
+    holds."""
     net.export(path)
     again = Network.of_file(path, backend=net.backend)
-    assert np.array_equal(again.predict(x), net.predict(x)) and again.metadata() == net.metadata()
-    assert np.array_equal(again.deviation(x), net.deviation(x)) and again.seed == net.seed
+    assert (
+        np.array_equal(again.predict(x), net.predict(x))
+        and again.metadata() == net.metadata()
+    )
+    assert (
+        np.array_equal(again.deviation(x), net.deviation(x)) and again.seed == net.seed
+    )
     before = path.read_bytes()
     again.export(path)
     assert path.read_bytes() == before
@@ -75,7 +105,8 @@ def check_file(net, path, x):
 
 
 class StopSoon(StopRequest):
-    """Asks for a stop when it has been looked at that many times, wherever the training then is."""
+    """Asks for a stop when it has been looked at that many times, wherever the training
+    then is."""
 
     def __init__(self, looks):
         self.looks = looks
@@ -92,8 +123,8 @@ class StopSoon(StopRequest):
 
 
 def until_ended(train, first=5, spread=7):
-    """Return (what `train(stop)` returns when nothing stops it any more, how often it was stopped): each time a little
-    later than before."""
+    """Return (what `train(stop)` returns when nothing stops it any more, how often it
+    was stopped): each time a little later than before."""
     stops = 0
     while True:
         try:

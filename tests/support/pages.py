@@ -13,25 +13,51 @@ def named(pictures) -> dict:
 
 def texts(svg: str) -> list[str]:
     """What is written in a picture."""
-    return ["".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("text")]
+    return [
+        "".join(node.itertext()).strip()
+        for node in ET.fromstring(svg).iter()
+        if node.tag.endswith("text")
+    ]
 
 
 class Drawing:
-    """A picture read back: the points of its paths in the units that its axes have by their ticks.
+    """A picture read back: the points of its paths in the units that its axes have by
+    their ticks.
 
     logs: whether the axis across and the one upwards are logarithmic.
     """
 
     def __init__(self, picture, logs=(False, False)):
-        nodes = [node for node in ET.fromstring(picture.svg()).iter() if node.tag.endswith(("path", "text"))]
-        self._paths = [(node.get("class"), node.get("d")) for node in nodes if node.tag.endswith("path")]
+        nodes = [
+            node
+            for node in ET.fromstring(picture.svg()).iter()
+            if node.tag.endswith(("path", "text"))
+        ]
+        self._paths = [
+            (node.get("class"), node.get("d"))
+            for node in nodes
+            if node.tag.endswith("path")
+        ]
         written = [node for node in nodes if node.tag.endswith("text")]
         upwards = [node for node in written if node.get("class") == "e"]
-        bottom = max(float(node.get("y")) for node in written if node.get("transform") is None and _is_number(node))
-        across = [node for node in written if node.get("class") == "m" and float(node.get("y")) == bottom]
+        bottom = max(
+            float(node.get("y"))
+            for node in written
+            if node.get("transform") is None and _is_number(node)
+        )
+        across = [
+            node
+            for node in written
+            if node.get("class") == "m" and float(node.get("y")) == bottom
+        ]
         self._scales = [
-            _scale([(float(node.get("x")), float(node.text)) for node in across], logs[0]),
-            _scale([(float(node.get("y")) - 4, float(node.text)) for node in upwards], logs[1]),
+            _scale(
+                [(float(node.get("x")), float(node.text)) for node in across], logs[0]
+            ),
+            _scale(
+                [(float(node.get("y")) - 4, float(node.text)) for node in upwards],
+                logs[1],
+            ),
         ]
         self._logs = logs
 
@@ -51,24 +77,31 @@ class Drawing:
                 y = values[0]
             places.append((x, y))
         columns = []
-        for at, (slope, start), is_log in zip(np.transpose(places), self._scales, self._logs, strict=True):
+        for at, (slope, start), is_log in zip(
+            np.transpose(places), self._scales, self._logs, strict=True
+        ):
             values = slope * at + start
             columns.append(10**values if is_log else values)
         return np.transpose(columns)
 
 
 def _is_number(node) -> bool:
-    return node.get("class") == "m" and re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", node.text or "") is not None
+    return (
+        node.get("class") == "m"
+        and re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", node.text or "") is not None
+    )
 
 
 def _scale(ticks, is_log: bool) -> np.ndarray:
-    """Return the slope and the start of the line through the ticks, (place, value) each."""
+    """Return the slope and the start of the line through the ticks, (place, value)
+    each."""
     places, values = np.transpose(ticks)
     return np.polyfit(places, np.log10(values) if is_log else values, 1)
 
 
 class Page(html.parser.HTMLParser):
-    """The elements of a page: every opened one must be closed, and ids must be unique."""
+    """The elements of a page: every opened one must be closed, and ids must be
+    unique."""
 
     VOID = {"meta", "link", "br", "img", "hr"}
 
@@ -105,6 +138,12 @@ def check_alone(text: str) -> Page:
     page = Page(text)
     assert len(page.ids) == len(set(page.ids))
     assert all(link.startswith("data:image/png;base64,") for link in page.links)
-    assert not re.search(r"https?:|@import|<script|<link|<iframe|url\(|javascript", text)
-    assert len(text) < 300_000 and "prefers-color-scheme" not in text and "color-scheme: light dark" in text
+    assert not re.search(
+        r"https?:|@import|<script|<link|<iframe|url\(|javascript", text
+    )
+    assert (
+        len(text) < 300_000
+        and "prefers-color-scheme" not in text
+        and "color-scheme: light dark" in text
+    )
     return page

@@ -1,4 +1,5 @@
-"""Every regular expression of nn, a constant or written where it is used, and how it is used."""
+"""Every regular expression of nn, a constant or written where it is used, and how it is
+used."""
 
 from __future__ import annotations
 
@@ -15,27 +16,40 @@ from nn import layers
 from nn.data import written
 from nn.data.formats import FORMATS
 
-FROM_ANYWHERE = {"search", "findall", "finditer", "split", "sub", "subn"}  # what looks at each place of a text
+# what looks at each place of a text
+FROM_ANYWHERE = {"search", "findall", "finditer", "split", "sub", "subn"}
 FUNCTIONS = {*FROM_ANYWHERE, "match", "fullmatch"}
 FORMS = (*written.FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")
 MADE = {  # module, argument of a function of re -> the patterns that it may be
     ("layers.py", "pattern"): layers._GRAMMAR,
     ("data/fields.py", "kind.written.telling"): [r"\w", r"\d"],
-    ("data/formats.py", "self.pattern"): [known.pattern for known in FORMATS if known.pattern],
-    ("data/source.py", r"f'(?<!\\w){re.escape(secret)}(?!\\w)'"): [r"(?<!\w)1(?!\w)", r"(?<!\w)x(?!\w)"],
+    ("data/formats.py", "self.pattern"): [
+        known.pattern for known in FORMATS if known.pattern
+    ],
+    ("data/source.py", r"f'(?<!\\w){re.escape(secret)}(?!\\w)'"): [
+        r"(?<!\w)1(?!\w)",
+        r"(?<!\w)x(?!\w)",
+    ],
 }
 
 
 @cache
 def patterns() -> dict[str, tuple[re.Pattern, bool]]:
-    """Return each pattern by its place, and whether it is looked for anywhere in a text. KeyError for one that is made
-    where it is used, and not among MADE."""
+    """Return each pattern by its place, and whether it is looked for anywhere in a
+    text. KeyError for one that is made where it is used, and not among MADE."""
     package, found, searched = Path(nn.__file__).parent, {}, set()
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FUNCTIONS:
-                owner, is_searched = ast.unparse(node.func.value), node.func.attr in FROM_ANYWHERE
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in FUNCTIONS
+            ):
+                owner, is_searched = (
+                    ast.unparse(node.func.value),
+                    node.func.attr in FROM_ANYWHERE,
+                )
                 if owner != "re":
                     searched |= {owner.rpartition(".")[2]} if is_searched else set()
                     continue
@@ -44,11 +58,22 @@ def patterns() -> dict[str, tuple[re.Pattern, bool]]:
     for module in pkgutil.walk_packages(nn.__path__, "nn."):
         if not re.search("__main__|cuda|mpi", module.name):
             values = vars(importlib.import_module(module.name))
-            constants = {name: value for name, value in values.items() if isinstance(value, re.Pattern)}
-            found |= {f"{module.name}.{name}": (value, name in searched) for name, value in constants.items()}
+            constants = {
+                name: value
+                for name, value in values.items()
+                if isinstance(value, re.Pattern)
+            }
+            found |= {
+                f"{module.name}.{name}": (value, name in searched)
+                for name, value in constants.items()
+            }
     return found | {form: (written.pattern_of(form), False) for form in FORMS}
 
 
 def _of_argument(module: str, argument: ast.expr) -> Iterable[str | bytes]:
     """Return the patterns that the first argument of a function of re may be."""
-    return [argument.value] if isinstance(argument, ast.Constant) else MADE[module, ast.unparse(argument)]
+    return (
+        [argument.value]
+        if isinstance(argument, ast.Constant)
+        else MADE[module, ast.unparse(argument)]
+    )

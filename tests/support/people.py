@@ -24,10 +24,14 @@ def people(count: int = ROWS, seed: int = 0) -> dict[str, list[str]]:
     return {
         "": [str(i) for i in range(count)],
         "age": [str(a) if random.random() > 0.1 else "NA" for a in age],
-        "land": land.tolist(), "member": member.tolist(), "day": day.astype(str).tolist(), "town": town.tolist(),
-        "name": [f"person {i}" for i in range(count)], "planet": ["earth"] * count,
+        "land": land.tolist(),
+        "member": member.tolist(),
+        "day": day.astype(str).tolist(),
+        "town": town.tolist(),
+        "name": [f"person {i}" for i in range(count)],
+        "planet": ["earth"] * count,
         "rich": np.where(rich, "yes", "no").tolist(),
-    }  # fmt: skip
+    }
 
 
 def as_csv(columns: dict[str, list[str]], names=None) -> str:
@@ -36,7 +40,8 @@ def as_csv(columns: dict[str, list[str]], names=None) -> str:
 
 
 def train_on_people(folder) -> None:
-    """Write people.csv and m.bin, which is trained on it, in a folder; it is trained once."""
+    """Write people.csv and m.bin, which is trained on it, in a folder; it is trained
+    once."""
     for name, data in _trained_on_people().items():
         (folder / name).write_bytes(data)
 
@@ -46,5 +51,7 @@ def _trained_on_people() -> dict[str, bytes]:
     with TemporaryDirectory() as folder:
         files = Path(folder, "people.csv"), Path(folder, "m.bin")
         files[0].write_text(as_csv(people()))
-        succeed(*ONE, "--dataset", files[0], "--model", files[1], "--epochs", 3, "--quiet")
+        succeed(
+            *ONE, "--dataset", files[0], "--model", files[1], "--epochs", 3, "--quiet"
+        )
         return {file.name: file.read_bytes() for file in files}

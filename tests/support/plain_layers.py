@@ -1,4 +1,5 @@
-"""Every layer, activation and loss in plain float64 NumPy, window by window: the engines are compared with it.
+"""Every layer, activation and loss in plain float64 NumPy, window by window: the
+engines are compared with it.
 
 Images are (rows, channels, height, width); `layer` is a nn.layers.Layer.
 """
@@ -14,7 +15,9 @@ def softmax(z):
 
 
 def normal_cdf(z):
-    return np.vectorize(lambda one: math.erfc(-one / math.sqrt(2)) / 2, otypes=[float])(z)
+    return np.vectorize(lambda one: math.erfc(-one / math.sqrt(2)) / 2, otypes=[float])(
+        z
+    )
 
 
 def sigmoid(z):
@@ -23,18 +26,27 @@ def sigmoid(z):
 
 SELU_SCALE, SELU_LOW = 1.0507009873554805, 1.0507009873554805 * 1.6732632423543772
 
-# name -> (value of z, gradient by z from the gradient by the value a); an unknown name is a KeyError, never linear
+# name -> (value of z, gradient by z from the gradient by the value a); an unknown name
+# is a KeyError, never linear
 ACTIVATIONS = {
     "linear": (lambda z: z, lambda da, z, a: da),
     "relu": (lambda z: np.maximum(z, 0), lambda da, z, a: da * (z > 0)),
-    "lrelu": (lambda z: np.where(z > 0, z, 0.01 * z), lambda da, z, a: da * np.where(z > 0, 1, 0.01)),
+    "lrelu": (
+        lambda z: np.where(z > 0, z, 0.01 * z),
+        lambda da, z, a: da * np.where(z > 0, 1, 0.01),
+    ),
     "sigmoid": (sigmoid, lambda da, z, a: da * a * (1 - a)),
     "tanh": (np.tanh, lambda da, z, a: da * (1 - a * a)),
     "softplus": (lambda z: np.log1p(np.exp(z)), lambda da, z, a: da * sigmoid(z)),
-    "silu": (lambda z: z * sigmoid(z), lambda da, z, a: da * sigmoid(z) * (1 + z * (1 - sigmoid(z)))),
+    "silu": (
+        lambda z: z * sigmoid(z),
+        lambda da, z, a: da * sigmoid(z) * (1 + z * (1 - sigmoid(z))),
+    ),
     "gelu": (
         lambda z: z * normal_cdf(z),
-        lambda da, z, a: da * (normal_cdf(z) + z * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)),
+        lambda da, z, a: (
+            da * (normal_cdf(z) + z * np.exp(-z * z / 2) / math.sqrt(2 * math.pi))
+        ),
     ),
     "selu": (
         lambda z: np.where(z > 0, SELU_SCALE * z, SELU_LOW * np.expm1(z)),
@@ -42,12 +54,15 @@ ACTIVATIONS = {
     ),
     "softmax": (softmax, lambda da, z, a: a * (da - (da * a).sum(-1, keepdims=True))),
 }
-# name -> (mean over the batch, its gradient by the outputs a); ce: mean over rows, the others: over all values
+# name -> (mean over the batch, its gradient by the outputs a); ce: mean over rows, the
+# others: over all values
 LOSSES = {
     "mse": (lambda a, y: np.mean((a - y) ** 2), lambda a, y: 2 * (a - y) / y.size),
     "mae": (lambda a, y: np.mean(np.abs(a - y)), lambda a, y: np.sign(a - y) / y.size),
     "huber": (
-        lambda a, y: np.mean(np.where(np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5)),
+        lambda a, y: np.mean(
+            np.where(np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5)
+        ),
         lambda a, y: np.clip(a - y, -1, 1) / y.size,
     ),
     "bce": (
@@ -68,7 +83,9 @@ def windows(layer):
 
 def padded(x, layer):
     """x with the zeros that its windows need, before and after."""
-    needed = [(outputs - 1) * layer.stride + layer.kernel for outputs in layer.out_shape[1:]]
+    needed = [
+        (outputs - 1) * layer.stride + layer.kernel for outputs in layer.out_shape[1:]
+    ]
     before = layer.pad_top, layer.pad_left
     after = [max(0, n - size - b) for n, size, b in zip(needed, x.shape[2:], before)]
     return np.pad(x, ((0, 0), (0, 0), *zip(before, after)))
@@ -77,13 +94,20 @@ def padded(x, layer):
 def unpadded(x, layer):
     """The image inside the zeros."""
     height, width = layer.in_shape[1:]
-    return x[:, :, layer.pad_top : layer.pad_top + height, layer.pad_left : layer.pad_left + width]
+    return x[
+        :,
+        :,
+        layer.pad_top : layer.pad_top + height,
+        layer.pad_left : layer.pad_left + width,
+    ]
 
 
 def conv_forward(layer, x, w, b, mask):
     image, out = padded(x, layer), np.empty((len(x), *layer.out_shape))
     for oy, ox, rows, columns in windows(layer):
-        out[:, :, oy, ox] = np.einsum("ncij,fcij->nf", image[:, :, rows, columns], w) + b
+        out[:, :, oy, ox] = (
+            np.einsum("ncij,fcij->nf", image[:, :, rows, columns], w) + b
+        )
     return out
 
 
@@ -97,7 +121,10 @@ def conv_backward(layer, dz, x, w, mask):
 
 
 def pool_forward(layer, x, w, b, mask):
-    out, reduce = np.empty((len(x), *layer.out_shape)), np.max if layer.kind == "maxpool" else np.mean
+    out, reduce = (
+        np.empty((len(x), *layer.out_shape)),
+        np.max if layer.kind == "maxpool" else np.mean,
+    )
     for oy, ox, rows, columns in windows(layer):
         out[:, :, oy, ox] = reduce(x[:, :, rows, columns], (2, 3))
     return out
@@ -131,29 +158,45 @@ def philox(seed, counter):
 
 
 def dropout_mask(shape, rate, seed, step, layer):
-    """Return the factors of a batch by the rule of docs/numbers.md: word e % 4 of block (e / 4, step, layer)."""
+    """Return the factors of a batch by the rule of docs/numbers.md: word e % 4 of block
+    (e / 4, step, layer)."""
     size = int(np.prod(shape))
-    words = [w for block in range(-(-size // 4)) for w in philox(seed, (block, 0, step, layer))][:size]
+    words = [
+        w
+        for block in range(-(-size // 4))
+        for w in philox(seed, (block, 0, step, layer))
+    ][:size]
     return (np.array(words).reshape(shape) >= rate * 2**32) / (1 - rate)
 
 
 def dropout_masks(layers, rows, seed, step):
     """Return the factors of all dropout layers, by the layer's index."""
-    which = [(index, layer) for index, layer in enumerate(layers) if layer.kind == "dropout"]
-    return {index: dropout_mask((rows, *layer.out_shape), layer.rate, seed, step, index) for index, layer in which}
+    which = [
+        (index, layer) for index, layer in enumerate(layers) if layer.kind == "dropout"
+    ]
+    return {
+        index: dropout_mask((rows, *layer.out_shape), layer.rate, seed, step, index)
+        for index, layer in which
+    }
 
 
 def embedding_tables(layer, w):
-    """Yield (column, its first output, its table (values, width), or its frequencies, or None) of each column; these
-    are views of w."""
+    """Yield (column, its first output, its table (values, width), or its frequencies,
+    or None) of each column; these are views of w."""
     out = at = 0
     waves = sum(column.parameters for column in layer.columns)
     for column in layer.columns:
         learned = w[waves : waves + column.waves] if column.waves else None
         if column.parameters:
-            learned = w[at : at + column.parameters].reshape(column.values, column.width)
+            learned = w[at : at + column.parameters].reshape(
+                column.values, column.width
+            )
         yield column, out, learned
-        out, at, waves = out + column.outputs, at + column.parameters, waves + column.waves
+        out, at, waves = (
+            out + column.outputs,
+            at + column.parameters,
+            waves + column.waves,
+        )
 
 
 def pieces_of(column, v):
@@ -164,12 +207,19 @@ def pieces_of(column, v):
 
 def pieces_gradient(column, x, dz):
     low, high = np.array(column.edges[:-1]), np.array(column.edges[1:])
-    return np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0).sum(1)
+    return np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0).sum(
+        1
+    )
 
 
 def waves_of(v, frequencies):
     """(rows, 2 waves): sines, then cosines; nothing without frequencies."""
-    angles = 2 * np.pi * v[:, None].astype(np.float64) * ([] if frequencies is None else frequencies)
+    angles = (
+        2
+        * np.pi
+        * v[:, None].astype(np.float64)
+        * ([] if frequencies is None else frequencies)
+    )
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
 
@@ -182,12 +232,22 @@ def angles_gradient(v, frequencies, dz):
 
 def embedding_forward(layer, x, w, b, mask):
     parts = []
-    for value, (column, _, learned) in zip(x.T, embedding_tables(layer, w), strict=True):
+    for value, (column, _, learned) in zip(
+        x.T, embedding_tables(layer, w), strict=True
+    ):
         if column.kind == "number":
-            parts += [value[:, None], pieces_of(column, value), waves_of(value, learned)]
+            parts += [
+                value[:, None],
+                pieces_of(column, value),
+                waves_of(value, learned),
+            ]
         elif column.kind == "gap":
             filled = np.where(np.isnan(value), column.fill, value)
-            parts += [np.stack([filled, np.isnan(value)], 1), pieces_of(column, filled), waves_of(filled, learned)]
+            parts += [
+                np.stack([filled, np.isnan(value)], 1),
+                pieces_of(column, filled),
+                waves_of(filled, learned),
+            ]
         elif column.kind == "onehot":
             parts.append(value[:, None] == np.arange(column.values))
         else:
@@ -201,10 +261,14 @@ def embedding_backward(layer, dz, x, w, mask):
     for k, (column, out, gradient) in enumerate(embedding_tables(layer, dw)):
         if column.kind in ("number", "gap"):
             waves = out + column.outputs - 2 * column.waves
-            dx[:, k] = dz[:, out] + pieces_gradient(column, x[:, k], dz[:, waves - column.pieces : waves])
+            dx[:, k] = dz[:, out] + pieces_gradient(
+                column, x[:, k], dz[:, waves - column.pieces : waves]
+            )
             if column.waves:
                 v = np.where(np.isnan(x[:, k]), column.fill, x[:, k])
-                angles = angles_gradient(v, learned[k], dz[:, waves : out + column.outputs])
+                angles = angles_gradient(
+                    v, learned[k], dz[:, waves : out + column.outputs]
+                )
                 gradient += 2 * np.pi * v @ angles
                 dx[:, k] += 2 * np.pi * angles @ learned[k]
             dx[np.isnan(x[:, k]), k] = 0
@@ -215,7 +279,10 @@ def embedding_backward(layer, dz, x, w, mask):
 
 # kind -> (outputs, gradients by inputs, weights and biases)
 KINDS = {
-    "dense": (lambda layer, x, w, b, mask: x @ w.T + b, lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0))),
+    "dense": (
+        lambda layer, x, w, b, mask: x @ w.T + b,
+        lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0)),
+    ),
     "conv": (conv_forward, conv_backward),
     "maxpool": (pool_forward, maxpool_backward),
     "avgpool": (pool_forward, avgpool_backward),
@@ -227,36 +294,55 @@ KINDS = {
         lambda layer, x, *_: x.reshape(len(x), -1, 1, 1),
         lambda _, dz, x, *more: (dz.reshape(x.shape), None, None),
     ),
-    "dropout": (lambda layer, x, w, b, mask: x * mask, lambda layer, dz, x, w, mask: (dz * mask, None, None)),
+    "dropout": (
+        lambda layer, x, w, b, mask: x * mask,
+        lambda layer, dz, x, w, mask: (dz * mask, None, None),
+    ),
     "activation": (
         lambda layer, x, *_: ACTIVATIONS[layer.function][0](x),
-        lambda layer, dz, x, *_: (ACTIVATIONS[layer.function][1](dz, x, None), None, None),
+        lambda layer, dz, x, *_: (
+            ACTIVATIONS[layer.function][1](dz, x, None),
+            None,
+            None,
+        ),
     ),
     "embedding": (embedding_forward, embedding_backward),
 }
 
 
 def shaped(values, shape, kind):
-    return values.reshape(len(values), *([-1] if kind in ("dense", "embedding") else shape))
+    return values.reshape(
+        len(values), *([-1] if kind in ("dense", "embedding") else shape)
+    )
 
 
 def passes(layers, parameters, x, masks=None):
-    """Return the values before each layer's activation and the outputs of the input and of each layer, flat rows."""
+    """Return the values before each layer's activation and the outputs of the input and
+    of each layer, flat rows."""
     zs, outs, at = [], [np.asarray(x, np.float64).reshape(len(x), -1)], 0
     for index, layer in enumerate(layers):
         w = b = None
         if layer.weight_shape:
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
-            b = np.asarray(parameters[f"layer{at}.bias"], np.float64) if layer.biases else None
+            b = (
+                np.asarray(parameters[f"layer{at}.bias"], np.float64)
+                if layer.biases
+                else None
+            )
             at += 1
         x = shaped(outs[-1], layer.in_shape, layer.kind)
-        zs.append(KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index, 1)).reshape(len(x), -1))
+        zs.append(
+            KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index, 1)).reshape(
+                len(x), -1
+            )
+        )
         outs.append(ACTIVATIONS[layer.activation][0](zs[-1]))
     return zs, outs
 
 
 def forward(layers, parameters, x, masks=None):
-    """Return the outputs of the input and of each layer, flat rows; masks: {index of the layer: factors}."""
+    """Return the outputs of the input and of each layer, flat rows; masks: {index of
+    the layer: factors}."""
     return passes(layers, parameters, x, masks)[1]
 
 
@@ -265,15 +351,24 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
     zs, outs = passes(layers, parameters, x, masks)
     y = np.asarray(y, np.float64).reshape(len(y), -1)
     value, derivative = LOSSES[loss]
-    da, at, grads = derivative(outs[-1], y), sum(layer.parameters > 0 for layer in layers), {}
+    da, at, grads = (
+        derivative(outs[-1], y),
+        sum(layer.parameters > 0 for layer in layers),
+        {},
+    )
     for index, layer in reversed(list(enumerate(layers))):
         w = None
         if layer.weight_shape:
             at -= 1
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
         dz = ACTIVATIONS[layer.activation][1](da, zs[index], outs[index + 1])
-        x_in, dz = shaped(outs[index], layer.in_shape, layer.kind), shaped(dz, layer.out_shape, layer.kind)
-        da, dw, db = KINDS[layer.kind][1](layer, dz, x_in, w, (masks or {}).get(index, 1))
+        x_in, dz = (
+            shaped(outs[index], layer.in_shape, layer.kind),
+            shaped(dz, layer.out_shape, layer.kind),
+        )
+        da, dw, db = KINDS[layer.kind][1](
+            layer, dz, x_in, w, (masks or {}).get(index, 1)
+        )
         of = {f"layer{at}.weight": dw, f"layer{at}.bias": db}
         grads |= {name: values for name, values in of.items() if values is not None}
         da = da.reshape(len(x), -1)

@@ -1,6 +1,7 @@
-/* plain_threads.c - in the place of libgomp, for the thread sanitizer: what the core needs of it, by POSIX threads.
- * libgomp's threads meet by means that the sanitizer does not see, so it would report races where there are none. To be
- * preloaded after the sanitizer; its functions stand before those of libgomp. */
+/* plain_threads.c - in the place of libgomp, for the thread sanitizer: what the core needs of
+ * it, by POSIX threads. libgomp's threads meet by means that the sanitizer does not see, so it
+ * would report races where there are none. To be preloaded after the sanitizer; its functions
+ * stand before those of libgomp. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

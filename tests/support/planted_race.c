@@ -1,5 +1,6 @@
-/* planted_race.c - does the thread sanitizer see through the core's barrier, and through nothing else? Threads write a
- * value each and read their neighbour's: after the barrier, or, with an argument, without waiting.
+/* planted_race.c - does the thread sanitizer see through the core's barrier, and through nothing
+ * else? Threads write a value each and read their neighbour's: after the barrier, or, with an
+ * argument, without waiting.
  */
 #include "../../csrc/common.h"
 #include <stdio.h>

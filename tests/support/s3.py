@@ -1,4 +1,5 @@
-"""A server on the loopback address that answers as S3 does where files are read: HEAD, GET with ranges, and lists."""
+"""A server on the loopback address that answers as S3 does where files are read: HEAD,
+GET with ranges, and lists."""
 
 import contextlib
 import hashlib
@@ -12,7 +13,8 @@ LIST = "<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>{}</KeyCount
 
 
 class Bucket(BaseHTTPRequestHandler):
-    """Requests for the objects of a bucket. server.objects: by name; server.asked: what was asked for."""
+    """Requests for the objects of a bucket. server.objects: by name; server.asked: what
+    was asked for."""
 
     protocol_version = "HTTP/1.1"
 
@@ -27,10 +29,17 @@ class Bucket(BaseHTTPRequestHandler):
             self.answer(with_body=True)
 
     def list(self, prefix):
-        found = [(name, data) for name, data in self.server.objects.items() if name.startswith(prefix)]
+        found = [
+            (name, data)
+            for name, data in self.server.objects.items()
+            if name.startswith(prefix)
+        ]
         self.send(
             200,
-            LIST.format(len(found), "".join(ENTRY.format(escape(name), len(data)) for name, data in found)).encode(),
+            LIST.format(
+                len(found),
+                "".join(ENTRY.format(escape(name), len(data)) for name, data in found),
+            ).encode(),
         )
 
     def answer(self, with_body):
@@ -39,7 +48,11 @@ class Bucket(BaseHTTPRequestHandler):
         data = self.server.objects.get(name)
         if data is None or self.server.is_denied or (with_body and self.server.is_down):
             code = 403 if self.server.is_denied else 404 if data is None else 500
-            self.send(code, b"<Error><Code>AccessDenied</Code></Error>" if with_body else b"", bool(with_body))
+            self.send(
+                code,
+                b"<Error><Code>AccessDenied</Code></Error>" if with_body else b"",
+                bool(with_body),
+            )
             return
         tag, code, more = hashlib.md5(data).hexdigest(), 200, {}
         if "Range" in self.headers and with_body:
@@ -66,12 +79,19 @@ class Bucket(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def bucket(objects):
-    """Yield a server with these objects (bytes by name); its address is server.address."""
+    """Yield a server with these objects (bytes by name); its address is
+    server.address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
-    server.objects, server.asked, server.is_denied, server.is_down = dict(objects), [], False, False
+    server.objects, server.asked, server.is_denied, server.is_down = (
+        dict(objects),
+        [],
+        False,
+        False,
+    )
     server.drops = False
     server.address = f"127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # seconds until it sees its end
+    # seconds until it sees its end
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server

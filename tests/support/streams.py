@@ -1,4 +1,5 @@
-"""What the tests of large tables share: one table in several files, and nn as a process of its own."""
+"""What the tests of large tables share: one table in several files, and nn as a process
+of its own."""
 
 import numpy as np
 
@@ -8,7 +9,13 @@ ROWS = 24_000
 NAMES = ["number", "b", "c", "d", "Class"]
 LAYERS = ["--layers", "4,8,1", "--epochs", 3, "--quiet"]
 # ways to name the table
-SAME = ["days", "days/day*.csv", "days/day2.csv,days/day3.csv,days/day10.csv", "all.npy", "columns.npy"]
+SAME = [
+    "days",
+    "days/day*.csv",
+    "days/day2.csv,days/day3.csv,days/day10.csv",
+    "all.npy",
+    "columns.npy",
+]
 SAME += ["front.npy,back.npy"]
 
 
@@ -32,12 +39,15 @@ def as_csv(table: np.ndarray, header: bool = True) -> str:
 
 
 def write_table_files(folder):
-    """Write one table: as a CSV file, as three CSV files in a folder, and as NPY files in both orders."""
+    """Write one table: as a CSV file, as three CSV files in a folder, and as NPY files
+    in both orders."""
     table = numbered_table()
     (folder / "all.csv").write_text(as_csv(table))
     (folder / "days").mkdir()
     (folder / "days" / "day2.csv").write_text(as_csv(table[:9000]))
-    (folder / "days" / "day3.csv").write_text(as_csv(table[9000:9100], header=False).rstrip("\n"))
+    (folder / "days" / "day3.csv").write_text(
+        as_csv(table[9000:9100], header=False).rstrip("\n")
+    )
     (folder / "days" / "day10.csv").write_text("\n" + as_csv(table[9100:]))
     np.save(folder / "all.npy", table)
     np.save(folder / "columns.npy", np.asfortranarray(table[:, :]))
@@ -47,7 +57,8 @@ def write_table_files(folder):
 
 
 def alone(*arguments, code: int = 0) -> str:
-    """`nn ARGUMENTS` as a process of its own, which has nothing in memory but nn; its stderr."""
+    """`nn ARGUMENTS` as a process of its own, which has nothing in memory but nn; its
+    stderr."""
     process = start(*arguments)
     _, err = process.communicate(timeout=120)
     assert process.returncode == code, err

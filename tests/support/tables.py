@@ -1,4 +1,5 @@
-"""What the tests of tables share: a table in files and frames, one field in C, a CSV file read into columns."""
+"""What the tests of tables share: a table in files and frames, one field in C, a CSV
+file read into columns."""
 
 import csv
 import io
@@ -40,12 +41,15 @@ ANY = "n,word,day,id,y\n"  # the header of a table with a column of each kind
 def csv_of(names, columns) -> str:
     """The text of a CSV file; names may come twice. None: no header."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([*([] if names is None else [names]), *zip(*columns, strict=True)])
+    csv.writer(file, lineterminator="\n").writerows(
+        [*([] if names is None else [names]), *zip(*columns, strict=True)]
+    )
     return file.getvalue()
 
 
 def saved(columns: dict[str, list], path: str) -> str:
-    """Write a table in the format of the suffix: csv, db or one that pandas writes; return the path."""
+    """Write a table in the format of the suffix: csv, db or one that pandas writes;
+    return the path."""
     suffix = path.rpartition(".")[2]
     if suffix == "csv":
         with open(path, "w") as file:
@@ -54,7 +58,9 @@ def saved(columns: dict[str, list], path: str) -> str:
     from support.table_formats import pd, write_database
 
     frame = pd.DataFrame(columns)
-    write_database(frame, path) if suffix == "db" else getattr(frame, f"to_{suffix}")(path)
+    write_database(frame, path) if suffix == "db" else getattr(frame, f"to_{suffix}")(
+        path
+    )
     return path
 
 
@@ -63,12 +69,20 @@ def as_frame(columns: dict[str, list], form: str):
     if form == "arrow":
         return pytest.importorskip("pyarrow").table(columns)
     if form == "rows":
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return pytest.importorskip("pandas").DataFrame(columns) if form == "pandas" else columns
+        return [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ]
+    return (
+        pytest.importorskip("pandas").DataFrame(columns)
+        if form == "pandas"
+        else columns
+    )
 
 
 def failure(path, error=DataError, names=None, **flags):
-    """The message of the error that loading must end in: one line that names the file, or `names`."""
+    """The message of the error that loading must end in: one line that names the file,
+    or `names`."""
     message = refusal(lambda: load(path, **flags), error)
     assert message.startswith(str(names or path))
     return message
@@ -105,13 +119,21 @@ def read_csv(*paths, reads=None, options=None, **wanted):
     schema = Schema(choices=Choices(**(options or {})))
     source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), schema)
     reads = dict.fromkeys(range(source.width)) if reads is None else reads
-    return source.read(Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted))
+    return source.read(
+        Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted)
+    )
 
 
 def texts(*words: str | None) -> Column:
     """A column of texts; None: a gap."""
     known = list(dict.fromkeys(word for word in words if word is not None))
-    return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
+    return Column(
+        "text",
+        np.array(
+            [-1 if word is None else known.index(word) for word in words], np.int32
+        ),
+        known,
+    )
 
 
 def fields(column) -> list:
@@ -123,16 +145,27 @@ def fields(column) -> list:
 
 def odd_of(table, place):
     """The odd words of a column: how many rows have each, and the first of them."""
-    return {word: (odd.rows, table.row(odd.first)) for word, odd in table.columns[place].odd.items()}
+    return {
+        word: (odd.rows, table.row(odd.first))
+        for word, odd in table.columns[place].odd.items()
+    }
 
 
 def peak_of_loading(path, small) -> tuple[int, str]:
-    """(bytes of memory that nn.load of a file takes in a process of its own, the error that it ends in, if any).
+    """(bytes of memory that nn.load of a file takes in a process of its own, the error
+    that it ends in, if any).
 
     small: a file of its kind that is read before, with which all modules are loaded.
     """
     command = [sys.executable, "-c", PEAK, small, path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment())
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=environment(),
+    )
     peak, _, message = done.stdout.partition(" ")
     return int(peak), message
 
@@ -145,7 +178,8 @@ def trained_on(ds, layers=None, **flags):
 
 
 def seconds_of(*calls):
-    """The best time of each of several calls, in turns: other programs may take a core away now and then."""
+    """The best time of each of several calls, in turns: other programs may take a core
+    away now and then."""
     best = [math.inf] * len(calls)
     for _ in range(5):
         for i, call in enumerate(calls):
@@ -156,7 +190,8 @@ def seconds_of(*calls):
 
 
 def is_mapped(array) -> bool:
-    """Whether an array lies in a file, as the system's list of this process's memory has it."""
+    """Whether an array lies in a file, as the system's list of this process's memory
+    has it."""
     at = array.__array_interface__["data"][0]
     with open("/proc/self/maps") as file:
         for line in file:

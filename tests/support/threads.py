@@ -1,4 +1,5 @@
-"""Several threads of Python with one network: what they get at the same time is what one gets alone."""
+"""Several threads of Python with one network: what they get at the same time is what
+one gets alone."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,8 @@ from support.effort import EFFORT
 
 
 def in_threads(call, items) -> list:
-    """Return the call's result for each item, each in a thread of its own; all begin at the same time."""
+    """Return the call's result for each item, each in a thread of its own; all begin at
+    the same time."""
     begin = threading.Barrier(len(items))
 
     def one(item):
@@ -23,7 +25,8 @@ def in_threads(call, items) -> list:
 
 
 def check(call, items, rounds: int = 20 * EFFORT) -> None:
-    """Compare what threads get at the same time with what one gets, one item after the other."""
+    """Compare what threads get at the same time with what one gets, one item after the
+    other."""
     expected = [call(item) for item in items]
     for _ in range(rounds):
         np.testing.assert_equal(in_threads(call, items), expected)
@@ -46,8 +49,8 @@ class States(Callback):
 
 
 def check_beside_a_training(make, rows: int, watchers: int, **settings) -> None:
-    """Let threads predict while the network that `make` gives trains: they see the state after an epoch, and training
-    ends where it ends without them."""
+    """Let threads predict while the network that `make` gives trains: they see the
+    state after an epoch, and training ends where it ends without them."""
     ds, ends = two_classes(rows), []
     for beside in (0, watchers):
         net = make()

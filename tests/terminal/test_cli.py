@@ -1,10 +1,18 @@
-"""The command line as a user types it: modes, files, what goes to stdout and what to stderr."""
+"""The command line as a user types it: modes, files, what goes to stdout and what to
+stderr."""
 
 import json
 import re
 
 import pytest
-from support.command_line import ONE, REPOSITORY, start, succeed, write_numbers, write_three_classes
+from support.command_line import (
+    ONE,
+    REPOSITORY,
+    start,
+    succeed,
+    write_numbers,
+    write_three_classes,
+)
 
 import nn
 
@@ -14,18 +22,29 @@ def test_train_and_test_work_with_nothing_else_said(folder):
     succeed(*ONE, "--dataset", data, "--model", "m.bin")
     result = succeed("--test", "--model", "m.bin", "--json").json
     assert result["rows"] == 1000 and result["f1"] > 0.7  # of the held-out fifth
-    assert succeed("--info", "--model", "m.bin", "--json").json["layers"] == "30,60:relu,10:relu,1:sigmoid"
+    assert (
+        succeed("--info", "--model", "m.bin", "--json").json["layers"]
+        == "30,60:relu,10:relu,1:sigmoid"
+    )
 
 
 def test_the_module_and_the_command_are_the_same_program(trained):
     process = start("--test", "--model", trained, "--json")
-    assert process.communicate()[0] == succeed("--test", "--model", trained, "--json").out and not process.returncode
+    assert (
+        process.communicate()[0] == succeed("--test", "--model", trained, "--json").out
+        and not process.returncode
+    )
 
 
 def test_training_tells_its_figures_as_one_json_object(two):
     given = [*ONE, "--dataset", "two.csv", "--model", "m.bin", "--json"]
     result = succeed(*given, "--epochs", 3).json
-    assert (result["rows"], result["holdout"], result["epochs"], result["model"]) == (48, 12, 3, "m.bin")
+    assert (result["rows"], result["holdout"], result["epochs"], result["model"]) == (
+        48,
+        12,
+        3,
+        "m.bin",
+    )
     assert len(result["loss"]) == len(result["val_loss"]) == 3
     result = succeed(*given, "--holdout", 0, "--epochs", 1).json
     assert (result["rows"], result["holdout"], result["val_loss"]) == (60, 0, None)
@@ -33,36 +52,83 @@ def test_training_tells_its_figures_as_one_json_object(two):
 
 def test_testing_two_classes_prints_a_table_and_the_same_figures_as_json(trained):
     figures = succeed("--test", "--model", trained, "--json").json
-    assert figures["tp"] + figures["fp"] + figures["fn"] + figures["tn"] == figures["rows"] == 12
+    assert (
+        figures["tp"] + figures["fp"] + figures["fn"] + figures["tn"]
+        == figures["rows"]
+        == 12
+    )
     table = succeed("--test", "--model", trained).out
-    for label, name in [("precision", "precision"), ("F1", "f1"), ("MCC", "mcc"), ("PR-AUC", "pr_auc")]:
+    for label, name in [
+        ("precision", "precision"),
+        ("F1", "f1"),
+        ("MCC", "mcc"),
+        ("PR-AUC", "pr_auc"),
+    ]:
         assert re.search(rf"^{label} +{figures[name]:.4f}$", table, re.MULTILINE)
-    assert re.search(rf"^true 1 +{figures['fn']} FN +{figures['tp']} TP$", table, re.MULTILINE)
+    assert re.search(
+        rf"^true 1 +{figures['fn']} FN +{figures['tp']} TP$", table, re.MULTILINE
+    )
 
 
 def test_testing_several_classes_names_them(folder):
     write_three_classes(folder / "three.csv")
-    succeed(*ONE, "--dataset", "three.csv", "--model", "m.bin", "--epochs", 40, "--learning_rate", 0.01)
+    succeed(
+        *ONE,
+        "--dataset",
+        "three.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        40,
+        "--learning_rate",
+        0.01,
+    )
     figures = succeed("--test", "--model", "m.bin", "--json").json
     assert list(figures["macro"]) == ["precision", "recall", "f1"]
     table = succeed("--test", "--model", "m.bin").out
     names = [row["class"] for row in figures["per_class"]]
     assert sorted(names) == ["blue", "green", "red"]
     for name, counts in zip(names, figures["confusion"], strict=True):
-        assert re.search(rf"^{name} +" + " +".join(map(str, counts)) + "$", table, re.MULTILINE)
+        assert re.search(
+            rf"^{name} +" + " +".join(map(str, counts)) + "$", table, re.MULTILINE
+        )
     assert re.search(rf"^accuracy +{figures['accuracy']:.4f}$", table, re.MULTILINE)
 
 
 def test_testing_numbers_tells_errors_in_their_units(folder):
     write_numbers(folder / "numbers.csv")
-    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 100, "--learning_rate", 0.01)
+    succeed(
+        *ONE,
+        "--dataset",
+        "numbers.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        100,
+        "--learning_rate",
+        0.01,
+    )
     figures = succeed("--test", "--model", "m.bin", "--json").json
     assert figures["r2"] > 0.9 and 0 < figures["rmse"] < 10  # of values around 100
-    assert re.search(rf"^RMSE +{figures['rmse']:.6g}$", succeed("--test", "--model", "m.bin").out, re.MULTILINE)
+    assert re.search(
+        rf"^RMSE +{figures['rmse']:.6g}$",
+        succeed("--test", "--model", "m.bin").out,
+        re.MULTILINE,
+    )
 
 
 def test_the_first_lines_say_what_runs_on_which_data(two):
-    lines = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--backend", "seq", "--seed", 5).err.splitlines()
+    lines = succeed(
+        *ONE,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--backend",
+        "seq",
+        "--seed",
+        5,
+    ).err.splitlines()
     engine = f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
     assert lines[0] == f"{engine}; --networks replaces the choice of --effort"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
@@ -76,30 +142,62 @@ def test_a_test_of_several_classes_fits_25_lines(folder, classes, more):
     (folder / "many.csv").write_text(f"x,y,kind\n{rows}\n")
     succeed(*ONE, "--dataset", "many.csv", "--model", "m.bin", "--epochs", 1, "-q")
     out = succeed("--test", "--model", "m.bin", *more).out
-    assert len(out.splitlines()) <= 25 and "macro F1" in out and ("most frequent errors" in out) == (classes == 10)
+    assert (
+        len(out.splitlines()) <= 25
+        and "macro F1" in out
+        and ("most frequent errors" in out) == (classes == 10)
+    )
 
 
-@pytest.mark.parametrize("epochs, more, told", [
-    (12, [], [1, 3, 5, 7, 9, 11, 12]), (12, ["--verbose"], [*range(1, 13)]), (3, [], [1, 2, 3]),
-])  # fmt: skip
-def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(two, epochs, more, told):
-    _, out, err = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", epochs, *more)
-    assert [int(number) for number in re.findall(rf"^epoch +(\d+)/{epochs}  loss \d", err, re.M)] == told
+@pytest.mark.parametrize(
+    "epochs, more, told",
+    [
+        (12, [], [1, 3, 5, 7, 9, 11, 12]),
+        (12, ["--verbose"], [*range(1, 13)]),
+        (3, [], [1, 2, 3]),
+    ],
+)
+def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(
+    two, epochs, more, told
+):
+    _, out, err = succeed(
+        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", epochs, *more
+    )
+    assert [
+        int(number)
+        for number in re.findall(rf"^epoch +(\d+)/{epochs}  loss \d", err, re.M)
+    ] == told
     assert len(re.findall("^epoch", err, re.M)) == len(told) and "\x1b" not in err + out
 
 
-@pytest.mark.parametrize("given", [
-    ["--epochs", 1000, "--networks", 1],
-    ["--epochs", 100, "--networks", 1, "--validation", 0.3, "--refit"],
-    ["--epochs", 50, "--networks", 20, "--vary", "learning_rate=1e-3..1e-2", "--validation", 0.3],
-    ["--epochs", 50, "--folds", 4],
-    ["--effort", "standard", "--epochs", 4],
-], ids=lambda given: given[3])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--epochs", 1000, "--networks", 1],
+        ["--epochs", 100, "--networks", 1, "--validation", 0.3, "--refit"],
+        [
+            "--epochs",
+            50,
+            "--networks",
+            20,
+            "--vary",
+            "learning_rate=1e-3..1e-2",
+            "--validation",
+            0.3,
+        ],
+        ["--epochs", 50, "--folds", 4],
+        ["--effort", "standard", "--epochs", 4],
+    ],
+    ids=lambda given: given[3],
+)
 def test_a_training_prints_at_most_thirty_lines_into_a_pipe(two, given):
     result = succeed("train", "two.csv", "-m", "m.bin", *given)
     assert len((result.err + result.out).splitlines()) <= 30
     *_, how_good, then = result.out.splitlines()
-    assert re.search(r"loss [\d.e-]+.*; the class shares alone would have (log loss )?0.6\d+$", how_good)
+    assert re.search(
+        r"loss [\d.e-]+.*; the class shares alone would have (log loss )?0.6\d+$",
+        how_good,
+    )
     assert then.startswith("next: ")
 
 
@@ -109,40 +207,81 @@ def test_the_flags_of_candidates_are_told_to_the_verbose(two):
     assert "weight 1: --layers auto" in succeed(*given, "--verbose").out
 
 
-@pytest.mark.parametrize("given, step", [
-    (["--epochs", 40], "nn test m.bin, nn predict m.bin DATA -o predictions.csv"),
-    (["--epochs", 40, "--holdout", 0], "nn test m.bin DATA, nn predict m.bin DATA -o predictions.csv"),
-    (["--epochs", 1, "--learning_rate", 1e-9, "--seed", 1], "do what the warning says, and train again"),
-    (["--dataset", REPOSITORY / "datasets" / "CC.csv"],
-     "far below the held-out loss: try --validation 0.2 --patience 10, a larger --weight_decay"),
-], ids=["good", "without hold-out", "nothing learned", "by heart"])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, step",
+    [
+        (["--epochs", 40], "nn test m.bin, nn predict m.bin DATA -o predictions.csv"),
+        (
+            ["--epochs", 40, "--holdout", 0],
+            "nn test m.bin DATA, nn predict m.bin DATA -o predictions.csv",
+        ),
+        (
+            ["--epochs", 1, "--learning_rate", 1e-9, "--seed", 1],
+            "do what the warning says, and train again",
+        ),
+        (
+            ["--dataset", REPOSITORY / "datasets" / "CC.csv"],
+            "far below the held-out loss: try --validation 0.2 --patience 10, a larger --weight_decay",
+        ),
+    ],
+    ids=["good", "without hold-out", "nothing learned", "by heart"],
+)
 def test_the_last_line_says_what_to_do_next(two, given, step):
-    assert step in succeed(*ONE, "--model", "m.bin", "--dataset", "two.csv", *given).out.splitlines()[-1]
+    assert (
+        step
+        in succeed(
+            *ONE, "--model", "m.bin", "--dataset", "two.csv", *given
+        ).out.splitlines()[-1]
+    )
 
 
 def test_quiet_training_says_nothing_and_quiet_testing_its_result_only(trained):
-    assert succeed(*ONE, "--dataset", "two.csv", "--model", "n.bin", "--quiet") == (0, "", "")
+    assert succeed(*ONE, "--dataset", "two.csv", "--model", "n.bin", "--quiet") == (
+        0,
+        "",
+        "",
+    )
     _, out, err = succeed("--test", "--model", trained, "-q")
     assert "precision" in out and err == ""
 
 
 def test_warnings_are_lines_of_their_own_on_stderr(folder):
-    (folder / "constant.csv").write_text("a,b,c\n" + "".join(f"{i},7,{i % 2}\n" for i in range(20)))
-    err = succeed("--train", "--dataset", "constant.csv", "--model", "m.bin", "--epochs", 1).err
-    assert [line for line in err.splitlines() if line.startswith("nn: warning: 1 of 2 features")]
+    (folder / "constant.csv").write_text(
+        "a,b,c\n" + "".join(f"{i},7,{i % 2}\n" for i in range(20))
+    )
+    err = succeed(
+        "--train", "--dataset", "constant.csv", "--model", "m.bin", "--epochs", 1
+    ).err
+    assert [
+        line
+        for line in err.splitlines()
+        if line.startswith("nn: warning: 1 of 2 features")
+    ]
 
 
 def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
-    told = succeed("--test", "--model", trained, "--epochs", 3, "--checkpoint", "c.ck").err
-    assert all(f"nn: warning: --{flag} has no effect with --test; ignored" in told for flag in ("epochs", "checkpoint"))
+    told = succeed(
+        "--test", "--model", trained, "--epochs", 3, "--checkpoint", "c.ck"
+    ).err
+    assert all(
+        f"nn: warning: --{flag} has no effect with --test; ignored" in told
+        for flag in ("epochs", "checkpoint")
+    )
 
 
 def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):
     files = ("--dataset", "two.csv", "--model", "m.bin")
     flags = ("--train", *files, "--epochs", 1, "--layers", "2,5,1", "--backend", "omp")
-    routes = [line for line in succeed(*flags, "--verbose").err.splitlines() if line.startswith("layer ")]
+    routes = [
+        line
+        for line in succeed(*flags, "--verbose").err.splitlines()
+        if line.startswith("layer ")
+    ]
     assert [line.split(":")[0] for line in routes] == ["layer 0 5", "layer 1 1"]
-    assert all(line.split(": ")[1] for line in routes) and "layer 0" not in succeed(*flags).err
+    assert (
+        all(line.split(": ")[1] for line in routes)
+        and "layer 0" not in succeed(*flags).err
+    )
 
 
 # ---------------------------------------------------------------- model files
@@ -162,38 +301,87 @@ def test_info_shows_layers_shapes_and_parameters(trained):
     for line in (r"0  60 +relu +60 +180", r" +total +801", r"inputs +a, b"):
         assert re.search(f"^{line}$", text, re.MULTILINE), line
     figures = succeed("--info", "--model", trained, "--json").json
-    assert (figures["parameters"], figures["classes"], figures["config"]["epochs"]) == (801, ["0", "1"], 30)
+    assert (figures["parameters"], figures["classes"], figures["config"]["epochs"]) == (
+        801,
+        ["0", "1"],
+        30,
+    )
 
 
 def test_info_describes_a_network_that_is_not_trained_yet():
-    assert succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
-    text = succeed("--info", "--layers", "1x28x28,conv4k2same,maxpool4,dropout0.5,128,10", "--task", "multiclass").out
-    for line in ("0  conv4k2same +relu +4x28x28 +20", "2  dropout0.5 +4x7x7 +0", "5  10 +softmax +10 +1,290"):
+    assert (
+        succeed("--info", "--layers", "30,60,10,1", "--json").json["parameters"] == 2481
+    )
+    text = succeed(
+        "--info",
+        "--layers",
+        "1x28x28,conv4k2same,maxpool4,dropout0.5,128,10",
+        "--task",
+        "multiclass",
+    ).out
+    for line in (
+        "0  conv4k2same +relu +4x28x28 +20",
+        "2  dropout0.5 +4x7x7 +0",
+        "5  10 +softmax +10 +1,290",
+    ):
         assert re.search(f"^{line}$", text, re.MULTILINE), line
 
 
 def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
-    given = ["--activation", "sigmoid", "--dtype", "float64", "--epochs", 40, "--learning_rate", 0.01]
+    given = [
+        "--activation",
+        "sigmoid",
+        "--dtype",
+        "float64",
+        "--epochs",
+        40,
+        "--learning_rate",
+        0.01,
+    ]
     told = []
     for model in ("m.bin", "m.m"):
         succeed(*ONE, "--dataset", "two.csv", *given, "--model", model)
-        told.append(succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json)
+        told.append(
+            succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json
+        )
     assert (two.parent / "m.m").read_text().startswith("4\n2 60 10 1 \n")
-    assert [own.pop("target") for own in told] == ["Class", None], "a file of text knows no names"
+    assert [own.pop("target") for own in told] == ["Class", None], (
+        "a file of text knows no names"
+    )
     assert [own.pop("trained_rows") for own in told] == [48, None], "nor its rows"
     assert told[1] == pytest.approx(told[0], rel=1e-9)
 
 
-def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(shared, folder):
+def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
+    shared, folder
+):
     golden = shared / "golden" / "iris.json"
     facts = json.loads(golden.read_text())
     data, layers = golden.parent / facts["dataset"], ",".join(map(str, facts["layers"]))
-    given = [(f"--{name}", facts[name]) for name in ("seed", "epochs", "batch_number", "learning_rate")]
-    use, scaling = ["--reference", "--dataset", data, "--model", "iris.m"], ["--scaling", facts["scaling"]]
-    succeed("--train", *use, "--layers", layers, *(part for pair in given for part in pair), *scaling)
+    given = [
+        (f"--{name}", facts[name])
+        for name in ("seed", "epochs", "batch_number", "learning_rate")
+    ]
+    use, scaling = (
+        ["--reference", "--dataset", data, "--model", "iris.m"],
+        ["--scaling", facts["scaling"]],
+    )
+    succeed(
+        "--train",
+        *use,
+        "--layers",
+        layers,
+        *(part for pair in given for part in pair),
+        *scaling,
+    )
     assert (folder / "iris.m").read_bytes() == golden.with_suffix(".m").read_bytes()
-    scaled, plain = (succeed("--test", *use, "--json", *more).json for more in (scaling, []))
-    assert scaled["rows"] == plain["rows"] == 150 and scaled["accuracy"] > plain["accuracy"]
+    scaled, plain = (
+        succeed("--test", *use, "--json", *more).json for more in (scaling, [])
+    )
+    assert (
+        scaled["rows"] == plain["rows"] == 150
+        and scaled["accuracy"] > plain["accuracy"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +395,9 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(share
 def test_the_target_is_named_in_the_first_lines_and_in_json(folder, asked, told, key):
     rows = "".join(f"{i % 3},{i * i % 7 + 0.5},{'uv'[i % 2]}\n" for i in range(60))
     (folder / "t.csv").write_text("a,b,Class\n" + rows)
-    trained = succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, *asked)
+    trained = succeed(
+        *ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, *asked
+    )
     tested = succeed("--test", "--model", "m.bin", "--report", "r.md")
     for lines in (trained.err.splitlines()[:4], tested.err.splitlines()[:4]):
         assert lines.count(told) == 1
@@ -215,20 +405,53 @@ def test_the_target_is_named_in_the_first_lines_and_in_json(folder, asked, told,
     assert f"It predicts the {told}." in (folder / "r.md").read_text()
     succeed("--info", "--model", "m.bin", "--report", "i.md")
     assert f"({told})" in (folder / "i.md").read_text()
-    again = (*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, *asked, "--json")
-    for mode in (again, ("--test", "--model", "m.bin", "--json"), ("--info", "--model", "m.bin", "--json")):
+    again = (
+        *ONE,
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        *asked,
+        "--json",
+    )
+    for mode in (
+        again,
+        ("--test", "--model", "m.bin", "--json"),
+        ("--info", "--model", "m.bin", "--json"),
+    ):
         assert succeed(*mode).json["target"] == key
     assert nn.Model.load("m.bin").test("t.csv")["target"] == key
 
 
 def test_targets_without_names_and_several_of_them_are_named(folder):
-    (folder / "n.csv").write_text("".join(f"{i % 2},{i * 0.5},{i * i % 11}.25\n" for i in range(60)))
-    ways = (([], "target the last column (--target chooses)", None), (["--target", 0], "target column 0", "0"))
+    (folder / "n.csv").write_text(
+        "".join(f"{i % 2},{i * 0.5},{i * i % 11}.25\n" for i in range(60))
+    )
+    ways = (
+        ([], "target the last column (--target chooses)", None),
+        (["--target", 0], "target column 0", "0"),
+    )
     for asked, told, key in ways:
         call = (*ONE, "--dataset", "n.csv", "--model", "n.bin", "--epochs", 1, *asked)
         assert told in succeed(*call).err.splitlines()
         assert str(succeed(*call, "--json").json["target"]) == str(key)
-    (folder / "s.csv").write_text("a,y,z\n" + "".join(f"{i},{i * 0.5},{i * i % 11}.25\n" for i in range(60)))
-    call = (*ONE, "--dataset", "s.csv", "--model", "s.bin", "--epochs", 1, "--target", "y,z")
-    assert "targets y and z" in succeed(*call).err or "targets y, z" in succeed(*call).err
+    (folder / "s.csv").write_text(
+        "a,y,z\n" + "".join(f"{i},{i * 0.5},{i * i % 11}.25\n" for i in range(60))
+    )
+    call = (
+        *ONE,
+        "--dataset",
+        "s.csv",
+        "--model",
+        "s.bin",
+        "--epochs",
+        1,
+        "--target",
+        "y,z",
+    )
+    assert (
+        "targets y and z" in succeed(*call).err or "targets y, z" in succeed(*call).err
+    )
     assert succeed("--test", "--model", "s.bin", "--json").json["target"] == ["y", "z"]

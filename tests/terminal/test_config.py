@@ -18,7 +18,17 @@ def folder(folder):
 
 def train(folder, text, *more, name="flags"):
     (folder / name).write_text(text)
-    return run(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--config", name, "--json", *more)
+    return run(
+        *ONE,
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--config",
+        name,
+        "--json",
+        *more,
+    )
 
 
 def test_json_and_toml_say_the_same_whatever_the_file_is_called(folder):
@@ -38,39 +48,62 @@ def test_the_command_line_wins(folder):
     assert run("--info", "--model", "m.bin", "--config", "flags", "--quiet").code == 0
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]), ('{"epochs": "many"}', ["epochs many"]),
-    ('{"epochs": 0}', ["epochs 0", "whole number from 1"]), ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
-    ("bach_number = 3", ["bach_number", "did you mean batch_number?"]), ('{"config": "a"}', ["no such flag config"]),
-    ('{"quiet": 1}', ["quiet", "expected true or false"]), ('{"optimizer": true}', ["optimizer", "found true"]),
-    ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
-    ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
-    ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]),
+        ('{"epochs": "many"}', ["epochs many"]),
+        ('{"epochs": 0}', ["epochs 0", "whole number from 1"]),
+        ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
+        ("bach_number = 3", ["bach_number", "did you mean batch_number?"]),
+        ('{"config": "a"}', ["no such flag config"]),
+        ('{"quiet": 1}', ["quiet", "expected true or false"]),
+        ('{"optimizer": true}', ["optimizer", "found true"]),
+        ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
+        ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
+        ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
+    ],
+)
 def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
     result = train(folder, text)
-    assert result.code == 2 and result.err.count("\n") == 1 and not (folder / "m.bin").exists()
+    assert (
+        result.code == 2
+        and result.err.count("\n") == 1
+        and not (folder / "m.bin").exists()
+    )
     assert [words for words in ("flags", *told) if words not in result.err] == []
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]), ("epochs = \n", ["flags", "line 1"]),
-    ("[1, 2]", ["flags", "expected JSON or TOML"]), ('{"epochs": ' + "[" * 100_000, ["flags"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]),
+        ("epochs = \n", ["flags", "line 1"]),
+        ("[1, 2]", ["flags", "expected JSON or TOML"]),
+        ('{"epochs": ' + "[" * 100_000, ["flags"]),
+    ],
+)
 def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
     result = train(folder, text)
-    assert result.code == 65 and [words for words in told if words not in result.err] == []
+    assert (
+        result.code == 65 and [words for words in told if words not in result.err] == []
+    )
     assert train(folder, '{"epochs": 3}', "--config", "nowhere.json").code == 66
 
 
-@pytest.mark.parametrize(("value", "gpus"), [("2", (0, 1)), ("[2]", (2,)), ("[0, 2]", (0, 2)), ('"2,"', (2,))])
+@pytest.mark.parametrize(
+    ("value", "gpus"),
+    [("2", (0, 1)), ("[2]", (2,)), ("[0, 2]", (0, 2)), ('"2,"', (2,))],
+)
 def test_a_list_of_gpus_names_them(folder, value, gpus):
     (folder / "flags").write_text(f'{{"gpus": {value}}}')
     assert parser.parse(["--train", "--config", "flags"]).gpus == gpus
 
 
 def test_null_and_false_leave_a_flag_unsaid(folder):
-    result = train(folder, '{"epochs": 1, "learning_rate": null, "verbose": false, "quiet": true}')
+    result = train(
+        folder, '{"epochs": 1, "learning_rate": null, "verbose": false, "quiet": true}'
+    )
     assert result.code == 0 and result.err == ""
 
 
@@ -78,7 +111,8 @@ def test_a_mode_may_stand_in_the_file(folder):
     train(folder, '{"epochs": 1}')
     (folder / "run.json").write_text('{"test": true, "model": "m.bin", "json": true}')
     assert run("--config", "run.json").json["rows"] == 12
-    assert run("--info", "--config", "run.json").json["model"] == "m.bin"  # not --test then
+    # not --test then
+    assert run("--info", "--config", "run.json").json["model"] == "m.bin"
 
 
 def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
@@ -88,14 +122,49 @@ def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
     assert "ignored" not in result.err and result.json["rows"] == 60
 
 
-@pytest.mark.parametrize("flags", [
-    ["--epochs", "2", "--seed", "7", "--loss", "mse", "--layers", "2,4:tanh,3,1"],
-    ["--epochs", "2", "--optimizer", "sgd", "--momentum", "0.5", "--init", "uniform", "--dtype", "float64"],
-    ["--epochs", "2", "--reference", "--batch_number", "10"],
-    ["--epochs", "2", "--target", "0", "--task", "regression", "--holdout", "0", "--weight_decay", "0.01"],
-    ["--networks", "4", "--vary", "optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9"],
-    ["--networks", "3", "--vary", "number_embedding=linear|waves2,learning_rate=1e-3..1e-1"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--epochs", "2", "--seed", "7", "--loss", "mse", "--layers", "2,4:tanh,3,1"],
+        [
+            "--epochs",
+            "2",
+            "--optimizer",
+            "sgd",
+            "--momentum",
+            "0.5",
+            "--init",
+            "uniform",
+            "--dtype",
+            "float64",
+        ],
+        ["--epochs", "2", "--reference", "--batch_number", "10"],
+        [
+            "--epochs",
+            "2",
+            "--target",
+            "0",
+            "--task",
+            "regression",
+            "--holdout",
+            "0",
+            "--weight_decay",
+            "0.01",
+        ],
+        [
+            "--networks",
+            "4",
+            "--vary",
+            "optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9",
+        ],
+        [
+            "--networks",
+            "3",
+            "--vary",
+            "number_embedding=linear|waves2,learning_rate=1e-3..1e-1",
+        ],
+    ],
+)
 def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "-q", *flags)
     text = succeed("--info", "--model", "m.bin", "--json").out
@@ -111,17 +180,28 @@ def test_the_flat_config_of_a_model_does_too(folder):
     write_numbers(folder / "numbers.csv")
     given = [*ONE, "--dataset", "numbers.csv", "-q", "--model"]
     succeed(*given, "m.bin", "--epochs", 2, "--activation", "tanh")
-    (folder / "flat.json").write_text(json.dumps(succeed("--info", "--model", "m.bin", "--json").json["config"]))
+    (folder / "flat.json").write_text(
+        json.dumps(succeed("--info", "--model", "m.bin", "--json").json["config"])
+    )
     succeed(*given, "m2.bin", "--config", "flat.json")
     assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()
 
 
-@pytest.mark.parametrize("given, found", [
-    (["--batch_size", "7"], 7), (["--batch-size", "7"], 7), (["--batch_number", "7"], 7),
-    (["--batch_size", "7", "--batch_number=7"], 7), (["--config", "c.json"], 8),
-    (["--config", "c.json", "--batch_number", "5"], 5), (["--config", "c.json", "--batch_size", "6"], 6),
-])  # fmt: skip
-def test_the_batch_size_has_two_names_and_the_command_line_wins_by_either_one(folder, given, found):
+@pytest.mark.parametrize(
+    "given, found",
+    [
+        (["--batch_size", "7"], 7),
+        (["--batch-size", "7"], 7),
+        (["--batch_number", "7"], 7),
+        (["--batch_size", "7", "--batch_number=7"], 7),
+        (["--config", "c.json"], 8),
+        (["--config", "c.json", "--batch_number", "5"], 5),
+        (["--config", "c.json", "--batch_size", "6"], 6),
+    ],
+)
+def test_the_batch_size_has_two_names_and_the_command_line_wins_by_either_one(
+    folder, given, found
+):
     (folder / "c.json").write_text('{"batch_size": 8}')
     assert parser.parse(["--train", *given]).batch_number == found
 

@@ -1,4 +1,5 @@
-"""Every number that tables, last lines and lines of progress print: against arithmetic by hand."""
+"""Every number that tables, last lines and lines of progress print: against arithmetic
+by hand."""
 
 from types import SimpleNamespace
 
@@ -13,52 +14,117 @@ from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.reports import figures_by_target
 
 
-@pytest.mark.parametrize("value, told", [
-    (None, "undefined"), (0, "0"), (0.0, "0"), (1_000_000, "1000000"), (999_999.4, "999999"), (999_999.5, "1e+06"),
-    (1e6, "1e+06"), (123_456.5, "123456"), (-0.00012345678, "-0.000123457"), (0.00001, "1e-05"), (2.0, "2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (None, "undefined"),
+        (0, "0"),
+        (0.0, "0"),
+        (1_000_000, "1000000"),
+        (999_999.4, "999999"),
+        (999_999.5, "1e+06"),
+        (1e6, "1e+06"),
+        (123_456.5, "123456"),
+        (-0.00012345678, "-0.000123457"),
+        (0.00001, "1e-05"),
+        (2.0, "2"),
+    ],
+)
 def test_a_figure_has_six_digits_and_a_whole_number_all(value, told):
     assert figures.number_text(value) == told
 
 
-@pytest.mark.parametrize("value, told", [(None, "undefined"), (0.0, "0.0000"), (1.0, "1.0000"), (0.99995001, "1.0000"),
-                                         (0.99994999, "0.9999"), (-0.12346, "-0.1235"), (1234.5, "1234.5000")])
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (None, "undefined"),
+        (0.0, "0.0000"),
+        (1.0, "1.0000"),
+        (0.99995001, "1.0000"),
+        (0.99994999, "0.9999"),
+        (-0.12346, "-0.1235"),
+        (1234.5, "1234.5000"),
+    ],
+)
 def test_a_rate_has_four_decimals(value, told):
     assert figures.rate_text(value) == told
 
 
-@pytest.mark.parametrize("value, told", [(0, "0"), (1234567, "1234567"), (999.96, "1000.0"), (999.94, "999.9"),
-                                         (2.0, "2.0"), (-0.04, "-0.0")])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (0, "0"),
+        (1234567, "1234567"),
+        (999.96, "1000.0"),
+        (999.94, "999.9"),
+        (2.0, "2.0"),
+        (-0.04, "-0.0"),
+    ],
+)
 def test_a_number_of_rows_is_whole_and_a_sum_of_weights_has_a_tenth(value, told):
     assert figures.count_text(value) == told
 
 
-@pytest.mark.parametrize("value, told", [(999.4, "999"), (999.9, "1e+03"), (1000.0, "1000"), (1000.6, "1001"),
-                                         (-999.4, "-999"), (-123456.7, "-123457"), (0.0012345, "0.00123"), (0.0, "0")])
-def test_what_importance_loses_has_three_digits_and_a_large_one_no_decimals(value, told):
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (999.4, "999"),
+        (999.9, "1e+03"),
+        (1000.0, "1000"),
+        (1000.6, "1001"),
+        (-999.4, "-999"),
+        (-123456.7, "-123457"),
+        (0.0012345, "0.00123"),
+        (0.0, "0"),
+    ],
+)
+def test_what_importance_loses_has_three_digits_and_a_large_one_no_decimals(
+    value, told
+):
     assert figures._brief(value) == told
 
 
 def test_ends_shapes_settings_and_bars():
     assert figures.ends_text((0.25, 1.5), figures.rate_text) == "0.2500 to 1.5000"
     assert figures.ends_text(None, figures.rate_text) == "undefined"
-    assert [figures.shape_text(shape) for shape in ((60, 1, 1), (4, 28, 1), (1, 28, 28))] == ["60", "4x28x1", "1x28x28"]
+    assert [
+        figures.shape_text(shape) for shape in ((60, 1, 1), (4, 28, 1), (1, 28, 28))
+    ] == ["60", "4x28x1", "1x28x28"]
     settings = {None: "", 0.1234567: "0.123457", 3: "3", 1e-5: "1e-05", "a": "a"}
     assert {value: figures.setting_text(value) for value in settings} == settings
-    shares = {1.0: "█" * 12, 0.5: "█" * 6, 1 / 96: "▏", 7 / 96: "▉", 8 / 96: "█", 9 / 96: "█▏", 0.0: "", -3.0: "",
-              0.4 / 96: "", 0.6 / 96: "▏"}  # fmt: skip
+    shares = {
+        1.0: "█" * 12,
+        0.5: "█" * 6,
+        1 / 96: "▏",
+        7 / 96: "▉",
+        8 / 96: "█",
+        9 / 96: "█▏",
+        0.0: "",
+        -3.0: "",
+        0.4 / 96: "",
+        0.6 / 96: "▏",
+    }
     assert {share: figures.bar(share) for share in shares} == shares
-    assert figures.small_bars([0, 1, 8, 9, 16]) == " ▁▄▅█" and figures.small_bars([0, 0]) == "  "
+    assert (
+        figures.small_bars([0, 1, 8, 9, 16]) == " ▁▄▅█"
+        and figures.small_bars([0, 0]) == "  "
+    )
     assert figures.small_bars([1, 800]) == "▁█", "one row is no gap"
 
 
 def lines_of(printed: str) -> list[list[str]]:
     """Return the cells of printed lines: two spaces or more lie between them."""
-    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in printed.splitlines() if line]
+    return [
+        [cell.strip() for cell in line.split("  ") if cell.strip()]
+        for line in printed.splitlines()
+        if line
+    ]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_test_of_two_classes_has_its_counts_in_their_places_and_scikit_learns_rates(capsys, weighted):
+def test_a_test_of_two_classes_has_its_counts_in_their_places_and_scikit_learns_rates(
+    capsys, weighted
+):
     rng = np.random.default_rng(1)
     truth, scores = rng.integers(0, 2, 90), rng.integers(0, 11, 90) / 10
     w = rng.integers(1, 9, 90) / 4 if weighted else None
@@ -69,37 +135,71 @@ def test_a_test_of_two_classes_has_its_counts_in_their_places_and_scikit_learns_
     shown = lines_of(capsys.readouterr().out)
     tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
     text = (lambda v: f"{v:.1f}") if weighted else str
-    assert shown[0] == [f"90 rows{', weighted' if weighted else ''}, class yes from a score of 0.4"]
-    assert shown[1:4] == [["predicted no", "predicted yes"], ["true no", f"{text(tn)} TN", f"{text(fp)} FP"],
-                          ["true yes", f"{text(fn)} FN", f"{text(tp)} TP"]]  # fmt: skip
+    assert shown[0] == [
+        f"90 rows{', weighted' if weighted else ''}, class yes from a score of 0.4"
+    ]
+    assert shown[1:4] == [
+        ["predicted no", "predicted yes"],
+        ["true no", f"{text(tn)} TN", f"{text(fp)} FP"],
+        ["true yes", f"{text(fn)} FN", f"{text(tp)} TP"],
+    ]
     told = {line[0]: line[1:] for line in shown[5:]}
     p, y = np.clip(scores, 1e-7, 1 - 1e-7), truth
-    own = {"precision": metrics.precision_score(y, said, sample_weight=w),
-           "F1": metrics.f1_score(y, said, sample_weight=w), "ROC-AUC": metrics.roc_auc_score(y, p, sample_weight=w),
-           "Brier score": metrics.brier_score_loss(y, scores, sample_weight=w),
-           "accuracy": metrics.accuracy_score(y, said, sample_weight=w)}  # fmt: skip
-    assert {name: told[name] for name in own} == {name: [f"{value:.4f}"] for name, value in own.items()}
-    assert told["recall"] == [f"{metrics.recall_score(y, said, sample_weight=w):.4f}", "0.1250 to 0.7500"]
+    own = {
+        "precision": metrics.precision_score(y, said, sample_weight=w),
+        "F1": metrics.f1_score(y, said, sample_weight=w),
+        "ROC-AUC": metrics.roc_auc_score(y, p, sample_weight=w),
+        "Brier score": metrics.brier_score_loss(y, scores, sample_weight=w),
+        "accuracy": metrics.accuracy_score(y, said, sample_weight=w),
+    }
+    assert {name: told[name] for name in own} == {
+        name: [f"{value:.4f}"] for name, value in own.items()
+    }
+    assert told["recall"] == [
+        f"{metrics.recall_score(y, said, sample_weight=w):.4f}",
+        "0.1250 to 0.7500",
+    ]
     assert told["MCC"][1] == "undefined"
 
 
 @pytest.mark.parametrize("classes, verbose", [(5, False), (6, False), (6, True)])
-def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(capsys, classes, verbose):
+def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
+    capsys, classes, verbose
+):
     rng = np.random.default_rng(classes)
     truth, scores = rng.integers(0, classes, 200), rng.dirichlet(np.ones(classes), 200)
     names = [f"c{k}" for k in range(classes)]
     tables.test_report(multiclass_report(truth, scores, names), names, None, verbose)
     shown = lines_of(capsys.readouterr().out)
     counts = metrics.confusion_matrix(truth, scores.argmax(axis=1))
-    rates = np.transpose(metrics.precision_recall_fscore_support(truth, scores.argmax(axis=1), zero_division=0))
-    lines = [[names[k], *(f"{rate:.4f}" for rate in rates[k][:3]), f"{rates[k][3]:.0f}"] for k in range(classes)]
+    rates = np.transpose(
+        metrics.precision_recall_fscore_support(
+            truth, scores.argmax(axis=1), zero_division=0
+        )
+    )
+    lines = [
+        [names[k], *(f"{rate:.4f}" for rate in rates[k][:3]), f"{rates[k][3]:.0f}"]
+        for k in range(classes)
+    ]
     if classes == 5 or verbose:
-        assert shown[2 : 2 + classes] == [[names[k], *map(str, counts[k])] for k in range(classes)]
+        assert shown[2 : 2 + classes] == [
+            [names[k], *map(str, counts[k])] for k in range(classes)
+        ]
         expected = lines
     else:
-        pairs = sorted((-counts[a, b], a, b) for a in range(6) for b in range(6) if a != b and counts[a, b])[:5]
-        assert shown[2:7] == [[names[a], names[b], str(-n), f"{-n / counts[a].sum():.1%}"] for n, a, b in pairs]
-        expected = [lines[k] for k in sorted(range(classes), key=lambda k: rates[k][2])][:5]
+        pairs = sorted(
+            (-counts[a, b], a, b)
+            for a in range(6)
+            for b in range(6)
+            if a != b and counts[a, b]
+        )[:5]
+        assert shown[2:7] == [
+            [names[a], names[b], str(-n), f"{-n / counts[a].sum():.1%}"]
+            for n, a, b in pairs
+        ]
+        expected = [
+            lines[k] for k in sorted(range(classes), key=lambda k: rates[k][2])
+        ][:5]
     assert [line for line in shown if len(line) == 5 and "." in line[1]] == expected
     macro = next(line for line in shown if line[0] == "macro F1")
     assert macro == ["macro F1", f"{rates[:, 2].mean():.4f}"]
@@ -121,58 +221,130 @@ def test_a_test_of_several_targets_tells_each_ones_figures(capsys, weighted):
     assert told["rows"] == "40, weighted" if weighted else "40"
     headers = next(line for line in shown if line[0] == "target")
     for k, name in enumerate("uv"):
-        line = dict(zip(headers, next(line for line in shown if line[0] == name), strict=True))
+        line = dict(
+            zip(headers, next(line for line in shown if line[0] == name), strict=True)
+        )
         each = truth[:, k], predicted[:, k]
         mse = metrics.mean_squared_error(*each, sample_weight=w)
-        values = {"MSE": mse, "MAE": metrics.mean_absolute_error(*each, sample_weight=w), "RMSE": mse**0.5,
-                  "R2": metrics.r2_score(*each, sample_weight=w)}  # fmt: skip
-        assert line == {"target": name, **{label: f"{value:.6g}" for label, value in values.items()}}
+        values = {
+            "MSE": mse,
+            "MAE": metrics.mean_absolute_error(*each, sample_weight=w),
+            "RMSE": mse**0.5,
+            "R2": metrics.r2_score(*each, sample_weight=w),
+        }
+        assert line == {
+            "target": name,
+            **{label: f"{value:.6g}" for label, value in values.items()},
+        }
 
 
 def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
     mean, std = {"roc_auc": 0.91234, "rmse": 12.3456789}, {"roc_auc": 0.01, "rmse": 0.5}
     tables._folds_report({"mean": mean, "std": std, "folds": [1, 2, 3]})
-    assert lines_of(capsys.readouterr().out) == [["3 folds"], ["mean", "deviation"], ["ROC-AUC", "0.9123", "0.0100"],
-                                                 ["RMSE", "12.3457", "0.5"]]  # fmt: skip
-    one, other = {"weight": 2.0, "accuracy": 0.5, "brier": 0.25}, {"weight": 1, "accuracy": 1.0, "brier": None}
+    assert lines_of(capsys.readouterr().out) == [
+        ["3 folds"],
+        ["mean", "deviation"],
+        ["ROC-AUC", "0.9123", "0.0100"],
+        ["RMSE", "12.3457", "0.5"],
+    ]
+    one, other = (
+        {"weight": 2.0, "accuracy": 0.5, "brier": 0.25},
+        {"weight": 1, "accuracy": 1.0, "brier": None},
+    )
     tables._members_report([one, other])
-    assert lines_of(capsys.readouterr().out)[1:] == [["0", "2", "0.5000", "0.2500"], ["1", "1", "1.0000", "undefined"]]
+    assert lines_of(capsys.readouterr().out)[1:] == [
+        ["0", "2", "0.5000", "0.2500"],
+        ["1", "1", "1.0000", "undefined"],
+    ]
     tables._members_report([{"rmse": 123.4567891}, {"rmse": 2.0}])
     assert lines_of(capsys.readouterr().out)[1:] == [["0", "123.457"], ["1", "2"]]
 
     def trial(weight, score, seed, status="tried"):
         facts = {"settings": {"lr": 0.001 * seed}, "epochs": seed + 1}
-        return {"weight": weight, "score": score, "seed": seed, "status": status, **facts}
+        return {
+            "weight": weight,
+            "score": score,
+            "seed": seed,
+            "status": status,
+            **facts,
+        }
 
-    trials = [trial(0, 0.5, 1), trial(0, 0.9, 2), trial(2, 0.7, 3), trial(0, None, 4), trial(0, 0.95, 5, "given up"),
-              trial(1, 0.8, 6)]  # fmt: skip
-    for monitor, order in (("roc_auc", [6, 3, 2, 1, 4, 5]), ("log_loss", [3, 6, 1, 2, 4, 5])):
+    trials = [
+        trial(0, 0.5, 1),
+        trial(0, 0.9, 2),
+        trial(2, 0.7, 3),
+        trial(0, None, 4),
+        trial(0, 0.95, 5, "given up"),
+        trial(1, 0.8, 6),
+    ]
+    for monitor, order in (
+        ("roc_auc", [6, 3, 2, 1, 4, 5]),
+        ("log_loss", [3, 6, 1, 2, 4, 5]),
+    ):
         tables.trials_report({"monitor": monitor, "trials": trials})
         shown = lines_of(capsys.readouterr().out)
-        assert shown[0] == ["6 networks tried"] and [int(line[1]) for line in shown[2:]] == order
+        assert (
+            shown[0] == ["6 networks tried"]
+            and [int(line[1]) for line in shown[2:]] == order
+        )
         by_seed = {line[1]: line for line in shown[2:]}
         assert by_seed["3"] == ["2", "3", "0.003", "4", "0.7"]
         assert by_seed["4"] == ["tried", "4", "0.004", "5", "undefined"]
-    tables.trials_report({"monitor": "rmse", "trials": [trial(0, k, k) for k in range(9)]})
+    tables.trials_report(
+        {"monitor": "rmse", "trials": [trial(0, k, k) for k in range(9)]}
+    )
     shown = lines_of(capsys.readouterr().out)
-    assert shown[0] == ["9 networks tried, the best 8"] and [line[1] for line in shown[2:]] == list("01234567")
+    assert shown[0] == ["9 networks tried, the best 8"] and [
+        line[1] for line in shown[2:]
+    ] == list("01234567")
 
 
 def test_a_profile_tells_milliseconds_shares_of_the_batch_and_rates(capsys):
-    layer = {"layer": "dense", "forward_ms": 1.25, "backward_ms": 2.5, "update_ms": 0.0, "share": 0.375,
-             "gflops_forward": 12.34, "gflops_backward": None}  # fmt: skip
-    tables.profile_report({"layers": [layer], "loss_ms": 0.5, "gather_ms": 0.0, "end_ms": 1.5, "batch_ms": 10.0,
-                           "batches": 7, "rows": 32})  # fmt: skip
+    layer = {
+        "layer": "dense",
+        "forward_ms": 1.25,
+        "backward_ms": 2.5,
+        "update_ms": 0.0,
+        "share": 0.375,
+        "gflops_forward": 12.34,
+        "gflops_backward": None,
+    }
+    tables.profile_report(
+        {
+            "layers": [layer],
+            "loss_ms": 0.5,
+            "gather_ms": 0.0,
+            "end_ms": 1.5,
+            "batch_ms": 10.0,
+            "batches": 7,
+            "rows": 32,
+        }
+    )
     shown = lines_of(capsys.readouterr().out)
     assert shown[0] == ["median of 7 batches of 32 rows"]
-    assert shown[2:] == [["0", "dense", "1.2500", "2.5000", "37.5%", "12.3"], ["loss", "5.0%"], ["rest", "15.0%"],
-                         ["batch", "10.0000"]]  # fmt: skip
+    assert shown[2:] == [
+        ["0", "dense", "1.2500", "2.5000", "37.5%", "12.3"],
+        ["loss", "5.0%"],
+        ["rest", "15.0%"],
+        ["batch", "10.0000"],
+    ]
 
 
 def outcome(**facts) -> dict:
-    return {"parameters": 12345, "epochs_run": 3, "epochs": 5, "seconds": 61.239, "us_per_batch": 12.345,
-            "loss": [4.0, 2.0, 1.0], "val_loss": [4.5, 3.25, 3.5], "classes": ["a", "b"], "baseline": 0.69314,
-            "learned": True, "holdout": 0.2, "model": "m.bin"} | facts  # fmt: skip
+    return {
+        "parameters": 12345,
+        "epochs_run": 3,
+        "epochs": 5,
+        "seconds": 61.239,
+        "us_per_batch": 12.345,
+        "loss": [4.0, 2.0, 1.0],
+        "val_loss": [4.5, 3.25, 3.5],
+        "classes": ["a", "b"],
+        "baseline": 0.69314,
+        "learned": True,
+        "holdout": 0.2,
+        "model": "m.bin",
+    } | facts
 
 
 def last_lines(capsys, result) -> list[str]:
@@ -181,19 +353,42 @@ def last_lines(capsys, result) -> list[str]:
 
 
 def test_the_last_lines_of_a_training_have_its_own_numbers(capsys):
-    calibration = {"temperature": 1.23456, "log_loss": [0.51239, 0.5], "brier": [0.25, 0.2]}
-    lines = last_lines(capsys, outcome(networks=2, threshold=0.123456789, calibration=calibration))
-    assert lines[0] == "temperature 1.235: log loss 0.5124 -> 0.5000, Brier score 0.2500 -> 0.2000"
+    calibration = {
+        "temperature": 1.23456,
+        "log_loss": [0.51239, 0.5],
+        "brier": [0.25, 0.2],
+    }
+    lines = last_lines(
+        capsys, outcome(networks=2, threshold=0.123456789, calibration=calibration)
+    )
+    assert (
+        lines[0]
+        == "temperature 1.235: log loss 0.5124 -> 0.5000, Brier score 0.2500 -> 0.2000"
+    )
     assert lines[1] == "threshold 0.123457"
-    assert lines[2] == "m.bin: 2 networks, 12,345 parameters, 3 of 5 epochs in 61.24 s (12.3 us a batch)"
-    assert lines[3] == "held-out loss 3.50, training loss 1.00; the class shares alone would have 0.693"
+    assert (
+        lines[2]
+        == "m.bin: 2 networks, 12,345 parameters, 3 of 5 epochs in 61.24 s (12.3 us a batch)"
+    )
+    assert (
+        lines[3]
+        == "held-out loss 3.50, training loss 1.00; the class shares alone would have 0.693"
+    )
     of_best = last_lines(capsys, outcome(best_epoch=2, monitor="loss"))[1]
     assert of_best.startswith("validation loss 3.25, training loss 2.00;")
-    of_folds = last_lines(capsys, outcome(best_epoch=2, folds=[1], mean={"f1": 0.5}, std={"f1": 0.1}))[-2]
+    of_folds = last_lines(
+        capsys, outcome(best_epoch=2, folds=[1], mean={"f1": 0.5}, std={"f1": 0.1})
+    )[-2]
     assert of_folds.startswith("out-of-fold loss 3.25, training loss 2.00;")
     alone = outcome(val_loss=[], classes=None, epochs=3)
-    assert last_lines(capsys, alone)[0] == "m.bin: 12,345 parameters, 3 epochs in 61.24 s (12.3 us a batch)"
-    assert last_lines(capsys, alone)[1] == "training loss 1.00; the mean alone would have 0.693"
+    assert (
+        last_lines(capsys, alone)[0]
+        == "m.bin: 12,345 parameters, 3 epochs in 61.24 s (12.3 us a batch)"
+    )
+    assert (
+        last_lines(capsys, alone)[1]
+        == "training loss 1.00; the mean alone would have 0.693"
+    )
     assert last_lines(capsys, alone | {"baseline": None})[1] == "training loss 1.00"
 
 
@@ -201,69 +396,155 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
     measured = {"roc_auc": 0.9123456789, "accuracy": None}
     effort = outcome(effort="quick", chosen=[1, 2], tried=9, validated=measured)
     lines = last_lines(capsys, effort)
-    assert lines[0] == "m.bin: 12,345 parameters in 61.24 s, effort quick: 2 of 9 candidates"
+    assert (
+        lines[0]
+        == "m.bin: 12,345 parameters in 61.24 s, effort quick: 2 of 9 candidates"
+    )
     alone = "the class shares alone would have log loss 0.693"
     assert lines[1] == f"validated: ROC-AUC 0.912, accuracy undefined; {alone}"
-    of_numbers = {"rmse": 2.0, "per_target": [{"target": "u", "r2": 0.5}, {"target": "v", "r2": -1.25}]}
-    effort = outcome(effort="best", chosen=[1], tried=9, out_of_fold=of_numbers, classes=None, baseline=6.25)
+    of_numbers = {
+        "rmse": 2.0,
+        "per_target": [{"target": "u", "r2": 0.5}, {"target": "v", "r2": -1.25}],
+    }
+    effort = outcome(
+        effort="best",
+        chosen=[1],
+        tried=9,
+        out_of_fold=of_numbers,
+        classes=None,
+        baseline=6.25,
+    )
     lines = last_lines(capsys, effort)
-    assert lines[1] == "out of fold: RMSE 2.00; R2 by target: u 0.500, v -1.25; the mean alone would have RMSE 2.50"
+    assert (
+        lines[1]
+        == "out of fold: RMSE 2.00; R2 by target: u 0.500, v -1.25; the mean alone would have RMSE 2.50"
+    )
 
 
 def test_the_last_line_has_the_intervals_that_are_known(capsys):
-    measured = {"roc_auc": 0.98228765, "pr_auc": 0.9, "log_loss": 0.029969, "intervals": {
-        "roc_auc": [0.9711111, 0.9988888], "log_loss": [0.0214, 0.0391499], "f1": [0.5, 0.6]}}  # fmt: skip
-    line = last_lines(capsys, outcome(effort="quick", chosen=[1], tried=9, out_of_fold=measured))[1]
+    measured = {
+        "roc_auc": 0.98228765,
+        "pr_auc": 0.9,
+        "log_loss": 0.029969,
+        "intervals": {
+            "roc_auc": [0.9711111, 0.9988888],
+            "log_loss": [0.0214, 0.0391499],
+            "f1": [0.5, 0.6],
+        },
+    }
+    line = last_lines(
+        capsys, outcome(effort="quick", chosen=[1], tried=9, out_of_fold=measured)
+    )[1]
     assert line.startswith(
         "out of fold: ROC-AUC 0.982 (95 %: 0.971 to 0.999), PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);"
     )
     measured["intervals"] = {"roc_auc": None, "log_loss": [0.0214, 0.0391]}
-    line = last_lines(capsys, outcome(effort="quick", chosen=[1], tried=9, validated=measured))[1]
-    assert line.startswith("validated: ROC-AUC 0.982, PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);")
+    line = last_lines(
+        capsys, outcome(effort="quick", chosen=[1], tried=9, validated=measured)
+    )[1]
+    assert line.startswith(
+        "validated: ROC-AUC 0.982, PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);"
+    )
 
 
-@pytest.mark.parametrize(("value", "text"), [
-    (0.98228765, "0.982"), (0.029969, "0.0300"), (0.99951, "1.00"), (0.9994, "0.999"), (1.0, "1.00"), (0.0, "0"),
-    (-1.2345, "-1.23"), (6059.28, "6060"), (6_059_280.0, "6060000"), (87_999_000_000.0, "8.80e+10"),
-    (-5.5e-7, "-5.50e-07"), (12.345, "12.3"), (999.9, "1000"), (123.4, "123"), (3, "3.00"), (None, "undefined"),
-    (float("inf"), "undefined"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.98228765, "0.982"),
+        (0.029969, "0.0300"),
+        (0.99951, "1.00"),
+        (0.9994, "0.999"),
+        (1.0, "1.00"),
+        (0.0, "0"),
+        (-1.2345, "-1.23"),
+        (6059.28, "6060"),
+        (6_059_280.0, "6060000"),
+        (87_999_000_000.0, "8.80e+10"),
+        (-5.5e-7, "-5.50e-07"),
+        (12.345, "12.3"),
+        (999.9, "1000"),
+        (123.4, "123"),
+        (3, "3.00"),
+        (None, "undefined"),
+        (float("inf"), "undefined"),
+    ],
+)
 def test_a_short_figure_has_three_digits(value, text):
     assert short_text(value) == text
 
 
-@pytest.mark.parametrize("loss, training, baseline, is_far", [
-    (3.01, 1.0, 20.0, True), (3.0, 1.0, 19.9, False), (2.99, 1.0, 10.0, False), (3.5, 1.0, 25.01, False),
-    (3.5, 1.0, 24.99, True), (9.0, 1.0, None, False),
-])  # fmt: skip
-def test_a_loss_above_three_times_the_training_loss_by_a_tenth_of_the_baseline_is_far(loss, training, baseline, is_far):
-    step = tables._next_step(outcome(loss=[training], val_loss=[loss], baseline=baseline))
+@pytest.mark.parametrize(
+    "loss, training, baseline, is_far",
+    [
+        (3.01, 1.0, 20.0, True),
+        (3.0, 1.0, 19.9, False),
+        (2.99, 1.0, 10.0, False),
+        (3.5, 1.0, 25.01, False),
+        (3.5, 1.0, 24.99, True),
+        (9.0, 1.0, None, False),
+    ],
+)
+def test_a_loss_above_three_times_the_training_loss_by_a_tenth_of_the_baseline_is_far(
+    loss, training, baseline, is_far
+):
+    step = tables._next_step(
+        outcome(loss=[training], val_loss=[loss], baseline=baseline)
+    )
     assert step.startswith("the training loss is far below the held-out loss") == is_far
 
 
 def test_importance_and_comparison_print_their_own_numbers(capsys):
-    found = {"metric": "roc_auc", "baseline": 0.87654321, "names": [f"c{k}" for k in range(14)],
-             "mean": [14.0 - k for k in range(14)], "low": [13.0 - k for k in range(14)],
-             "high": [15.5 - k for k in range(14)], "correlated": [("c1", "c0", -0.946)]}  # fmt: skip
+    found = {
+        "metric": "roc_auc",
+        "baseline": 0.87654321,
+        "names": [f"c{k}" for k in range(14)],
+        "mean": [14.0 - k for k in range(14)],
+        "low": [13.0 - k for k in range(14)],
+        "high": [15.5 - k for k in range(14)],
+        "correlated": [("c1", "c0", -0.946)],
+    }
     words = [(word, [0.25]) for word in ["a", "", "c", "d", "e"]]
     curves = {"c0": [(1.0, [0.1]), (2.0, [0.5]), (3.25, [0.98765])], "c1": words}
-    tables.importance_report(found, curves, SimpleNamespace(classes=["no", "yes"], outputs=1))
+    tables.importance_report(
+        found, curves, SimpleNamespace(classes=["no", "yes"], outputs=1)
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ROC-AUC 0.876543; what it loses without a column"
     assert lines[2].split() == ["c0", "█" * 12, "14", "13", "to", "15.5"]
     assert lines[8].split()[1:] == ["█" * 6 + "▉", "8", "7", "to", "9.5"]
-    assert len([line for line in lines if line.startswith("c") and " to " in line]) == 12
+    assert (
+        len([line for line in lines if line.startswith("c") and " to " in line]) == 12
+    )
     assert "2 more columns: at most 2 each" in lines
-    assert lines[-3:] == ["c0: yes 0.1 at 1, 0.988 at 3.25",
-                          "c1: yes 0.25 at a, 0.25 at (missing), 0.25 at c, 0.25 at d",
-                          "correlation -0.95 of c1 and c0: see both, --group_columns 'c1+c0'"]  # fmt: skip
-    tables.comparison_report({
-        "models": ["a", "b"], "rows": 12, "verdict": "b is better",
-        "metrics": {"rmse": {"a": 2.0, "b": 1.25, "difference": -0.75, "interval": [-1.5, -0.125]}},
-        "disagree": [{"row": 7, "true": "x", "a": [0.12345, 2.0], "b": [0.5]}],
-    })  # fmt: skip
+    assert lines[-3:] == [
+        "c0: yes 0.1 at 1, 0.988 at 3.25",
+        "c1: yes 0.25 at a, 0.25 at (missing), 0.25 at c, 0.25 at d",
+        "correlation -0.95 of c1 and c0: see both, --group_columns 'c1+c0'",
+    ]
+    tables.comparison_report(
+        {
+            "models": ["a", "b"],
+            "rows": 12,
+            "verdict": "b is better",
+            "metrics": {
+                "rmse": {
+                    "a": 2.0,
+                    "b": 1.25,
+                    "difference": -0.75,
+                    "interval": [-1.5, -0.125],
+                }
+            },
+            "disagree": [{"row": 7, "true": "x", "a": [0.12345, 2.0], "b": [0.5]}],
+        }
+    )
     shown = lines_of(capsys.readouterr().out)
-    assert shown[0] == ["12 rows"] and shown[2] == ["RMSE", "2", "1.25", "-0.75", "-1.5 to -0.125"]
+    assert shown[0] == ["12 rows"] and shown[2] == [
+        "RMSE",
+        "2",
+        "1.25",
+        "-0.75",
+        "-1.5 to -0.125",
+    ]
     assert shown[3:] == [["row 7, true x: a 0.123; 2, b 0.5"], ["b is better"]]
 
 
@@ -273,10 +554,20 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     conv = 2 * 4 * 3 * (1 * 3 * 3)
     products = conv + 24 * 7 + 7 * 3
     parameters = (9 * 2 + 2) + (24 * 7 + 7) + (7 * 3 + 3)
-    assert told["multiply-adds"] == f"{products:,} a prediction" and told["parameters"] == f"{parameters:,}"
+    assert (
+        told["multiply-adds"] == f"{products:,} a prediction"
+        and told["parameters"] == f"{parameters:,}"
+    )
     tables.network_table(net.layers)
     shown = lines_of(capsys.readouterr().out)
-    assert [line[-1] for line in shown[1:]] == ["0", "20", "0", "175", "24", f"{parameters}"]
+    assert [line[-1] for line in shown[1:]] == [
+        "0",
+        "20",
+        "0",
+        "175",
+        "24",
+        f"{parameters}",
+    ]
     assert [line[-2] for line in shown[1:-1]] == ["1x6x5", "2x4x3", "24", "7", "3"]
     members = [nn.Network("4,3,1", "regression", seed=seed) for seed in (5, 6)]
     for member, epochs in zip(members, (2, 3), strict=True):
@@ -285,11 +576,21 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     both = nn.Network("4,3,1", "regression")
     both.combine(members, [2.0, 1.0])
     told = figures.facts_of(both)
-    assert told["networks"] == "2, seeds 5, 6, weights 2, 1" and told["parameters"] == str(2 * (4 * 3 + 3 + 3 + 1))
-    assert told["multiply-adds"] == f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
-    assert figures.members_of(both) == (["seed", "weight", "learning_rate"], [["5", "2", "0.002"], ["6", "1", "0.003"]])
-    candidates = [{"layers": "4,1", "loss": 0.123456, "operations": 123456, "weight": 2},
-                  {"layers": "4,9,1", "loss": None, "operations": 5, "weight": 0}]  # fmt: skip
+    assert told["networks"] == "2, seeds 5, 6, weights 2, 1" and told[
+        "parameters"
+    ] == str(2 * (4 * 3 + 3 + 3 + 1))
+    assert (
+        told["multiply-adds"]
+        == f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
+    )
+    assert figures.members_of(both) == (
+        ["seed", "weight", "learning_rate"],
+        [["5", "2", "0.002"], ["6", "1", "0.003"]],
+    )
+    candidates = [
+        {"layers": "4,1", "loss": 0.123456, "operations": 123456, "weight": 2},
+        {"layers": "4,9,1", "loss": None, "operations": 5, "weight": 0},
+    ]
     lines = figures.candidates_of(SimpleNamespace(config={"candidates": candidates}))[1]
     assert lines == [["4,1", "0.1235", "1.2e+05", "2"], ["4,9,1", "", "5", "0"]]
 
@@ -297,17 +598,46 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
 # ---------------------------------------------------------------- progress
 
 
-@pytest.mark.parametrize("count, told", [(6, [1, 2, 3, 4, 5, 6]), (7, [1, 3, 5, 7]), (12, [1, 3, 5, 7, 9, 11, 12]),
-                                         (13, [1, 4, 7, 10, 13]), (1, [1])])  # fmt: skip
+@pytest.mark.parametrize(
+    "count, told",
+    [
+        (6, [1, 2, 3, 4, 5, 6]),
+        (7, [1, 3, 5, 7]),
+        (12, [1, 3, 5, 7, 9, 11, 12]),
+        (13, [1, 4, 7, 10, 13]),
+        (1, [1]),
+    ],
+)
 def test_about_six_epochs_and_the_last_one_are_told(count, told):
-    assert [number for number in range(1, count + 1) if progress.is_told(number, count)] == told
+    assert [
+        number for number in range(1, count + 1) if progress.is_told(number, count)
+    ] == told
 
 
 def info(**facts) -> dict:
-    return {"layers": "2,1", "parameters": 3, "loss": "bce", "scaling": "none", "monitor": None, "holdout": 20,
-            "validation": 0, "epochs": 4, "batches": 8, "batch_number": 10, "optimizer": "sgd", "learning_rate": 0.0125,
-            "schedule": "constant", "rows": 80, "resumed": None, "routes": list, "encoding": None, "backend": "omp",
-            "threads": 2, "dtype": "float32", "seed": 7} | facts  # fmt: skip
+    return {
+        "layers": "2,1",
+        "parameters": 3,
+        "loss": "bce",
+        "scaling": "none",
+        "monitor": None,
+        "holdout": 20,
+        "validation": 0,
+        "epochs": 4,
+        "batches": 8,
+        "batch_number": 10,
+        "optimizer": "sgd",
+        "learning_rate": 0.0125,
+        "schedule": "constant",
+        "rows": 80,
+        "resumed": None,
+        "routes": list,
+        "encoding": None,
+        "backend": "omp",
+        "threads": 2,
+        "dtype": "float32",
+        "seed": 7,
+    } | facts
 
 
 def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
@@ -317,19 +647,27 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
     lines.judged(3, "roc_auc", 0.8765432, True)
     lines.epoch(3, 4, 12.0, None, 61.239, 0.04)
     err = capsys.readouterr().err.splitlines()
-    assert "training on 80 rows, 20 held out: 4 epochs of 8 batches of 10, sgd, learning rate 0.0125, constant" in err
+    assert (
+        "training on 80 rows, 20 held out: 4 epochs of 8 batches of 10, sgd, learning rate 0.0125, constant"
+        in err
+    )
     assert "resuming from m.bin: 1 epochs and 30 rows are done" in err
     second, third = (" ".join(line.split()) for line in err[-2:])
     assert second == "epoch 2/4 loss 0.123457 held-out 0.987654 1.23 s 123.5 us a batch"
     assert third == "epoch 3/4 loss 12 roc_auc 0.876543 best 61.2 s 0.0 us a batch"
 
 
-@pytest.mark.parametrize("seconds, told", [
-    (10.0, "candidate 1 of 3: 4,1: loss 2; 10.0 s, at most 30 s left"),
-    (5 / 3 + 0.01, "candidate 1 of 3: 4,1: loss 2; 1.7 s, at most 5 s left"),
-    (1.66, "candidate 1 of 3: 4,1: loss 2; 1.7 s"),
-])  # fmt: skip
-def test_a_candidate_tells_the_time_that_its_share_of_the_operations_foretells(capsys, monkeypatch, seconds, told):
+@pytest.mark.parametrize(
+    "seconds, told",
+    [
+        (10.0, "candidate 1 of 3: 4,1: loss 2; 10.0 s, at most 30 s left"),
+        (5 / 3 + 0.01, "candidate 1 of 3: 4,1: loss 2; 1.7 s, at most 5 s left"),
+        (1.66, "candidate 1 of 3: 4,1: loss 2; 1.7 s"),
+    ],
+)
+def test_a_candidate_tells_the_time_that_its_share_of_the_operations_foretells(
+    capsys, monkeypatch, seconds, told
+):
     """A quarter is done: three times as long is left."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
@@ -342,9 +680,14 @@ def test_a_candidate_tells_the_time_that_its_share_of_the_operations_foretells(c
     lines.ended("5,1", "loss 1")
     lines.ended("6,1", "loss 1")
     second, third = capsys.readouterr().err.splitlines()
-    assert third == f"candidate 3 of 3: 6,1: loss 1; {seconds + 10:.1f} s", "nothing is left"
+    assert third == f"candidate 3 of 3: 6,1: loss 1; {seconds + 10:.1f} s", (
+        "nothing is left"
+    )
     left = (seconds + 10) * 0.4 / 0.6
-    assert second == f"candidate 2 of 3: 5,1: loss 1; {seconds + 10:.1f} s, at most {left:.0f} s left"
+    assert (
+        second
+        == f"candidate 2 of 3: 5,1: loss 1; {seconds + 10:.1f} s, at most {left:.0f} s left"
+    )
 
 
 class Drawn(progress.Bar):
@@ -358,7 +701,9 @@ class Drawn(progress.Bar):
         self.shown.append((share, what, told))
 
 
-def test_a_bar_has_the_share_of_all_epochs_and_the_rows_a_second_of_this_run(monkeypatch):
+def test_a_bar_has_the_share_of_all_epochs_and_the_rows_a_second_of_this_run(
+    monkeypatch,
+):
     now = [50.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     bar = Drawn("t.csv")
@@ -370,10 +715,18 @@ def test_a_bar_has_the_share_of_all_epochs_and_the_rows_a_second_of_this_run(mon
     bar.epoch(3, 4, 0.25, 0.5, 1.0, 1.0)
     now[0] += 0.05
     bar.epoch(4, 4, 0.125, None, 1.0, 1.0)
-    assert [share for share, *_ in bar.shown] == pytest.approx([1.5 / 4, 1.75 / 4, 3 / 4, 1.0])
+    assert [share for share, *_ in bar.shown] == pytest.approx(
+        [1.5 / 4, 1.75 / 4, 3 / 4, 1.0]
+    )
     assert bar.shown[1][1:] == ("epoch 2/4", "loss 0.123457 10 rows/s")
-    assert bar.shown[2][1:] == ("epoch 3/4", f"loss 0.25, held-out 0.5 {1.5 * 80 / 2.5:.0f} rows/s")
-    assert bar.shown[3][1:] == ("epoch 4/4", f"loss 0.125 {2.5 * 80 / 2.55:,.0f} rows/s")
+    assert bar.shown[2][1:] == (
+        "epoch 3/4",
+        f"loss 0.25, held-out 0.5 {1.5 * 80 / 2.5:.0f} rows/s",
+    )
+    assert bar.shown[3][1:] == (
+        "epoch 4/4",
+        f"loss 0.125 {2.5 * 80 / 2.55:,.0f} rows/s",
+    )
 
 
 def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch):
@@ -387,14 +740,22 @@ def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch):
     bar.epoch(3, 4, 0.5, None, 1.0, 1.0)
     bar.ended("5,1", "loss 1")
     bar.ended("6,1", "loss 3")
-    assert [share for share, *_ in bar.shown] == pytest.approx([0.2, 0.2 + 0.5 * 3 / 4, 0.7, 1.0])
-    assert [what for _, what, _ in bar.shown] == [f"candidate {k}/3" for k in (2, 2, 3, 3)]
+    assert [share for share, *_ in bar.shown] == pytest.approx(
+        [0.2, 0.2 + 0.5 * 3 / 4, 0.7, 1.0]
+    )
+    assert [what for _, what, _ in bar.shown] == [
+        f"candidate {k}/3" for k in (2, 2, 3, 3)
+    ]
 
 
 def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     x = np.zeros((7, 2))
-    ds = nn.Dataset(x, np.array([0, 1, 0, 0, 1, 0, 0]), "binary", ["no", "yes"], path="t.csv")
-    assert console.about(ds).startswith("t.csv: 7 rows x 2 inputs; binary, classes no (5), yes (2, positive)")
+    ds = nn.Dataset(
+        x, np.array([0, 1, 0, 0, 1, 0, 0]), "binary", ["no", "yes"], path="t.csv"
+    )
+    assert console.about(ds).startswith(
+        "t.csv: 7 rows x 2 inputs; binary, classes no (5), yes (2, positive)"
+    )
     console.say_run("", "omp", 1, "float32", 7)
     console.say_run("", "omp", 2, "float64", 0, "remark")
     one, two = capsys.readouterr().err.splitlines()
@@ -411,5 +772,6 @@ def test_a_long_computation_tells_the_time_that_its_steps_foretell(capsys, monke
     now[0] += 30.0
     steps(80, 100)
     assert capsys.readouterr().err.splitlines() == [
-        "importance: 25 of 100, 10.0 s, 30 s left", "importance: 80 of 100, 40.0 s, 10 s left"
-    ]  # fmt: skip
+        "importance: 25 of 100, 10.0 s, 30 s left",
+        "importance: 80 of 100, 40.0 s, 10 s left",
+    ]

@@ -1,4 +1,5 @@
-"""Names from data, models and the command line never move a terminal's cursor: control characters are written out."""
+"""Names from data, models and the command line never move a terminal's cursor: control
+characters are written out."""
 
 import contextlib
 import json
@@ -11,14 +12,23 @@ import numpy as np
 import pytest
 from support.command_line import CONTROL, RICH, ROOT, on_terminal, run
 
-EVIL = "\x1b]0;evil\x07\x9b2J\u202e\r[red]\nx"  # a window's title, a screen, an order of letters, a line, markup
+# a window's title, a screen, an order of letters, a line, markup
+EVIL = "\x1b]0;evil\x07\x9b2J\u202e\r[red]\nx"
 WRITTEN_OUT = EVIL.encode("unicode_escape").decode()
-BROKEN = re.compile(r"\\r(?!\[red\]\\nx)")  # a name that was taken for markup, or has a line's end
+# a name that was taken for markup, or has a line's end
+BROKEN = re.compile(r"\\r(?!\[red\]\\nx)")
 
 
 def write_plan(path) -> None:
-    Path(f"rows{EVIL}.csv").write_text("x,y\n" + "".join(f"{row % 7},{row % 2}\n" for row in range(60)))
-    plan = {"name": f"entry{EVIL}", "data": {"path": f"rows{EVIL}.csv"}, "layers": ["1,2,1", "1,3,1"], "epochs": 1}
+    Path(f"rows{EVIL}.csv").write_text(
+        "x,y\n" + "".join(f"{row % 7},{row % 2}\n" for row in range(60))
+    )
+    plan = {
+        "name": f"entry{EVIL}",
+        "data": {"path": f"rows{EVIL}.csv"},
+        "layers": ["1,2,1", "1,3,1"],
+        "epochs": 1,
+    }
     Path(path).write_text(json.dumps(plan))
 
 
@@ -27,8 +37,13 @@ def write_table(path, target: str, kind, seed: int = 1, words: str = "abc") -> N
     drawn = random.Random(seed)
     names = [f"number{EVIL}", f"kind{EVIL}", f"left out{EVIL}", target]
     with contextlib.closing(sqlite3.connect(path)) as base, base:
-        base.execute("create table t (" + ", ".join(f'"{name}"' for name in names) + ")")
-        rows = [(drawn.random(), f"{words[row % 3]}{EVIL}", f"same{EVIL}", kind(row, drawn)) for row in range(60)]
+        base.execute(
+            "create table t (" + ", ".join(f'"{name}"' for name in names) + ")"
+        )
+        rows = [
+            (drawn.random(), f"{words[row % 3]}{EVIL}", f"same{EVIL}", kind(row, drawn))
+            for row in range(60)
+        ]
         base.executemany("insert into t values (?, ?, ?, ?)", rows)
 
 
@@ -38,44 +53,122 @@ TASKS = {
     "regression": lambda row, drawn: drawn.random(),
 }
 MODEL, OTHER = f"m{EVIL}.bin", f"n{EVIL}.bin"
-ON_TABLE, ON_MODEL = ["--dataset", f"data{EVIL}.db", "--model", MODEL], ["--model", MODEL]
+ON_TABLE, ON_MODEL = (
+    ["--dataset", f"data{EVIL}.db", "--model", MODEL],
+    ["--model", MODEL],
+)
 SMALL = ["--epochs", 2, "--batch_number", 16]
 COMMANDS = [  # and their exit codes
-    (0, ["--train", "--networks", 1, *ON_TABLE, *SMALL, "--verbose", "--checkpoint", f"c{EVIL}.ck"]),
-    (0, ["--train", "--networks", 1, *ON_TABLE, *SMALL, "--checkpoint", f"c{EVIL}.ck", "--resume", "auto", "--debug"]),
-    (0, ["--train", "--networks", 1, *ON_TABLE[:2], "--model", OTHER, *SMALL, "--holdout", 0.2, "--profile"]),
+    (
+        0,
+        [
+            "--train",
+            "--networks",
+            1,
+            *ON_TABLE,
+            *SMALL,
+            "--verbose",
+            "--checkpoint",
+            f"c{EVIL}.ck",
+        ],
+    ),
+    (
+        0,
+        [
+            "--train",
+            "--networks",
+            1,
+            *ON_TABLE,
+            *SMALL,
+            "--checkpoint",
+            f"c{EVIL}.ck",
+            "--resume",
+            "auto",
+            "--debug",
+        ],
+    ),
+    (
+        0,
+        [
+            "--train",
+            "--networks",
+            1,
+            *ON_TABLE[:2],
+            "--model",
+            OTHER,
+            *SMALL,
+            "--holdout",
+            0.2,
+            "--profile",
+        ],
+    ),
     (0, ["--train", "--effort", "quick", *ON_TABLE[:2], "--model", OTHER, "--verbose"]),
-    (0, ["--train", "--networks", 2, *ON_TABLE, *SMALL, "--vary", "learning_rate=0.1|0.01"]),
+    (
+        0,
+        [
+            "--train",
+            "--networks",
+            2,
+            *ON_TABLE,
+            *SMALL,
+            "--vary",
+            "learning_rate=0.1|0.01",
+        ],
+    ),
     (0, ["--train", "--folds", 2, *ON_TABLE, *SMALL, "-o", "/dev/null"]),
-    (0, ["--info", *ON_MODEL]), (0, ["--test", *ON_MODEL, "--intervals", "--verbose"]),
-    (0, ["--test", *ON_TABLE]), (0, ["--test", *ON_TABLE, "--json"]),
+    (0, ["--info", *ON_MODEL]),
+    (0, ["--test", *ON_MODEL, "--intervals", "--verbose"]),
+    (0, ["--test", *ON_TABLE]),
+    (0, ["--test", *ON_TABLE, "--json"]),
     (0, ["--export", *ON_MODEL, "-o", f"m{EVIL}.onnx", "--debug"]),
-    (0, ["--explain", *ON_TABLE, "-o", "-"]), (0, ["--explain", *ON_TABLE]),
+    (0, ["--explain", *ON_TABLE, "-o", "-"]),
+    (0, ["--explain", *ON_TABLE]),
     (0, ["--train", "--networks", 1, *ON_TABLE[:2], "--model", OTHER, *SMALL]),
     (0, ["--compare", f"{MODEL},{OTHER}", *ON_TABLE[:2]]),
-    (0, ["--compare", f"{MODEL},{OTHER}", *ON_TABLE[:2], "--report", f"compared{EVIL}.md"]),
-    (0, ["--test", *ON_TABLE, "--report", f"page{EVIL}.md"]), (0, ["--test", "--dataset", f"odd{EVIL}.db", *ON_MODEL]),
+    (
+        0,
+        [
+            "--compare",
+            f"{MODEL},{OTHER}",
+            *ON_TABLE[:2],
+            "--report",
+            f"compared{EVIL}.md",
+        ],
+    ),
+    (0, ["--test", *ON_TABLE, "--report", f"page{EVIL}.md"]),
+    (0, ["--test", "--dataset", f"odd{EVIL}.db", *ON_MODEL]),
     (0, ["--info", *ON_MODEL, "--report", f"page{EVIL}.html"]),
-    ((0, 2), ["--train", "--networks", 1, *ON_TABLE, *SMALL, "--positive", f"yes{EVIL}"]),
+    (
+        (0, 2),
+        ["--train", "--networks", 1, *ON_TABLE, *SMALL, "--positive", f"yes{EVIL}"],
+    ),
     (2, ["--train", *ON_TABLE, "--positive", EVIL]),
     (2, ["--train", *ON_TABLE, "--ordered", f"kind{EVIL}=a{EVIL}<{EVIL}<{EVIL}"]),
     (0, ["--sweep", f"plan{EVIL}.json", "-o", f"results{EVIL}.csv"]),
     (65, ["--sweep", f"rows{EVIL}.csv", "-o", f"results{EVIL}.csv"]),
     (0, ["--plot", f"results{EVIL}.csv", "-o", f"pictures{EVIL}"]),
-    (2, ["--compare", EVIL]), (2, ["--test", *ON_TABLE, "--report", EVIL]),
-    (0, ["--predict", *ON_TABLE]), (0, ["--predict", *ON_TABLE, "-o", "-", "--quiet"]),
-    (66, ["--plot", f"t{EVIL}.csv", "-o", "pictures"]), (0, ["--plot", MODEL, "-o", f"pictures{EVIL}"]),
+    (2, ["--compare", EVIL]),
+    (2, ["--test", *ON_TABLE, "--report", EVIL]),
+    (0, ["--predict", *ON_TABLE]),
+    (0, ["--predict", *ON_TABLE, "-o", "-", "--quiet"]),
+    (66, ["--plot", f"t{EVIL}.csv", "-o", "pictures"]),
+    (0, ["--plot", MODEL, "-o", f"pictures{EVIL}"]),
     (66, ["--train", "--dataset", f"none{EVIL}", "--model", MODEL, "--debug"]),
     (2, ["--train", *ON_TABLE, "--target", EVIL]),
     (65, ["--train", *ON_TABLE, "--numbers", f"kind{EVIL}", "--strict"]),
-    (66, ["--predict", *ON_TABLE[:2], "--model", EVIL]), (2, ["--train", f"--{EVIL}"]),
+    (66, ["--predict", *ON_TABLE[:2], "--model", EVIL]),
+    (2, ["--train", f"--{EVIL}"]),
     (2, ["--train", "--layers", EVIL, *ON_TABLE]),
     (73, ["--train", *ON_TABLE[:2], "--model", f"none{EVIL}/m.bin"]),
-]  # fmt: skip
-OF_A_SWEEP = ("plan", "results")  # it starts processes, and shows the same of every task
+]
+# it starts processes, and shows the same of every task
+OF_A_SWEEP = ("plan", "results")
 
 
-@pytest.mark.parametrize("task, start", [("binary", run), ("multiclass", on_terminal), ("regression", on_terminal)])
+@pytest.mark.parametrize(
+    "task, start",
+    [("binary", run), ("multiclass", on_terminal), ("regression", on_terminal)],
+)
 def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, start):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "2000")
@@ -87,21 +180,46 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
         if task == "regression" and str(command[1]).startswith(OF_A_SWEEP):
             continue
         result = start(*command)
-        text = RICH.sub("", result.out + result.err) if start is on_terminal else result.out + result.err
+        text = (
+            RICH.sub("", result.out + result.err)
+            if start is on_terminal
+            else result.out + result.err
+        )
         found = CONTROL.search(text) or BROKEN.search("".join(text.split()))
         if start is run and code == 0 and ("--predict" in command or "-" in command):
             continue  # a pipe gets the names as they are
-        if result.code not in np.atleast_1d(code) or found or not (WRITTEN_OUT in text or "1/2: 1,2,1" in text):
+        if (
+            result.code not in np.atleast_1d(code)
+            or found
+            or not (WRITTEN_OUT in text or "1/2: 1,2,1" in text)
+        ):
             at = found.start() if found else len(text)
             wrong.append((command, result.code, text[max(at - 200, 0) : at + 50]))
     assert not wrong, "\n".join(map(repr, wrong))
-    pages = [page for kind in ("md", "html", "svg") for page in Path().rglob(f"*.{kind}")]
-    assert len(pages) > 3 and [page for page in pages if CONTROL.search(page.read_text())] == []
+    pages = [
+        page for kind in ("md", "html", "svg") for page in Path().rglob(f"*.{kind}")
+    ]
+    assert (
+        len(pages) > 3
+        and [page for page in pages if CONTROL.search(page.read_text())] == []
+    )
 
 
 def test_few_places_write_to_a_stream():
     """All others call show, say or table."""
-    own = {path.relative_to(ROOT / "nn").as_posix(): path.read_text() for path in (ROOT / "nn").rglob("*.py")}
-    printing = {name for name, text in own.items() if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.M)}
-    assert printing == {"utils/messages.py", "terminal/tables.py", "terminal/help.py", "commands/common.py",
-                        "__main__.py"}  # fmt: skip
+    own = {
+        path.relative_to(ROOT / "nn").as_posix(): path.read_text()
+        for path in (ROOT / "nn").rglob("*.py")
+    }
+    printing = {
+        name
+        for name, text in own.items()
+        if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.M)
+    }
+    assert printing == {
+        "utils/messages.py",
+        "terminal/tables.py",
+        "terminal/help.py",
+        "commands/common.py",
+        "__main__.py",
+    }

@@ -11,34 +11,69 @@ from unittest import mock
 
 import pytest
 from support.checkpoints import wait_for
-from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
+from support.command_line import (
+    ONE,
+    environment,
+    read_until,
+    run,
+    start,
+    succeed,
+    write_two_classes,
+)
 
 from nn.terminal import parser
 
 
-@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143), ("SIGHUP", 143)])
-def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(folder, name, code):
+@pytest.mark.parametrize(
+    "name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143), ("SIGHUP", 143)]
+)
+def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(
+    folder, name, code
+):
     write_two_classes(folder / "two.csv", rows=3000)
     (folder / "m.bin").write_bytes(b"the model before")
-    given = ["--layers", "2,256,256,1", "--epochs", 100000, "--batch_number", 8, "--backend", "seq"]
+    given = [
+        "--layers",
+        "2,256,256,1",
+        "--epochs",
+        100000,
+        "--batch_number",
+        8,
+        "--backend",
+        "seq",
+    ]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     read_until(process, "epoch ")
     process.send_signal(getattr(signal, name))
     found, err = wait_for(process)
     assert found == code, err
-    assert re.fullmatch(rf"nn: stopped by {name}: .*m\.bin\.part.*", err.splitlines()[-1])
+    assert re.fullmatch(
+        rf"nn: stopped by {name}: .*m\.bin\.part.*", err.splitlines()[-1]
+    )
     assert (folder / "m.bin").read_bytes() == b"the model before"
     assert succeed("--test", "--model", "m.bin.part", "--json").json["rows"] == 600
-    assert sorted(file.name for file in folder.iterdir()) == ["m.bin", "m.bin.part", "two.csv"]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "m.bin",
+        "m.bin.part",
+        "two.csv",
+    ]
 
 
 def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):
-    monkeypatch.setattr(parser, "SimpleNamespace", mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(
+        parser, "SimpleNamespace", mock.Mock(side_effect=KeyboardInterrupt)
+    )
     assert run("--info") == (130, "", "nn: stopped by SIGINT\n")
 
 
 def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
-    process = start("--predict", "--model", trained, "--dataset", write_two_classes(trained.parent / "big.csv", 20000))
+    process = start(
+        "--predict",
+        "--model",
+        trained,
+        "--dataset",
+        write_two_classes(trained.parent / "big.csv", 20000),
+    )
     process.stdout.readline()
     process.stdout.close()
     err = process.stderr.read()
@@ -64,38 +99,64 @@ def test_closed_output_streams_do_not_matter_to_a_training_that_writes_its_model
 
 
 RESULTS = (
-    "predict m.bin two.csv", "predict m.bin two.csv --json", "predict m.bin two.csv -o -", "test m.bin",
-    "test m.bin --json -q", "info m.bin", "info m.bin --json", "explain m.bin two.csv", "--help", "--version",
-    "train two.csv -m n.bin --epochs 1 --networks 1 --json", "train two.csv --folds 2 --epochs 1",
-)  # fmt: skip
+    "predict m.bin two.csv",
+    "predict m.bin two.csv --json",
+    "predict m.bin two.csv -o -",
+    "test m.bin",
+    "test m.bin --json -q",
+    "info m.bin",
+    "info m.bin --json",
+    "explain m.bin two.csv",
+    "--help",
+    "--version",
+    "train two.csv -m n.bin --epochs 1 --networks 1 --json",
+    "train two.csv --folds 2 --epochs 1",
+)
 LOSSES = (">&-", "1</dev/null", ">/dev/full")
 
 
-
-
 def marks_of(result: int, loss: int) -> list:
-    """Return the marks of a result beside a way to lose it: each stands beside one of them, the others are long."""
+    """Return the marks of a result beside a way to lose it: each stands beside one of
+    them, the others are long."""
     return [] if result % len(LOSSES) == loss else [pytest.mark.long]
 
 
-@pytest.mark.parametrize("arguments, redirection", [
-    pytest.param(arguments, redirection, marks=marks_of(result, loss))
-    for result, arguments in enumerate(RESULTS) for loss, redirection in enumerate(LOSSES)
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, redirection",
+    [
+        pytest.param(arguments, redirection, marks=marks_of(result, loss))
+        for result, arguments in enumerate(RESULTS)
+        for loss, redirection in enumerate(LOSSES)
+    ],
+)
 def test_results_are_not_lost_without_a_word(trained, arguments, redirection):
     if not trained.with_name("m.bin").exists():
         trained.rename(trained.with_name("m.bin"))
     command = f"{sys.executable} -m nn {arguments} {redirection}"
-    done = subprocess.run(command, shell=True, env=environment(), stderr=subprocess.PIPE, text=True)
-    reason = {">&-": "standard output is closed, ", "1</dev/null": "output: Bad file", ">/dev/full": "output: No space"}
-    assert done.returncode == 73 and done.stderr.splitlines()[-1].startswith(f"nn: {reason[redirection]}")
+    done = subprocess.run(
+        command, shell=True, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    reason = {
+        ">&-": "standard output is closed, ",
+        "1</dev/null": "output: Bad file",
+        ">/dev/full": "output: No space",
+    }
+    assert done.returncode == 73 and done.stderr.splitlines()[-1].startswith(
+        f"nn: {reason[redirection]}"
+    )
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 
-def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(trained):
+def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(
+    trained,
+):
     for flags, code in (["-o", "/dev/stdout"], 73), (["-o", "p.csv"], 0):
         command = [sys.executable, "-m", "nn", "predict", trained, "two.csv", *flags]
-        closed = {"preexec_fn": lambda: os.close(1), "stderr": subprocess.PIPE, "env": environment()}
+        closed = {
+            "preexec_fn": lambda: os.close(1),
+            "stderr": subprocess.PIPE,
+            "env": environment(),
+        }
         assert subprocess.run(command, **closed).returncode == code
     assert (trained.parent / "p.csv").read_text().count("\n") == 61
 
@@ -110,7 +171,8 @@ def test_a_full_disk_is_exit_code_73(trained):
 
 
 def on_terminal(*arguments, **variables) -> tuple[int, str]:
-    """Run `nn` on a terminal of 100 columns: exit code and all that was written to it."""
+    """Run `nn` on a terminal of 100 columns: exit code and all that was written to
+    it."""
     main, sub = pty.openpty()
     variables = environment(TERM="xterm", COLUMNS="100", **variables)
     process = start(*arguments, stdin=sub, stdout=sub, stderr=sub, env=variables)
@@ -127,21 +189,41 @@ def on_terminal(*arguments, **variables) -> tuple[int, str]:
 
 
 def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
-    given = ["--dataset", "two.csv", "--model", "m.bin", "--layers", "2,200,200,1", "--epochs", 200]
+    given = [
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,200,200,1",
+        "--epochs",
+        200,
+    ]
     code, text = on_terminal("--train", *given)
     assert code == 0
     assert re.search(r"epoch \S*200\S*/\S*200", text)
-    assert "━" in text and "loss" in text and "rows/s" in text and re.search(r"\d:\d\d:\d\d", text)
-    assert "\x1b[?25l" in text and text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # the cursor is back
+    assert (
+        "━" in text
+        and "loss" in text
+        and "rows/s" in text
+        and re.search(r"\d:\d\d:\d\d", text)
+    )
+    # the cursor is back
+    assert "\x1b[?25l" in text and text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
     assert not re.search(r"^epoch +1/200  loss", text, re.MULTILINE)
 
 
 def test_no_color_is_respected(trained):
-    for arguments in (["--test", "--model", trained], [*ONE, "--dataset", "two.csv", "--model", "n.bin"]):
+    for arguments in (
+        ["--test", "--model", trained],
+        [*ONE, "--dataset", "two.csv", "--model", "n.bin"],
+    ):
         code, text = on_terminal(*arguments, NO_COLOR="1")
         assert code == 0 and not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)
 
 
 def test_debug_shows_a_traceback_above_the_line(folder):
-    code, _, err = run("--train", "--dataset", "none.csv", "--model", "m.bin", "--debug")
+    code, _, err = run(
+        "--train", "--dataset", "none.csv", "--model", "m.bin", "--debug"
+    )
     assert code == 66 and "Traceback" in err and err.splitlines()[-1].startswith("nn: ")

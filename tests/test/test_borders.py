@@ -1,4 +1,5 @@
-"""Values that lie on a border: a score that equals its threshold is of class 1 in every place that names a class."""
+"""Values that lie on a border: a score that equals its threshold is of class 1 in every
+place that names a class."""
 
 import csv
 import io
@@ -22,13 +23,20 @@ TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}  # ONNX's ->
 @pytest.fixture(scope="module")
 def rows():
     """Inputs of a network, in an order of falling scores."""
-    return np.sort(np.random.default_rng(0).normal(size=(ROWS, 1)), axis=0)[::-1].astype(np.float32)
+    return np.sort(np.random.default_rng(0).normal(size=(ROWS, 1)), axis=0)[
+        ::-1
+    ].astype(np.float32)
 
 
-def network_with_threshold_of(rows, place: int, dtype: str) -> tuple[Network, np.ndarray]:
-    """Return (a network whose threshold is the score of one of these rows, to the last bit; all scores)."""
+def network_with_threshold_of(
+    rows, place: int, dtype: str
+) -> tuple[Network, np.ndarray]:
+    """Return (a network whose threshold is the score of one of these rows, to the last
+    bit; all scores)."""
     net = nn.Network("1,1", "binary", dtype=dtype, backend="seq")
-    net.set_parameters({"layer0.weight": np.array([[1.1]]), "layer0.bias": np.array([0.1])})
+    net.set_parameters(
+        {"layer0.weight": np.array([[1.1]]), "layer0.bias": np.array([0.1])}
+    )
     net.describe(classes=["no", "yes"], columns=["size"], targets=["answer"])
     scores = net.predict(rows.astype(dtype))[:, 0]
     net.describe(threshold=float(scores[place]))
@@ -36,25 +44,36 @@ def network_with_threshold_of(rows, place: int, dtype: str) -> tuple[Network, np
 
 
 @pytest.mark.parametrize("place", [0, 1, 17, ROWS - 1])
-def test_a_score_that_equals_the_threshold_is_of_class_1_everywhere(folder, rows, dtype, place):
+def test_a_score_that_equals_the_threshold_is_of_class_1_everywhere(
+    folder, rows, dtype, place
+):
     net, scores = network_with_threshold_of(rows, place, dtype)
-    expected = ["yes" if row <= place else "no" for row in range(ROWS)]  # scores fall, none comes twice
+    # scores fall, none comes twice
+    expected = ["yes" if row <= place else "no" for row in range(ROWS)]
     assert len({*scores}) == ROWS
     net.export("m.bin")
     np.savetxt("new.csv", rows, "%.17g", header="size", comments="")
     flags = ("-m", "m.bin", "--dataset", "new.csv", "--backend", "seq")
-    assert [line[1] for line in list(csv.reader(io.StringIO(succeed("--predict", *flags).out)))[1:]] == expected
+    assert [
+        line[1]
+        for line in list(csv.reader(io.StringIO(succeed("--predict", *flags).out)))[1:]
+    ] == expected
     model = nn.Model.load("m.bin", backend="seq")
     assert list(model.predict(rows)) == expected
 
     of_c = Library.of(net, folder)
     answers_of_c = of_c.predict(rows)
-    assert [of_c.label(answer) for answer in answers_of_c] == labels_of(answers_of_c[:, 0], net.threshold)
-    assert dtype == "float32" or float(answers_of_c[place, 0]) == net.threshold  # the same exp gives the same bits
+    assert [of_c.label(answer) for answer in answers_of_c] == labels_of(
+        answers_of_c[:, 0], net.threshold
+    )
+    # the same exp gives the same bits
+    assert dtype == "float32" or float(answers_of_c[place, 0]) == net.threshold
     nn.export(net, "m.onnx")
     (wanted,) = session("m.onnx").get_inputs()
     by_onnx = outputs("m.onnx", {wanted.name: rows.astype(TYPES[wanted.type])})
-    assert list(by_onnx["label"]) == labels_of(by_onnx["probabilities"][:, 1], net.threshold)
+    assert list(by_onnx["label"]) == labels_of(
+        by_onnx["probabilities"][:, 1], net.threshold
+    )
 
 
 def labels_of(scores, threshold: float) -> list[str]:
@@ -65,7 +84,9 @@ def labels_of(scores, threshold: float) -> list[str]:
 def test_counts_tables_and_the_page_take_a_score_at_the_threshold_for_class_1(rows):
     net, scores = network_with_threshold_of(rows, 11, "float32")
     truth = np.arange(ROWS) % 2
-    ds = nn.Dataset(rows, truth, "binary", ["no", "yes"], columns=["size"], targets=["answer"])
+    ds = nn.Dataset(
+        rows, truth, "binary", ["no", "yes"], columns=["size"], targets=["answer"]
+    )
     figures = nn.test(net, ds)
     assert figures["tp"] + figures["fp"] == 12 and figures["tp"] == truth[:12].sum()
     page = model_page.of_model(net, "m.bin", ds)
@@ -78,11 +99,23 @@ def test_counts_tables_and_the_page_take_a_score_at_the_threshold_for_class_1(ro
 
 def tables_of(page) -> list:
     """Return the tables of a page, those inside other blocks too."""
-    return [block for blocks in page.sections.values() for block in blocks if isinstance(block, Table)]
+    return [
+        block
+        for blocks in page.sections.values()
+        for block in blocks
+        if isinstance(block, Table)
+    ]
 
 
-@pytest.mark.parametrize("written, date", [("01.02.68", "2068-02-01"), ("01.02.69", "1969-02-01"),
-                                           ("01.02.00", "2000-02-01"), ("01.02.99", "1999-02-01")])  # fmt: skip
+@pytest.mark.parametrize(
+    "written, date",
+    [
+        ("01.02.68", "2068-02-01"),
+        ("01.02.69", "1969-02-01"),
+        ("01.02.00", "2000-02-01"),
+        ("01.02.99", "1999-02-01"),
+    ],
+)
 def test_a_year_of_two_digits_is_of_the_century_that_posix_names(written, date):
     """From 69 on that of 1900, as strptime has it."""
     seconds = date_of(written, "%d.%m.%y")
@@ -93,8 +126,24 @@ def test_a_fold_that_diverges_ends_in_one_line(folder):
     draws = np.random.default_rng(1)
     table = np.column_stack([draws.normal(size=(60, 2)), draws.normal(size=60)])
     np.savetxt("t.csv", table, delimiter=",", header="a,b,y", comments="")
-    told = run("train", "t.csv", "-m", "m.bin", "--layers", "2,8,1", "--folds", 3, "--optimizer", "sgd",
-               "--learning_rate", 1e30, "--scaling", "none", "--epochs", 5)  # fmt: skip
+    told = run(
+        "train",
+        "t.csv",
+        "-m",
+        "m.bin",
+        "--layers",
+        "2,8,1",
+        "--folds",
+        3,
+        "--optimizer",
+        "sgd",
+        "--learning_rate",
+        1e30,
+        "--scaling",
+        "none",
+        "--epochs",
+        5,
+    )
     last = told.err.rstrip("\n").splitlines()[-1]
     assert told.code == 1 and last.startswith("nn: ") and "learning_rate" in last
     assert "Traceback" not in told.err and not (folder / "m.bin").exists()

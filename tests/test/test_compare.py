@@ -1,4 +1,5 @@
-"""Two models on the same rows: metrics, the interval of their difference, and what the rows can tell."""
+"""Two models on the same rows: metrics, the interval of their difference, and what the
+rows can tell."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ NAMES = ("a", "b")
 def data(rows: int = 400, task: str = "binary", seed: int = 0):
     x = np.random.default_rng(seed).normal(size=(rows, 4))
     value = x[:, 0] + x[:, 1] * x[:, 2]
-    return nn.Dataset(x, value if task == "regression" else (value > 0).astype(int), task=task)
+    return nn.Dataset(
+        x, value if task == "regression" else (value > 0).astype(int), task=task
+    )
 
 
 def trained(ds, epochs: int, layers: str = "4,16,1"):
@@ -23,30 +26,42 @@ def trained(ds, epochs: int, layers: str = "4,16,1"):
     return net
 
 
-@pytest.mark.parametrize(("task", "metric"), [("binary", "log_loss"), ("regression", "rmse")])
+@pytest.mark.parametrize(
+    ("task", "metric"), [("binary", "log_loss"), ("regression", "rmse")]
+)
 def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, metric):
     ds, new = data(task=task), data(seed=9, task=task)
     little, much = trained(ds, 1), trained(ds, 60)
     found = compared([little, much], [new, new], NAMES)
     own = found["metrics"][metric]
     tested = [nn.test(net, new)[metric] for net in (little, much)]
-    assert [own["a"], own["b"]] == pytest.approx(tested) and own["difference"] == pytest.approx(tested[1] - tested[0])
+    assert [own["a"], own["b"]] == pytest.approx(tested) and own[
+        "difference"
+    ] == pytest.approx(tested[1] - tested[0])
     assert own["interval"][0] < own["difference"] < own["interval"][1] < 0
     assert found["better"] == "b" and found["verdict"].startswith("b is better than a")
     apart = [abs(row["a"][0] - row["b"][0]) for row in found["disagree"]]
     assert len(apart) == 5 and apart == sorted(apart, reverse=True)
     swapped = compared([much, little], [new, new], NAMES)["metrics"][metric]
-    assert swapped["interval"] == pytest.approx([-end for end in reversed(own["interval"])])
+    assert swapped["interval"] == pytest.approx(
+        [-end for end in reversed(own["interval"])]
+    )
 
 
 def test_a_paired_interval_is_narrower_than_those_of_the_models_and_rows_that_cannot_tell_say_so():
     ds, new, few = data(), data(seed=9), data(rows=6, seed=3)
     net, same, other = trained(ds, 30), trained(ds, 30), trained(ds, 31)
-    low, high = compared([net, other], [new, new], NAMES)["metrics"]["roc_auc"]["interval"]
+    low, high = compared([net, other], [new, new], NAMES)["metrics"]["roc_auc"][
+        "interval"
+    ]
     alone = nn.test(net, new, intervals=True)["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
     found = compared([net, same], [ds, ds], NAMES)
-    assert found["better"] is None and "cannot tell" in found["verdict"] and found["disagree"] == []
+    assert (
+        found["better"] is None
+        and "cannot tell" in found["verdict"]
+        and found["disagree"] == []
+    )
     assert "too few" in compared([net, same], [few, few], NAMES)["verdict"]
 
 
@@ -62,17 +77,45 @@ def test_other_tasks_and_other_rows_are_refused():
 
 def test_the_command_compares_rows_that_no_model_saw(folder):
     ds = data()
-    np.savetxt("t.csv", np.column_stack([ds.x, ds.y]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.5g")
-    for name, flags in {"a": ["--layers", "4,3,1", "--epochs", 1], "b": ["--layers", "4,16,1", "--epochs", 40]}.items():
+    np.savetxt(
+        "t.csv",
+        np.column_stack([ds.x, ds.y]),
+        delimiter=",",
+        header="a,b,c,d,y",
+        comments="",
+        fmt="%.5g",
+    )
+    for name, flags in {
+        "a": ["--layers", "4,3,1", "--epochs", 1],
+        "b": ["--layers", "4,16,1", "--epochs", 40],
+    }.items():
         succeed("--train", "--dataset", "t.csv", "--model", f"{name}.bin", *flags)
     succeed("--train", "--dataset", "t.csv", "--model", "c.bin", "--effort", "quick")
     printed = succeed("compare", "a.bin", "b.bin").out.splitlines()
-    assert len(printed) <= 25 and printed[0] == "79 rows" and "is better than" in printed[-1]
+    assert (
+        len(printed) <= 25
+        and printed[0] == "79 rows"
+        and "is better than" in printed[-1]
+    )
     assert succeed("--compare", "a.bin,b.bin", "--json").json["better"] == "b.bin"
     known = succeed("compare", "a.bin", "c.bin", "--dataset", "t.csv", "--json").json
     assert (known["rows"], known["trained_rows"], known["better"]) == (400, 321, None)
-    assert known["verdict"].startswith("no verdict: a.bin was trained on 321 of these 400 rows; give rows that neither")
-    succeed("--train", "--dataset", "t.csv", "--model", "d.bin", "--effort", "quick", "--seed", 5)
-    assert succeed("compare", "c.bin", "d.bin", "--json").json["rows"] == 400  # out of fold
-    assert succeed("compare", "a.bin", "c.bin", "--json").json["rows"] == 79  # held out by the first
+    assert known["verdict"].startswith(
+        "no verdict: a.bin was trained on 321 of these 400 rows; give rows that neither"
+    )
+    succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "d.bin",
+        "--effort",
+        "quick",
+        "--seed",
+        5,
+    )
+    # out of fold
+    assert succeed("compare", "c.bin", "d.bin", "--json").json["rows"] == 400
+    # held out by the first
+    assert succeed("compare", "a.bin", "c.bin", "--json").json["rows"] == 79
     assert run("compare", "a.bin").code == 2

@@ -1,4 +1,5 @@
-"""`nn.test(net, ds)`: the report of a network on a data set, and what cannot be judged."""
+"""`nn.test(net, ds)`: the report of a network on a data set, and what cannot be
+judged."""
 
 import json
 
@@ -12,63 +13,175 @@ from nn.utils import DataError, NnError, UsageError
 
 def test_a_binary_network_is_judged_on_the_rows_at_its_own_threshold_or_the_one_given():
     net, ds = network("binary", None, threshold=0.3), dataset("binary", [0, 1, 0, 1])
-    net.predict, ds.x = lambda x: x[:, :1], np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]])
+    net.predict, ds.x = (
+        lambda x: x[:, :1],
+        np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]]),
+    )
     own, given_ = evaluate(net, ds), evaluate(net, ds, threshold=0.75)
     assert (own["threshold"], own["tp"], own["fp"], own["tn"]) == (0.3, 2, 1, 1)
-    assert (given_["threshold"], given_["tp"], given_["fp"], given_["fn"]) == (0.75, 1, 0, 1)
+    assert (given_["threshold"], given_["tp"], given_["fp"], given_["fn"]) == (
+        0.75,
+        1,
+        0,
+        1,
+    )
     assert own["roc_auc"] == given_["roc_auc"] == 0.75
 
 
 ANIMALS = ["ant", "bee", "cat"]
 
 
-@pytest.mark.parametrize("net, ds, expected", [
-    (network("multiclass", np.eye(3), classes=ANIMALS), dataset("multiclass", [0, 1, 2], classes=ANIMALS),
-     {"accuracy": 1, "per_class": ANIMALS}),
-    # data that lack a class are matched by name: there «cat» is class 1; for the network it is 2
-    (network("multiclass", np.eye(3)[[0, 2, 2]], classes=ANIMALS), dataset("binary", [0, 1, 1], classes=ANIMALS[::2]),
-     {"accuracy": 1, "confusion": [[1, 0, 0], [0, 0, 0], [0, 0, 2]]}),
-    (network("binary", column([0.9, 0.8]), classes=["good", "fraud"]), dataset("binary", [0, 0], classes=["fraud"]),
-     {"tp": 2, "fp": 0}),
-    (network("multiclass", np.eye(3)), dataset("multiclass", [0, 1, 1], classes=["a", "b"]),
-     {"per_class": ["0", "1", "2"]}),
-    (network("regression", column([1, 2, 4])), dataset("regression", [1.0, 2.0, 3.0]),
-     {"mse": close(1 / 3), "r2": close(0.5)}),
-    (network("binary", column([0.2, 0.7])), dataset("binary", np.array([0, 0], np.int32)), {"tn": 1, "roc_auc": None}),
-    (network("multiclass", np.eye(3, dtype=np.float32)), dataset("multiclass", np.array([0, 1, 1], np.int32)),
-     {"accuracy": close(2 / 3)}),
-    (network("regression", column([1, 2])), dataset("regression", np.ones((2, 1), np.float32)), {"r2": None}),
-])  # fmt: skip
-def test_a_report_is_strict_json_in_which_classes_are_matched_and_named_by_the_network(net, ds, expected):
+@pytest.mark.parametrize(
+    "net, ds, expected",
+    [
+        (
+            network("multiclass", np.eye(3), classes=ANIMALS),
+            dataset("multiclass", [0, 1, 2], classes=ANIMALS),
+            {"accuracy": 1, "per_class": ANIMALS},
+        ),
+        # data that lack a class are matched by name: there «cat» is class 1; for the
+        # network it is 2
+        (
+            network("multiclass", np.eye(3)[[0, 2, 2]], classes=ANIMALS),
+            dataset("binary", [0, 1, 1], classes=ANIMALS[::2]),
+            {"accuracy": 1, "confusion": [[1, 0, 0], [0, 0, 0], [0, 0, 2]]},
+        ),
+        (
+            network("binary", column([0.9, 0.8]), classes=["good", "fraud"]),
+            dataset("binary", [0, 0], classes=["fraud"]),
+            {"tp": 2, "fp": 0},
+        ),
+        (
+            network("multiclass", np.eye(3)),
+            dataset("multiclass", [0, 1, 1], classes=["a", "b"]),
+            {"per_class": ["0", "1", "2"]},
+        ),
+        (
+            network("regression", column([1, 2, 4])),
+            dataset("regression", [1.0, 2.0, 3.0]),
+            {"mse": close(1 / 3), "r2": close(0.5)},
+        ),
+        (
+            network("binary", column([0.2, 0.7])),
+            dataset("binary", np.array([0, 0], np.int32)),
+            {"tn": 1, "roc_auc": None},
+        ),
+        (
+            network("multiclass", np.eye(3, dtype=np.float32)),
+            dataset("multiclass", np.array([0, 1, 1], np.int32)),
+            {"accuracy": close(2 / 3)},
+        ),
+        (
+            network("regression", column([1, 2])),
+            dataset("regression", np.ones((2, 1), np.float32)),
+            {"r2": None},
+        ),
+    ],
+)
+def test_a_report_is_strict_json_in_which_classes_are_matched_and_named_by_the_network(
+    net, ds, expected
+):
     report = evaluate(net, ds)
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     report["per_class"] = [row["class"] for row in report.get("per_class", ())]
     assert {name: report[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("net, ds, error, words", [
-    (network("binary", column([0.1, np.nan, np.inf])), dataset("binary", [0, 1, 1]), NnError, "2 of 3 rows"),
-    (network("regression", column([np.nan])), dataset("regression", [[1.0]]), NnError, "1 of 1 rows"),
-    (network("multiclass", [[0.0, np.nan]]), dataset("multiclass", [1]), NnError, "1 of 1 rows"),
-    (network("binary", np.zeros((0, 1))), dataset("binary", [], path="cc.csv"), DataError, "cc.csv: found no rows"),
-    (network("binary", np.zeros((1, 2))), dataset("binary", [0]), UsageError, "has 2"),
-    (network("binary", column([1])), dataset("multiclass", [2]), DataError, "class number 2, expected 0 to 1"),
-    (network("multiclass", np.eye(2)), dataset("multiclass", [0, -1]), DataError, "class number -1"),
-    (network("binary", column([1])), dataset("regression", [[0.5]]), UsageError, "load them with task='binary'"),
-    (network("regression", column([1])), dataset("binary", [1]), UsageError, "load them with task='regression'"),
-    (network("regression", np.eye(2)), dataset("regression", np.eye(2)[:, :1]), DataError, "found 1 target"),
-    (network("multiclass", np.eye(2), classes=["a", "b"]), dataset("multiclass", [0, 1], classes=["a", "z"], path="t"),
-     DataError, "t: found class 'z', expected one of the network's: a, b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "net, ds, error, words",
+    [
+        (
+            network("binary", column([0.1, np.nan, np.inf])),
+            dataset("binary", [0, 1, 1]),
+            NnError,
+            "2 of 3 rows",
+        ),
+        (
+            network("regression", column([np.nan])),
+            dataset("regression", [[1.0]]),
+            NnError,
+            "1 of 1 rows",
+        ),
+        (
+            network("multiclass", [[0.0, np.nan]]),
+            dataset("multiclass", [1]),
+            NnError,
+            "1 of 1 rows",
+        ),
+        (
+            network("binary", np.zeros((0, 1))),
+            dataset("binary", [], path="cc.csv"),
+            DataError,
+            "cc.csv: found no rows",
+        ),
+        (
+            network("binary", np.zeros((1, 2))),
+            dataset("binary", [0]),
+            UsageError,
+            "has 2",
+        ),
+        (
+            network("binary", column([1])),
+            dataset("multiclass", [2]),
+            DataError,
+            "class number 2, expected 0 to 1",
+        ),
+        (
+            network("multiclass", np.eye(2)),
+            dataset("multiclass", [0, -1]),
+            DataError,
+            "class number -1",
+        ),
+        (
+            network("binary", column([1])),
+            dataset("regression", [[0.5]]),
+            UsageError,
+            "load them with task='binary'",
+        ),
+        (
+            network("regression", column([1])),
+            dataset("binary", [1]),
+            UsageError,
+            "load them with task='regression'",
+        ),
+        (
+            network("regression", np.eye(2)),
+            dataset("regression", np.eye(2)[:, :1]),
+            DataError,
+            "found 1 target",
+        ),
+        (
+            network("multiclass", np.eye(2), classes=["a", "b"]),
+            dataset("multiclass", [0, 1], classes=["a", "z"], path="t"),
+            DataError,
+            "t: found class 'z', expected one of the network's: a, b",
+        ),
+    ],
+)
 def test_what_cannot_be_judged_is_one_clear_line(net, ds, error, words):
     with pytest.raises(error) as caught:
         evaluate(net, ds)
-    assert type(caught.value) is error and words in str(caught.value) and "\n" not in str(caught.value)
+    assert (
+        type(caught.value) is error
+        and words in str(caught.value)
+        and "\n" not in str(caught.value)
+    )
 
 
 def test_a_threshold_is_finite_and_for_two_classes():
     for threshold in (np.nan, np.inf):
         with pytest.raises(UsageError, match="threshold"):
-            evaluate(network("binary", column([0.5])), dataset("binary", [1]), threshold=threshold)
-    with pytest.raises(UsageError, match="threshold 0.3: is for two classes, the task is multiclass; leave it out"):
-        evaluate(network("multiclass", np.eye(2)), dataset("multiclass", [0, 1]), threshold=0.3)
+            evaluate(
+                network("binary", column([0.5])),
+                dataset("binary", [1]),
+                threshold=threshold,
+            )
+    with pytest.raises(
+        UsageError,
+        match="threshold 0.3: is for two classes, the task is multiclass; leave it out",
+    ):
+        evaluate(
+            network("multiclass", np.eye(2)),
+            dataset("multiclass", [0, 1]),
+            threshold=0.3,
+        )

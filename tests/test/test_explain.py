@@ -1,4 +1,5 @@
-"""Explanations: contributions against all coalitions by hand, importance against scikit-learn's, and the command."""
+"""Explanations: contributions against all coalitions by hand, importance against
+scikit-learn's, and the command."""
 
 import csv
 import itertools
@@ -32,13 +33,23 @@ def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
         word = WORDS[rng.integers(3)]
         value = 2 * a + b * c + (word == "red")
         target = np.clip(int(value + classes / 2), 0, classes - 1)
-        found.append({"a": a, "b": b if rng.random() > 0.05 else None, "word": word, "c": c, "y": f"class{target}"})
+        found.append(
+            {
+                "a": a,
+                "b": b if rng.random() > 0.05 else None,
+                "word": word,
+                "c": c,
+                "y": f"class{target}",
+            }
+        )
     return found
 
 
 def write(rows: list[dict], path: str = "t.csv") -> None:
     with open(path, "w", newline="") as file:
-        file.write(csv_of(list(rows[0]), zip(*(row.values() for row in rows), strict=True)))
+        file.write(
+            csv_of(list(rows[0]), zip(*(row.values() for row in rows), strict=True))
+        )
 
 
 @pytest.fixture
@@ -49,13 +60,16 @@ def by_permutations(monkeypatch):
 
 def trained(networks: int = 1, classes: int = 2, layers: str = "4,6:tanh,1"):
     ds = package.load(table(classes=classes), target="y")
-    net = package.Network(layers if classes == 2 else f"4,6:tanh,{classes}", ds.task, seed=1)
+    net = package.Network(
+        layers if classes == 2 else f"4,6:tanh,{classes}", ds.task, seed=1
+    )
     package.train(net, ds, epochs=3, learning_rate=0.02, networks=networks)
     return net, ds
 
 
 def logits(net, x) -> np.ndarray:
-    """The value of rows by the plain way: the network's scores, in float64 as far as they go."""
+    """The value of rows by the plain way: the network's scores, in float64 as far as
+    they go."""
     p = np.clip(net.predict(x).astype(np.float64), 1e-12, 1 - 1e-12)
     if net.outputs == 1:
         return np.log(p / (1 - p))
@@ -63,20 +77,31 @@ def logits(net, x) -> np.ndarray:
 
 
 def by_hand(net, rows, background) -> np.ndarray:
-    """Shapley values by their definition: all orders of the columns, all background rows, raw rows predicted."""
+    """Shapley values by their definition: all orders of the columns, all background
+    rows, raw rows predicted."""
 
     @cache
     def worth(number, inside):
         row = rows[number]
-        mixed = [{name: (row if name in inside else other)[name] for name in COLUMNS} for other in background]
+        mixed = [
+            {name: (row if name in inside else other)[name] for name in COLUMNS}
+            for other in background
+        ]
         return logits(net, package.load_for(net, mixed, labelled=False).x).mean(axis=0)
 
     def share(number, name, order):
         before = order[: order.index(name)]
-        return worth(number, frozenset([*before, name])) - worth(number, frozenset(before))
+        return worth(number, frozenset([*before, name])) - worth(
+            number, frozenset(before)
+        )
 
     orders = [*itertools.permutations(COLUMNS)]
-    return np.array([[[share(k, name, o) for o in orders] for name in COLUMNS] for k in range(len(rows))]).mean(axis=2)
+    return np.array(
+        [
+            [[share(k, name, o) for o in orders] for name in COLUMNS]
+            for k in range(len(rows))
+        ]
+    ).mean(axis=2)
 
 
 @pytest.mark.parametrize(("networks", "classes"), [(1, 2), (3, 2), (2, 3)])
@@ -84,9 +109,14 @@ def test_contributions_are_those_of_all_coalitions(networks, classes):
     """1e-4: float32 networks, whose scores near 0 and 1 have few digits as logits."""
     net, ds = trained(networks, classes)
     rows, background = table(3, 7, classes), table(5, 8, classes)
-    found = explain(net, *(package.load_for(net, some, labelled=False).x for some in (rows, background)))
+    found = explain(
+        net,
+        *(package.load_for(net, some, labelled=False).x for some in (rows, background)),
+    )
     expected = by_hand(net, rows, background)
-    assert found.error == 0 and np.allclose(found.values, expected.reshape(found.values.shape), atol=1e-4)
+    assert found.error == 0 and np.allclose(
+        found.values, expected.reshape(found.values.shape), atol=1e-4
+    )
     assert found.feature_names == COLUMNS and found.data[0, 2] in WORDS
 
 
@@ -95,29 +125,46 @@ def test_base_and_columns_add_up_to_the_value(exact, by_permutations):
     net, ds = trained(3)
     found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
     values = Value(net).of(Value(net).read(ds.x[:40]))
-    assert np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
+    assert (
+        np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
+    )
     assert np.allclose(values, logits(net, ds.x[:40]), atol=1e-4)
 
 
-def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_in_pairs(by_permutations):
-    """A network of one hidden layer that squares: its output has products of two columns, and no more."""
+def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_in_pairs(
+    by_permutations,
+):
+    """A network of one hidden layer that squares: its output has products of two
+    columns, and no more."""
     x, (net, ds) = np.random.default_rng(0).normal(size=(60, 5)), trained(2)
     squares = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
-    every, drawn = (explain(squares, x[:4], x[30:40], exact=exact) for exact in (True, False))
+    every, drawn = (
+        explain(squares, x[:4], x[30:40], exact=exact) for exact in (True, False)
+    )
     assert np.allclose(every.values, drawn.values, atol=1e-12) and drawn.error < 1e-12
-    every, drawn = (explain(net, ds.x[:30], ds.x[100:200], exact=exact) for exact in (True, False))
+    every, drawn = (
+        explain(net, ds.x[:30], ds.x[100:200], exact=exact) for exact in (True, False)
+    )
     off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
     assert 0 < off < 3 * drawn.error < 0.1
 
 
-@pytest.mark.parametrize(("classes", "exact"), [(2, True), (3, True), (2, False), (3, False)])
-def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(classes, exact, by_permutations):
-    """Twenty-four draws of 30 rows from 3,000: their deviation is known to 15 %, of several contributions better."""
+@pytest.mark.parametrize(
+    ("classes", "exact"), [(2, True), (3, True), (2, False), (3, False)]
+)
+def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
+    classes, exact, by_permutations
+):
+    """Twenty-four draws of 30 rows from 3,000: their deviation is known to 15 %, of
+    several contributions better."""
     net, ds = trained(2, classes)
     pool = package.load_for(net, table(3000, 5, classes), labelled=False).x
     generator = np.random.default_rng(0)
     draws = [pool[generator.choice(3000, 30, replace=False)] for _ in range(24)]
-    found = [explain(net, ds.x[:5], background, exact=exact, seed=k) for k, background in enumerate(draws)]
+    found = [
+        explain(net, ds.x[:5], background, exact=exact, seed=k)
+        for k, background in enumerate(draws)
+    ]
     real = np.sqrt(np.var([one.values for one in found], axis=0, ddof=1).mean())
     told = np.sqrt(np.mean([one.background_error**2 for one in found]))
     assert real > 0.01 and abs(told / real - 1) < 0.2
@@ -125,8 +172,11 @@ def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(exact, by_permutations, monkeypatch):
-    """Rows explained against each background row alone; with two columns orders leave nothing open."""
+def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(
+    exact, by_permutations, monkeypatch
+):
+    """Rows explained against each background row alone; with two columns orders leave
+    nothing open."""
     x = np.random.default_rng(0).normal(size=(60, 2))
     net = package.Network("2,4:tanh,1", "regression", dtype="float64", seed=3)
     alone = [explain(net, x[:7], x[20 + k :][:1], exact=exact) for k in range(12)]
@@ -134,30 +184,55 @@ def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(exact, by_p
     each = np.array([one.values for one in alone])[:, : shapley.CHECKED]
     expected = np.sqrt(np.mean(each.var(axis=0, ddof=1) / 12))
     assert together.background_error == pytest.approx(expected, rel=1e-9)
-    assert np.allclose(together.values[: shapley.CHECKED], each.mean(axis=0), atol=1e-12)
+    assert np.allclose(
+        together.values[: shapley.CHECKED], each.mean(axis=0), atol=1e-12
+    )
     assert {one.background_error for one in alone} == {None}, "one row cannot tell"
     monkeypatch.setattr(shapley, "ROOM", 64 * 4)
-    assert explain(net, x[:7], x[20:32], exact=exact).background_error == pytest.approx(expected, rel=1e-9)
+    assert explain(net, x[:7], x[20:32], exact=exact).background_error == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
-def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions(folder, by_permutations):
+def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions(
+    folder, by_permutations
+):
     write(table(300))
-    succeed(*["--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "4,3,1", "--epochs", "2"])
+    succeed(
+        *[
+            "--train",
+            "--dataset",
+            "t.csv",
+            "--model",
+            "m.bin",
+            "--layers",
+            "4,3,1",
+            "--epochs",
+            "2",
+        ]
+    )
     asked = ["--explain", "--model", "m.bin", "--output", "o.csv"]
     told = json.loads(succeed(*asked, "--json").out)
     assert told["error"] > 0 and told["background_error"] > 0
-    numbers = [f"within {told[name]:.2g} (a standard deviation)" for name in ("error", "background_error")]
+    numbers = [
+        f"within {told[name]:.2g} (a standard deviation)"
+        for name in ("error", "background_error")
+    ]
     line = f"o.csv: contributions of 100 background rows' difference, {numbers[0]}"
     line = f"{line}; by the choice of background rows {numbers[1]}"
     assert line in succeed(*asked).err.splitlines()[-1]
     exact = json.loads(succeed(*asked, "--exact", "--json").out)
-    assert exact["error"] == 0 and exact["background_error"] == pytest.approx(told["background_error"], rel=0.3)
+    assert exact["error"] == 0 and exact["background_error"] == pytest.approx(
+        told["background_error"], rel=0.3
+    )
 
 
 def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
-    """Whether all coalitions are computed is decided by all rows, not by those of a block."""
+    """Whether all coalitions are computed is decided by all rows, not by those of a
+    block."""
     net, ds = trained(2)
-    monkeypatch.setattr(shapley, "EXACT", 2**4 * 30 * 20)  # 4 columns, 30 rows, 20 of the background
+    # 4 columns, 30 rows, 20 of the background
+    monkeypatch.setattr(shapley, "EXACT", 2**4 * 30 * 20)
     whole = explain(net, ds.x[:40], ds.x[100:120])
     explainer = shapley.Explainer(net, ds.x[100:120], 40)
     blocks = [explainer.explain(ds.x[at : at + 20]).values for at in (0, 20)]
@@ -167,11 +242,30 @@ def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
 
 def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
     """Folds by time go forward: nobody is tested on the first rows."""
-    rows = [{"t": f"2024-01-01T00:{k // 60:02}:{k % 60:02}", **row} for k, row in enumerate(table(600))]
+    rows = [
+        {"t": f"2024-01-01T00:{k // 60:02}:{k % 60:02}", **row}
+        for k, row in enumerate(table(600))
+    ]
     write(rows)
-    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--folds", 3, "--holdout", 0, "--time", "t")
+    succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--folds",
+        3,
+        "--holdout",
+        0,
+        "--time",
+        "t",
+    )
     found = succeed("--explain", "--model", "m.bin", "--json").json["importance"]
-    assert found["rows"] == succeed("--test", "--model", "m.bin", "--json").json["rows"] < 600
+    assert (
+        found["rows"]
+        == succeed("--test", "--model", "m.bin", "--json").json["rows"]
+        < 600
+    )
 
 
 def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permutations):
@@ -182,19 +276,36 @@ def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permuta
         for member in net.members:
             member.compute_on(backend, threads)
         values.append(explain(net, ds.x[:40], ds.x[100:150]).values)
-    assert np.array_equal(*values[:2]) and np.allclose(*values[1:], atol=1e-5) and np.abs(values[0]).max() > 0.1
+    assert (
+        np.array_equal(*values[:2])
+        and np.allclose(*values[1:], atol=1e-5)
+        and np.abs(values[0]).max() > 0.1
+    )
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_the_mean(exact, by_permutations):
+def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_the_mean(
+    exact, by_permutations
+):
     net = package.Network("5,1", "regression", dtype="float64", seed=3)
     x = np.random.default_rng(0).normal(size=(30, 5))
     x[:, 4] = 1.0  # alike in all rows
     found = explain(net, x[:4], x[10:], exact=exact)
     expected = net.parameters()["layer0.weight"] * (x[:4] - x[10:].mean(axis=0))
-    assert np.allclose(found.values, expected, atol=1e-12) and np.abs(found.values[:, 4]).max() < 1e-15
-    found = explain(package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3), x[:2, :1], x[2:8, :1])
-    assert found.error == 0 and found.values.shape == (2, 1) and found.values[0] != found.values[1], "one column"
+    assert (
+        np.allclose(found.values, expected, atol=1e-12)
+        and np.abs(found.values[:, 4]).max() < 1e-15
+    )
+    found = explain(
+        package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3),
+        x[:2, :1],
+        x[2:8, :1],
+    )
+    assert (
+        found.error == 0
+        and found.values.shape == (2, 1)
+        and found.values[0] != found.values[1]
+    ), "one column"
 
 
 def test_a_score_that_rounds_to_1_has_a_finite_value():
@@ -203,32 +314,45 @@ def test_a_score_that_rounds_to_1_has_a_finite_value():
     x = np.array([[1.0, 0.0], [-1.0, 2.0], [0.0, 1.0]], np.float32)
     assert net.predict(x)[0, 0] == 1
     found = explain(net, x, x)
-    assert np.allclose(found.base_values + found.values.sum(axis=1), [300, -298, 1], atol=1e-4)
+    assert np.allclose(
+        found.base_values + found.values.sum(axis=1), [300, -298, 1], atol=1e-4
+    )
 
 
 def test_importance_is_scikit_learns():
     inspection = pytest.importorskip("sklearn.inspection")
     x = np.random.default_rng(0).normal(size=(1500, 4))
     y = (x[:, 0] + 0.5 * x[:, 1] * x[:, 2] > 0).astype(int)
-    model = package.NetworkClassifier(layers="auto,16,1", epochs=20, random_state=0).fit(x[:1000], y[:1000])
+    model = package.NetworkClassifier(
+        layers="auto,16,1", epochs=20, random_state=0
+    ).fit(x[:1000], y[:1000])
     x, y = x[1000:], y[1000:]
-    theirs = inspection.permutation_importance(model, x, y, scoring="roc_auc", n_repeats=20, random_state=0)
+    theirs = inspection.permutation_importance(
+        model, x, y, scoring="roc_auc", n_repeats=20, random_state=0
+    )
     ours = importance(model.network_, package.load(x, y=y), repeats=20)
     by_place = dict(zip(ours.names, ours.mean, strict=True))
-    assert np.allclose([by_place[str(k)] for k in range(4)], theirs.importances_mean, atol=0.02)
-    assert all(low <= mean <= high for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True))
+    assert np.allclose(
+        [by_place[str(k)] for k in range(4)], theirs.importances_mean, atol=0.02
+    )
+    assert all(
+        low <= mean <= high
+        for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True)
+    )
 
 
 def linear_network(weights) -> package.Network:
-    """Return a network that adds up columns by these weights, and reads them as they are."""
+    """Return a network that adds up columns by these weights, and reads them as they
+    are."""
     net = package.Network(f"{len(weights)},1", "regression", dtype="float64")
     net.set_parameters({"layer0.weight": np.array([weights]), "layer0.bias": [0.0]})
     return net
 
 
 def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0():
-    """A network that adds 2 a + b + 0.3 c and, of five columns of noise, 0.05 each. A column of variance 1, of weight w
-    in the network and t in the target, raises the mse by 2 w t: E (w x' - t x)^2 - E (w x - t x)^2, x' of another."""
+    """A network that adds 2 a + b + 0.3 c and, of five columns of noise, 0.05 each. A
+    column of variance 1, of weight w in the network and t in the target, raises the mse
+    by 2 w t: E (w x' - t x)^2 - E (w x - t x)^2, x' of another."""
     weights, draws = np.array([2.0, 1.0, 0.3, *[0.05] * 5]), 25
     targets = np.array([2.0, 1.0, 0.3, *[0.0] * 5])
     truth = 2 * weights * targets
@@ -237,7 +361,12 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
         random = np.random.default_rng(draw)
         x = random.normal(size=(300, 8))
         y = x @ targets + random.normal(size=300)
-        found = importance(linear_network(weights), package.Dataset(x, y, "regression"), metric_name="mse", seed=draw)
+        found = importance(
+            linear_network(weights),
+            package.Dataset(x, y, "regression"),
+            metric_name="mse",
+            seed=draw,
+        )
         figures = zip(found.mean, found.low, found.high, found.holds, strict=True)
         by_column = dict(zip(found.names, figures, strict=True))
         for column in range(8):
@@ -247,28 +376,38 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
             above[column] += low > 0
             named += holds and column >= 3
     assert 0.85 <= held.mean() / draws <= 0.99
-    assert above[3:].mean() / draws <= 0.07 and named <= 2  # one in forty is above 0 by chance
+    # one in forty is above 0 by chance
+    assert above[3:].mean() / draws <= 0.07 and named <= 2
     assert (above[:2] == draws).all()
 
 
 @pytest.mark.parametrize(
-    "metric_name", ["log_loss", "f1", *(pytest.param(name, marks=pytest.mark.long) for name in ("roc_auc", "pr_auc"))]
+    "metric_name",
+    [
+        "log_loss",
+        "f1",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("roc_auc", "pr_auc")),
+    ],
 )
 def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name):
-    """Its half width over 1.97 is the deviation of the importance over a dozen other tables of such rows."""
+    """Its half width over 1.97 is the deviation of the importance over a dozen other
+    tables of such rows."""
     net = package.Network("3,1", "binary", dtype="float64")
     net.set_parameters({"layer0.weight": [[1.5, 0.5, 0.1]], "layer0.bias": [-0.5]})
     means, widths = [], []
     for draw in range(24):
         random = np.random.default_rng(draw)
         x = random.normal(size=(400, 3))
-        y = (random.random(400) < 1 / (1 + np.exp(0.5 - x @ [1.5, 0.5, 0.0]))).astype(int)
+        y = (random.random(400) < 1 / (1 + np.exp(0.5 - x @ [1.5, 0.5, 0.0]))).astype(
+            int
+        )
         ds = package.Dataset(x, y, "binary", ["0", "1"])
         found = importance(net, ds, metric_name=metric_name, seed=draw)
         place = found.names.index("0")
         means.append(found.mean[place])
         widths.append((found.high[place] - found.low[place]) / 2 / 1.97)
-    assert np.std(means, ddof=1) == pytest.approx(np.mean(widths), rel=0.4)  # 24 draws: a deviation known to 15 %
+    # 24 draws: a deviation known to 15 %
+    assert np.std(means, ddof=1) == pytest.approx(np.mean(widths), rel=0.4)
 
 
 def test_importance_of_rows_in_groups_knows_that_they_are_alike():
@@ -276,22 +415,39 @@ def test_importance_of_rows_in_groups_knows_that_they_are_alike():
     x = random.normal(size=(40, 2))
     y = x @ [1.0, 0.2] + random.normal(size=40)
     alone = importance(net, package.Dataset(x, y, "regression"), metric_name="mse")
-    repeated = {"x": np.repeat(x, 10, axis=0), "y": np.repeat(y, 10), "task": "regression"}
+    repeated = {
+        "x": np.repeat(x, 10, axis=0),
+        "y": np.repeat(y, 10),
+        "task": "regression",
+    }
     as_if_independent = importance(net, package.Dataset(**repeated), metric_name="mse")
-    in_groups = importance(net, package.Dataset(**repeated, groups=np.repeat(np.arange(40), 10)), metric_name="mse")
-    widths = [found.high[0] - found.low[0] for found in (alone, as_if_independent, in_groups)]
+    in_groups = importance(
+        net,
+        package.Dataset(**repeated, groups=np.repeat(np.arange(40), 10)),
+        metric_name="mse",
+    )
+    widths = [
+        found.high[0] - found.low[0] for found in (alone, as_if_independent, in_groups)
+    ]
     assert widths[1] < 0.4 * widths[0] and widths[2] > 2 * widths[1]
 
 
 def test_groups_and_columns_that_go_together():
     rng = np.random.default_rng(1)
     a, c = rng.normal(size=(2, 400))
-    ds = package.load({"a": a, "twin": a + 0.01 * rng.normal(size=400), "c": c, "y": 3 * a + 0.1 * c}, target="y")
+    ds = package.load(
+        {"a": a, "twin": a + 0.01 * rng.normal(size=400), "c": c, "y": 3 * a + 0.1 * c},
+        target="y",
+    )
     net = package.Network("3,8,1", ds.task, seed=0)
     package.train(net, ds, epochs=20)
     found = importance(net, ds, group_columns="a+twin,twin+c")
     mean = dict(zip(found.names, found.mean))
-    assert mean["a+twin"] > mean["a"] and found.correlated[0][:2] == ("twin", "a") and found.metric == "rmse"
+    assert (
+        mean["a+twin"] > mean["a"]
+        and found.correlated[0][:2] == ("twin", "a")
+        and found.metric == "rmse"
+    )
     with pytest.raises(UsageError, match="--group_columns a\\+b: b is no input"):
         importance(net, ds, group_columns="a+b")
 
@@ -301,7 +457,8 @@ def test_curves_go_as_the_prediction_does():
     found = curves(net, ds, ["a", "word"])
     values, scores = zip(*found["a"], strict=True)
     assert list(values) == sorted(values)
-    assert (scores[0][0] < scores[-1][0]) == (net.classes[-1] == "class1")  # the rarer class is positive
+    # the rarer class is positive
+    assert (scores[0][0] < scores[-1][0]) == (net.classes[-1] == "class1")
     assert {word for word, _ in found["word"]} == set(WORDS)
 
 
@@ -312,7 +469,12 @@ def test_images_and_one_class_are_refused():
     with pytest.raises(DataError, match="roc_auc is undefined"):
         importance(net, ds.of_rows(np.flatnonzero(ds.y == 1)))
     with pytest.raises(UsageError, match="at most 20 have few enough coalitions"):
-        explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
+        explain(
+            package.Network("30,1", "binary"),
+            np.zeros((2, 30)),
+            np.zeros((2, 30)),
+            exact=True,
+        )
 
 
 def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(folder):
@@ -323,29 +485,67 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     assert len(printed) <= 25 and "what it loses without a column" in printed[0]
     assert printed[2].split()[0] == "a" and "█" in printed[2]
     told = succeed(*of_model, "--json", "--monitor", "loss").json
-    assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
-    line = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
+    assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(
+        COLUMNS
+    )
+    line = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[
+        -1
+    ]
     assert line.startswith("why.csv: ")
     with open("why.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
     for row in rows[:5]:
-        assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
+        assert (
+            abs(
+                sum(float(row[name]) for name in ["base", *COLUMNS])
+                - float(row["value"])
+            )
+            < 1e-9
+        )
     write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
     refused = run(*of_model, "--dataset", "new.csv")
-    assert refused.code == 65 and "target" in refused.err.splitlines()[-1], "without the truth there is no importance"
+    assert refused.code == 65 and "target" in refused.err.splitlines()[-1], (
+        "without the truth there is no importance"
+    )
     succeed(*of_model, "--dataset", "new.csv", "-o", "why.csv")
     (folder / "t.csv").rename("moved.csv")
     refused = run(*of_model, "--dataset", "moved.csv", "-o", "why.csv")
-    assert refused.code == 2 and re.search("no background rows.*--background", refused.err.splitlines()[-1])
-    succeed(*of_model, "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
+    assert refused.code == 2 and re.search(
+        "no background rows.*--background", refused.err.splitlines()[-1]
+    )
+    succeed(
+        *of_model,
+        "--dataset",
+        "moved.csv",
+        "--background",
+        "moved.csv",
+        "-o",
+        "why.csv",
+    )
 
 
 def test_long_names_are_shortened_in_a_terminal(folder):
     long = "a long name " * 25_000
     names = long, f"twin {long}", "c", "y"
-    write([dict(zip(names, (k % 7, k % 7 + 0.01, k % 5, f"{long}{k % 7 > 3}"))) for k in range(200)])
-    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
+    write(
+        [
+            dict(zip(names, (k % 7, k % 7 + 0.01, k % 5, f"{long}{k % 7 > 3}")))
+            for k in range(200)
+        ]
+    )
+    succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "auto,4,1",
+        "--epochs",
+        1,
+        "-q",
+    )
     out = succeed("--explain", "--model", "m.bin").out
     assert "correlation" in out and max(map(len, out.splitlines())) < 400
 
@@ -353,12 +553,27 @@ def test_long_names_are_shortened_in_a_terminal(folder):
 def test_contributions_to_rows_of_one_class_are_written_without_importance(folder):
     rows = table()
     write(rows)
-    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,6,1", "--epochs", 2)
+    succeed(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "auto,6,1",
+        "--epochs",
+        2,
+    )
     label = rows[0]["y"]
     write([row for row in rows if row["y"] == label][:10], "ten.csv")
     written = succeed("explain", "m.bin", "ten.csv", "-o", "why.csv", "--json")
-    assert "importance" not in written.json and written.json["contributions"] == "why.csv"
-    assert "no importance of columns: roc_auc is undefined for these 10 rows" in written.err
+    assert (
+        "importance" not in written.json and written.json["contributions"] == "why.csv"
+    )
+    assert (
+        "no importance of columns: roc_auc is undefined for these 10 rows"
+        in written.err
+    )
     assert len((folder / "why.csv").read_text().splitlines()) == 11
     alone = run("explain", "m.bin", "ten.csv")
     assert alone.code == 65 and "roc_auc is undefined" in alone.err
@@ -368,7 +583,8 @@ def test_contributions_to_rows_of_one_class_are_written_without_importance(folde
 
 
 def wide(columns, rows=60):
-    """Return a network and rows of many columns, of which the first alone tells the target."""
+    """Return a network and rows of many columns, of which the first alone tells the
+    target."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, columns)).astype(np.float32)
     ds = package.load(x, y=3.0 * x[:, 0])
@@ -380,13 +596,19 @@ def wide(columns, rows=60):
 
 
 @pytest.mark.parametrize("columns, repeats", [(100, 5), (101, 4), (250, 2), (600, 1)])
-def test_the_more_columns_the_fewer_repeats_which_one_line_tells(columns, repeats, caplog):
+def test_the_more_columns_the_fewer_repeats_which_one_line_tells(
+    columns, repeats, caplog
+):
     net, ds = wide(columns)
     steps = []
-    found = package.importance(net, ds, progress=lambda done, total: steps.append((done, total)))
+    found = package.importance(
+        net, ds, progress=lambda done, total: steps.append((done, total))
+    )
     assert (found.repeats, len(found.names)) == (repeats, columns)
     assert steps == [(done + 1, repeats * columns) for done in range(repeats * columns)]
-    assert [name for name, holds in zip(found.names, found.holds, strict=True) if holds] == ["0"]
+    assert [
+        name for name, holds in zip(found.names, found.holds, strict=True) if holds
+    ] == ["0"]
     told = [line for line in caplog.messages if line.startswith("importance: ")]
     times = {4: "4 times", 2: "2 times", 1: "once"}
     expected = f"importance: the values of {columns} columns are exchanged {times.get(repeats)} each, "
@@ -395,15 +617,21 @@ def test_the_more_columns_the_fewer_repeats_which_one_line_tells(columns, repeat
         assert package.importance(net, ds, repeats=3).repeats == 3
 
 
-@pytest.mark.parametrize("total, step", [(1, 1), (7, 1), (30, 1), (59, 1), (500, 1), (1000, 41), (2500, 1)])
-def test_a_long_computation_tells_at_most_thirty_plain_lines(total, step, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "total, step", [(1, 1), (7, 1), (30, 1), (59, 1), (500, 1), (1000, 41), (2500, 1)]
+)
+def test_a_long_computation_tells_at_most_thirty_plain_lines(
+    total, step, monkeypatch, capsys
+):
     monkeypatch.setattr(progress, "STEP_SECONDS", 0.0)
     steps = progress.make_steps("importance of columns")
     for done in [*range(step, total, step), total]:
         steps(done, total)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == min(-(-total // step), 30)
-    assert lines[-1].startswith(f"importance of columns: {total} of {total}, ") and "\x1b" not in "".join(lines)
+    assert lines[-1].startswith(
+        f"importance of columns: {total} of {total}, "
+    ) and "\x1b" not in "".join(lines)
 
 
 def test_a_short_computation_tells_nothing(capsys):
@@ -414,16 +642,32 @@ def test_a_short_computation_tells_nothing(capsys):
 
 
 @pytest.mark.parametrize("more", [(), ("--output", "c.csv"), ("--report", "r.html")])
-def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(more, tmp_path, monkeypatch):
+def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
+    more, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "STEP_SECONDS", 0.0)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 10))
     np.savetxt("t.csv", np.column_stack([x, x[:, 0]]), "%.4f", ",")
-    succeed("--train", "--layers", "auto,1", "--epochs", 1, "--dataset", "t.csv", "--model", "m.bin")
+    succeed(
+        "--train",
+        "--layers",
+        "auto,1",
+        "--epochs",
+        1,
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+    )
     mode = "--test" if "--report" in more else "--explain"
     asked = (mode, "--model", "m.bin", "--dataset", "t.csv", *more)
-    what = "contributions to predictions" if "--output" in more else "importance of columns"
+    what = (
+        "contributions to predictions"
+        if "--output" in more
+        else "importance of columns"
+    )
     told = [line for line in succeed(*asked).err.splitlines() if line.startswith(what)]
     assert 1 <= len(told) <= 30 and ", 0 s left" in told[-1]
     for silence in ("--quiet", "--json"):

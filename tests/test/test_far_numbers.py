@@ -1,4 +1,5 @@
-"""Inputs and targets near 1e9 with a spread of 100: every door gives the digits that float64 has."""
+"""Inputs and targets near 1e9 with a spread of 100: every door gives the digits that
+float64 has."""
 
 from pathlib import Path
 
@@ -26,14 +27,26 @@ def far(tmp_path_factory):
     np.savez(folder / "far.npz", x=ROWS, y=Y)
     flags = "--networks", 1, "--layers", "2,1", "--epochs", 2, "--holdout", 0, "-q"
     succeed("train", folder / "far.csv", "-m", folder / "m.bin", *flags)
-    succeed("train", folder / "far.csv", "-m", folder / "clipped.bin", "--clip", "--learning_rate", 1e-6, *flags)
+    succeed(
+        "train",
+        folder / "far.csv",
+        "-m",
+        folder / "clipped.bin",
+        "--clip",
+        "--learning_rate",
+        1e-6,
+        *flags,
+    )
     return folder
 
 
 def truth_of(path) -> np.ndarray:
     """Return what the one layer of a model predicts of ROWS, computed in float64."""
     net = nn.Model.load(path).network
-    weight, bias = (net.parameters()[f"layer0.{part}"].astype(np.float64) for part in ("weight", "bias"))
+    weight, bias = (
+        net.parameters()[f"layer0.{part}"].astype(np.float64)
+        for part in ("weight", "bias")
+    )
     x = (ROWS - net.scaling.shift) / net.scaling.scale
     target = net.target_scaling
     values = ((x @ weight.T + bias) * target.scale + target.shift)[:, 0]
@@ -46,7 +59,9 @@ def frame_of(rows):
 
 DOORS = {
     "array": lambda model, folder: model.predict(ROWS),
-    "row": lambda model, folder: np.concatenate([model.predict(ROWS[k : k + 1]) for k in range(len(ROWS))]),
+    "row": lambda model, folder: np.concatenate(
+        [model.predict(ROWS[k : k + 1]) for k in range(len(ROWS))]
+    ),
     "frame": lambda model, folder: model.predict(frame_of(ROWS)),
     "list": lambda model, folder: model.predict(ROWS.tolist()),
     "file": lambda model, folder: model.predict(folder / "far.csv"),
@@ -69,14 +84,24 @@ def test_commands_tell_and_train_with_the_digits_of_float64(far, suffix):
     assert [row["true y"] for row in rows] == Y.tolist()
     figures = run("test", far / "m.bin", data, "--json", "-q").json
     assert figures["mae"] == pytest.approx(np.abs(truth - Y).mean(), abs=STEP)
-    assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((truth - Y) ** 2)), abs=STEP)
+    assert figures["rmse"] == pytest.approx(
+        np.sqrt(np.mean((truth - Y) ** 2)), abs=STEP
+    )
     flags = "--networks", 1, "--layers", "2,1", "--epochs", 2, "--holdout", 0, "-q"
     succeed("train", data, "-m", far / f"{suffix}.bin", *flags)
     assert np.abs(truth_of(far / f"{suffix}.bin") - truth).max() < STEP
 
 
 def test_comparisons_and_importance_have_the_digits_of_float64(far):
-    told = run("compare", far / "m.bin", far / "clipped.bin", "--dataset", far / "far.csv", "--json", "-q").json
+    told = run(
+        "compare",
+        far / "m.bin",
+        far / "clipped.bin",
+        "--dataset",
+        far / "far.csv",
+        "--json",
+        "-q",
+    ).json
     for path in told["models"]:
         wanted = np.abs(truth_of(far / Path(path).name) - Y).mean()
         assert told["metrics"]["mae"][path] == pytest.approx(wanted, abs=STEP)
@@ -84,19 +109,39 @@ def test_comparisons_and_importance_have_the_digits_of_float64(far):
     wanted = np.sqrt(np.mean((truth_of(far / "m.bin") - Y) ** 2))
     assert told["importance"]["baseline"] == pytest.approx(wanted, abs=STEP)
     net = nn.Model.load(far / "m.bin").network
-    slope = net.parameters()["layer0.weight"][0, 0] * net.target_scaling.scale[0] / net.scaling.scale[0]
+    slope = (
+        net.parameters()["layer0.weight"][0, 0]
+        * net.target_scaling.scale[0]
+        / net.scaling.scale[0]
+    )
     points = np.array([[value, output[0]] for value, output in told["curves"]["a"]])
-    assert np.diff(points[:, 1]) == pytest.approx(np.diff(points[:, 0]) * slope, abs=STEP)
+    assert np.diff(points[:, 1]) == pytest.approx(
+        np.diff(points[:, 0]) * slope, abs=STEP
+    )
 
 
-@pytest.mark.parametrize("given", [np.asarray, np.ndarray.tolist, frame_of], ids=["array", "list", "frame"])
+@pytest.mark.parametrize(
+    "given", [np.asarray, np.ndarray.tolist, frame_of], ids=["array", "list", "frame"]
+)
 def test_estimators_learn_far_from_0_as_near_it(given):
     pytest.importorskip("sklearn")
     settings = {"layers": "2,1", "networks": 1, "epochs": 20}
     with pytest.warns(nn.NnWarning):  # so short a training has learned nothing
         far = nn.NetworkRegressor(**settings).fit(given(ROWS), Y).predict(given(ROWS))
-        near = nn.NetworkRegressor(**settings).fit(ROWS - [FAR, 0], Y - FAR).predict(ROWS - [FAR, 0])
-        score = nn.NetworkClassifier(**settings).fit(given(ROWS), Y > FAR + 50).predict_proba(given(ROWS))
-        wanted = nn.NetworkClassifier(**settings).fit(ROWS - [FAR, 0], Y > FAR + 50).predict_proba(ROWS - [FAR, 0])
+        near = (
+            nn.NetworkRegressor(**settings)
+            .fit(ROWS - [FAR, 0], Y - FAR)
+            .predict(ROWS - [FAR, 0])
+        )
+        score = (
+            nn.NetworkClassifier(**settings)
+            .fit(given(ROWS), Y > FAR + 50)
+            .predict_proba(given(ROWS))
+        )
+        wanted = (
+            nn.NetworkClassifier(**settings)
+            .fit(ROWS - [FAR, 0], Y > FAR + 50)
+            .predict_proba(ROWS - [FAR, 0])
+        )
     assert np.abs(far - FAR - near).max() < 1e-3
     assert np.abs(score - wanted).max() < 1e-6

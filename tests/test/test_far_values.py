@@ -1,4 +1,5 @@
-"""Targets whose squares leave float64: no number that is none reaches JSON, a table or a page."""
+"""Targets whose squares leave float64: no number that is none reaches JSON, a table or
+a page."""
 
 import re
 from pathlib import Path
@@ -11,7 +12,10 @@ from support.command_line import run, succeed
 def write(name: str, of_inputs: float, of_targets: float) -> None:
     """Write 40 rows whose target is the sum of two inputs, each times a number."""
     draws = np.random.default_rng(0).random((40, 2))
-    rows = [f"{a * of_inputs!r},{b * of_inputs!r},{(a + b) * of_targets!r}" for a, b in draws.tolist()]
+    rows = [
+        f"{a * of_inputs!r},{b * of_inputs!r},{(a + b) * of_targets!r}"
+        for a, b in draws.tolist()
+    ]
     Path(name).write_text("\n".join(["a,b,y", *rows]) + "\n")
 
 
@@ -20,7 +24,17 @@ def models(folder):
     """Two models of ordinary numbers, which take targets of any size in a test."""
     write("t.csv", 1, 1)
     for seed, name in enumerate(("m.bin", "n.bin")):
-        flags = ("--networks", 1, "--epochs", 2, "--dtype", "float64", "--seed", seed, "-q")
+        flags = (
+            "--networks",
+            1,
+            "--epochs",
+            2,
+            "--dtype",
+            "float64",
+            "--seed",
+            seed,
+            "-q",
+        )
         succeed("train", "t.csv", "-m", name, *flags)
 
 
@@ -38,7 +52,9 @@ COMMANDS = {
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("size", [1e200, 8e307, 1e-200])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_squares_beyond_float64_are_undefined_in_json_tables_and_pages(models, name, size):
+def test_squares_beyond_float64_are_undefined_in_json_tables_and_pages(
+    models, name, size
+):
     write("new.csv", 1, size)
     told = run(*COMMANDS[name].split())
     assert told.code in (0, 65) and "internal error" not in told.err

@@ -1,4 +1,5 @@
-"""What `compare`, `importance` and `explain` tell, computed another way: scikit-learn, and loops over the rows."""
+"""What `compare`, `importance` and `explain` tell, computed another way: scikit-learn,
+and loops over the rows."""
 
 from dataclasses import replace
 
@@ -23,9 +24,16 @@ NAMES = ("a", "b")
 
 def rows_of_two_classes(weighted: bool, rows: int = 150):
     rng = np.random.default_rng(11)
-    x = np.round(8 * rng.normal(size=(rows, 3))) / 8  # sums of them are exact, so that ties are ties everywhere
+    # sums of them are exact, so that ties are ties everywhere
+    x = np.round(8 * rng.normal(size=(rows, 3))) / 8
     y = (x[:, 0] - x[:, 1] + rng.normal(size=rows) > 0.4).astype(int)
-    return nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(0, 9, rows) / 4 if weighted else None)
+    return nn.Dataset(
+        x,
+        y,
+        "binary",
+        ["0", "1"],
+        weights=rng.integers(0, 9, rows) / 4 if weighted else None,
+    )
 
 
 def linear(weights, bias=0.0, task="binary", **facts):
@@ -54,15 +62,29 @@ def figures_of_scikit_learn(net, ds) -> dict:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighted):
     ds = rows_of_two_classes(weighted)
-    nets = linear([0.2, 0.1, 1.0], threshold=0.3), linear([1.0, -1.0, 0.0], -0.4, threshold=0.6)
+    nets = (
+        linear([0.2, 0.1, 1.0], threshold=0.3),
+        linear([1.0, -1.0, 0.0], -0.4, threshold=0.6),
+    )
     found = compared(nets, [ds, ds], NAMES)
     first, second = (figures_of_scikit_learn(net, ds) for net in nets)
-    assert found["metrics"].keys() == first.keys() and found["rows"] == 150 and found["models"] == ["a", "b"]
+    assert (
+        found["metrics"].keys() == first.keys()
+        and found["rows"] == 150
+        and found["models"] == ["a", "b"]
+    )
     for name, told in found["metrics"].items():
-        assert [told["a"], told["b"]] == pytest.approx([first[name], second[name]], rel=1e-9), name
-        assert told["difference"] == pytest.approx(second[name] - first[name], rel=1e-9), name
+        assert [told["a"], told["b"]] == pytest.approx(
+            [first[name], second[name]], rel=1e-9
+        ), name
+        assert told["difference"] == pytest.approx(
+            second[name] - first[name], rel=1e-9
+        ), name
     losses = [f"{each['log_loss']:.4g}" for each in (second, first)]
-    assert found["verdict"] == f"b is better than a: log loss {losses[0]} beside {losses[1]}"
+    assert (
+        found["verdict"]
+        == f"b is better than a: log loss {losses[0]} beside {losses[1]}"
+    )
     assert found["metric"] == "log_loss" and found["better"] == "b"
 
 
@@ -74,13 +96,18 @@ def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighte
     scores = [net.predict(ds.x)[:, 0] for net in nets]
     w = np.ones(150) if ds.weights is None else ds.weights
     losses = [-np.log(np.where(ds.y == 1, own, 1 - own)) for own in scores]
-    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(150), None, 3, RESAMPLES))
+    draws = np.stack(
+        in_each_resample(lambda times: times * w, Sampling(150), None, 3, RESAMPLES)
+    )
     for name, (one, other) in {
-        "log_loss": losses, "brier": [(own - ds.y) ** 2 for own in scores],
+        "log_loss": losses,
+        "brier": [(own - ds.y) ** 2 for own in scores],
         "accuracy": [((own >= 0.5) == ds.y).astype(float) for own in scores],
-    }.items():  # fmt: skip
+    }.items():
         differences = draws @ (other - one) / draws.sum(axis=1)
-        assert found[name]["interval"] == pytest.approx(np.quantile(differences, [0.025, 0.975]), rel=1e-6), name
+        assert found[name]["interval"] == pytest.approx(
+            np.quantile(differences, [0.025, 0.975]), rel=1e-6
+        ), name
 
 
 def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
@@ -88,16 +115,23 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
     x, weights = rng.normal(size=(80, 2)), rng.integers(1, 9, 80) / 4
     y = x @ [1.0, 2.0] + rng.normal(size=80)
     ds = nn.Dataset(x, y, "regression", weights=weights)
-    nets = linear([1.0, 2.0], task="regression"), linear([0.0, 2.0], 0.5, task="regression")
+    nets = (
+        linear([1.0, 2.0], task="regression"),
+        linear([0.0, 2.0], 0.5, task="regression"),
+    )
     found = compared(nets, [ds, ds], NAMES)
     for name, net in zip(NAMES, nets, strict=True):
         predicted = net.predict(x)[:, 0]
         mse = metrics.mean_squared_error(y, predicted, sample_weight=weights)
         told = {key: own[name] for key, own in found["metrics"].items()}
-        assert told == pytest.approx({
-            "mse": mse, "rmse": mse**0.5, "r2": metrics.r2_score(y, predicted, sample_weight=weights),
-            "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
-        })  # fmt: skip
+        assert told == pytest.approx(
+            {
+                "mse": mse,
+                "rmse": mse**0.5,
+                "r2": metrics.r2_score(y, predicted, sample_weight=weights),
+                "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
+            }
+        )
     assert found["better"] == "a" and found["metric"] == "rmse"
     rmse = [f"{found['metrics']['rmse'][name]:.4g}" for name in NAMES]
     assert found["verdict"] == f"a is better than b: RMSE {rmse[0]} beside {rmse[1]}"
@@ -113,42 +147,82 @@ def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_wit
     one, other = (net.predict(ds.x)[:, 0] for net in nets)
     order = sorted(range(150), key=lambda k: -abs(one[k] - other[k]))[:5]
     assert found == [
-        {"row": k, "true": ["no", "yes"][ds.y[k]], "a": [one[k]], "b": [other[k]]} for k in order
+        {"row": k, "true": ["no", "yes"][ds.y[k]], "a": [one[k]], "b": [other[k]]}
+        for k in order
     ]
-    three = nn.Network("3,3", "multiclass", dtype="float64", seed=1), nn.Network("3,3", "multiclass", dtype="float64")
+    three = (
+        nn.Network("3,3", "multiclass", dtype="float64", seed=1),
+        nn.Network("3,3", "multiclass", dtype="float64"),
+    )
     ds = nn.Dataset(ds.x[:20], np.arange(20) % 3, "multiclass", ["a", "b", "c"])
     one, other = (net.predict(ds.x) for net in three)
     apart = np.abs(one - other).max(axis=1)
-    assert [row["row"] for row in compared(three, [ds, ds], NAMES)["disagree"]] == np.argsort(-apart)[:5].tolist()
+    assert [
+        row["row"] for row in compared(three, [ds, ds], NAMES)["disagree"]
+    ] == np.argsort(-apart)[:5].tolist()
 
 
 def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_most():
     net = nn.Network("1,3", "multiclass")
     one = np.zeros((7, 3))
-    other = np.array([[0.5, 0, 0], [0.3, 0.3, 0.3], [0, 0, 0], [0, -0.6, 0], [0.1, 0, 0], [0, 0, 0.2], [0, 0.05, 0]])
+    other = np.array(
+        [
+            [0.5, 0, 0],
+            [0.3, 0.3, 0.3],
+            [0, 0, 0],
+            [0, -0.6, 0],
+            [0.1, 0, 0],
+            [0, 0, 0.2],
+            [0, 0.05, 0],
+        ]
+    )
     found = _disagree(net, np.zeros(7, int), [one, other], NAMES)
     assert [row["row"] for row in found] == [3, 0, 1, 5, 4]
-    assert _disagree(net, np.zeros(7, int), [one, other], NAMES)[2]["b"] == [0.3, 0.3, 0.3]
-    assert [row["row"] for row in _disagree(net, np.zeros(3, int), [one[:3], other[:3]], NAMES)] == [0, 1]
+    assert _disagree(net, np.zeros(7, int), [one, other], NAMES)[2]["b"] == [
+        0.3,
+        0.3,
+        0.3,
+    ]
+    assert [
+        row["row"]
+        for row in _disagree(net, np.zeros(3, int), [one[:3], other[:3]], NAMES)
+    ] == [0, 1]
 
 
-@pytest.mark.parametrize("counts, told, knowing", [
-    ((3, 7), 7, "a was trained on 3 of these 10 rows and b was trained on 7 of these 10 rows"),
-    ((7, 0), 7, "a was trained on 7 of these 10 rows"), ((0, 2), 2, "b was trained on 2 of these 10 rows"),
-    ((None, 0), 0, None), ((None, None), None, None),
-])  # fmt: skip
-def test_the_larger_number_of_trained_rows_is_told_and_either_model_spoils_the_verdict(counts, told, knowing):
+@pytest.mark.parametrize(
+    "counts, told, knowing",
+    [
+        (
+            (3, 7),
+            7,
+            "a was trained on 3 of these 10 rows and b was trained on 7 of these 10 rows",
+        ),
+        ((7, 0), 7, "a was trained on 7 of these 10 rows"),
+        ((0, 2), 2, "b was trained on 2 of these 10 rows"),
+        ((None, 0), 0, None),
+        ((None, None), None, None),
+    ],
+)
+def test_the_larger_number_of_trained_rows_is_told_and_either_model_spoils_the_verdict(
+    counts, told, knowing
+):
     x = np.arange(10.0).reshape(-1, 1)
     ds = nn.Dataset(x, x[:, 0], "regression")
     nets = linear([1.0], 0.1, task="regression"), linear([1.0], 5.0, task="regression")
-    sides = [Side(net, ds, None, Trained(10, count)) for net, count in zip(nets, counts, strict=True)]
+    sides = [
+        Side(net, ds, None, Trained(10, count))
+        for net, count in zip(nets, counts, strict=True)
+    ]
     found = compared_sides(sides, NAMES)
     assert found["trained_rows"] == told
     if knowing is None:
         assert found["better"] == "a"
     else:
         assert found["better"] is None
-        assert found["verdict"] == f"no verdict: {knowing}; give rows that neither knows with --dataset"
+        assert (
+            found["verdict"]
+            == f"no verdict: {knowing}; give rows that neither knows with --dataset"
+        )
 
 
 @pytest.mark.parametrize("rows", [9, 10])
@@ -174,36 +248,55 @@ def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_
         kept = rng.integers(1, 20, 90)[:, None] / 20
         net = linear([1.0, 0.0, 0.0])
         crossed = Crossed.of(90, np.arange(90), of_row, kept, 3)
-        net.describe(crossed=replace(crossed, temperatures=[0.5, 2.0, 3.0 + number], thresholds=cuts))
-        logits = np.log(kept[:, 0] / (1 - kept[:, 0])) / np.array([0.5, 2.0, 3.0 + number])[of_row]
+        net.describe(
+            crossed=replace(
+                crossed, temperatures=[0.5, 2.0, 3.0 + number], thresholds=cuts
+            )
+        )
+        logits = (
+            np.log(kept[:, 0] / (1 - kept[:, 0]))
+            / np.array([0.5, 2.0, 3.0 + number])[of_row]
+        )
         scores = 1 / (1 + np.exp(-logits))
         nets.append(net)
-        expected.append({
-            "roc_auc": metrics.roc_auc_score(ds.y, kept[:, 0]),
-            "pr_auc": metrics.average_precision_score(ds.y, kept[:, 0]),
-            "log_loss": metrics.log_loss(ds.y, scores),
-            "f1": metrics.f1_score(ds.y, scores >= np.array(cuts)[of_row]),
-        })  # fmt: skip
-    found = compared_sides([Side.of(net, ds, out_of_fold(net, ds)) for net in nets], NAMES)
+        expected.append(
+            {
+                "roc_auc": metrics.roc_auc_score(ds.y, kept[:, 0]),
+                "pr_auc": metrics.average_precision_score(ds.y, kept[:, 0]),
+                "log_loss": metrics.log_loss(ds.y, scores),
+                "f1": metrics.f1_score(ds.y, scores >= np.array(cuts)[of_row]),
+            }
+        )
+    found = compared_sides(
+        [Side.of(net, ds, out_of_fold(net, ds)) for net in nets], NAMES
+    )
     for name in expected[0]:
         own = found["metrics"][name]
-        assert [own["a"], own["b"]] == pytest.approx([each[name] for each in expected], rel=1e-9), name
+        assert [own["a"], own["b"]] == pytest.approx(
+            [each[name] for each in expected], rel=1e-9
+        ), name
     some = np.arange(0, 90, 2)
     only = Side.of(nets[0], ds, out_of_fold(nets[0], ds)).only(some)
     assert np.array_equal(only.crossed.scores, nets[0].crossed.scores[some])
-    assert only.crossed.threshold_of_row.tolist() == np.array([0.3, 0.5, 0.7])[of_row[some]].tolist()
+    assert (
+        only.crossed.threshold_of_row.tolist()
+        == np.array([0.3, 0.5, 0.7])[of_row[some]].tolist()
+    )
 
 
 # ---------------------------------------------------------------- importance
 
 
 def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dict:
-    """Return what `score` (of inputs) loses where a column's values are exchanged among the rows that count."""
+    """Return what `score` (of inputs) loses where a column's values are exchanged among
+    the rows that count."""
     counts = np.ones(len(ds.x), bool) if ds.weights is None else ds.weights > 0
     lost = {name: [] for name in columns}
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
-        chosen = np.flatnonzero(counts)[rng.choice(counts.sum(), counts.sum(), replace=False)]
+        chosen = np.flatnonzero(counts)[
+            rng.choice(counts.sum(), counts.sum(), replace=False)
+        ]
         for name, places in columns.items():
             donors = rng.permutation(chosen)
             x = ds.x.copy()
@@ -215,37 +308,68 @@ def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dic
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric_name", ["roc_auc", "log_loss", "f1"])
-def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(metric_name, weighted):
+def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(
+    metric_name, weighted
+):
     ds = rows_of_two_classes(weighted)
     net = linear([1.0, -1.5, 0.25], -0.25, columns=["u", "v", "w"], threshold=0.35)
     signs = {"log_loss": -1}
 
     def score(x) -> float:
         changed = nn.Dataset(x, ds.y, "binary", ["0", "1"], weights=ds.weights)
-        return signs.get(metric_name, 1) * figures_of_scikit_learn(net, changed)[metric_name]
+        return (
+            signs.get(metric_name, 1)
+            * figures_of_scikit_learn(net, changed)[metric_name]
+        )
 
-    found = importance(net, ds, metric_name=metric_name, repeats=3, seed=4, group_columns="u+w")
-    expected = importance_by_loop(score, ds, {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}, 3, 4)
-    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(expected, rel=1e-6)
-    assert found.mean == sorted(found.mean, reverse=True) 
-    assert found.rows == (150 if ds.weights is None else np.count_nonzero(ds.weights)) > 100
-    assert found.baseline == pytest.approx(figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6)
+    found = importance(
+        net, ds, metric_name=metric_name, repeats=3, seed=4, group_columns="u+w"
+    )
+    expected = importance_by_loop(
+        score, ds, {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}, 3, 4
+    )
+    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
+        expected, rel=1e-6
+    )
+    assert found.mean == sorted(found.mean, reverse=True)
+    assert (
+        found.rows
+        == (150 if ds.weights is None else np.count_nonzero(ds.weights))
+        > 100
+    )
+    assert found.baseline == pytest.approx(
+        figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6
+    )
 
 
-@pytest.mark.parametrize("weighted, units, drawn", [
-    (False, 60, {}), (True, 60, {}), (False, 6, {"groups": np.arange(60) % 6}), (True, 15, {"times": np.arange(60.0)}),
-])  # fmt: skip
-def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples(weighted, units, drawn):
-    """The degrees of freedom are one less than what a resample draws: rows, groups, or blocks of four of a series."""
+@pytest.mark.parametrize(
+    "weighted, units, drawn",
+    [
+        (False, 60, {}),
+        (True, 60, {}),
+        (False, 6, {"groups": np.arange(60) % 6}),
+        (True, 15, {"times": np.arange(60.0)}),
+    ],
+)
+def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples(
+    weighted, units, drawn
+):
+    """The degrees of freedom are one less than what a resample draws: rows, groups, or
+    blocks of four of a series."""
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     y = x @ [1.0, 0.3] + rng.normal(size=60)
     weights = rng.integers(1, 9, 60) / 4 if weighted else None
-    ds, net = nn.Dataset(x, y, "regression", weights=weights, **drawn), linear([1.0, 0.3], task="regression")
+    ds, net = (
+        nn.Dataset(x, y, "regression", weights=weights, **drawn),
+        linear([1.0, 0.3], task="regression"),
+    )
     w = np.ones(60) if weights is None else weights
     found = importance(net, ds, metric_name="mse", repeats=2, seed=1)
-    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(60, **drawn), None, 0, 100))
+    draws = np.stack(
+        in_each_resample(lambda times: times * w, Sampling(60, **drawn), None, 0, 100)
+    )
     lost = {name: [] for name in "01"}
     for repeat in range(2):
         random = np.random.default_rng([1, repeat])
@@ -255,21 +379,32 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_r
             changed[chosen, column] = x[random.permutation(chosen), column]
             gain = (changed @ [1.0, 0.3] - y) ** 2 - (x @ [1.0, 0.3] - y) ** 2
             lost[str(column)].append(draws @ gain / draws.sum(axis=1))
-    for name, mean, low, high, holds in zip(found.names, found.mean, found.low, found.high, found.holds, strict=True):
+    for name, mean, low, high, holds in zip(
+        found.names, found.mean, found.low, found.high, found.holds, strict=True
+    ):
         deviation = np.mean(lost[name], axis=0).std(ddof=1)
         wide = stats.t.ppf(0.975, units - 1) * deviation
         assert [low, high] == pytest.approx([mean - wide, mean + wide], abs=1e-3 * wide)
         assert holds == (mean > stats.t.ppf(1 - 0.05 / 4, units - 1) * deviation)
 
 
-@pytest.mark.parametrize("rows, repeats, taken", [(60, 2, 50), (60, 5, 50), (300, 2, 60), (40, 2, 40)])
-def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(rows, repeats, taken, monkeypatch):
+@pytest.mark.parametrize(
+    "rows, repeats, taken", [(60, 2, 50), (60, 5, 50), (300, 2, 60), (40, 2, 40)]
+)
+def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
+    rows, repeats, taken, monkeypatch
+):
     monkeypatch.setattr(of_importance, "ALL_ROWS", 50)
     rng = np.random.default_rng(3)
     x = rng.normal(size=(rows, 2))
     y = x @ [1.0, 0.3] + rng.normal(size=rows)
-    found = importance(linear([1.0, 0.3], task="regression"), nn.Dataset(x, y, "regression"), metric_name="mse",
-                       repeats=repeats, seed=1)  # fmt: skip
+    found = importance(
+        linear([1.0, 0.3], task="regression"),
+        nn.Dataset(x, y, "regression"),
+        metric_name="mse",
+        repeats=repeats,
+        seed=1,
+    )
     lost = np.empty((repeats, 2))
     for repeat in range(repeats):
         random = np.random.default_rng([1, repeat])
@@ -277,58 +412,99 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(rows
         for column in (0, 1):
             changed = x.copy()
             changed[chosen, column] = x[random.permutation(chosen), column]
-            errors = [((each @ [1.0, 0.3] - y)[chosen] ** 2).mean() for each in (changed, x)]
+            errors = [
+                ((each @ [1.0, 0.3] - y)[chosen] ** 2).mean() for each in (changed, x)
+            ]
             lost[repeat, column] = errors[0] - errors[1]
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
         dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
     )
-    assert found.baseline == pytest.approx(((x @ [1.0, 0.3] - y) ** 2).mean(), rel=1e-6) and found.rows == rows
+    assert (
+        found.baseline == pytest.approx(((x @ [1.0, 0.3] - y) ** 2).mean(), rel=1e-6)
+        and found.rows == rows
+    )
 
 
 @pytest.mark.parametrize("most", [4000, 50])
-def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_predicts(most, monkeypatch):
+def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_predicts(
+    most, monkeypatch
+):
     monkeypatch.setattr(of_importance, "ALL_ROWS", most)
     rng = np.random.default_rng(5)
     x = rng.normal(size=(90, 2))
     y = x @ [1.0, 0.3] + rng.normal(size=90)
     weights = rng.integers(0, 9, 90) / 4
     nets = [linear(own, task="regression") for own in ([1.0, 0.0], [0.5, 1.0])]
-    rows = [np.arange(1, 90, 3), np.arange(0, 90, 3)]  # those of the last third are not judged
+    # those of the last third are not judged
+    rows = [np.arange(1, 90, 3), np.arange(0, 90, 3)]
     parts = [(own, [(net, 1.0)]) for own, net in zip(rows, nets, strict=True)]
-    found = importance(nets[0], nn.Dataset(x, y, "regression", weights=weights), metric_name="mse", repeats=2, seed=1,
-                       parts=parts)  # fmt: skip
+    found = importance(
+        nets[0],
+        nn.Dataset(x, y, "regression", weights=weights),
+        metric_name="mse",
+        repeats=2,
+        seed=1,
+        parts=parts,
+    )
     counting = [own[weights[own] > 0] for own in rows]
     ways = np.array([[1.0, 0.0], [0.5, 1.0]])
     lost = np.empty((2, 2))
     for repeat in range(2):
         random = np.random.default_rng([1, repeat])
-        chosen = [own[random.choice(len(own), min(len(own), most // 2), replace=False)] for own in counting]
-        judged, way = np.concatenate(chosen), np.repeat([0, 1], [len(own) for own in chosen])
+        chosen = [
+            own[random.choice(len(own), min(len(own), most // 2), replace=False)]
+            for own in counting
+        ]
+        judged, way = (
+            np.concatenate(chosen),
+            np.repeat([0, 1], [len(own) for own in chosen]),
+        )
         for column in (0, 1):
             changed = x.copy()
             for own in chosen:
                 changed[own, column] = x[random.permutation(own), column]
-            squares = [((each[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2 for each in (changed, x)]
-            lost[repeat, column] = np.average(squares[0] - squares[1], weights=weights[judged])
+            squares = [
+                ((each[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
+                for each in (changed, x)
+            ]
+            lost[repeat, column] = np.average(
+                squares[0] - squares[1], weights=weights[judged]
+            )
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
         dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
     )
-    judged, way = np.concatenate(counting), np.repeat([0, 1], [len(own) for own in counting])
+    judged, way = (
+        np.concatenate(counting),
+        np.repeat([0, 1], [len(own) for own in counting]),
+    )
     squares = ((x[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
-    assert found.baseline == pytest.approx(np.average(squares, weights=weights[judged]), rel=1e-6)
+    assert found.baseline == pytest.approx(
+        np.average(squares, weights=weights[judged]), rel=1e-6
+    )
     assert found.rows == len(judged)
 
 
 def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean():
     rng = np.random.default_rng(5)
     a = rng.normal(size=200)
-    table = {"a": a, "b": -a + 0.3 * rng.normal(size=200), "c": a + 0.45 * rng.normal(size=200),
-             "d": a + 0.6 * rng.normal(size=200)}  # fmt: skip
+    table = {
+        "a": a,
+        "b": -a + 0.3 * rng.normal(size=200),
+        "c": a + 0.45 * rng.normal(size=200),
+        "d": a + 0.6 * rng.normal(size=200),
+    }
     table["b"][:10] = np.nan
-    filled = {name: np.where(np.isnan(each), np.nanmean(each), each) for name, each in table.items()}
+    filled = {
+        name: np.where(np.isnan(each), np.nanmean(each), each)
+        for name, each in table.items()
+    }
     r = np.corrcoef(list(filled.values()))
-    expected = sorted((-abs(r[k, j]), "abcd"[k], "abcd"[j], r[k, j]) for k in range(4) for j in range(k)
-                      if abs(r[k, j]) >= 0.9)  # fmt: skip
+    expected = sorted(
+        (-abs(r[k, j]), "abcd"[k], "abcd"[j], r[k, j])
+        for k in range(4)
+        for j in range(k)
+        if abs(r[k, j]) >= 0.9
+    )
     assert 2 <= len(expected) < 6
     ds = nn.load({**table, "y": a}, target="y")
     net = nn.Network.for_data(ds)
@@ -339,13 +515,19 @@ def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantiles(weighted):
+def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantiles(
+    weighted,
+):
     rng = np.random.default_rng(6)
     x = rng.normal(size=(300, 2)).round(2)
     net = nn.Network("2,4,3", "multiclass", dtype="float64", seed=2)
     net.describe(columns=["u", "v"])
     weights = rng.integers(1, 9, 300) / 4 if weighted else None
-    points = curves(net, nn.Dataset(x, np.arange(300) % 3, "multiclass", weights=weights), ["v", "u"])
+    points = curves(
+        net,
+        nn.Dataset(x, np.arange(300) % 3, "multiclass", weights=weights),
+        ["v", "u"],
+    )
     assert list(points) == ["v", "u"]
     for name, column in (("v", 1), ("u", 0)):
         ascending = np.sort(x[:, column])
@@ -362,22 +544,39 @@ def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantile
 def test_the_curve_of_words_has_the_eight_most_frequent_and_gaps_among_them():
     words = sum(([f"w{k}"] * (20 - k) for k in range(9)), []) + [""] * 17
     rng = np.random.default_rng(7)
-    table = [{"word": word, "z": float(rng.normal()), "y": float(rng.normal())} for word in words]
+    table = [
+        {"word": word, "z": float(rng.normal()), "y": float(rng.normal())}
+        for word in words
+    ]
     ds = nn.load(table, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=2, holdout=0)
     points = curves(net, ds, ["word"])["word"]
-    assert [word for word, _ in points] == ["w0", "w1", "w2", "", "w3", "w4", "w5", "w6"]
+    assert [word for word, _ in points] == [
+        "w0",
+        "w1",
+        "w2",
+        "",
+        "w3",
+        "w4",
+        "w5",
+        "w6",
+    ]
     for word, scores in points:
-        changed = nn.load_for(net, [{**row, "word": word} for row in table], labelled=False).x
+        changed = nn.load_for(
+            net, [{**row, "word": word} for row in table], labelled=False
+        ).x
         assert scores == pytest.approx(net.predict(changed).mean(axis=0), rel=1e-4)
 
 
 # ---------------------------------------------------------------- contributions
 
 
-def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(monkeypatch):
-    """From all coalitions; a median over a dozen networks' tellings lies within a third of it."""
+def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(
+    monkeypatch,
+):
+    """From all coalitions; a median over a dozen networks' tellings lies within a third
+    of it."""
     monkeypatch.setattr(shapley, "EXACT", 0)
     net = nn.Network("6,8:tanh,4:tanh,1", "regression", dtype="float64", seed=5)
     net.set_parameters({name: 2 * value for name, value in net.parameters().items()})
@@ -402,33 +601,52 @@ def test_base_and_contributions_of_two_members_are_means_by_their_weights(weight
     x = np.random.default_rng(0).normal(size=(30, 3))
     found = explain(net, x[:4], x[10:])
     each = [member.parameters() for member in members]
-    w = sum(share * own["layer0.weight"][0] for share, own in zip(shares, each, strict=True))
-    b = sum(share * own["layer0.bias"][0] for share, own in zip(shares, each, strict=True))
+    w = sum(
+        share * own["layer0.weight"][0] for share, own in zip(shares, each, strict=True)
+    )
+    b = sum(
+        share * own["layer0.bias"][0] for share, own in zip(shares, each, strict=True)
+    )
     assert np.allclose(found.values, w * (x[:4] - x[10:].mean(axis=0)), atol=1e-12)
     assert np.allclose(found.base_values, x[10:].mean(axis=0) @ w + b, atol=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(temperature):
+def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(
+    temperature,
+):
     net = linear([1.0, -2.0], 0.5, temperature=temperature)
     x = np.random.default_rng(0).normal(size=(30, 2))
     found = explain(net, x[:4], x[10:])
-    assert np.allclose(found.values, np.array([1.0, -2.0]) / temperature * (x[:4] - x[10:].mean(axis=0)), atol=1e-12)
+    assert np.allclose(
+        found.values,
+        np.array([1.0, -2.0]) / temperature * (x[:4] - x[10:].mean(axis=0)),
+        atol=1e-12,
+    )
     scores = net.predict(x[:4])[:, 0]
-    assert np.allclose(found.base_values + found.values.sum(axis=1), np.log(scores / (1 - scores)), atol=1e-9)
+    assert np.allclose(
+        found.base_values + found.values.sum(axis=1),
+        np.log(scores / (1 - scores)),
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0)])
 @pytest.mark.parametrize("task, layers", [("binary", "3,1"), ("multiclass", "3,4")])
-def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(task, layers, weights, temperature):
+def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(
+    task, layers, weights, temperature
+):
     net, members, shares = combined(task, weights, layers)
     net.describe(temperature=temperature)
     x = 3 * np.random.default_rng(0).normal(size=(30, 3))
 
     def value(rows):
         """By the scores: their mean, sharpened or dulled by the temperature."""
-        p = sum(share * member.predict(rows) for share, member in zip(shares, members, strict=True))
+        p = sum(
+            share * member.predict(rows)
+            for share, member in zip(shares, members, strict=True)
+        )
         if task == "binary":
             return (np.log(p / (1 - p)) / temperature)[:, 0]
         logs = np.log(p) / temperature
@@ -436,7 +654,9 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(task, 
 
     found = explain(net, x[:4], x[10:])
     assert np.allclose(found.base_values, value(x[10:]).mean(axis=0), atol=1e-9)
-    assert np.allclose(found.base_values + found.values.sum(axis=1), value(x[:4]), atol=1e-9)
+    assert np.allclose(
+        found.base_values + found.values.sum(axis=1), value(x[:4]), atol=1e-9
+    )
 
 
 def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number():
@@ -445,7 +665,11 @@ def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number(
     weights = np.linspace(0.05, 0.4, 12)
     x = rng.normal(size=(80, 12))
     y = x @ weights + rng.normal(size=80)
-    found = importance(linear(weights.tolist(), task="regression"), nn.Dataset(x, y, "regression"), seed=2)
+    found = importance(
+        linear(weights.tolist(), task="regression"),
+        nn.Dataset(x, y, "regression"),
+        seed=2,
+    )
     wide, wider = stats.t.ppf([1 - 0.05 / 2, 1 - 0.05 / 2 / 12], 79)
     for mean, high, holds in zip(found.mean, found.high, found.holds, strict=True):
         deviation = (high - mean) / wide
@@ -458,11 +682,15 @@ def test_curves_of_many_rows_average_five_hundred_with_their_own_weights():
     rng = np.random.default_rng(6)
     x, weights = rng.normal(size=(700, 2)), rng.integers(1, 9, 700) / 4
     net = linear([1.0, -2.0], 0.3)
-    found = curves(net, nn.Dataset(x, np.arange(700) % 2, "binary", weights=weights), ["0"], seed=4)
+    found = curves(
+        net, nn.Dataset(x, np.arange(700) % 2, "binary", weights=weights), ["0"], seed=4
+    )
     averaged = np.random.default_rng(4).choice(700, 500, replace=False)
     for value, (score,) in found["0"]:
         scores = 1 / (1 + np.exp(-(value - 2 * x[averaged, 1] + 0.3)))
-        assert score == pytest.approx(np.average(scores, weights=weights[averaged]), rel=1e-6)
+        assert score == pytest.approx(
+            np.average(scores, weights=weights[averaged]), rel=1e-6
+        )
 
 
 def test_a_comparison_draws_whole_groups_and_knows_a_series():
@@ -473,9 +701,19 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     nets = linear([1.0, 0.5], task="regression"), linear([0.5, 0.5], task="regression")
     found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
     squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
-    draws = np.stack(in_each_resample(lambda times: times, Sampling(60, groups=np.arange(60) // 5), None, 3, RESAMPLES))
+    draws = np.stack(
+        in_each_resample(
+            lambda times: times,
+            Sampling(60, groups=np.arange(60) // 5),
+            None,
+            3,
+            RESAMPLES,
+        )
+    )
     differences = draws @ (squares[1] - squares[0]) / draws.sum(axis=1)
-    assert found["mse"]["interval"] == pytest.approx(np.quantile(differences, [0.025, 0.975]), rel=1e-5)
+    assert found["mse"]["interval"] == pytest.approx(
+        np.quantile(differences, [0.025, 0.975]), rel=1e-5
+    )
     persistence = np.mean((x[:, 0] - y) ** 2) ** 0.5
     assert found["persistence_rmse"]["a"] == pytest.approx(persistence)
     skills = [1 - np.mean(own) ** 0.5 / persistence for own in squares]
@@ -483,21 +721,34 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
 
 
 def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
-    """A threshold of 0.25 is one of 0.5 where the bias is higher by the logarithm of 3."""
+    """A threshold of 0.25 is one of 0.5 where the bias is higher by the logarithm of
+    3."""
     ds = rows_of_two_classes(False)
-    one = importance(linear([1.0, -1.5, 0.25], -0.3, threshold=0.25), ds, metric_name="f1", repeats=2)
-    other = importance(linear([1.0, -1.5, 0.25], -0.3 + np.log(3)), ds, metric_name="f1", repeats=2)
+    one = importance(
+        linear([1.0, -1.5, 0.25], -0.3, threshold=0.25), ds, metric_name="f1", repeats=2
+    )
+    other = importance(
+        linear([1.0, -1.5, 0.25], -0.3 + np.log(3)), ds, metric_name="f1", repeats=2
+    )
     assert (one.names, one.mean) == (other.names, pytest.approx(other.mean))
     assert one.low == pytest.approx(other.low) and one.high == pytest.approx(other.high)
-    assert one.low != pytest.approx(importance(linear([1.0, -1.5, 0.25], -0.3), ds, metric_name="f1", repeats=2).low)
+    assert one.low != pytest.approx(
+        importance(linear([1.0, -1.5, 0.25], -0.3), ds, metric_name="f1", repeats=2).low
+    )
 
 
 def test_each_target_of_a_series_has_its_own_persistence():
     rng = np.random.default_rng(4)
     truth, predicted, now = (rng.normal(size=(30, 2)) * [1, 50] for _ in range(3))
     weights = rng.integers(1, 5, 30) / 2
-    for k, told in enumerate(figures_by_target(truth, predicted, ["u", "v"], now, weights)):
-        own, persistence = (np.average((each[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
-                            for each in (predicted, now))  # fmt: skip
-        assert told["persistence_rmse"] == pytest.approx(persistence) and told["rmse"] == pytest.approx(own)
+    for k, told in enumerate(
+        figures_by_target(truth, predicted, ["u", "v"], now, weights)
+    ):
+        own, persistence = (
+            np.average((each[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
+            for each in (predicted, now)
+        )
+        assert told["persistence_rmse"] == pytest.approx(persistence) and told[
+            "rmse"
+        ] == pytest.approx(own)
         assert told["skill"] == pytest.approx(1 - own / persistence)

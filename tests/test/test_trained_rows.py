@@ -1,8 +1,9 @@
-"""A model that is judged by rows it was trained on says so: those of its training file, and those of others, whatever
-their format and order.
+"""A model that is judged by rows it was trained on says so: those of its training file,
+and those of others, whatever their format and order.
 
-Tolerances of estimates: of 1,200 training rows 512 hashes are kept, so that a share is told from 80 rows or more of
-200, off by 4 % of them (a standard deviation); four of these are allowed.
+Tolerances of estimates: of 1,200 training rows 512 hashes are kept, so that a share is
+told from 80 rows or more of 200, off by 4 % of them (a standard deviation); four of
+these are allowed.
 """
 
 import csv
@@ -31,18 +32,27 @@ def table(rows: int = ROWS, seed: int = 0) -> dict[str, list]:
     size = rng.normal(40, 9, rows).round(3)
     word = WORDS[rng.integers(4, size=rows)]
     agreed = np.array(["Yes", "no"])[rng.integers(2, size=rows)]
-    days = np.datetime64("2019-03-05") + rng.integers(0, 1500, rows).astype("timedelta64[D]")
+    days = np.datetime64("2019-03-05") + rng.integers(0, 1500, rows).astype(
+        "timedelta64[D]"
+    )
     second = 1.6e9 + rng.integers(0, 9000, rows)
     score = (size - 40) / 9 + (word == "red") + 0.5 * rng.normal(size=rows)
     return {
-        "size": size.tolist(), "word": word.tolist(), "agreed": agreed.tolist(), "day": days.astype(str).tolist(),
-        "second": second.tolist(), "y": np.where(score > 0.2, "good", "bad").tolist(),
-    }  # fmt: skip
+        "size": size.tolist(),
+        "word": word.tolist(),
+        "agreed": agreed.tolist(),
+        "day": days.astype(str).tolist(),
+        "second": second.tolist(),
+        "y": np.where(score > 0.2, "good", "bad").tolist(),
+    }
 
 
 def numbers(rows: int = ROWS, seed: int = 0) -> dict[str, list]:
     x = np.random.default_rng(seed).normal(size=(rows, 3)).round(4)
-    return {**{name: x[:, k].tolist() for k, name in enumerate("abc")}, "y": (x[:, 0] > 0).astype(int).tolist()}
+    return {
+        **{name: x[:, k].tolist() for k, name in enumerate("abc")},
+        "y": (x[:, 0] > 0).astype(int).tolist(),
+    }
 
 
 def some(columns: dict[str, list], rows) -> dict[str, list]:
@@ -59,14 +69,17 @@ MAKERS = {"mixed": table, "numbers": numbers}
 
 @pytest.fixture(scope="module", params=MAKERS)
 def models(request, tmp_path_factory):
-    """A folder with t.csv, and models that held 20 % of it out (two splits) and that folds were trained for."""
+    """A folder with t.csv, and models that held 20 % of it out (two splits) and that
+    folds were trained for."""
     folder = tmp_path_factory.mktemp(request.param)
     columns = MAKERS[request.param]()
     write(columns, folder / "t.csv")
     call = ("--dataset", folder / "t.csv", "--epochs", 2)
     for name, seed in {"held": 0, "other": 5}.items():
         succeed(*ONE, *call, "--model", folder / f"{name}.bin", "--seed", seed)
-    succeed("--train", *call, "--model", folder / "folds.bin", "--folds", 3, "--holdout", 0)
+    succeed(
+        "--train", *call, "--model", folder / "folds.bin", "--folds", 3, "--holdout", 0
+    )
     return folder, columns
 
 
@@ -96,7 +109,9 @@ def test_the_training_file_is_known_by_its_digest(here):
     line = f"nn: warning: held.bin was trained on {count:,} of these {ROWS:,} rows: its figures on them say how well it"
     assert whole.err.count(line) == 1
     shutil.copy("t.csv", "copy.csv")
-    assert succeed("test", "held.bin", "copy.csv", "--json").json["trained_rows"] == count
+    assert (
+        succeed("test", "held.bin", "copy.csv", "--json").json["trained_rows"] == count
+    )
     explained = succeed("explain", "held.bin", "t.csv", "--json")
     assert explained.json["trained_rows"] == count and explained.err.count(line) == 1
     assert succeed("explain", "held.bin", "--json").json["trained_rows"] == 0
@@ -105,8 +120,15 @@ def test_the_training_file_is_known_by_its_digest(here):
 def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     alone = succeed("test", "folds.bin", "--json").json
     given = succeed("test", "folds.bin", "t.csv", "--json")
-    assert given.json == alone and alone["out_of_fold"] is True and alone["trained_rows"] == 0
-    assert f"folds.bin was trained on these {ROWS:,} rows: each is predicted by those of its networks" in given.err
+    assert (
+        given.json == alone
+        and alone["out_of_fold"] is True
+        and alone["trained_rows"] == 0
+    )
+    assert (
+        f"folds.bin was trained on these {ROWS:,} rows: each is predicted by those of its networks"
+        in given.err
+    )
     model = nn.Model.load("folds.bin")
     assert model.test("t.csv") == alone == model.test(nn.load("t.csv"))
     known = succeed("explain", "folds.bin", "t.csv", "--json").json["importance"]
@@ -115,7 +137,9 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     succeed("test", "folds.bin", "t.csv", "--report", "r.md")
     page = Path("r.md").read_text()
     assert "rows, out of fold" in page and "was trained on" not in page
-    assert nn.test(model.network, "t.csv")["trained_rows"] == ROWS, "by all networks together"
+    assert nn.test(model.network, "t.csv")["trained_rows"] == ROWS, (
+        "by all networks together"
+    )
 
 
 def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
@@ -128,17 +152,29 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
         joined = {column: rows[column] + others[column] for column in rows}
         order = rng.permutation(known + new)
         names = rng.permutation([column for column in joined if column != "y"]).tolist()
-        write({**{c: some(joined, order)[c] for c in names}, "y": some(joined, order)["y"]}, f"{name}.csv")
+        write(
+            {
+                **{c: some(joined, order)[c] for c in names},
+                "y": some(joined, order)["y"],
+            },
+            f"{name}.csv",
+        )
         found = succeed("test", "held.bin", f"{name}.csv", "--json")
         assert abs(found.json["trained_rows"] - known) < 0.1 * (known + new), name
         about = f"was trained on about {found.json['trained_rows']:,} of these {known + new:,} rows"
         assert (about in found.err) == (name != "few")
         with_page = run("test", "held.bin", f"{name}.csv", "--report", "r.html")
-        assert with_page.code == 0 and (about in Path("r.html").read_text()) == (name != "few")
+        assert with_page.code == 0 and (about in Path("r.html").read_text()) == (
+            name != "few"
+        )
     new = succeed("test", "held.bin", "--json").json["rows"]
     write(some(here, held_out()), "held.csv")
     found = succeed("test", "held.bin", "held.csv", "--json")
-    assert found.json["rows"] == new and found.json["trained_rows"] == 0 and "trained on" not in found.err
+    assert (
+        found.json["rows"] == new
+        and found.json["trained_rows"] == 0
+        and "trained on" not in found.err
+    )
 
 
 def test_the_same_rows_have_the_same_hashes_through_every_door(here):
@@ -148,14 +184,30 @@ def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     frame = pandas.DataFrame(rows)
     typed = frame.copy()
     if "day" in frame:
-        typed["day"], typed["agreed"] = pandas.to_datetime(typed["day"]), typed["agreed"] == "Yes"
+        typed["day"], typed["agreed"] = (
+            pandas.to_datetime(typed["day"]),
+            typed["agreed"] == "Yes",
+        )
         typed["word"] = typed["word"].astype("category")
     else:
         typed[["a", "b"]] = typed[["a", "b"]].astype("float32")
-    doors = {"csv": "t200.csv", "frame": frame, "typed": typed, "columns": rows, "back": frame[[*frame.columns[::-1]]]}
-    doors["rows"] = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+    doors = {
+        "csv": "t200.csv",
+        "frame": frame,
+        "typed": typed,
+        "columns": rows,
+        "back": frame[[*frame.columns[::-1]]],
+    }
+    doors["rows"] = [
+        dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)
+    ]
     if "day" not in frame:
-        doors["array"] = nn.Dataset(frame[["a", "b", "c"]].to_numpy(), frame["y"].to_numpy(), "binary", ["0", "1"])
+        doors["array"] = nn.Dataset(
+            frame[["a", "b", "c"]].to_numpy(),
+            frame["y"].to_numpy(),
+            "binary",
+            ["0", "1"],
+        )
     try:
         typed.to_parquet("t200.parquet")
         doors["parquet"] = "t200.parquet"
@@ -167,16 +219,22 @@ def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     assert abs(found["csv"] - count) < 35 and set(found.values()) == {found["csv"]}
     del rows["y"]
     unlabelled = nn.load_for(model.network, rows, labelled=False)
-    assert trained_on(model.network, unlabelled).count == found["csv"], "without a target"
+    assert trained_on(model.network, unlabelled).count == found["csv"], (
+        "without a target"
+    )
 
 
-def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_in_its_file(folder):
+def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_in_its_file(
+    folder,
+):
     columns = numbers(400)
     x, y = np.column_stack([columns[name] for name in "abc"]), np.array(columns["y"])
     fitted = nn.fit(columns, "y", layers="auto,4,1", epochs=1, holdout=0)
     by_arrays = nn.fit(x, y, layers="auto,4,1", epochs=1, holdout=0)
     estimator = nn.NetworkClassifier(layers="auto,4,1", epochs=1).fit(x, y)
-    for number, net in enumerate([fitted.network, by_arrays.network, estimator.network_]):
+    for number, net in enumerate(
+        [fitted.network, by_arrays.network, estimator.network_]
+    ):
         net.export(f"{number}.bin")
         for model in (nn.Model(net), nn.Model.load(f"{number}.bin")):
             assert model.test(columns)["trained_rows"] == 400
@@ -187,11 +245,18 @@ def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_in_i
 
 
 def test_few_rows_against_many_are_not_told_by_chance(folder):
-    ds = nn.Dataset(np.random.default_rng(0).normal(size=(50_000, 3)), np.arange(50_000) % 2, "binary", ["0", "1"])
+    ds = nn.Dataset(
+        np.random.default_rng(0).normal(size=(50_000, 3)),
+        np.arange(50_000) % 2,
+        "binary",
+        ["0", "1"],
+    )
     net = nn.Network("3,2,1", "binary")
     nn.train(net, ds, epochs=1, holdout=0)
     few = ds.of_rows(slice(0, 10))
-    assert trained_on(net, few).count is None, "none of ten rows is among the hashes that are kept"
+    assert trained_on(net, few).count is None, (
+        "none of ten rows is among the hashes that are kept"
+    )
     assert abs(trained_on(net, ds.of_rows(slice(0, 20_000))).count - 20_000) < 3000
     report = nn.test(net, few)
     assert report["trained_rows"] is None
@@ -206,37 +271,60 @@ def test_images_are_known_by_their_pixels(folder):
     call = ["--layers", "1x20x20,8,3", "--epochs", 1, "--holdout", 0]
     succeed("--train", "--dataset", "i.npz", "--model", "i.bin", *call)
     told = succeed("test", "i.bin", "part.npz", "--json")
-    assert told.json["trained_rows"] == 100 and "was trained on about 100 of these 100 rows" in told.err
+    assert (
+        told.json["trained_rows"] == 100
+        and "was trained on about 100 of these 100 rows" in told.err
+    )
     assert succeed("test", "i.bin", "new.npz", "--json").json["trained_rows"] == 0
     net = nn.Network.load("i.bin")
     for pixels in (x, x.astype(np.float32), x.astype(np.float64)):
-        assert trained_on(net, nn.Dataset(pixels, y, "multiclass", ["0", "1", "2"])).count == 300
+        assert (
+            trained_on(net, nn.Dataset(pixels, y, "multiclass", ["0", "1", "2"])).count
+            == 300
+        )
 
 
 def test_a_comparison_gives_no_verdict_on_rows_that_a_model_knows(here):
     write(some(here, range(200)), "part.csv")
     for data in ("t.csv", "part.csv"):
-        told = succeed("compare", "held.bin", "other.bin", "--dataset", data, "--json").json
+        told = succeed(
+            "compare", "held.bin", "other.bin", "--dataset", data, "--json"
+        ).json
         assert told["better"] is None and told["trained_rows"] > 0.7 * told["rows"]
         assert told["verdict"].startswith("no verdict: held.bin was trained on ")
         assert "other.bin was trained on " in told["verdict"]
         printed = succeed("compare", "held.bin", "other.bin", "--dataset", data).out
         assert printed.splitlines()[-1].startswith("no verdict: ")
     in_python = nn.compare("held.bin", "other.bin", some(here, range(200)))
-    assert in_python["better"] is None and in_python["verdict"].startswith("no verdict: a was trained on about ")
+    assert in_python["better"] is None and in_python["verdict"].startswith(
+        "no verdict: a was trained on about "
+    )
     write((table if "word" in here else numbers)(300, seed=8), "new.csv")
-    new = succeed("compare", "held.bin", "other.bin", "--dataset", "new.csv", "--json").json
+    new = succeed(
+        "compare", "held.bin", "other.bin", "--dataset", "new.csv", "--json"
+    ).json
     assert new["trained_rows"] == 0 and "no verdict" not in new["verdict"]
 
 
-def test_models_that_held_out_different_rows_are_compared_on_those_that_neither_knows(here):
+def test_models_that_held_out_different_rows_are_compared_on_those_that_neither_knows(
+    here,
+):
     nets = [nn.Network.load(path) for path in ("held.bin", "other.bin")]
     rows = [nn.held_out(net, "held.bin").part_rows for net in nets]
     shared = np.intersect1d(*rows)
     told = succeed("compare", "held.bin", "other.bin", "--json").json
-    assert 0 < len(shared) < len(rows[0]) and told["rows"] == len(shared) and told["trained_rows"] == 0
-    by_hand = [nn.test(net, nn.load_for(net, "t.csv").of_rows(shared))["log_loss"] for net in nets]
-    assert [told["metrics"]["log_loss"][name] for name in ("held.bin", "other.bin")] == pytest.approx(by_hand)
+    assert (
+        0 < len(shared) < len(rows[0])
+        and told["rows"] == len(shared)
+        and told["trained_rows"] == 0
+    )
+    by_hand = [
+        nn.test(net, nn.load_for(net, "t.csv").of_rows(shared))["log_loss"]
+        for net in nets
+    ]
+    assert [
+        told["metrics"]["log_loss"][name] for name in ("held.bin", "other.bin")
+    ] == pytest.approx(by_hand)
     with_folds = succeed("compare", "held.bin", "folds.bin", "--json").json
     assert with_folds["rows"] == len(rows[0]) and with_folds["trained_rows"] == 0
 
@@ -246,12 +334,32 @@ def test_models_that_leave_no_row_to_compare_on_are_refused(folder):
     columns["g"] = [row % 2 for row in range(60)]
     write(columns, "t.csv")
     for name, seed in {"one": 0, "two": 1}.items():
-        succeed(*ONE, "--dataset", "t.csv", "--model", f"{name}.bin", "--epochs", 1, "--holdout", 0.1, "--seed", seed,
-                "--target", "y")  # fmt: skip
-    rows = [set(nn.held_out(nn.Network.load(f"{name}.bin"), "t.csv").part_rows) for name in ("one", "two")]
+        succeed(
+            *ONE,
+            "--dataset",
+            "t.csv",
+            "--model",
+            f"{name}.bin",
+            "--epochs",
+            1,
+            "--holdout",
+            0.1,
+            "--seed",
+            seed,
+            "--target",
+            "y",
+        )
+    rows = [
+        set(nn.held_out(nn.Network.load(f"{name}.bin"), "t.csv").part_rows)
+        for name in ("one", "two")
+    ]
     assert not rows[0] & rows[1]
     refused = run("compare", "one.bin", "two.bin")
-    assert refused.code == 65 and refused.out == "" and "there is none that neither knows" in refused.err
+    assert (
+        refused.code == 65
+        and refused.out == ""
+        and "there is none that neither knows" in refused.err
+    )
     assert "give other rows with --dataset" in refused.err
 
 
@@ -266,7 +374,10 @@ def test_models_whose_names_are_keys_of_the_result_break_none(here):
         assert models == [f"./{name}" for name in pair]
         for metric in told["metrics"].values():
             assert metric.keys() == {*models, "difference", "interval"}
-            assert None in metric.values() or metric["difference"] == metric[models[1]] - metric[models[0]]
+            assert (
+                None in metric.values()
+                or metric["difference"] == metric[models[1]] - metric[models[0]]
+            )
         assert all(row.keys() == {*models, "row", "true"} for row in told["disagree"])
         assert succeed("compare", *pair, "--report", "r.md").code == 0
 
@@ -280,14 +391,22 @@ def test_some_rows_of_a_file_are_told_apart_from_all_of_it(folder):
     net.export("m.bin")
     for use in (["test"], ["explain"]):
         refused = run(*use, "m.bin")
-        assert refused.code == 2 and refused.out == "" and "give --dataset" in refused.err
-        assert "m.bin was trained on some rows of t.csv, and does not know which" in refused.err
+        assert (
+            refused.code == 2 and refused.out == "" and "give --dataset" in refused.err
+        )
+        assert (
+            "m.bin was trained on some rows of t.csv, and does not know which"
+            in refused.err
+        )
     with pytest.raises(nn.UsageError, match="some rows of t.csv"):
         nn.held_out(net, "m.bin")
     found = succeed("test", "m.bin", "t.csv", "--json").json
     assert abs(found["trained_rows"] - 400) < 60
     succeed("info", "m.bin", "--report", "r.md")
-    assert "The model was trained on some rows of t.csv, and does not say which." in Path("r.md").read_text()
+    assert (
+        "The model was trained on some rows of t.csv, and does not say which."
+        in Path("r.md").read_text()
+    )
     by_rows = nn.Network.for_data(ds, "auto,4,1")
     nn.train(by_rows, ds, rows=np.arange(300), epochs=1)
     assert abs(nn.test(by_rows, ds)["trained_rows"] - 300) < 60
@@ -308,7 +427,9 @@ def test_parts_of_the_training_data_are_known_row_by_row(folder):
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
-def test_a_network_that_goes_on_with_other_rows_knows_those_of_both_trainings(folder, maker):
+def test_a_network_that_goes_on_with_other_rows_knows_those_of_both_trainings(
+    folder, maker
+):
     first, second = maker(900), maker(900, seed=1)
     write(first, "first.csv")
     write(second, "second.csv")
@@ -322,8 +443,12 @@ def test_a_network_that_goes_on_with_other_rows_knows_those_of_both_trainings(fo
     nn.train(net, nn.load_for(net, "second.csv"), epochs=1, holdout=0.2)
     net.export("m.bin")
     for known in (net, nn.Network.load("m.bin")):
-        trained = len(nn.ds.split_rows(nn.load_for(net, "second.csv"), 0.2, 0.0, 0).training)
-        assert nn.test(known, "second.csv")["trained_rows"] == trained < 900, "those held out are known"
+        trained = len(
+            nn.ds.split_rows(nn.load_for(net, "second.csv"), 0.2, 0.0, 0).training
+        )
+        assert nn.test(known, "second.csv")["trained_rows"] == trained < 900, (
+            "those held out are known"
+        )
         assert abs(nn.test(known, "first.csv")["trained_rows"] - 900) < 1
         assert abs(nn.test(known, some(first, range(300)))["trained_rows"] - 300) < 1
         assert nn.test(known, maker(900, seed=2))["trained_rows"] == 0
@@ -355,32 +480,60 @@ def test_a_network_whose_training_is_stopped_knows_its_rows(folder, settings):
 
     net = nn.Network.for_data(ds, "auto,4,1")
     with pytest.raises(Stopped):
-        nn.train(net, ds, epochs=50, holdout=0.5, callback=Stopping(), stop=stop, **settings)
+        nn.train(
+            net, ds, epochs=50, holdout=0.5, callback=Stopping(), stop=stop, **settings
+        )
     net.export("m.part")
     count = len(settings.get("rows", nn.ds.split_rows(ds, 0.5, 0.0, 0).training))
-    assert abs(nn.test(nn.Network.load("m.part"), some(numbers(600), range(600)))["trained_rows"] - count) < 1
+    assert (
+        abs(
+            nn.test(nn.Network.load("m.part"), some(numbers(600), range(600)))[
+                "trained_rows"
+            ]
+            - count
+        )
+        < 1
+    )
 
 
 @pytest.mark.parametrize("change", ["rows", "targets", "inputs"])
-def test_a_training_is_not_resumed_with_other_rows_or_targets_of_the_same_file(folder, change):
+def test_a_training_is_not_resumed_with_other_rows_or_targets_of_the_same_file(
+    folder, change
+):
     write(numbers(600), "t.csv")
     ds = nn.load("t.csv")
     first, second = ds.of_rows(slice(0, 300)), ds.of_rows(slice(300, 600))
     if change == "targets":
         first, second = ds, replace(ds, y=1 - ds.y)
     if change == "inputs":
-        first, second = ds.of_rows(slice(0, 300)), replace(ds.of_rows(slice(0, 300)), x=ds.x[300:])
+        first, second = (
+            ds.of_rows(slice(0, 300)),
+            replace(ds.of_rows(slice(0, 300)), x=ds.x[300:]),
+        )
     settings = {"epochs": 2, "checkpoint": "c.ck"}
     nn.train(nn.Network.for_data(first, "auto,4,1"), first, **settings)
     with pytest.raises(nn.UsageError, match="data"):
-        nn.train(nn.Network.for_data(second, "auto,4,1"), second, **settings, resume="auto")
+        nn.train(
+            nn.Network.for_data(second, "auto,4,1"), second, **settings, resume="auto"
+        )
     again = nn.Network.for_data(first, "auto,4,1")
     nn.train(again, first, **settings, resume="auto")
     table_rows = nn.load(table(300), target="y")
-    nn.train(nn.Network.for_data(table_rows, "auto,4,1"), table_rows, epochs=2, checkpoint="d.ck")
+    nn.train(
+        nn.Network.for_data(table_rows, "auto,4,1"),
+        table_rows,
+        epochs=2,
+        checkpoint="d.ck",
+    )
     other = nn.load(table(300, seed=1), target="y")
     with pytest.raises(nn.UsageError, match="data"):
-        nn.train(nn.Network.for_data(other, "auto,4,1"), other, epochs=2, checkpoint="d.ck", resume="auto")
+        nn.train(
+            nn.Network.for_data(other, "auto,4,1"),
+            other,
+            epochs=2,
+            checkpoint="d.ck",
+            resume="auto",
+        )
 
 
 def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(folder):
@@ -388,23 +541,39 @@ def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(f
         model = nn.fit(columns, "y", layers="auto,4,1", epochs=1)
         rows = {name: values[:5] for name, values in columns.items() if name != "y"}
         found = model.explain(rows)
-        assert found.values.shape == (5, len(rows)) and len(model.network.background) == 100
-        assert np.allclose(found.base_values + found.values.sum(axis=1), model.explain(rows).values.sum(axis=1)
-                           + found.base_values)  # fmt: skip
+        assert (
+            found.values.shape == (5, len(rows))
+            and len(model.network.background) == 100
+        )
+        assert np.allclose(
+            found.base_values + found.values.sum(axis=1),
+            model.explain(rows).values.sum(axis=1) + found.base_values,
+        )
         model.save("m.bin")
         with pytest.raises(nn.UsageError, match="no background rows"):
             nn.Model.load("m.bin").explain(rows)
-    ds = nn.Dataset(np.random.default_rng(0).normal(size=(50, 2)), np.arange(50) % 2, "binary", ["0", "1"])
+    ds = nn.Dataset(
+        np.random.default_rng(0).normal(size=(50, 2)),
+        np.arange(50) % 2,
+        "binary",
+        ["0", "1"],
+    )
     net = nn.Network("2,3,1", "binary")
     nn.train(net, ds, epochs=1)
     assert nn.explain(net, ds.x[:3]).values.shape == (3, 2)
-    assert nn.explain(nn.fit(columns, "y", effort="quick").network, rows).values.shape == (5, len(rows))
+    assert nn.explain(
+        nn.fit(columns, "y", effort="quick").network, rows
+    ).values.shape == (5, len(rows))
 
 
 def test_hashes_of_a_million_rows_take_little(folder):
-    """Each row by a few vectorised operations a column: 0.2 s for 20 columns on one core; ten times that is allowed."""
+    """Each row by a few vectorised operations a column: 0.2 s for 20 columns on one
+    core; ten times that is allowed."""
     x = np.random.default_rng(0).normal(size=(1_000_000, 20)).astype(np.float32)
     ds = nn.Dataset(x, np.zeros(len(x), np.int32), "binary", ["0", "1"])
     began = time.process_time()
     fact = row_hashes.fact_of(ds, np.arange(len(x)), [])
-    assert time.process_time() - began < 2 and len(row_hashes.kept_hashes(fact)) == row_hashes.KEPT
+    assert (
+        time.process_time() - began < 2
+        and len(row_hashes.kept_hashes(fact)) == row_hashes.KEPT
+    )

@@ -1,4 +1,5 @@
-"""--effort on images: small convolutional networks within a budget, chosen and stopped by validation rows."""
+"""--effort on images: small convolutional networks within a budget, chosen and stopped
+by validation rows."""
 
 import statistics
 
@@ -16,18 +17,32 @@ from nn.train.effort import Effort
 
 
 def bars(count, side=8, mirrored=True):
-    """Images with a bright line across or, `mirrored`, down; else at their left or right."""
+    """Images with a bright line across or, `mirrored`, down; else at their left or
+    right."""
     rng, y = np.random.default_rng(0), (np.arange(count) % 2).astype(np.int32)
-    x, at = rng.integers(0, 120, (count, 1, side, side)).astype(np.uint8), rng.integers(1, side - 1, count)
+    x, at = (
+        rng.integers(0, 120, (count, 1, side, side)).astype(np.uint8),
+        rng.integers(1, side - 1, count),
+    )
     for image, place, down in zip(x[:, 0], at, y, strict=True):
-        line = image[place] if mirrored and not down else image[:, place if mirrored else -2 if down else 1]
+        line = (
+            image[place]
+            if mirrored and not down
+            else image[:, place if mirrored else -2 if down else 1]
+        )
         line[:] = 200
     return nn.Dataset(x=x, y=y, task="binary", classes=["across", "down"])
 
 
 def chosen(ds, checkpoint=None, stop=None, activation="relu", **settings):
     """(network, metrics) of the choice."""
-    choice = Effort(ds, "quick", settings, {"threads": 1, "activation": activation}, checkpoint=checkpoint)
+    choice = Effort(
+        ds,
+        "quick",
+        settings,
+        {"threads": 1, "activation": activation},
+        checkpoint=checkpoint,
+    )
     return choice.run(lambda *given, **options: nn.train(*given, **options, stop=stop))
 
 
@@ -37,8 +52,12 @@ def short(monkeypatch):
     monkeypatch.setattr(candidates, "TRIAL_IMAGES", 6000)
 
 
-SIZES = {"fashion": (20_000, (1, 28, 28)), "cifar": (4000, (3, 32, 32)), "mnist": (60_000, (1, 28, 28)),
-         "digits": (1797, (1, 8, 8))}  # fmt: skip
+SIZES = {
+    "fashion": (20_000, (1, 28, 28)),
+    "cifar": (4000, (3, 32, 32)),
+    "mnist": (60_000, (1, 28, 28)),
+    "digits": (1797, (1, 8, 8)),
+}
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -46,36 +65,67 @@ SIZES = {"fashion": (20_000, (1, 28, 28)), "cifar": (4000, (3, 32, 32)), "mnist"
 def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
     rows, shape = SIZES[name]
     x = np.broadcast_to(np.uint8(0), (rows, *shape))
-    ds = nn.Dataset(x=x, y=(np.arange(rows) % 10).astype(np.int32), task="multiclass", classes=[*"0123456789"])
+    ds = nn.Dataset(
+        x=x,
+        y=(np.arange(rows) % 10).astype(np.int32),
+        task="multiclass",
+        classes=[*"0123456789"],
+    )
     found = Effort(ds, effort, {}, {}).candidates()
     trials = [candidate for candidate, *_ in found if candidate.is_trial]
     tried = [candidate for candidate, *_ in found if not candidate.is_trial]
     assert len(trials) in (0, 2) and len(tried) == (2 if effort == "best" else 1)
     assert all(candidate.networks >= 2 for candidate in tried)
-    shortest = all(candidate.networks == 2 and candidate.epochs == 4 for candidate in tried)
-    assert shortest or sum(cost for *_, cost in found) <= candidates.CONVOLVED * EFFORTS[effort]
-    assert {one.augment for one in trials} in (set(), {"none", "mirror"}, {"shift", "both"})
+    shortest = all(
+        candidate.networks == 2 and candidate.epochs == 4 for candidate in tried
+    )
+    assert (
+        shortest
+        or sum(cost for *_, cost in found) <= candidates.CONVOLVED * EFFORTS[effort]
+    )
+    assert {one.augment for one in trials} in (
+        set(),
+        {"none", "mirror"},
+        {"shift", "both"},
+    )
 
 
-@pytest.mark.parametrize("shape, layers", [
-    ((1, 28, 28), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,"),
-    ((3, 32, 32), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
-    ((3, 224, 200), "avgpool6,conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
-    ((1, 4, 4), "conv24k3same,conv48k3same,conv96k3same,"), ((2, 1, 30), "conv24k3same,conv48k3same,conv96k3same,"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape, layers",
+    [
+        ((1, 28, 28), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,"),
+        (
+            (3, 32, 32),
+            "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,",
+        ),
+        (
+            (3, 224, 200),
+            "avgpool6,conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,",
+        ),
+        ((1, 4, 4), "conv24k3same,conv48k3same,conv96k3same,"),
+        ((2, 1, 30), "conv24k3same,conv48k3same,conv96k3same,"),
+    ],
+)
 def test_layers_fit_the_size_of_the_images(shape, layers):
-    ds = nn.Dataset(x=np.zeros((60, *shape), np.uint8), y=np.arange(60) / 60.0, task="regression")
+    ds = nn.Dataset(
+        x=np.zeros((60, *shape), np.uint8), y=np.arange(60) / 60.0, task="regression"
+    )
     (*_, (candidate, net, _)) = Effort(ds, "quick", {}, {}).candidates()
     assert candidate.layers(ds) == f"{'x'.join(map(str, shape))},{layers}dropout0.3,1"
     assert net.layers[-1].outputs == 1
 
 
 @pytest.mark.parametrize("mirrored", [True, False])
-def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(mirrored, short):
+def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(
+    mirrored, short
+):
     ds = bars(300, mirrored=mirrored)
     net, metrics = chosen(ds)
     (flags,) = [one["flags"] for one in metrics["chosen"]]
-    assert "conv24k3same" in flags and f"--augment {'both' if mirrored else 'shift'}" in flags
+    assert (
+        "conv24k3same" in flags
+        and f"--augment {'both' if mirrored else 'shift'}" in flags
+    )
     assert metrics["tried"] == 1 and len(net.members) == metrics["networks"] == 2
     assert metrics["validated"]["accuracy"] > 0.95 and metrics["learned"] is True
     assert np.mean((net.predict(ds.x)[:, 0] > 0.5) == ds.y) > 0.95
@@ -84,7 +134,11 @@ def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(mir
 def test_settings_that_are_given_hold_and_nothing_is_tried_for_them():
     net, metrics = chosen(bars(100), augment="mirror", epochs=2, activation="tanh")
     (flags,) = [one["flags"] for one in metrics["chosen"]]
-    assert "--augment mirror" in flags and "--epochs 2 " in flags and "conv24k3same:tanh" in flags
+    assert (
+        "--augment mirror" in flags
+        and "--epochs 2 " in flags
+        and "conv24k3same:tanh" in flags
+    )
     assert net.config["augment"] == "mirror" and "augment" not in net.config["chosen"]
 
 
@@ -92,27 +146,47 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(fo
     ds = bars(100)
     np.savez("bars.npz", x=ds.x, y=ds.y)
     command = ["--train", "--dataset", "bars.npz", "--threads", 2, "--json"]
-    own = ["--model", "m.bin", "--effort", "quick", "--checkpoint", "c.ck", "--epochs", 3]
+    own = [
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "--checkpoint",
+        "c.ck",
+        "--epochs",
+        3,
+    ]
     told = succeed(*command, *own).json
     model = nn.fit("bars.npz", effort="quick", threads=1, epochs=3)
     model.save("fit.bin")
     assert (folder / "fit.bin").read_bytes() == (folder / "m.bin").read_bytes()
     succeed(*command, "--model", "again.bin", *told["chosen"][0]["flags"].split())
-    assert np.array_equal(nn.Model.load("again.bin").network.predict(ds.x), model.network.predict(ds.x))
+    assert np.array_equal(
+        nn.Model.load("again.bin").network.predict(ds.x), model.network.predict(ds.x)
+    )
     for flags in (["--test"], [*command, "-o", "o.csv"]):
         refused = run(*flags, "--model", "m.bin")
         assert refused.code == 2 and refused.err.count("\n") == 1
 
 
-def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(tmp_path, short):
+def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(
+    tmp_path, short
+):
     ds, state = bars(60), tmp_path / "state.nn"
     whole, _ = chosen(ds)
-    (net, _), stops = until_ended(lambda stop: chosen(ds, Checkpoint(state, resume="auto"), stop), 60, 1)
+    (net, _), stops = until_ended(
+        lambda stop: chosen(ds, Checkpoint(state, resume="auto"), stop), 60, 1
+    )
     assert stops > 2 and packed(net) == packed(whole)
 
 
-@pytest.mark.parametrize("x, why", [((6, 1, 4, 4), "6 images are too few"), ((40, 16), "without height and width")])
-def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_asked_for(x, why, folder):
+@pytest.mark.parametrize(
+    "x, why",
+    [((6, 1, 4, 4), "6 images are too few"), ((40, 16), "without height and width")],
+)
+def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_asked_for(
+    x, why, folder
+):
     np.savez("images.npz", x=np.zeros(x, np.uint8), y=np.arange(x[0]) % 2)
     command = ["--train", "--dataset", "images.npz", "--model", "m.bin", "--epochs", 1]
     result = succeed(*command, "--json")
@@ -122,11 +196,29 @@ def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_aske
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("train, test, least, least_of_all", [
-    ("fashion/train20k-images-idx3-ubyte.gz", "fashion/t10k-images-idx3-ubyte.gz", 0.91, 0.9),
-    ("cifar10/cifar10_train_4000.bin.gz", "cifar10/cifar10_test_1000.bin.gz", 0.65, 0.63),
-    ("mnist/train-images-idx3-ubyte.gz", "mnist/t10k-images-idx3-ubyte.gz", 0.99, 0.985),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "train, test, least, least_of_all",
+    [
+        (
+            "fashion/train20k-images-idx3-ubyte.gz",
+            "fashion/t10k-images-idx3-ubyte.gz",
+            0.91,
+            0.9,
+        ),
+        (
+            "cifar10/cifar10_train_4000.bin.gz",
+            "cifar10/cifar10_test_1000.bin.gz",
+            0.65,
+            0.63,
+        ),
+        (
+            "mnist/train-images-idx3-ubyte.gz",
+            "mnist/t10k-images-idx3-ubyte.gz",
+            0.99,
+            0.985,
+        ),
+    ],
+)
 def test_images_are_recognised_without_a_flag(train, test, least, least_of_all, shared):
     models = [nn.fit(shared / "data" / train, seed=seed) for seed in range(3)]
     accuracy = [model.test(shared / "data" / test)["accuracy"] for model in models]

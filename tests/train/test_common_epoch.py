@@ -1,4 +1,5 @@
-"""The folds of a cross-validation keep one epoch, and each is judged at the one that the others choose."""
+"""The folds of a cross-validation keep one epoch, and each is judged at the one that
+the others choose."""
 
 import math
 
@@ -29,25 +30,37 @@ class StopAfter(Callback):
 
 
 def trained_alone(task, ds, number, epochs, backend="omp"):
-    """Return the network of a fold, trained alone on its rows and stopped after some epochs."""
+    """Return the network of a fold, trained alone on its rows and stopped after some
+    epochs."""
     fold = fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)[number]
     net, stopping = network(task, SEED + number, backend), StopAfter(epochs)
     try:
-        nn.train(net, ds, rows=fold.training, split_seed=SEED, callback=stopping, stop=stopping.stop, **FLAGS)
+        nn.train(
+            net,
+            ds,
+            rows=fold.training,
+            split_seed=SEED,
+            callback=stopping,
+            stop=stopping.stop,
+            **FLAGS,
+        )
     except Stopped:
         assert epochs < EPOCHS
     return net, fold
 
 
 def losses_alone(task, ds):
-    """Return (losses (epochs, folds) of each fold's rows by the network trained alone that long, its predictions)."""
+    """Return (losses (epochs, folds) of each fold's rows by the network trained alone
+    that long, its predictions)."""
     losses, scores = np.empty((EPOCHS, FOLDS)), {}
     for number in range(FOLDS):
         for epoch in range(EPOCHS):
             net, fold = trained_alone(task, ds, number, epoch + 1)
             own = net.predict(ds.x[fold.tested])
             scores[epoch, number] = own
-            losses[epoch, number] = loss_of(task, ds, fold, net, own) / baseline_of(task, ds, fold, net)
+            losses[epoch, number] = loss_of(task, ds, fold, net, own) / baseline_of(
+                task, ds, fold, net
+            )
     return losses, scores
 
 
@@ -60,38 +73,61 @@ def loss_of(task, ds, fold, net, scores):
 
 
 def baseline_of(task, ds, fold, net):
-    """Return the loss of the class shares, or of the mean, of the rows that the fold's network is trained on."""
+    """Return the loss of the class shares, or of the mean, of the rows that the fold's
+    network is trained on."""
     if task == "regression":
-        constant = np.broadcast_to(ds.y[fold.training].mean(axis=0, dtype=np.float64), ds.y[fold.tested].shape)
+        constant = np.broadcast_to(
+            ds.y[fold.training].mean(axis=0, dtype=np.float64), ds.y[fold.tested].shape
+        )
     else:
         shares = np.bincount(ds.y[fold.training]) / len(fold.training)
-        constant = np.tile(shares if task == "multiclass" else shares[1:], (len(fold.tested), 1))
+        constant = np.tile(
+            shares if task == "multiclass" else shares[1:], (len(fold.tested), 1)
+        )
     return loss_of(task, ds, fold, net, constant)
 
 
 @pytest.mark.parametrize("task", LAYERS)
-def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alone(task):
+def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alone(
+    task,
+):
     ds, net = data(task, 122, 5), network(task)
     told = nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
     losses, scores = losses_alone(task, ds)
-    sizes = [len(fold.tested) for fold in fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)]
+    sizes = [
+        len(fold.tested) for fold in fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)
+    ]
     common = 1 + int(np.argmin(np.average(losses, axis=1, weights=sizes)))
-    assert [member["best_epoch"] for member in told["members"]] == [common] * FOLDS and 1 < common < EPOCHS
+    assert [member["best_epoch"] for member in told["members"]] == [
+        common
+    ] * FOLDS and 1 < common < EPOCHS
     of_rows, crossed_epochs = out_of_fold(net, ds), []
     for number, member in enumerate(net.members):
-        assert np.array_equal(vector(member), vector(trained_alone(task, ds, number, common)[0]))
+        assert np.array_equal(
+            vector(member), vector(trained_alone(task, ds, number, common)[0])
+        )
         others = [fold for fold in range(FOLDS) if fold != number]
-        by_others = np.average(losses[:, others], axis=1, weights=[sizes[fold] for fold in others])
+        by_others = np.average(
+            losses[:, others], axis=1, weights=[sizes[fold] for fold in others]
+        )
         crossed_epochs.append(int(np.argmin(by_others)))
         judged = of_rows[2][of_rows[1] == number]
         assert np.array_equal(judged, scores[crossed_epochs[-1], number])
-    assert len({*crossed_epochs, *np.argmin(losses, axis=0)}) > 1, "the data should be such that folds disagree"
+    assert len({*crossed_epochs, *np.argmin(losses, axis=0)}) > 1, (
+        "the data should be such that folds disagree"
+    )
     assert told["folds"][0]["rows"] == sizes[0]
 
 
 def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     ds, net = data("binary", 202), network("binary")
-    told = nn.train(net, ds, folds=FOLDS, validation="fold", **{**FLAGS, "epochs": 40, "patience": 3})
+    told = nn.train(
+        net,
+        ds,
+        folds=FOLDS,
+        validation="fold",
+        **{**FLAGS, "epochs": 40, "patience": 3},
+    )
     lengths = {len(member.history["loss"]) for member in net.members}
     (common,) = {member["best_epoch"] for member in told["members"]}
     assert lengths == {common + 3} and common + 3 < 40
@@ -108,8 +144,14 @@ def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
         assert len(losses) == min(best + 2, EPOCHS)
     assert len({member["best_epoch"] for member in told["members"]}) > 1
     rows, of_row, scores = out_of_fold(net, ds)
-    kept = [member.predict(ds.x[rows[of_row == number]]) for number, member in enumerate(net.members)]
-    assert any(not np.array_equal(scores[of_row == number], own) for number, own in enumerate(kept))
+    kept = [
+        member.predict(ds.x[rows[of_row == number]])
+        for number, member in enumerate(net.members)
+    ]
+    assert any(
+        not np.array_equal(scores[of_row == number], own)
+        for number, own in enumerate(kept)
+    )
 
 
 def test_plain_folds_keep_their_last_epoch_and_are_judged_by_it():
@@ -117,8 +159,12 @@ def test_plain_folds_keep_their_last_epoch_and_are_judged_by_it():
     nn.train(net, ds, folds=FOLDS, **FLAGS)
     rows, of_row, scores = out_of_fold(net, ds)
     for number, member in enumerate(net.members):
-        assert np.array_equal(vector(member), vector(trained_alone("binary", ds, number, EPOCHS)[0]))
-        assert np.array_equal(scores[of_row == number], member.predict(ds.x[rows[of_row == number]]))
+        assert np.array_equal(
+            vector(member), vector(trained_alone("binary", ds, number, EPOCHS)[0])
+        )
+        assert np.array_equal(
+            scores[of_row == number], member.predict(ds.x[rows[of_row == number]])
+        )
 
 
 def test_a_fold_whose_metric_is_undefined_does_not_count():
@@ -133,19 +179,27 @@ def test_a_fold_whose_metric_is_undefined_does_not_count():
     assert [member["best_epoch"] for member in told["members"]] == [common] * 3
     rows, of_row, scores = out_of_fold(net, ds)
     of_undefined = areas.index([None] * EPOCHS)
-    for number in {0, 1, 2} - {of_undefined}:  # the only other fold whose metric is defined chooses
+    # the only other fold whose metric is defined chooses
+    for number in {0, 1, 2} - {of_undefined}:
         (other,) = {0, 1, 2} - {of_undefined, number}
-        assert told["folds"][number]["roc_auc"] == pytest.approx(areas[number][int(np.argmax(areas[other]))])
+        assert told["folds"][number]["roc_auc"] == pytest.approx(
+            areas[number][int(np.argmax(areas[other]))]
+        )
 
 
 def test_folds_that_nobody_else_can_judge_are_judged_as_they_are():
     ds = data("multiclass", 120)
-    net = nn.Network("6,8:tanh,3:tanh", "multiclass", seed=SEED, loss="mse", backend="omp")  # no probabilities
+    # no probabilities
+    net = nn.Network(
+        "6,8:tanh,3:tanh", "multiclass", seed=SEED, loss="mse", backend="omp"
+    )
     nn.train(net, ds, folds=2, validation="fold", monitor="brier", **FLAGS)
     rows, of_row, scores = out_of_fold(net, ds)
     for number, member in enumerate(net.members):
         assert member.history["val_metric"] == [None] * EPOCHS
-        assert np.array_equal(scores[of_row == number], member.predict(ds.x[rows[of_row == number]]))
+        assert np.array_equal(
+            scores[of_row == number], member.predict(ds.x[rows[of_row == number]])
+        )
 
 
 # ---- by arrays
@@ -154,9 +208,15 @@ def test_folds_that_nobody_else_can_judge_are_judged_as_they_are():
 def test_means_of_all_and_of_others_leave_out_what_is_undefined():
     values = np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, 4.0], [3.0, 5.0, 7.0]])
     weights = np.array([1.0, 3.0, 4.0])
-    assert means_of_all(values, weights) == pytest.approx([7 / 4, 4.0, (3 + 15 + 28) / 8])
+    assert means_of_all(values, weights) == pytest.approx(
+        [7 / 4, 4.0, (3 + 15 + 28) / 8]
+    )
     others = means_of_others(values, weights)
-    expected = [[2.0, 1.0, 7 / 4], [4.0, 4.0, math.nan], [(15 + 28) / 7, (3 + 28) / 5, 18 / 4]]
+    expected = [
+        [2.0, 1.0, 7 / 4],
+        [4.0, 4.0, math.nan],
+        [(15 + 28) / 7, (3 + 28) / 5, 18 / 4],
+    ]
     np.testing.assert_allclose(others, expected)
 
 
@@ -165,16 +225,40 @@ def test_the_mean_of_others_does_not_depend_on_the_own_value():
     values, weights = rng.random((9, 5)), rng.random(5)
     changed = values.copy()
     changed[:, 2] = 1e300
-    assert np.array_equal(means_of_others(values, weights)[:, 2], means_of_others(changed, weights)[:, 2])
+    assert np.array_equal(
+        means_of_others(values, weights)[:, 2], means_of_others(changed, weights)[:, 2]
+    )
 
 
 def test_the_last_epoch_is_best_only_where_it_is_better_and_defined():
-    means = np.array([[1.0, math.nan, 2.0, 1.0, math.nan], [1.0, 5.0, 1.0, math.nan, math.nan]])
-    assert are_best(means, higher_is_better=False).tolist() == [False, True, True, False, False]
-    assert are_best(-means, higher_is_better=True).tolist() == [False, True, True, False, False]
-    assert are_best(means[:1], higher_is_better=False).tolist() == [True, False, True, True, False]
+    means = np.array(
+        [[1.0, math.nan, 2.0, 1.0, math.nan], [1.0, 5.0, 1.0, math.nan, math.nan]]
+    )
+    assert are_best(means, higher_is_better=False).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert are_best(-means, higher_is_better=True).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert are_best(means[:1], higher_is_better=False).tolist() == [
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_losses_are_parts_of_baselines_that_are_there():
-    found = relative(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([2.0, 0.0, math.nan, math.inf]))
+    found = relative(
+        np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([2.0, 0.0, math.nan, math.inf])
+    )
     assert found[0, 0] == 0.5 and np.isnan(found[0, 1:]).all()

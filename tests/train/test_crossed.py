@@ -1,4 +1,5 @@
-"""Crossed figures: what is told of a fold's rows is chosen by the rows of all others, in every door the same."""
+"""Crossed figures: what is told of a fold's rows is chosen by the rows of all others,
+in every door the same."""
 
 import itertools
 import math
@@ -15,7 +16,11 @@ from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.nn.crossed import Crossed
 from nn.terminal.figures import number_text, rate_text
-from nn.train.crossed import standard_error, temperatures_by_others, thresholds_by_others
+from nn.train.crossed import (
+    standard_error,
+    temperatures_by_others,
+    thresholds_by_others,
+)
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
 from nn.train.learned import learned_by_rows
@@ -30,7 +35,9 @@ def judged():
     rng = np.random.default_rng(5)
     of_row, truth = np.arange(ROWS) % FOLDS, rng.integers(0, 2, ROWS)
     truth[of_row == FOLDS - 1] = 0
-    scores = np.clip(rng.random(ROWS) / 2 + truth / 3, 0.01, 0.99).astype(np.float32)[:, None]
+    scores = np.clip(rng.random(ROWS) / 2 + truth / 3, 0.01, 0.99).astype(np.float32)[
+        :, None
+    ]
     return truth, scores, of_row
 
 
@@ -40,15 +47,25 @@ def judged():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weighted):
     truth, scores, of_row = judged
-    weights = np.random.default_rng(0).integers(0, 3, ROWS).astype(np.float64) if weighted else None
+    weights = (
+        np.random.default_rng(0).integers(0, 3, ROWS).astype(np.float64)
+        if weighted
+        else None
+    )
     temperatures = temperatures_by_others(truth, scores, of_row, FOLDS, weights)
-    thresholds = thresholds_by_others("f1", truth, scores, of_row, temperatures, 0.5, weights)
+    thresholds = thresholds_by_others(
+        "f1", truth, scores, of_row, temperatures, 0.5, weights
+    )
     for fold in range(FOLDS):
         others = of_row != fold
         own = None if weights is None else weights[others]
-        assert temperatures[fold] == best_temperature(truth[others], scores[others], own)
+        assert temperatures[fold] == best_temperature(
+            truth[others], scores[others], own
+        )
         calibrated = tempered(scores[others], temperatures[fold])
-        assert thresholds[fold] == best_threshold("f1", truth[others], calibrated[:, 0], own)
+        assert thresholds[fold] == best_threshold(
+            "f1", truth[others], calibrated[:, 0], own
+        )
     assert len({*temperatures}) == len({*thresholds}) == FOLDS
 
 
@@ -57,16 +74,37 @@ def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
     before = temperatures_by_others(truth, scores, of_row, FOLDS)
     cuts = thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)
     own = of_row == 1
-    truth, scores = np.where(own, 1 - truth, truth), np.where(own[:, None], 1 - scores, scores)
+    truth, scores = (
+        np.where(own, 1 - truth, truth),
+        np.where(own[:, None], 1 - scores, scores),
+    )
     after = temperatures_by_others(truth, scores, of_row, FOLDS)
     assert before[1] == after[1] and before[0] != after[0]
-    assert cuts[1] == thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)[1]
+    assert (
+        cuts[1]
+        == thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)[1]
+    )
 
 
 def test_where_the_others_have_no_row_of_class_1_or_no_cut_off_is_precise_enough_the_models_threshold_judges():
-    truth, scores = np.array([1, 1, 0, 0]), np.array([0.9, 0.8, 0.7, 0.1], np.float32)[:, None]
-    assert thresholds_by_others("f1", truth, scores, np.array([0, 0, 1, 1]), [1.0, 1.0], 0.25)[0] == 0.25
-    found = thresholds_by_others("precision=1", np.array([0, 1, 0, 1]), scores, np.array([1, 1, 0, 0]), [1.0] * 2, 0.33)
+    truth, scores = (
+        np.array([1, 1, 0, 0]),
+        np.array([0.9, 0.8, 0.7, 0.1], np.float32)[:, None],
+    )
+    assert (
+        thresholds_by_others(
+            "f1", truth, scores, np.array([0, 0, 1, 1]), [1.0, 1.0], 0.25
+        )[0]
+        == 0.25
+    )
+    found = thresholds_by_others(
+        "precision=1",
+        np.array([0, 1, 0, 1]),
+        scores,
+        np.array([1, 1, 0, 0]),
+        [1.0] * 2,
+        0.33,
+    )
     assert found[0] == 0.33
 
 
@@ -76,8 +114,13 @@ def test_scores_by_temperature_are_those_of_each_fold(judged):
     assert crossed.calibrated is scores and crossed.fold[ROWS:].tolist() == [255] * 5
     crossed = Crossed(crossed.fold, scores, [1.0, 2.0, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4])
     for fold, temperature in enumerate(crossed.temperatures):
-        assert np.array_equal(crossed.calibrated[of_row == fold], tempered(scores[of_row == fold], temperature))
-    assert np.array_equal(crossed.threshold_of_row, np.array([0.1, 0.2, 0.3, 0.4])[of_row])
+        assert np.array_equal(
+            crossed.calibrated[of_row == fold],
+            tempered(scores[of_row == fold], temperature),
+        )
+    assert np.array_equal(
+        crossed.threshold_of_row, np.array([0.1, 0.2, 0.3, 0.4])[of_row]
+    )
     assert np.array_equal(crossed.scores, scores)
 
 
@@ -91,7 +134,14 @@ def by_hand(truth, scores, rows):
         each = []
         for number in range(len(scores)):
             counts = np.bincount([*picked, number], minlength=len(scores))
-            each.append(metric("loss", "binary", truth[rows], weighted_mean(scores, counts)[rows, 0]))
+            each.append(
+                metric(
+                    "loss",
+                    "binary",
+                    truth[rows],
+                    weighted_mean(scores, counts)[rows, 0],
+                )
+            )
         picked.append(int(np.argmin(each)))
         losses.append(min(each))
     taken = picked[: int(np.argmin(losses)) + 1]
@@ -101,15 +151,24 @@ def by_hand(truth, scores, rows):
 def test_candidates_are_weighted_for_each_fold_by_the_others(judged):
     truth, _, of_row = judged
     rng = np.random.default_rng(1)
-    scores = [np.clip(rng.random((ROWS, 1)) / 1.3 + truth[:, None] / 6, 0.02, 0.98).astype(np.float32) for _ in "abcd"]
+    scores = [
+        np.clip(rng.random((ROWS, 1)) / 1.3 + truth[:, None] / 6, 0.02, 0.98).astype(
+            np.float32
+        )
+        for _ in "abcd"
+    ]
     choice = choose_crossed("binary", truth, scores, of_row)
     assert choice.counts == by_hand(truth, scores, np.arange(ROWS))
-    assert choice.of_fold == [by_hand(truth, scores, of_row != fold) for fold in range(FOLDS)]
+    assert choice.of_fold == [
+        by_hand(truth, scores, of_row != fold) for fold in range(FOLDS)
+    ]
     assert len({*map(tuple, choice.of_fold)}) > 1
     mean = crossed_scores(scores, choice, of_row)
     for fold, counts in enumerate(choice.of_fold):
         expected = weighted_mean(scores, counts)[of_row == fold]
-        assert mean.dtype == np.float32 and np.array_equal(mean[of_row == fold], expected)
+        assert mean.dtype == np.float32 and np.array_equal(
+            mean[of_row == fold], expected
+        )
 
 
 def test_rows_of_weight_0_choose_no_candidate(judged):
@@ -118,7 +177,9 @@ def test_rows_of_weight_0_choose_no_candidate(judged):
     weights = (of_row < 2).astype(np.float64)
     part = of_row < 2
     whole = choose_crossed("binary", truth, each, of_row, weights)
-    alone = choose_crossed("binary", truth[part], [own[part] for own in each], of_row[part])
+    alone = choose_crossed(
+        "binary", truth[part], [own[part] for own in each], of_row[part]
+    )
     assert whole.counts == alone.counts and whole.of_fold[:2] == alone.of_fold
 
 
@@ -128,16 +189,18 @@ def test_rows_of_weight_0_choose_no_candidate(judged):
 def test_the_standard_error_is_that_of_a_mean_by_weights_and_by_groups():
     values = np.random.default_rng(2).normal(size=50)
     assert standard_error(values) == pytest.approx(values.std(ddof=1) / math.sqrt(50))
-    assert standard_error(np.repeat(values, 4), groups=np.repeat(np.arange(50), 4)) == pytest.approx(
-        standard_error(values)
-    )
+    assert standard_error(
+        np.repeat(values, 4), groups=np.repeat(np.arange(50), 4)
+    ) == pytest.approx(standard_error(values))
     weights = np.repeat([1.0, 0.0], 25)
     assert standard_error(values, weights) == pytest.approx(standard_error(values[:25]))
     assert standard_error(values[:1]) == math.inf
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_error(task):
+def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_error(
+    task,
+):
     ds, outcomes = data(task, 400), []
     outputs = ds.y.shape[1] if task == "regression" else len(ds.classes)
     if task == "regression":
@@ -152,12 +215,24 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
             scores /= scores.sum(axis=1, keepdims=True)
         scores = scores[rng.permutation(ds.rows)] if share < 0 else scores
         if task == "regression":
-            losses, base = ((scores - truth) ** 2).mean(axis=1), ((constant - truth) ** 2).mean(axis=1)
+            losses, base = (
+                ((scores - truth) ** 2).mean(axis=1),
+                ((constant - truth) ** 2).mean(axis=1),
+            )
         else:
-            losses, base = -np.log((scores * truth).sum(axis=1)), -np.log((constant * truth).sum(axis=1))
-        told = learned_by_rows(ds, scores[:, 1:] if task == "binary" else scores, 1 if task == "binary" else outputs)
+            losses, base = (
+                -np.log((scores * truth).sum(axis=1)),
+                -np.log((constant * truth).sum(axis=1)),
+            )
+        told = learned_by_rows(
+            ds,
+            scores[:, 1:] if task == "binary" else scores,
+            1 if task == "binary" else outputs,
+        )
         difference = base - losses
-        assert told["learned"] == (difference.mean() > difference.std(ddof=1) / math.sqrt(ds.rows))
+        assert told["learned"] == (
+            difference.mean() > difference.std(ddof=1) / math.sqrt(ds.rows)
+        )
         assert told["baseline"] == pytest.approx(base.mean(), rel=1e-5)
         outcomes.append(told["learned"])
     assert not outcomes[0] and outcomes[-1]
@@ -166,7 +241,8 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
-    """Folds whose targets differ: the best constant of all rows knows the fold, that of the others does not."""
+    """Folds whose targets differ: the best constant of all rows knows the fold, that of
+    the others does not."""
     ds = data(task, 60)
     order = np.argsort(ds.y if ds.y.ndim == 1 else ds.y[:, 0], kind="stable")
     of_row = np.empty(60, np.int64)
@@ -174,23 +250,36 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
     of_row[:12] = np.arange(12) % 3  # every class is in every fold
     weights = np.random.default_rng(0).integers(1, 4, 60) if weighted else None
     ds = nn.Dataset(ds.x, ds.y, task, ds.classes, weights=weights)
-    truth = ds.y.astype(np.float64) if task == "regression" else np.eye(len(ds.classes))[ds.y]
+    truth = (
+        ds.y.astype(np.float64)
+        if task == "regression"
+        else np.eye(len(ds.classes))[ds.y]
+    )
     losses = np.empty(60)
     for row in range(60):
         others = of_row != of_row[row]
-        constant = np.average(truth[others], axis=0, weights=None if weights is None else weights[others])
+        constant = np.average(
+            truth[others], axis=0, weights=None if weights is None else weights[others]
+        )
         if task == "regression":
             losses[row] = ((constant - truth[row]) ** 2).mean()
         else:
             losses[row] = -np.log(constant @ truth[row])
-    outputs = {"binary": 1, "multiclass": truth.shape[1], "regression": truth.shape[1]}[task]
+    outputs = {"binary": 1, "multiclass": truth.shape[1], "regression": truth.shape[1]}[
+        task
+    ]
     constants = np.tile(np.average(truth, axis=0, weights=weights), (60, 1))
     scores = constants[:, 1:] if task == "binary" else constants
     told = learned_by_rows(ds, scores, outputs, of_row)
-    assert told["baseline"] == pytest.approx(np.average(losses, weights=weights), rel=1e-6)
+    assert told["baseline"] == pytest.approx(
+        np.average(losses, weights=weights), rel=1e-6
+    )
     assert told["baseline"] > learned_by_rows(ds, scores, outputs)["baseline"]
-    assert told["learned"] is False  # it is better than what the others tell, and yet the same for all rows
-    assert learned_by_rows(ds, scores, outputs, np.zeros(60, int)) == learned_by_rows(ds, scores, outputs)
+    # it is better than what the others tell, and yet the same for all rows
+    assert told["learned"] is False
+    assert learned_by_rows(ds, scores, outputs, np.zeros(60, int)) == learned_by_rows(
+        ds, scores, outputs
+    )
 
 
 def test_coins_are_seldom_learned_and_a_weak_signal_is():
@@ -198,8 +287,12 @@ def test_coins_are_seldom_learned_and_a_weak_signal_is():
     for seed, (kind, told) in itertools.product(range(6), learned.items()):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(300, 4)).astype(np.float32)
-        chance = np.full(300, 0.5) if kind == "coin" else 1 / (1 + np.exp(-1.2 * x[:, 0]))
-        ds = nn.Dataset(x, (rng.random(300) < chance).astype(np.int32), "binary", ["0", "1"])
+        chance = (
+            np.full(300, 0.5) if kind == "coin" else 1 / (1 + np.exp(-1.2 * x[:, 0]))
+        )
+        ds = nn.Dataset(
+            x, (rng.random(300) < chance).astype(np.int32), "binary", ["0", "1"]
+        )
         _, figures = Effort(ds, "quick", {}, {"seed": seed}).run(nn.train)
         told.append(figures["learned"])
     assert sum(learned["coin"]) <= 1 and sum(learned["signal"]) >= 5
@@ -216,29 +309,54 @@ def write_rare(path, rows=220):
     return path
 
 
-WRITERS = {"rare": write_rare, "three": lambda path: write_three_classes(path, 150), "numbers": write_numbers}
+WRITERS = {
+    "rare": write_rare,
+    "three": lambda path: write_three_classes(path, 150),
+    "numbers": write_numbers,
+}
 
 
-@pytest.mark.parametrize("flags", [
-    "--effort quick --epochs 8", "--folds 3 --holdout 0 --epochs 6 --validation fold",
-    "--folds 3 --holdout 0 --epochs 3",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--effort quick --epochs 8",
+        "--folds 3 --holdout 0 --epochs 6 --validation fold",
+        "--folds 3 --holdout 0 --epochs 3",
+    ],
+)
 @pytest.mark.parametrize("kind", WRITERS)
-def test_training_test_compare_page_and_predictions_agree_to_the_digit(kind, flags, folder, monkeypatch):
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)  # beside the figures, which are compared
+def test_training_test_compare_page_and_predictions_agree_to_the_digit(
+    kind, flags, folder, monkeypatch
+):
+    # beside the figures, which are compared
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
     WRITERS[kind](folder / "data.csv")
     rules = [] if kind == "numbers" else ["--calibrate", "temperature"]
     rules += ["--threshold", "f1"] if kind == "rare" else []
     command = ["--train", "--dataset", "data.csv", *flags.split(), *rules, "--json"]
     told = succeed(*command, "--model", "m.bin", "-o", "o.csv").json
-    tested = succeed("--test", "--model", "m.bin", "--json", "-v", "--intervals", "--report", "page.html").json
+    tested = succeed(
+        "--test",
+        "--model",
+        "m.bin",
+        "--json",
+        "-v",
+        "--intervals",
+        "--report",
+        "page.html",
+    ).json
     if "out_of_fold" in told:
         quick = told["out_of_fold"].pop("intervals")  # by fewer resamples
-        assert {name: tested[name] for name in told["out_of_fold"]} == told["out_of_fold"]
+        assert {name: tested[name] for name in told["out_of_fold"]} == told[
+            "out_of_fold"
+        ]
         for name, (low, high) in quick.items():
             assert low <= told["out_of_fold"][name] <= high
             wide = tested["intervals"][name][1] - tested["intervals"][name][0]
-            assert np.abs(np.subtract([low, high], tested["intervals"][name])).max() <= wide / 4 + 1e-9
+            assert (
+                np.abs(np.subtract([low, high], tested["intervals"][name])).max()
+                <= wide / 4 + 1e-9
+            )
     else:
         assert tested["members"] == told["folds"]
     succeed(*command, "--model", "other.bin", "--seed", 5)
@@ -246,26 +364,50 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(kind, fla
     other = succeed("--test", "--model", "other.bin", "--json").json
     for name, found in compared.items():
         if name in tested and name in other:
-            assert (found["m.bin"], found["other.bin"]) == (tested[name], other[name]), name
+            assert (found["m.bin"], found["other.bin"]) == (
+                tested[name],
+                other[name],
+            ), name
     shown = succeed("--test", "--model", "m.bin").out
     page = (folder / "page.html").read_text()
     for name in {"roc_auc", "log_loss", "f1", "rmse"} & tested.keys():
-        text = number_text(tested[name]) if kind == "numbers" else rate_text(tested[name])
+        text = (
+            number_text(tested[name]) if kind == "numbers" else rate_text(tested[name])
+        )
         assert text in page and text in shown, name
     net, ds = nn.Network.of_file("m.bin"), nn.load("data.csv")
     rows, of_row, scores = out_of_fold(net, ds)
     lines = [line.split(",") for line in (folder / "o.csv").read_text().splitlines()]
     columns = dict(zip(lines[0], zip(*lines[1:], strict=True), strict=True))
-    assert list(map(int, columns["row"])) == rows.tolist() and list(map(int, columns["fold"])) == of_row.tolist()
-    right = np.array(columns["predicted"]) == np.array(columns["true"]) if kind != "numbers" else None
+    assert (
+        list(map(int, columns["row"])) == rows.tolist()
+        and list(map(int, columns["fold"])) == of_row.tolist()
+    )
+    right = (
+        np.array(columns["predicted"]) == np.array(columns["true"])
+        if kind != "numbers"
+        else None
+    )
     assert right is None or right.mean() == pytest.approx(tested["accuracy"], abs=1e-12)
 
 
 def test_a_threshold_that_is_given_judges_all_rows(folder):
     write_rare(folder / "data.csv")
-    command = ["--train", "--dataset", "data.csv", "--model", "m.bin", "--effort", "quick", "--epochs", 6]
+    command = [
+        "--train",
+        "--dataset",
+        "data.csv",
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "--epochs",
+        6,
+    ]
     succeed(*command, "--threshold", "f1")
-    told = succeed("--test", "--model", "m.bin", "--threshold", 0.2, "--json", "-v").json
+    told = succeed(
+        "--test", "--model", "m.bin", "--threshold", 0.2, "--json", "-v"
+    ).json
     net, ds = nn.Network.of_file("m.bin"), nn.load("data.csv")
     rows, _, scores = out_of_fold(net, ds)
     decided = scores[:, 0] >= 0.2

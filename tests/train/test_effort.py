@@ -1,4 +1,5 @@
-"""--effort: candidates within a budget of operations, chosen by the rows that their networks do not know."""
+"""--effort: candidates within a budget of operations, chosen by the rows that their
+networks do not know."""
 
 import csv
 import json
@@ -7,7 +8,13 @@ import sys
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import (
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
 from support.networks import flattened, members_with_and_without_an_encoding
 from support.packs import check_means, until_ended
 from support.streams import alone
@@ -39,7 +46,17 @@ def table(tmp_path_factory):
 
 def trained(table, folder, *flags):
     """Figures and bytes of m.bin."""
-    out = succeed("--train", "--dataset", table, "--model", folder / "m.bin", "--effort", "standard", "--json", *flags)
+    out = succeed(
+        "--train",
+        "--dataset",
+        table,
+        "--model",
+        folder / "m.bin",
+        "--effort",
+        "standard",
+        "--json",
+        *flags,
+    )
     return out.json, (folder / "m.bin").read_bytes()
 
 
@@ -50,39 +67,61 @@ def standard(table, tmp_path_factory):
     return *trained(table, folder, "--threads", "1"), folder / "m.bin"
 
 
-@pytest.mark.parametrize("flags, fits", [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)])
-def test_any_threads_and_memory_choose_the_same_model_or_one_network(flags, fits, table, standard, folder):
+@pytest.mark.parametrize(
+    "flags, fits",
+    [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)],
+)
+def test_any_threads_and_memory_choose_the_same_model_or_one_network(
+    flags, fits, table, standard, folder
+):
     """Without a word. In a process of its own: the limit counts what this one has."""
     told = alone("--train", "--dataset", table, "--model", "m.bin", *flags.split())
     assert ((folder / "m.bin").read_bytes() == standard[1]) == fits
     assert ("--memory has no room for several" in told) != fits
     if fits:
-        with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
+        with pytest.raises(
+            UsageError, match=r"holds \d+ networks; nn.Model.load reads it"
+        ):
             nn.Network.load("m.bin")
 
 
-def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(standard):
+def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(
+    standard,
+):
     figures, _, path = standard
     told = succeed("--test", "--model", path, "--json").json
-    assert told["out_of_fold"] is True and figures["effort"] == "standard" and figures["tried"] == 3
+    assert (
+        told["out_of_fold"] is True
+        and figures["effort"] == "standard"
+        and figures["tried"] == 3
+    )
     for name in ("roc_auc", "f1", "log_loss"):
         assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
     assert told == succeed("--test", "--model", path, "--memory", "1G", "--json").json
     refused = run("--test", "--model", path, "--memory", "20M")
-    assert refused.code == 2 and "--memory 20M: too little for this network" in refused.err
+    assert (
+        refused.code == 2 and "--memory 20M: too little for this network" in refused.err
+    )
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("rows", [300, 30_000])
 def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, effort):
     rng = np.random.default_rng(1)
-    ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
+    ds = nn.Dataset(
+        rng.normal(size=(rows, 40)).astype(np.float32),
+        rng.integers(0, 2, rows),
+        "binary",
+        ["0", "1"],
+    )
     found = Effort(ds, effort, {}, {}).candidates()
     costs = [cost for *_, cost in found]
     assert costs == [candidate.operations(net, rows) for candidate, net, _ in found]
-    assert 1 <= len(found) <= len(candidates_for(rows, effort)) and (sum(costs) <= EFFORTS[effort] or len(found) == 1)
+    assert 1 <= len(found) <= len(candidates_for(rows, effort)) and (
+        sum(costs) <= EFFORTS[effort] or len(found) == 1
+    )
 
 
 def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memory():
@@ -100,14 +139,38 @@ def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memo
 def test_no_two_candidates_are_the_same_network():
     """Without a number there is nothing for the waves of one of them."""
     rng = np.random.default_rng(0)
-    columns, y = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}, rng.choice(["no", "yes"], 200)
+    columns, y = (
+        {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"},
+        rng.choice(["no", "yes"], 200),
+    )
     for more, count in (({"c": rng.normal(size=200)}, 3), ({}, 2)):
-        assert len(Effort(nn.load({**columns, **more}, y=y), "standard", {}, {}).candidates()) == count
+        assert (
+            len(
+                Effort(
+                    nn.load({**columns, **more}, y=y), "standard", {}, {}
+                ).candidates()
+            )
+            == count
+        )
 
 
-@pytest.mark.parametrize("flag", [["--layers", "auto,4,1"], ["--networks", "1"], ["--validation", "0.2"]])
-def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(table, folder, flag):
-    command = ["--train", "--dataset", table, "--model", "m.bin", "--epochs", 1, "--json", *flag]
+@pytest.mark.parametrize(
+    "flag", [["--layers", "auto,4,1"], ["--networks", "1"], ["--validation", "0.2"]]
+)
+def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(
+    table, folder, flag
+):
+    command = [
+        "--train",
+        "--dataset",
+        table,
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        "--json",
+        *flag,
+    ]
     result = succeed(*command).json
     assert "effort" not in result and result["epochs"] == 1 and len(result["loss"]) == 1
     assert len(nn.Model.load("m.bin").network.members) == 1
@@ -116,51 +179,120 @@ def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(table
     assert "--effort quick" in refused.err and flag[0] in refused.err
 
 
-@pytest.mark.parametrize("given", [
-    "", "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2",
-])  # fmt: skip
-def test_the_flags_that_are_told_and_given_train_the_same_networks(given, table, folder):
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2",
+    ],
+)
+def test_the_flags_that_are_told_and_given_train_the_same_networks(
+    given, table, folder
+):
     figures, _ = trained(table, folder, *given.split())
     members = iter(nn.Model.load("m.bin").network.members)
     for chosen in figures["chosen"]:
-        succeed("--train", "--dataset", table, "--model", "again.bin", *chosen["flags"].split())
+        succeed(
+            "--train",
+            "--dataset",
+            table,
+            "--model",
+            "again.bin",
+            *chosen["flags"].split(),
+        )
         for member in nn.Model.load("again.bin").network.members:
-            assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
+            assert (
+                flattened(next(members).parameters()).tobytes()
+                == flattened(member.parameters()).tobytes()
+            )
             if given:
-                assert member.config["learning_rate"] == 0.0123456789 and member.config["epochs"] == 3
-                assert {layer.activation for layer in member.layers if layer.kind == "dense"} == {"tanh", "sigmoid"}
+                assert (
+                    member.config["learning_rate"] == 0.0123456789
+                    and member.config["epochs"] == 3
+                )
+                assert {
+                    layer.activation for layer in member.layers if layer.kind == "dense"
+                } == {"tanh", "sigmoid"}
     assert next(members, None) is None
     told = succeed("--test", "--model", "m.bin", "--json").json
-    assert ("out_of_fold" in told) != bool(given) and (not given or 38 <= told["rows"] <= 40)  # of each class a fifth
+    # of each class a fifth
+    assert ("out_of_fold" in told) != bool(given) and (
+        not given or 38 <= told["rows"] <= 40
+    )
 
 
-@pytest.mark.parametrize("flags", ["", "--epochs 3 --activation tanh --class_weight balanced --threshold f1"])
+@pytest.mark.parametrize(
+    "flags", ["", "--epochs 3 --activation tanh --class_weight balanced --threshold f1"]
+)
 def test_the_facts_of_a_model_train_it_again(table, folder, flags):
-    succeed("--train", "--dataset", table, "--model", "m.bin", "--effort", "quick", *flags.split())
-    (folder / "facts.json").write_text(succeed("--info", "--model", "m.bin", "--json").out)
+    succeed(
+        "--train",
+        "--dataset",
+        table,
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        *flags.split(),
+    )
+    (folder / "facts.json").write_text(
+        succeed("--info", "--model", "m.bin", "--json").out
+    )
     succeed("--train", "--model", "again.bin", "--config", "facts.json")
     assert (folder / "again.bin").read_bytes() == (folder / "m.bin").read_bytes()
 
 
-def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_before_training(two, folder):
+def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_before_training(
+    two, folder
+):
     command = ["--train", "--dataset", "two.csv", "--model", "m.m", "--epochs", 1]
     succeed(*command, "--activation", "sigmoid")
     assert nn.Model.load("m.m").network.spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
     assert run(*command, "--effort", "quick").code == 2
     write_three_classes(folder / "three.csv")
-    result = run("--train", "--dataset", "three.csv", "--model", "m.bin", "--effort", "quick", "--threshold", "f1")
-    assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
+    result = run(
+        "--train",
+        "--dataset",
+        "three.csv",
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "--threshold",
+        "f1",
+    )
+    assert (
+        result.code == 2
+        and "--threshold f1: is for two classes" in result.err
+        and "epoch" not in result.err
+    )
 
 
-@pytest.mark.parametrize("rows, folds, more", [(7, 0, []), (8, 2, []), (20, 5, []), (60, 3, ["--group", "g"])])
+@pytest.mark.parametrize(
+    "rows, folds, more",
+    [(7, 0, []), (8, 2, []), (20, 5, []), (60, 3, ["--group", "g"])],
+)
 def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder):
-    header, *lines = write_two_classes(folder / "two.csv", rows).read_text().splitlines()
+    header, *lines = (
+        write_two_classes(folder / "two.csv", rows).read_text().splitlines()
+    )
     if more:
         lines = [f"{'abc'[number // 20]},{line}" for number, line in enumerate(lines)]
         (folder / "two.csv").write_text("\n".join([f'"g",{header}', *lines]) + "\n")
-    command = ["--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, *more]
+    command = [
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--epochs",
+        1,
+        *more,
+    ]
     result = succeed(*command, "--json").json
-    assert all(f"--folds {folds} " in chosen["flags"] for chosen in result.get("chosen", ()))
+    assert all(
+        f"--folds {folds} " in chosen["flags"] for chosen in result.get("chosen", ())
+    )
     assert ("effort" in result) == bool(folds)
     if not folds:
         refused = run(*command, "--effort", "quick")
@@ -177,43 +309,76 @@ def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
     for far in net.predict(np.array([[-1e6], [1e6]], np.float32)):
         assert low - margin <= far[0] <= high + margin
     inside = np.linspace(-0.5, 0.5, 20, dtype=np.float32)[:, None]
-    np.testing.assert_allclose(net.predict(inside)[:, 0], 3 * inside[:, 0] + 10, atol=1.0)
+    np.testing.assert_allclose(
+        net.predict(inside)[:, 0], 3 * inside[:, 0] + 10, atol=1.0
+    )
 
 
 def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, folder):
-    """By the weighted mean of the networks that do not know a row; the members are the same as without a rule."""
-    figures, _ = trained(table, folder, "--threshold", "f1", "--calibrate", "temperature")
-    net, plain, ds = nn.Model.load("m.bin").network, nn.Model.load(standard[2]).network, nn.load(table)
+    """By the weighted mean of the networks that do not know a row; the members are the
+    same as without a rule."""
+    figures, _ = trained(
+        table, folder, "--threshold", "f1", "--calibrate", "temperature"
+    )
+    net, plain, ds = (
+        nn.Model.load("m.bin").network,
+        nn.Model.load(standard[2]).network,
+        nn.load(table),
+    )
     rows, of_fold, scores = out_of_fold(plain, ds)
-    assert net.temperature == figures["calibration"]["temperature"] == best_temperature(ds.y[rows], scores)
-    assert net.threshold == figures["threshold"] == best_threshold("f1", ds.y[rows], net.calibrated(scores)[:, 0])
+    assert (
+        net.temperature
+        == figures["calibration"]["temperature"]
+        == best_temperature(ds.y[rows], scores)
+    )
+    assert (
+        net.threshold
+        == figures["threshold"]
+        == best_threshold("f1", ds.y[rows], net.calibrated(scores)[:, 0])
+    )
     assert net.config["threshold"] == "f1" and net.config["calibrate"] == "temperature"
     calibrated, decided = out_of_fold(net, ds)[2], np.zeros(len(rows), bool)
     for fold in range(8):  # is judged by what the others tell
         others = of_fold != fold
         temperature = best_temperature(ds.y[rows[others]], scores[others])
-        assert np.array_equal(calibrated[~others], tempered(scores[~others], temperature))
+        assert np.array_equal(
+            calibrated[~others], tempered(scores[~others], temperature)
+        )
         of_others = tempered(scores[others], temperature)
         threshold = best_threshold("f1", ds.y[rows[others]], of_others[:, 0])
         decided[~others] = calibrated[~others, 0] >= threshold
     for member, other in zip(net.members, plain.members, strict=True):
-        assert flattened(member.parameters()).tobytes() == flattened(other.parameters()).tobytes()
+        assert (
+            flattened(member.parameters()).tobytes()
+            == flattened(other.parameters()).tobytes()
+        )
     told = succeed("--test", "--model", "m.bin", "--json").json
-    assert told["threshold"] == net.threshold and told["f1"] == figures["out_of_fold"]["f1"]
+    assert (
+        told["threshold"] == net.threshold
+        and told["f1"] == figures["out_of_fold"]["f1"]
+    )
     right = decided & (ds.y[rows] == 1)
     assert told["tp"] == right.sum() and told["fp"] == (decided & ~right).sum()
     assert told["log_loss"] == figures["calibration"]["log_loss"][1]
-    assert told["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]  # areas are of the scores before any temperature
+    # areas are of the scores before any temperature
+    assert told["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]
 
 
-@pytest.mark.parametrize("ones, rare", [(19, False), (20, True), (40, True), (41, False)])
+@pytest.mark.parametrize(
+    "ones, rare", [(19, False), (20, True), (40, True), (41, False)]
+)
 def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
     x = np.random.default_rng(0).normal(size=(400, 2)).round(4)
-    (folder / "x.csv").write_text(csv_of(None, [*x.T, (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)]))
+    (folder / "x.csv").write_text(
+        csv_of(None, [*x.T, (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)])
+    )
     call = "--train", "--dataset", "x.csv", "--epochs", 2, "--json", "--model"
     figures = succeed(*call, "m.bin").json
     assert ("threshold" in figures) == rare
-    assert all(chosen["flags"].endswith(" --threshold f1") == rare for chosen in figures["chosen"])
+    assert all(
+        chosen["flags"].endswith(" --threshold f1") == rare
+        for chosen in figures["chosen"]
+    )
     succeed(*call, "asked.bin", "--threshold", "f1" if rare else "0.5")
     net, asked = (nn.Model.load(path).network for path in ("m.bin", "asked.bin"))
     assert net.threshold == asked.threshold and (net.threshold != 0.5) == rare
@@ -221,7 +386,8 @@ def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
 
 
 def common_epochs(ds, net):
-    """Return the best epoch of each member: of the least mean loss of all folds, each as a part of its baseline."""
+    """Return the best epoch of each member: of the least mean loss of all folds, each
+    as a part of its baseline."""
     epochs, folds = [], fold_rows(ds, np.arange(ds.rows), 8, 0, rare=True)
     shares = [ds.y[fold.training].mean() for fold in folds]
     baselines = [
@@ -229,42 +395,82 @@ def common_epochs(ds, net):
         for fold, share in zip(folds, shares, strict=True)
     ]
     for first in range(0, len(net.members), 8):
-        losses = np.array([member.history["val_metric"] for member in net.members[first : first + 8]])
-        mean = np.average(losses / np.array(baselines)[:, None], axis=0, weights=[len(fold.tested) for fold in folds])
+        losses = np.array(
+            [member.history["val_metric"] for member in net.members[first : first + 8]]
+        )
+        mean = np.average(
+            losses / np.array(baselines)[:, None],
+            axis=0,
+            weights=[len(fold.tested) for fold in folds],
+        )
         epochs += [1 + int(np.argmin(mean))] * 8
     return epochs
 
 
-def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(table, standard, tmp_path):
+def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(
+    table, standard, tmp_path
+):
     """They were those of the first candidate."""
     (figures, _, path), net = standard, nn.Model.load(standard[2]).network
-    specs, tried = {member["settings"]["layers"] for member in figures["members"]}, net.config["candidates"]
+    specs, tried = (
+        {member["settings"]["layers"] for member in figures["members"]},
+        net.config["candidates"],
+    )
     assert len(figures["chosen"]) > 1 and len(specs) > 1
     check_means(net, figures, common_epochs(nn.load(table), net))
     told = succeed("--info", "--model", path).out
     header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
-    assert {"layers", "batch_number", "number_embedding"} <= {*header.split()} and "threshold" not in header
+    assert {"layers", "batch_number", "number_embedding"} <= {
+        *header.split()
+    } and "threshold" not in header
     succeed("--test", "--model", path, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert all(spec in told and spec in page for spec in specs)
-    assert [one["weight"] for one in tried if one["weight"]] == [chosen["weight"] for chosen in figures["chosen"]]
-    assert len(tried) == figures["tried"] and sum(one["operations"] for one in tried) <= EFFORTS["standard"]
+    assert [one["weight"] for one in tried if one["weight"]] == [
+        chosen["weight"] for chosen in figures["chosen"]
+    ]
+    assert (
+        len(tried) == figures["tried"]
+        and sum(one["operations"] for one in tried) <= EFFORTS["standard"]
+    )
     assert all(0 < one["loss"] < figures["baseline"] for one in tried)
     assert all(f"{one['loss']:.4g}" in told and one["layers"] in told for one in tried)
 
 
 @pytest.mark.parametrize("rare, judged", [(1, 117), (2, 119), (3, 120)])
-def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(rare, judged, folder):
+def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
+    rare, judged, folder
+):
     y = np.repeat(["a", "b", "c"], [60, 57, rare])
-    x = np.random.default_rng(1).normal(size=117 + rare) + 2 * np.repeat([0, 1, 2], [60, 57, rare])
+    x = np.random.default_rng(1).normal(size=117 + rare) + 2 * np.repeat(
+        [0, 1, 2], [60, 57, rare]
+    )
     (folder / "rare.csv").write_text(csv_of("xy", [x.round(5), y]))
-    result = succeed("--train", "--dataset", "rare.csv", "--model", "m.bin", "--effort", "quick", "--json")
-    figures, told = result.json, [line for line in result.err.splitlines() if "no fold judges" in line]
+    result = succeed(
+        "--train",
+        "--dataset",
+        "rare.csv",
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "--json",
+    )
+    figures, told = (
+        result.json,
+        [line for line in result.err.splitlines() if "no fold judges" in line],
+    )
     assert figures["out_of_fold"]["rows"] == judged
-    assert figures["out_of_fold"]["per_class"][2]["support"] == (0 if rare == 1 else rare)
-    assert len(told) == (rare == 1) and all("all networks train on it: c (1)" in line for line in told)
+    assert figures["out_of_fold"]["per_class"][2]["support"] == (
+        0 if rare == 1 else rare
+    )
+    assert len(told) == (rare == 1) and all(
+        "all networks train on it: c (1)" in line for line in told
+    )
     told = succeed("--test", "--model", "m.bin", "--json")
-    assert told.json["log_loss"] == pytest.approx(figures["out_of_fold"]["log_loss"], rel=1e-6)
+    assert told.json["log_loss"] == pytest.approx(
+        figures["out_of_fold"]["log_loss"], rel=1e-6
+    )
 
 
 def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
@@ -273,23 +479,45 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
         both.export(tmp_path / "both.bin")
         again = nn.Model.load(tmp_path / "both.bin").network
         assert again.predict(x).tobytes() == both.predict(x).tobytes()
-        mean = sum(w * member.predict(x) for w, member in zip([0.2, 0.4, 0.2, 0.2], both.members, strict=True))
+        mean = sum(
+            w * member.predict(x)
+            for w, member in zip([0.2, 0.4, 0.2, 0.2], both.members, strict=True)
+        )
         np.testing.assert_allclose(again.predict(x), mean, rtol=1e-5)
 
 
-@pytest.mark.parametrize("effort, other", [("quick", "standard"), ("standard", "quick")])
+@pytest.mark.parametrize(
+    "effort, other", [("quick", "standard"), ("standard", "quick")]
+)
 def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, other):
-    """Wherever it is stopped, also between two candidates; with any number of files for its state."""
-    ds, given, of_network = nn.load(table), {"epochs": 6, "threshold": "f1"}, {"seed": 3, "backend": "omp"}
+    """Wherever it is stopped, also between two candidates; with any number of files for
+    its state."""
+    ds, given, of_network = (
+        nn.load(table),
+        {"epochs": 6, "threshold": "f1"},
+        {"seed": 3, "backend": "omp"},
+    )
 
     def chosen(effort=effort, state=tmp_path / "state.nn", stop=None):
-        choice = Effort(ds, effort, given, of_network, checkpoint=state and Checkpoint(state, resume="auto"))
-        return choice.run(lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop))
+        choice = Effort(
+            ds,
+            effort,
+            given,
+            of_network,
+            checkpoint=state and Checkpoint(state, resume="auto"),
+        )
+        return choice.run(
+            lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
+        )
 
     whole, figures = chosen(state=None)
     (ended, result), stops = until_ended(lambda stop: chosen(stop=stop), 9, 40)
     assert stops > 2 and packed(ended) == packed(whole)
-    assert result == {**figures, "seconds": result["seconds"], "us_per_batch": result["us_per_batch"]}
+    assert result == {
+        **figures,
+        "seconds": result["seconds"],
+        "us_per_batch": result["us_per_batch"],
+    }
     with pytest.raises(UsageError, match="--effort: .* was written with"):
         chosen(other)
 
@@ -300,13 +528,23 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
     beside = "--history h.csv -o out.csv --checkpoint c.ck --trace t.json --logdir logs --profile"
     figures, model = trained(table, folder, *beside.split())
     assert model == standard[1]
-    assert sorted(log.name for log in (folder / "logs").iterdir()) == [f"candidate{number}" for number in range(1, 4)]
+    assert sorted(log.name for log in (folder / "logs").iterdir()) == [
+        f"candidate{number}" for number in range(1, 4)
+    ]
     flags = figures["chosen"][0]["flags"]
-    assert all(one["layer"] in flags for one in figures["profile"]["layers"] if one["gflops_forward"])
+    assert all(
+        one["layer"] in flags
+        for one in figures["profile"]["layers"]
+        if one["gflops_forward"]
+    )
     events = json.loads((folder / "t.json").read_text())["traceEvents"]
-    assert {"reading", "epoch", "batch", "forward"} <= {event.get("cat") for event in events}
+    assert {"reading", "epoch", "batch", "forward"} <= {
+        event.get("cat") for event in events
+    }
     lines = list(csv.DictReader((folder / "h.csv").read_text().splitlines()))
-    assert {line["candidate"] for line in lines} == set("123") and float(lines[-1]["val_metric"]) > 0
+    assert {line["candidate"] for line in lines} == set("123") and float(
+        lines[-1]["val_metric"]
+    ) > 0
     assert len((folder / "out.csv").read_text().splitlines()) == 201
     succeed("--train", "--dataset", table, "--model", "n.bin", "--resume", "c.ck", "-q")
     assert (folder / "n.bin").read_bytes() == model
@@ -324,36 +562,84 @@ def test_what_is_stopped_keeps_the_best_so_far(table, folder, monkeypatch, stopp
         return train(net, ds, **options)
 
     monkeypatch.setattr(training, "train", stopping)
-    result = run("--train", "--dataset", table, "--model", "m.bin", "--effort", "standard", "-q")
+    result = run(
+        "--train", "--dataset", table, "--model", "m.bin", "--effort", "standard", "-q"
+    )
     assert result.code == 130
-    assert (folder / "m.bin.part").exists() != (folder / "m.bin").exists() == bool(stopped_at)
+    assert (
+        (folder / "m.bin.part").exists()
+        != (folder / "m.bin").exists()
+        == bool(stopped_at)
+    )
     if stopped_at:
-        assert "from the 1 candidate that had ended" in result.err and len(nn.Model.load("m.bin").members) == 8
+        assert (
+            "from the 1 candidate that had ended" in result.err
+            and len(nn.Model.load("m.bin").members) == 8
+        )
 
 
 def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(folder):
     write_numbers(folder / "numbers.csv")
-    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--effort", "quick", "--epochs", 2)
-    figures = succeed("--test", "--model", "m.bin", "--report", "page.html", "--json").json
+    succeed(
+        "--train",
+        "--dataset",
+        "numbers.csv",
+        "--model",
+        "m.bin",
+        "--effort",
+        "quick",
+        "--epochs",
+        2,
+    )
+    figures = succeed(
+        "--test", "--model", "m.bin", "--report", "page.html", "--json"
+    ).json
     assert f"is off by {figures['rmse']:.6g} (95%" in (folder / "page.html").read_text()
-    files = " ".join(succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"])
+    files = " ".join(
+        succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"]
+    )
     assert "errors" in files and "predicted" in files
 
 
-def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(table, folder):
+def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
+    table, folder
+):
     trained(table, folder, "--checkpoint", "c.ck")
     (folder / "m.bin").unlink()
     (folder / "other.csv").write_text(table.read_text().replace("red", "blue"))
-    others = "--seed 3", "--holdout 0.2", "--target a", "--effort quick", "--networks 2", "--patience 2"
+    others = (
+        "--seed 3",
+        "--holdout 0.2",
+        "--target a",
+        "--effort quick",
+        "--networks 2",
+        "--patience 2",
+    )
     for flags in (*others, "--dataset other.csv"):
-        result = run("--train", "--dataset", table, "--model", "m.bin", "--resume", "c.ck", "-q", *flags.split())
+        result = run(
+            "--train",
+            "--dataset",
+            table,
+            "--model",
+            "m.bin",
+            "--resume",
+            "c.ck",
+            "-q",
+            *flags.split(),
+        )
         named = "--effort" if flags == "--networks 2" else flags.split()[0]
-        assert result.code == 2 and result.err.startswith(f"nn: {named}: ") and result.err.count("\n") == 1, flags
+        assert (
+            result.code == 2
+            and result.err.startswith(f"nn: {named}: ")
+            and result.err.count("\n") == 1
+        ), flags
 
 
 def test_settings_of_a_training_leave_the_choice(table, folder):
     """--patience, --monitor and --calibrate ended it."""
     given = "--epochs 4 --patience 2 --monitor roc_auc --calibrate temperature"
-    told = succeed("--train", "--dataset", table, "--model", "m.bin", "--json", *given.split()).json
+    told = succeed(
+        "--train", "--dataset", table, "--model", "m.bin", "--json", *given.split()
+    ).json
     assert told["effort"] == "standard" and "calibration" in told
     assert all("--patience 2 " in one["flags"] for one in told["chosen"])

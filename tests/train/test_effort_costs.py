@@ -1,4 +1,5 @@
-"""What an effort takes: never more than the next higher one, in operations and in parameters, on any shape."""
+"""What an effort takes: never more than the next higher one, in operations and in
+parameters, on any shape."""
 
 import numpy as np
 import pytest
@@ -8,13 +9,18 @@ from nn.nn_aux import EFFORTS
 from nn.train.effort import Effort
 
 SHAPES = [(50, 20), (20, 300), (100, 700), (12_000, 20), (100_000, 20)]
-LARGER_SHAPES = [pytest.param(*shape, marks=pytest.mark.long) for shape in ((20, 1000), (100, 2500), (12_000, 150))]
+LARGER_SHAPES = [
+    pytest.param(*shape, marks=pytest.mark.long)
+    for shape in ((20, 1000), (100, 2500), (12_000, 150))
+]
 
 
 def chosen(ds, effort):
     """Return (operations of all candidates, parameters of the largest network)."""
     found = Effort(ds, effort, {}, {"threads": 1}).candidates()
-    return sum(cost for *_, cost in found), max(net.parameter_count for _, net, _ in found)
+    return sum(cost for *_, cost in found), max(
+        net.parameter_count for _, net, _ in found
+    )
 
 
 @pytest.mark.parametrize("rows, columns", [*SHAPES, *LARGER_SHAPES])

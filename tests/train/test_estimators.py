@@ -1,4 +1,5 @@
-"""nn.NetworkClassifier and nn.NetworkRegressor as scikit-learn uses them; what notebooks do with data frames."""
+"""nn.NetworkClassifier and nn.NetworkRegressor as scikit-learn uses them; what
+notebooks do with data frames."""
 
 import ast
 import contextlib
@@ -43,9 +44,17 @@ for name in NAMES:
         print(error)
 """
 QUICK = {"effort": "quick", "epochs": 20}
-DENSE = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]), sparse_threshold=0)
-SPARSE = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1)
-SEVERAL = [(str(seed), nn.NetworkClassifier(**QUICK, random_state=seed)) for seed in range(2)]
+DENSE = make_column_transformer(
+    (OneHotEncoder(), ["kind"]),
+    (StandardScaler(), ["size", "price"]),
+    sparse_threshold=0,
+)
+SPARSE = make_column_transformer(
+    (OneHotEncoder(), ["kind", "price"]), sparse_threshold=1
+)
+SEVERAL = [
+    (str(seed), nn.NetworkClassifier(**QUICK, random_state=seed)) for seed in range(2)
+]
 TOOLS = {
     "dense columns": make_pipeline(DENSE, nn.NetworkClassifier(**QUICK)),
     "sparse columns": make_pipeline(SPARSE, nn.NetworkClassifier(**QUICK)),
@@ -58,22 +67,31 @@ TOOLS = {
 def frame() -> pd.DataFrame:
     """A table with numbers, gaps, categories, dates and an id."""
     rng, rows = np.random.default_rng(0), 300
-    frame = pd.DataFrame({
-        "size": rng.normal(size=rows).round(4), "id": rng.permutation(rows) + 5, "kind": rng.choice([*"xyz"], rows),
-        "when": pd.date_range("2020-01-01", periods=rows, freq="7h"), "price": rng.normal(size=rows).round(3),
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=rows).round(4),
+            "id": rng.permutation(rows) + 5,
+            "kind": rng.choice([*"xyz"], rows),
+            "when": pd.date_range("2020-01-01", periods=rows, freq="7h"),
+            "price": rng.normal(size=rows).round(3),
+        }
+    )
     frame.loc[3, "size"], frame.loc[5, "kind"] = np.nan, None
     return frame
 
 
 @pytest.fixture(scope="module")
 def labels(frame) -> pd.Series:
-    return pd.Series(np.where((frame.kind == "x") | (frame.price > 0.5), "no", "yes"), name="sold")
+    return pd.Series(
+        np.where((frame.kind == "x") | (frame.price > 0.5), "no", "yes"), name="sold"
+    )
 
 
 @pytest.fixture(scope="module")
 def fitted(frame, labels):
-    return nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(frame, labels)
+    return nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(
+        frame, labels
+    )
 
 
 def column(name, model, data) -> np.ndarray:
@@ -84,25 +102,57 @@ def column(name, model, data) -> np.ndarray:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name):
     estimator = getattr(nn, name)(effort="quick", epochs=40)
-    results = check_estimator(estimator, expected_failed_checks=BATCHES_DIFFER, on_skip=None)
+    results = check_estimator(
+        estimator, expected_failed_checks=BATCHES_DIFFER, on_skip=None
+    )
     assert len(results) > 50
-    assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
+    assert {
+        result["check_name"] for result in results if result["status"] == "xfail"
+    } <= set(BATCHES_DIFFER)
 
 
-@pytest.mark.parametrize("settings, flags, rows", [
-    ({"effort": "quick", "epochs": 5}, ["--networks", 1, "--epochs", 5, "--holdout", 0], 300),
-    ({}, [], 120), ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
-    ({"effort": "quick", "threshold": "f1", "calibrate": "temperature"}, None, 120),
-])  # fmt: skip
-def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder, settings, flags, rows):
+@pytest.mark.parametrize(
+    "settings, flags, rows",
+    [
+        (
+            {"effort": "quick", "epochs": 5},
+            ["--networks", 1, "--epochs", 5, "--holdout", 0],
+            300,
+        ),
+        ({}, [], 120),
+        ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
+        ({"effort": "quick", "threshold": "f1", "calibrate": "temperature"}, None, 120),
+    ],
+)
+def test_a_fit_gives_the_probabilities_of_the_command_line(
+    frame, labels, folder, settings, flags, rows
+):
     """flags: None, the settings by their names."""
     frame, labels = frame[:rows], labels[:rows]
     frame.assign(sold=labels).to_csv("frame.csv", index=False)
-    flags = [word for name, value in settings.items() for word in (f"--{name}", value)] if flags is None else flags
-    succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", "--seed", 3, "-q", *flags)
+    flags = (
+        [word for name, value in settings.items() for word in (f"--{name}", value)]
+        if flags is None
+        else flags
+    )
+    succeed(
+        "--train",
+        "--dataset",
+        "frame.csv",
+        "--model",
+        "m.bin",
+        "--seed",
+        3,
+        "-q",
+        *flags,
+    )
     classifier = nn.NetworkClassifier(random_state=3, **settings).fit(frame, labels)
-    assert np.array_equal(classifier.predict_proba(frame)[:, 1], column("score yes", "m.bin", "frame.csv"))
-    assert classifier.predict(frame).tolist() == [row["predicted"] for row in predictions("m.bin", "frame.csv")]
+    assert np.array_equal(
+        classifier.predict_proba(frame)[:, 1], column("score yes", "m.bin", "frame.csv")
+    )
+    assert classifier.predict(frame).tolist() == [
+        row["predicted"] for row in predictions("m.bin", "frame.csv")
+    ]
     if rows == 120:
         assert len(classifier.network_.members) >= 8
         assert classifier.figures_["effort"] == settings.get("effort", "standard")
@@ -110,12 +160,22 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder
 
 def copies(thing, folder) -> list:
     joblib.dump(thing, folder / "copy")
-    return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
+    return [
+        pickle.loads(pickle.dumps(thing)),
+        copy.deepcopy(thing),
+        copy.copy(thing),
+        joblib.load(folder / "copy"),
+    ]
 
 
-def test_copies_an_export_and_what_was_fitted_to_another_kind_of_frame_predict_the_same(fitted, frame, labels, folder):
+def test_copies_an_export_and_what_was_fitted_to_another_kind_of_frame_predict_the_same(
+    fitted, frame, labels, folder
+):
     expected, polars = fitted.predict_proba(frame), pl.from_pandas(frame)
-    assert all(np.array_equal(other.predict_proba(frame), expected) for other in copies(fitted, folder))
+    assert all(
+        np.array_equal(other.predict_proba(frame), expected)
+        for other in copies(fitted, folder)
+    )
     fitted.network_.export("m.bin")
     names = ["price", "sold", "when", "kind", "size"]  # in another order
     frame.assign(sold=labels)[names].to_csv("other.csv", index=False)
@@ -131,12 +191,16 @@ def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
     features.assign(price=frame.price).to_csv("frame.csv", index=False)
     flags = ["--epochs", 3, "--holdout", 0, "--networks", 2, "-q"]
     succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", *flags)
-    regressor = nn.NetworkRegressor(effort="quick", epochs=3, networks=2).fit(features, frame.price)
+    regressor = nn.NetworkRegressor(effort="quick", epochs=3, networks=2).fit(
+        features, frame.price
+    )
     values = column("predicted price", "m.bin", "frame.csv")
     assert np.array_equal(regressor.predict(features).astype(np.float32), values)
 
 
-@pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
+@pytest.mark.parametrize(
+    "given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}]
+)
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
     assert len(classifier.network_.members) == 1 and "effort" not in classifier.figures_
@@ -146,12 +210,23 @@ def test_few_rows_train_one_network_for_enough_steps():
     x = np.random.default_rng(1).normal(size=(64, 2))
     for weights in (np.ones(7), np.arange(20) < 7):  # the folds are 8
         few = x[: len(weights)]
-        assert len(nn.NetworkRegressor(effort="quick").fit(few, few[:, 0], weights).network_.members) == 1
-    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
+        assert (
+            len(
+                nn.NetworkRegressor(effort="quick")
+                .fit(few, few[:, 0], weights)
+                .network_.members
+            )
+            == 1
+        )
+    # of two batches: 1,000 steps
+    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
-    features, weights = frame[["size", "price"]].fillna(0.0), np.repeat([1.0, 0.0, 2.0], 100)
+    features, weights = (
+        frame[["size", "price"]].fillna(0.0),
+        np.repeat([1.0, 0.0, 2.0], 100),
+    )
     some = weights > 0
 
     def scores(x, y, weights):
@@ -165,33 +240,55 @@ def test_effort_leaves_out_rows_of_weight_0(frame, labels):
 
 def test_a_fit_says_what_it_found(fitted, frame, labels):
     assert fitted.classes_.tolist() == ["no", "yes"] and fitted.n_features_in_ == 5
-    assert len(fitted.loss_curve_) == 5 and fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    assert (
+        len(fitted.loss_curve_) == 5 and fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    )
     assert fitted.network_.columns == ["size", "kind", "when", "price"]
     assert "4,60:relu,10:relu,1:sigmoid" in repr(fitted.network_)
     assert fitted.score(frame, labels) == np.mean(fitted.predict(frame) == labels)
 
 
-def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_only(frame, labels):
-    rows, others, ahead = (frame[:200], labels[:200]), (frame[200:], labels[200:]), {"epochs": 60, "patience": 4}
-    early = nn.NetworkClassifier(**ahead, learning_rate=0.03).fit(*rows, eval_set=others)
+def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_only(
+    frame, labels
+):
+    rows, others, ahead = (
+        (frame[:200], labels[:200]),
+        (frame[200:], labels[200:]),
+        {"epochs": 60, "patience": 4},
+    )
+    early = nn.NetworkClassifier(**ahead, learning_rate=0.03).fit(
+        *rows, eval_set=others
+    )
     values = early.figures_["val_metric"]
     assert early.figures_["best_epoch"] == int(np.argmin(values)) + 1 == len(values) - 4
     names, truth = early.classes_.tolist(), labels[200:]
-    chosen = early.predict_proba(frame[200:])[np.arange(100), [names.index(label) for label in truth]]
-    assert -np.log(chosen).mean() == pytest.approx(min(values), rel=1e-5)  # the mean of float32 losses
+    chosen = early.predict_proba(frame[200:])[
+        np.arange(100), [names.index(label) for label in truth]
+    ]
+    # the mean of float32 losses
+    assert -np.log(chosen).mean() == pytest.approx(min(values), rel=1e-5)
     assert len(early.network_.members) == 1
     with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
         nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
 
 
 def test_weights_of_classes_and_rows_count(frame, labels):
-    given, weights = {"layers": "auto,8,1", "scaling": "none", "epochs": 3}, np.where(labels == "no", 3.0, 1.0)
-    frame = frame[["size"]].fillna(0.0)  # whose statistics, which rows' weights count in, are not asked for
+    given, weights = (
+        {"layers": "auto,8,1", "scaling": "none", "epochs": 3},
+        np.where(labels == "no", 3.0, 1.0),
+    )
+    # whose statistics, which rows' weights count in, are not asked for
+    frame = frame[["size"]].fillna(0.0)
     plain = nn.NetworkClassifier(**given).fit(frame, labels)
-    by_class = nn.NetworkClassifier(**given, class_weight={"no": 3, "yes": 1}).fit(frame, labels)
+    by_class = nn.NetworkClassifier(**given, class_weight={"no": 3, "yes": 1}).fit(
+        frame, labels
+    )
     by_row = nn.NetworkClassifier(**given).fit(frame, labels, sample_weight=weights)
     assert np.array_equal(by_class.predict_proba(frame), by_row.predict_proba(frame))
-    assert by_class.predict_proba(frame)[:, 0].mean() > plain.predict_proba(frame)[:, 0].mean()
+    assert (
+        by_class.predict_proba(frame)[:, 0].mean()
+        > plain.predict_proba(frame)[:, 0].mean()
+    )
 
 
 def test_gaps_that_training_did_not_have_become_the_median():
@@ -210,13 +307,17 @@ def test_rows_that_overflow_when_scaled_are_refused(gaps):
     classifier.fit(np.where(x > 0.002, np.nan, x) if gaps else x, x[:, 0] > 0)
     x[4, 1] = 3e38
     for predict in (classifier.predict, classifier.predict_proba):
-        with pytest.raises(ValueError, match=r"^row 5, column (1|2 of 2): found 3e\+38, .*not finite"):
+        with pytest.raises(
+            ValueError, match=r"^row 5, column (1|2 of 2): found 3e\+38, .*not finite"
+        ):
             predict(x)
 
 
 def test_images_are_rows_of_pixels():
     x, y = load_digits(return_X_y=True)
-    classifier = nn.NetworkClassifier("1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01).fit(x, y)
+    classifier = nn.NetworkClassifier(
+        "1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01
+    ).fit(x, y)
     assert classifier.network_.scaling.kind == "pixel" and classifier.score(x, y) > 0.7
 
 
@@ -229,7 +330,11 @@ def test_copies_of_a_network_are_its_model_file(networks, folder):
     for other in copies(net, folder):
         other.export(folder / "copy.bin")
         assert (folder / "copy.bin").read_bytes() == (folder / "m.bin").read_bytes()
-        assert (other.backend, other.init, len(other.members)) == ("seq", "he", networks)
+        assert (other.backend, other.init, len(other.members)) == (
+            "seq",
+            "he",
+            networks,
+        )
 
 
 def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
@@ -242,43 +347,73 @@ def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
 
 
 @pytest.mark.parametrize("backend", ["loky", "dask"])
-def test_a_grid_search_in_processes_finds_what_one_process_finds(frame, labels, backend):
+def test_a_grid_search_in_processes_finds_what_one_process_finds(
+    frame, labels, backend
+):
     grid = {"layers": ["auto,8,1", "auto,20,1"], "learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=10, threads=1), grid, cv=2)
+    search = GridSearchCV(
+        nn.NetworkClassifier(effort="quick", epochs=10, threads=1), grid, cv=2
+    )
     with contextlib.ExitStack() as inside:
         if backend == "dask":
-            distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-            here = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
-            inside.enter_context(distributed.Client(inside.enter_context(distributed.LocalCluster(**here))))
+            distributed = pytest.importorskip(
+                "distributed", reason="distributed is not installed"
+            )
+            here = {
+                "host": "127.0.0.1",
+                "dashboard_address": None,
+                "n_workers": 2,
+                "threads_per_worker": 1,
+            }
+            inside.enter_context(
+                distributed.Client(
+                    inside.enter_context(distributed.LocalCluster(**here))
+                )
+            )
         inside.enter_context(joblib.parallel_backend(backend, n_jobs=2))
         several = clone(search).set_params(n_jobs=2).fit(frame, labels)
     alone = search.fit(frame, labels)
     assert alone.best_params_["learning_rate"] == 0.01
-    assert several.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
+    assert (
+        several.cv_results_["mean_test_score"].tolist()
+        == alone.cv_results_["mean_test_score"].tolist()
+    )
     assert np.array_equal(several.predict_proba(frame), alone.predict_proba(frame))
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_pipelines_stacking_and_calibration(frame, labels, tool):
     assert clone(TOOLS[tool]).fit(frame, labels).score(frame, labels) > 0.8
-    assert issparse(SPARSE.fit_transform(frame)) and not issparse(DENSE.fit_transform(frame))
+    assert issparse(SPARSE.fit_transform(frame)) and not issparse(
+        DENSE.fit_transform(frame)
+    )
 
 
-@pytest.mark.parametrize("settings, told", [
-    ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
-    ({"learning_rate": -1}, "--learning_rate -1: expected a finite number above 0"),
-    ({"patience": 3, "networks": 1}, "needs validation rows"),
-    ({"epochs": 0}, "--epochs 0: expected a whole number from 1"),
-    ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: expected"),
-    ({"threads": 0}, "--threads 0: expected a whole number from 1"),
-    ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
-    ({"effort": "best", "networks": 5}, "effort best: networks is not for it"),
-    ({"drop": "prize"}, "did you mean price"), ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
-    (lambda x, y: x, "expected \\(X, y\\)"), (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
-    (lambda x, y: (x[:5], y), "inconsistent numbers of samples"),
-    (lambda x, y: (x.rename(columns={"price": "cost"}), y), "feature names should match"),
-])  # fmt: skip
-def test_wrong_parameters_and_rows_to_evaluate_are_told_by_fit(frame, labels, settings, told):
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ({"layers": "auto,8,3"}, "a binary task has 1 output, not 3"),
+        ({"learning_rate": -1}, "--learning_rate -1: expected a finite number above 0"),
+        ({"patience": 3, "networks": 1}, "needs validation rows"),
+        ({"epochs": 0}, "--epochs 0: expected a whole number from 1"),
+        ({"layers": "auto,1", "batch_size": 0}, "--batch_number 0: expected"),
+        ({"threads": 0}, "--threads 0: expected a whole number from 1"),
+        ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
+        ({"effort": "best", "networks": 5}, "effort best: networks is not for it"),
+        ({"drop": "prize"}, "did you mean price"),
+        ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
+        (lambda x, y: x, "expected \\(X, y\\)"),
+        (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
+        (lambda x, y: (x[:5], y), "inconsistent numbers of samples"),
+        (
+            lambda x, y: (x.rename(columns={"price": "cost"}), y),
+            "feature names should match",
+        ),
+    ],
+)
+def test_wrong_parameters_and_rows_to_evaluate_are_told_by_fit(
+    frame, labels, settings, told
+):
     """settings: a function, of the rows to evaluate."""
     evaluated = settings(frame, labels) if callable(settings) else None
     given = {"effort": "quick", "epochs": 1} if callable(settings) else settings
@@ -287,7 +422,11 @@ def test_wrong_parameters_and_rows_to_evaluate_are_told_by_fit(frame, labels, se
 
 
 def test_other_columns_and_no_rows_are_refused(fitted, frame):
-    for other in (frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]):
+    for other in (
+        frame.drop(columns="kind"),
+        frame.rename(columns={"kind": "sort"}),
+        frame[frame.columns[::-1]],
+    ):
         with pytest.raises(ValueError, match="feature names should match"):
             fitted.predict(other)
     for other in (frame[:0], pl.from_pandas(frame)[:0]):
@@ -297,34 +436,66 @@ def test_other_columns_and_no_rows_are_refused(fitted, frame):
 
 @pytest.fixture(scope="module")
 def sparse_rows():
-    features, labels = make_classification(300, 8, n_informative=4, n_classes=3, random_state=0)
+    features, labels = make_classification(
+        300, 8, n_informative=4, n_classes=3, random_state=0
+    )
     return csr_matrix(features * (abs(features) > 0.5)), labels
 
 
-def test_sparse_rows_are_as_their_dense_array_and_refused_where_they_have_no_room(sparse_rows, monkeypatch):
+def test_sparse_rows_are_as_their_dense_array_and_refused_where_they_have_no_room(
+    sparse_rows, monkeypatch
+):
     (sparse, labels), estimators = sparse_rows, sys.modules["nn.train.estimators"]
     given = {"epochs": 5, "validation": None}
-    of_sparse, of_dense = (nn.NetworkClassifier(**given).fit(rows, labels) for rows in (sparse, sparse.toarray()))
-    assert np.array_equal(of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray()))
+    of_sparse, of_dense = (
+        nn.NetworkClassifier(**given).fit(rows, labels)
+        for rows in (sparse, sparse.toarray())
+    )
+    assert np.array_equal(
+        of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray())
+    )
     monkeypatch.setattr(estimators, "_DENSE_VALUES", 100)  # 12 rows at a time
-    assert np.allclose(of_sparse.predict_proba(csc_array(sparse)), of_dense.predict_proba(sparse.toarray()), 0, 1e-6)
-    several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
+    assert np.allclose(
+        of_sparse.predict_proba(csc_array(sparse)),
+        of_dense.predict_proba(sparse.toarray()),
+        0,
+        1e-6,
+    )
+    several = nn.NetworkClassifier(effort="quick", epochs=5).fit(
+        sparse, labels, eval_set=(sparse, labels)
+    )
     assert len(several.figures_["val_loss"]) == 5
     monkeypatch.setattr(estimators, "available_memory", lambda: 9000)
-    with pytest.raises(ValueError, match="300 x 8 values .* take 9.6e-06 GB .*; leave out rare columns, as by OneHot"):
+    with pytest.raises(
+        ValueError,
+        match="300 x 8 values .* take 9.6e-06 GB .*; leave out rare columns, as by OneHot",
+    ):
         nn.NetworkClassifier(effort="quick").fit(sparse, labels)
 
 
 def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
     sparse, labels = sparse_rows
-    classifier = nn.NetworkClassifier(effort="quick", epochs=20, threshold=0.3).fit(sparse, labels == 1)
-    score, level = classifier.predict_proba(sparse)[:, 1].astype(np.float64), classifier.decision_function(sparse)
-    assert np.allclose(level, np.log(score / (1 - score)) - np.log(0.3 / 0.7), rtol=1e-5)
+    classifier = nn.NetworkClassifier(effort="quick", epochs=20, threshold=0.3).fit(
+        sparse, labels == 1
+    )
+    score, level = (
+        classifier.predict_proba(sparse)[:, 1].astype(np.float64),
+        classifier.decision_function(sparse),
+    )
+    assert np.allclose(
+        level, np.log(score / (1 - score)) - np.log(0.3 / 0.7), rtol=1e-5
+    )
     assert np.array_equal(level >= 0, classifier.predict(sparse))
     assert roc_auc_score(labels == 1, level) == roc_auc_score(labels == 1, score)
     several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels)
-    assert np.array_equal(several.decision_function(sparse).argmax(axis=1), several.predict(sparse))
-    assert np.allclose(np.exp(several.predict_log_proba(sparse)), several.predict_proba(sparse), rtol=1e-5)
+    assert np.array_equal(
+        several.decision_function(sparse).argmax(axis=1), several.predict(sparse)
+    )
+    assert np.allclose(
+        np.exp(several.predict_log_proba(sparse)),
+        several.predict_proba(sparse),
+        rtol=1e-5,
+    )
 
 
 def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
@@ -338,8 +509,13 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
 
 
 def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither_it_nor_numpy():
-    for program, told in ((WITHOUT.replace("NAMES", str(ESTIMATORS)), 2), ("import nn, sys; print([*sys.modules])", 0)):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    for program, told in (
+        (WITHOUT.replace("NAMES", str(ESTIMATORS)), 2),
+        ("import nn, sys; print([*sys.modules])", 0),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
         assert done.stdout.count('pip install "scikit-learn>=1.6"') == told
         assert told or not {"sklearn", "numpy"} & {*ast.literal_eval(done.stdout)}
 
@@ -347,17 +523,26 @@ def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither
 def test_arrays_are_tables_without_names():
     rows = np.array([["a", 1.5, "u"], ["b", None, "v"], ["a", 2.5, "v"]] * 10, object)
     ds = nn.load(rows)
-    assert (ds.x.kinds, ds.classes, ds.columns) == (("text", "number"), ["v", "u"], None)
+    assert (ds.x.kinds, ds.classes, ds.columns) == (
+        ("text", "number"),
+        ["v", "u"],
+        None,
+    )
     assert nn.load(rows[:, :2], y=rows[:, 2]).x.kinds == ds.x.kinds
     values = np.arange(12.0).reshape(4, 3) ** 2
-    assert np.array_equal(nn.load(values, y=values[:, :2], task="regression").y, values[:, :2])
+    assert np.array_equal(
+        nn.load(values, y=values[:, :2], task="regression").y, values[:, :2]
+    )
 
 
 def test_a_data_set_is_of_numbers_and_its_gaps_are_named():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]})
     assert nn.Dataset(frame, [True, False, True], "binary").y.tolist() == [1, 0, 1]
     assert nn.Dataset(frame, pd.Series([1.0, 2.0, 3.0]), "regression").y.shape == (3, 1)
-    for x, y in ((frame.assign(c=["u", "v", "w"]), [0, 1, 0]), (frame, ["yes", "no", "yes"])):
+    for x, y in (
+        (frame.assign(c=["u", "v", "w"]), [0, 1, 0]),
+        (frame, ["yes", "no", "yes"]),
+    ):
         with pytest.raises(nn.DataError, match="nn.load"):
             nn.Dataset(x, y, "binary")
     x = np.random.default_rng(3).normal(size=(40, 3))
@@ -368,7 +553,9 @@ def test_a_data_set_is_of_numbers_and_its_gaps_are_named():
 
 
 @pytest.mark.parametrize("rows", [1, 9, 10, 60])
-@pytest.mark.parametrize("fitted_on", ["floats", "sparse floats", "sparse bool", "bool", "objects", "frame"])
+@pytest.mark.parametrize(
+    "fitted_on", ["floats", "sparse floats", "sparse bool", "bool", "objects", "frame"]
+)
 def test_truth_values_are_read_in_predict_as_in_fit(fitted_on, rows):
     """As numbers 0 and 1, in whichever form they come, of one row or many."""
     from scipy.sparse import csr_matrix
@@ -377,13 +564,18 @@ def test_truth_values_are_read_in_predict_as_in_fit(fitted_on, rows):
     x = np.random.default_rng(0).random((60, 3)) < 0.5
     y = x @ np.array([1.0, 2.0, 4.0])
     forms = {
-        "floats": x.astype(float), "sparse floats": csr_matrix(x.astype(float)), "sparse bool": csr_matrix(x),
-        "bool": x, "objects": x.astype(object),
-    }  # fmt: skip
+        "floats": x.astype(float),
+        "sparse floats": csr_matrix(x.astype(float)),
+        "sparse bool": csr_matrix(x),
+        "bool": x,
+        "objects": x.astype(object),
+    }
     if fitted_on == "frame":
-        forms = {"frame": pandas.DataFrame(x, columns=list("abc")),
-                 "numbers": pandas.DataFrame(x.astype(float), columns=list("abc")),
-                 "objects": pandas.DataFrame(x.astype(object), columns=list("abc"))}  # fmt: skip
+        forms = {
+            "frame": pandas.DataFrame(x, columns=list("abc")),
+            "numbers": pandas.DataFrame(x.astype(float), columns=list("abc")),
+            "objects": pandas.DataFrame(x.astype(object), columns=list("abc")),
+        }
     model = nn.NetworkRegressor(layers="auto,4,1", epochs=2).fit(forms[fitted_on], y)
     wanted = model.predict(forms[fitted_on])[:rows]
     assert len(np.unique(wanted)) == min(rows, 8) or rows in (9, 10)
@@ -396,7 +588,16 @@ def test_a_network_of_numbers_takes_truth_values(form):
     pandas = pytest.importorskip("pandas")
     x = np.random.default_rng(0).random((40, 2)) < 0.5
     numbers = pandas.DataFrame(x.astype(float), columns=["a", "b"])
-    model = nn.fit(numbers, x @ np.array([1.0, 3.0]) + 0.25, layers="auto,4,1", epochs=2)
+    model = nn.fit(
+        numbers, x @ np.array([1.0, 3.0]) + 0.25, layers="auto,4,1", epochs=2
+    )
     truths = pandas.DataFrame(x, columns=["a", "b"])
-    forms = {"frame": truths, "dictionary": truths.to_dict("list"), "records": truths.to_dict("records"), "array": x}
-    np.testing.assert_allclose(model.predict(forms[form]), model.predict(numbers), rtol=1e-6)
+    forms = {
+        "frame": truths,
+        "dictionary": truths.to_dict("list"),
+        "records": truths.to_dict("records"),
+        "array": x,
+    }
+    np.testing.assert_allclose(
+        model.predict(forms[form]), model.predict(numbers), rtol=1e-6
+    )

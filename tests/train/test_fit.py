@@ -21,22 +21,35 @@ SAME = [  # data, settings of nn.fit, and layers of the command where they are o
     ("t.csv", {"layers": "auto,8,1", "epochs": 2}, None),
     ("t.csv", {"networks": 2}, None),
     ("t.csv", {"validation": 0.2, "patience": 2, "epochs": 3}, None),
-    ("plain.csv", {"layers": "2,4,3", "epochs": 2}, None),  # as the original program's: two inputs, three outputs
+    # as the original program's: two inputs, three outputs
+    ("plain.csv", {"layers": "2,4,3", "epochs": 2}, None),
     # `auto` was a number of inputs before the data were known, and no pooling fits one
-    ("images.npz", {"layers": "3x8x8,conv4k3same,maxpool2,8,1", "epochs": 1}, "auto,conv4k3same,maxpool2,8,1"),
+    (
+        "images.npz",
+        {"layers": "3x8x8,conv4k3same,maxpool2,8,1", "epochs": 1},
+        "auto,conv4k3same,maxpool2,8,1",
+    ),
 ]
 
 
 @pytest.mark.parametrize("data, settings, layers", SAME)
-def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(csv, data, settings, layers):
+def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
+    csv, data, settings, layers
+):
     rng = np.random.default_rng(0)
     np.savetxt("plain.csv", rng.random((60, 5)), delimiter=",", fmt="%.4f")
-    np.savez("images.npz", x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8), y=np.arange(40) % 2)
+    np.savez(
+        "images.npz",
+        x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8),
+        y=np.arange(40) % 2,
+    )
     flags = {**settings, "layers": layers} if layers else settings
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", data, "--model", "command.bin", *words)
     nn.fit(data, checkpoint="c.ck", **settings).save("python.bin")
-    assert (csv.parent / "python.bin").read_bytes() == (csv.parent / "command.bin").read_bytes()
+    assert (csv.parent / "python.bin").read_bytes() == (
+        csv.parent / "command.bin"
+    ).read_bytes()
 
 
 def test_fit_goes_on_from_a_checkpoint(csv):
@@ -48,25 +61,42 @@ def test_fit_goes_on_from_a_checkpoint(csv):
             if epoch == 3:
                 stop.request(15)
 
-    whole, ds, saving = nn.fit("t.csv", **asked), nn.load("t.csv"), {"checkpoint": "c.ck", "callback": StopsEarly()}
+    whole, ds, saving = (
+        nn.fit("t.csv", **asked),
+        nn.load("t.csv"),
+        {"checkpoint": "c.ck", "callback": StopsEarly()},
+    )
     with pytest.raises(nn.Stopped):
         nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=6, stop=stop, **saving)
     resumed = nn.fit("t.csv", **asked, resume="auto", **saving)
-    assert epochs == [1, 2, 3, 4, 5, 6] and np.array_equal(resumed.network.vector, whole.network.vector)
+    assert epochs == [1, 2, 3, 4, 5, 6] and np.array_equal(
+        resumed.network.vector, whole.network.vector
+    )
 
 
 def test_a_model_is_what_its_file_holds(csv):
     model = nn.fit("t.csv", effort="quick")
     model.save("m.bin")
     same, ds = nn.Model.load("m.bin"), nn.load("t.csv")
-    assert np.array_equal(same.predict(ds.x), model.predict(ds.x)) and set(model.predict(ds.x)) <= set(ds.classes)
+    assert np.array_equal(same.predict(ds.x), model.predict(ds.x)) and set(
+        model.predict(ds.x)
+    ) <= set(ds.classes)
     proba = same.predict_proba(ds.x)
-    assert proba.shape == (ds.rows, len(ds.classes)) and np.allclose(proba.sum(axis=1), 1)
-    assert same.test("t.csv") == succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
+    assert proba.shape == (ds.rows, len(ds.classes)) and np.allclose(
+        proba.sum(axis=1), 1
+    )
+    assert (
+        same.test("t.csv")
+        == succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
+    )
     assert len(same.members) == len(model.members) > 1 and same.columns == ds.columns
-    assert "out of fold: " in repr(model) and f"{len(model.members)} networks" in repr(same)
+    assert "out of fold: " in repr(model) and f"{len(model.members)} networks" in repr(
+        same
+    )
     assert same.explain(ds.x[:2], ds.x[5:9]).feature_names
-    assert set(same.importance("t.csv", repeats=2).names) == set(same.explain(ds.x[:2], ds.x[5:9]).feature_names)
+    assert set(same.importance("t.csv", repeats=2).names) == set(
+        same.explain(ds.x[:2], ds.x[5:9]).feature_names
+    )
 
 
 def test_targets_stand_beside_the_data_or_in_it():
@@ -75,26 +105,33 @@ def test_targets_stand_beside_the_data_or_in_it():
     assert values.predict(x).shape == (80,) and values.network.task == "regression"
     with pytest.raises(UsageError, match="regression, which has no classes"):
         values.predict_proba(x)
-    named = nn.fit({"a": x[:, 0], "b": x[:, 1], "y": np.where(x[:, 0] > 0, "up", "down")}, "y", effort="quick")
+    named = nn.fit(
+        {"a": x[:, 0], "b": x[:, 1], "y": np.where(x[:, 0] > 0, "up", "down")},
+        "y",
+        effort="quick",
+    )
     assert set(named.predict({"a": x[:, 0], "b": x[:, 1]})) == {"up", "down"}
 
 
 TABLE = {"a": [1.0, 2] * 8, "y": [0, 1] * 8}
 
 
-@pytest.mark.parametrize("data, settings, error, told", [
-    ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
-    ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
-    ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
-    (TABLE, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
-    (TABLE, {"epoch": 3}, UsageError, "did you mean epochs"),
-    (TABLE, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
-    (TABLE, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
-    (TABLE, {"augment": "shift"}, UsageError, "the data are a table"),
-    (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
-    (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
-    (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "data, settings, error, told",
+    [
+        ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
+        ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
+        ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
+        (TABLE, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
+        (TABLE, {"epoch": 3}, UsageError, "did you mean epochs"),
+        (TABLE, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
+        (TABLE, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
+        (TABLE, {"augment": "shift"}, UsageError, "the data are a table"),
+        (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
+        (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
+        (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
+    ],
+)
 def test_mistakes_are_one_line(data, settings, error, told):
     with pytest.raises(error, match=told):
         nn.fit(data, **settings)
@@ -104,36 +141,68 @@ MANY = 300  # columns, beside which rows are few
 RARE = {  # what is rare or small about a table: its features and targets
     "rows": lambda rng: (rng.normal(size=(30, 4)), lambda x: x[:, 0] > 0),
     "eight rows": lambda rng: (rng.normal(size=(8, 2)), lambda x: np.arange(8) % 2),
-    "a class": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.array(["a", "b"] * 29 + ["a", "c"])),
-    "the other class": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.arange(60) == 7),
+    "a class": lambda rng: (
+        rng.normal(size=(60, 3)),
+        lambda x: np.array(["a", "b"] * 29 + ["a", "c"]),
+    ),
+    "the other class": lambda rng: (
+        rng.normal(size=(60, 3)),
+        lambda x: np.arange(60) == 7,
+    ),
     "columns": lambda rng: (rng.normal(size=(60, 1)), lambda x: x[:, 0] > 0),
-    "rows of many columns": lambda rng: (rng.normal(size=(40, MANY)), lambda x: x[:, 0] > 0),
-    "rows of thousands of columns": lambda rng: (rng.normal(size=(40, 5000)), lambda x: x[:, 0] > 0),
-    "large values": lambda rng: (rng.normal(size=(80, 3)), lambda x: np.exp(5 * rng.standard_cauchy(80)).clip(0, 1e30)),
+    "rows of many columns": lambda rng: (
+        rng.normal(size=(40, MANY)),
+        lambda x: x[:, 0] > 0,
+    ),
+    "rows of thousands of columns": lambda rng: (
+        rng.normal(size=(40, 5000)),
+        lambda x: x[:, 0] > 0,
+    ),
+    "large values": lambda rng: (
+        rng.normal(size=(80, 3)),
+        lambda x: np.exp(5 * rng.standard_cauchy(80)).clip(0, 1e30),
+    ),
     "differences": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.full(60, 1.5)),
 }
 
 
 @pytest.mark.parametrize(
-    "what", [pytest.param(what, marks=pytest.mark.long) if "thousands" in what else what for what in RARE]
+    "what",
+    [
+        pytest.param(what, marks=pytest.mark.long) if "thousands" in what else what
+        for what in RARE
+    ],
 )
 def test_the_default_ends_in_a_model_where_something_is_rare(what):
     x, targets = RARE[what](np.random.default_rng(0))
     effort = "quick" if x.shape[1] >= MANY else "standard"  # in a quarter of the time
     model = nn.fit(x, targets(x), effort=effort)
     told = model.metrics["out_of_fold"]
-    assert model.metrics["effort"] == effort and np.isfinite(model.network.predict(x)).all()
-    assert len(x) - 2 <= told["rows"] <= len(x)  # one row of a class trains all networks
-    assert isinstance(model.metrics["learned"], bool) and len(model.predict(x)) == len(x)
+    assert (
+        model.metrics["effort"] == effort
+        and np.isfinite(model.network.predict(x)).all()
+    )
+    # one row of a class trains all networks
+    assert len(x) - 2 <= told["rows"] <= len(x)
+    assert isinstance(model.metrics["learned"], bool) and len(model.predict(x)) == len(
+        x
+    )
 
 
 @pytest.mark.parametrize("shape", [(40, 1, 6, 5), (40, 6, 5), (40, 6, 5, 3)])
 def test_images_are_arrays_too(shape, folder):
-    x, y = np.random.default_rng(0).integers(0, 256, shape, np.uint8), np.array(["dark", "light"] * 20)
+    x, y = (
+        np.random.default_rng(0).integers(0, 256, shape, np.uint8),
+        np.array(["dark", "light"] * 20),
+    )
     np.savez("images.npz", x=x, y=y)
-    models = [nn.fit(*given, effort="quick", epochs=2) for given in ((x, y), (x, y.tolist()), ("images.npz",))]
+    models = [
+        nn.fit(*given, effort="quick", epochs=2)
+        for given in ((x, y), (x, y.tolist()), ("images.npz",))
+    ]
     channels_first = nn.load("images.npz").x
     scores = [model.network.predict(channels_first) for model in models]
     assert np.array_equal(scores[0], scores[1]) and np.array_equal(scores[0], scores[2])
     assert set(models[0].predict(channels_first)) <= {"dark", "light"}
-    assert np.array_equal(models[0].network.predict(x), scores[0])  # those of channels last were of other pixels
+    # those of channels last were of other pixels
+    assert np.array_equal(models[0].network.predict(x), scores[0])

@@ -6,7 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import (
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
 from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, vector
 from support.people import as_csv, people
 
@@ -41,24 +47,41 @@ def check_networks(net, alone):
 
 WAYS = [  # the last one for classes
     {"epochs": 3, "holdout": 0.0},
-    {"epochs": 9, "validation": 0.3, "patience": 2, "refit": True, "learning_rate": 0.05},
+    {
+        "epochs": 9,
+        "validation": 0.3,
+        "patience": 2,
+        "refit": True,
+        "learning_rate": 0.05,
+    },
     {"epochs": 2, "class_weight": "balanced"},
 ]
 
 
-@pytest.mark.parametrize(("task", "flags"), [(t, way) for t in LAYERS for way in WAYS[: 3 - (t == "regression")]])
+@pytest.mark.parametrize(
+    ("task", "flags"),
+    [(t, way) for t in LAYERS for way in WAYS[: 3 - (t == "regression")]],
+)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_folds_are_a_loop_by_hand(task, flags, backend):
-    ds, net, holdout = data(task), network(task, SEED, backend), flags.get("holdout", 0.2)
+    ds, net, holdout = (
+        data(task),
+        network(task, SEED, backend),
+        flags.get("holdout", 0.2),
+    )
     if "class_weight" in flags:
         ds.y[40:] &= ds.x[40:, 2] > 0.5  # of other shares in each fold
     result = nn.train(net, ds, folds=FOLDS, **flags)
-    alone, figures, tested = by_hand(partial(network, task, backend=backend), ds, **{**flags, "holdout": holdout})
+    alone, figures, tested = by_hand(
+        partial(network, task, backend=backend), ds, **{**flags, "holdout": holdout}
+    )
     check_networks(net, alone)
     assert result["folds"] == list(figures)
     name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
     values = [own[name] for own in figures]
-    assert result["mean"][name] == np.mean(values) and result["std"][name] == np.std(values, ddof=1)
+    assert result["mean"][name] == np.mean(values) and result["std"][name] == np.std(
+        values, ddof=1
+    )
     rows, folds, outputs = out_of_fold(net, ds)
     assert np.array_equal(rows, nn.ds.split_rows(ds, holdout, 0.0, SEED).training)
     scores = np.zeros((ds.rows, net.outputs), np.float32)
@@ -69,7 +92,9 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
     told = figures_out_of_fold(net, ds, each=True)
     assert told.pop("members") == list(figures) and told.pop("out_of_fold") is True
     if task == "regression":
-        assert told["mae"] == pytest.approx(np.abs(scores - ds.y)[rows].mean(), rel=1e-6)
+        assert told["mae"] == pytest.approx(
+            np.abs(scores - ds.y)[rows].mean(), rel=1e-6
+        )
     else:
         decided = scores[:, 0] >= 0.5 if task == "binary" else scores.argmax(1)
         assert told["accuracy"] == pytest.approx((decided == ds.y)[rows].mean())
@@ -88,7 +113,9 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
         assert member.encoding.to_dict() == own.encoding.to_dict()
     assert len({str(member.encoding.to_dict()) for member in net.members}) > 1
     check_file(net, folder / "folds.bin", ds.x)
-    assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
+    assert np.allclose(
+        net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6
+    )
 
 
 def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
@@ -103,26 +130,42 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
     assert len(widths) > 1
 
 
-@pytest.mark.parametrize("rule, flags", [
-    ("f1", {}), ("fbeta=2", {"validation": "fold", "patience": 2}), ("precision=0.6", {}),
-    ("recall=0.9", {"validation": 0.2, "refit": True}), ("cost=1:3", {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rule, flags",
+    [
+        ("f1", {}),
+        ("fbeta=2", {"validation": "fold", "patience": 2}),
+        ("precision=0.6", {}),
+        ("recall=0.9", {"validation": 0.2, "refit": True}),
+        ("cost=1:3", {}),
+    ],
+)
 def test_the_threshold_is_decided_out_of_fold(flags, rule):
-    """On the rows of all folds together, each predicted by the network that does not know it."""
+    """On the rows of all folds together, each predicted by the network that does not
+    know it."""
     ds, net, plain = data("binary"), network("binary", SEED), network("binary", SEED)
     flags = {"folds": FOLDS, "epochs": 4, "learning_rate": 0.02, **flags}
     result = nn.train(net, ds, threshold=rule, **flags)
     nn.train(plain, ds, **flags)
     rows, _, scores = out_of_fold(plain, ds)
-    assert result["threshold"] == net.threshold == best_threshold(rule, ds.y[rows], scores[:, 0])
+    assert (
+        result["threshold"]
+        == net.threshold
+        == best_threshold(rule, ds.y[rows], scores[:, 0])
+    )
     assert net.threshold != 0.5 == plain.threshold and net.config["threshold"] == rule
     check_networks(net, plain.members)
     _, of_fold, _ = out_of_fold(plain, ds)
-    for fold, told in enumerate(result["folds"]):  # each is judged by the threshold that the rows of the others tell
+    # each is judged by the threshold that the rows of the others tell
+    for fold, told in enumerate(result["folds"]):
         others = of_fold != fold
-        assert told["threshold"] == best_threshold(rule, ds.y[rows[others]], scores[others, 0])
+        assert told["threshold"] == best_threshold(
+            rule, ds.y[rows[others]], scores[others, 0]
+        )
         decided = scores[~others, 0] >= told["threshold"]
-        assert told["accuracy"] == pytest.approx((decided == ds.y[rows[~others]]).mean())
+        assert told["accuracy"] == pytest.approx(
+            (decided == ds.y[rows[~others]]).mean()
+        )
     assert len({fold["threshold"] for fold in result["folds"]}) > 1
 
 
@@ -134,36 +177,59 @@ def test_the_temperature_is_decided_out_of_fold(task):
     nn.train(plain, ds, folds=FOLDS, epochs=4)
     rows, _, scores = out_of_fold(plain, ds)
     calibration = result["calibration"]
-    assert net.temperature == calibration["temperature"] == best_temperature(ds.y[rows], scores) != 1
+    assert (
+        net.temperature
+        == calibration["temperature"]
+        == best_temperature(ds.y[rows], scores)
+        != 1
+    )
     _, of_fold, after = out_of_fold(net, ds)
-    for fold in range(FOLDS):  # each is calibrated by the temperature that the rows of the others tell
+    # each is calibrated by the temperature that the rows of the others tell
+    for fold in range(FOLDS):
         others = of_fold != fold
         temperature = best_temperature(ds.y[rows[others]], scores[others])
         assert np.array_equal(after[~others], tempered(scores[~others], temperature))
     one = scores.shape[1] == 1
     for name in ("loss", "brier"):
-        values = [metric(name, task, ds.y[rows], s[:, 0] if one else s) for s in (scores, after)]
-        assert calibration["log_loss" if name == "loss" else name] == pytest.approx(values, rel=1e-12)
+        values = [
+            metric(name, task, ds.y[rows], s[:, 0] if one else s)
+            for s in (scores, after)
+        ]
+        assert calibration["log_loss" if name == "loss" else name] == pytest.approx(
+            values, rel=1e-12
+        )
     weights = [fold["rows"] for fold in result["folds"]]
     mean = np.average([fold["log_loss"] for fold in result["folds"]], weights=weights)
     assert mean == pytest.approx(calibration["log_loss"][1], rel=1e-6)
     if rule:
-        assert net.threshold == best_threshold("f1", ds.y[rows], net.calibrated(scores)[:, 0])
+        assert net.threshold == best_threshold(
+            "f1", ds.y[rows], net.calibrated(scores)[:, 0]
+        )
 
 
 @pytest.mark.parametrize("what", ["weights", "times"])
 def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
     weights = None
-    if what == "weights":  # 0 to 3, of one class eight times that, so that they move the threshold
-        weights = np.random.default_rng(3).integers(0, 4, 400) * np.where(data("binary").y == 0, 8.0, 1.0)
-    ds, net = data("binary", **{what: np.arange(400.0) if weights is None else weights}), network("binary", SEED)
-    nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0, learning_rate=0.02)
+    # 0 to 3, of one class eight times that, so that they move the threshold
+    if what == "weights":
+        weights = np.random.default_rng(3).integers(0, 4, 400) * np.where(
+            data("binary").y == 0, 8.0, 1.0
+        )
+    ds, net = (
+        data("binary", **{what: np.arange(400.0) if weights is None else weights}),
+        network("binary", SEED),
+    )
+    nn.train(
+        net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0, learning_rate=0.02
+    )
     rows, _, scores = out_of_fold(net, ds)
     # in time the first part is not tested; rows of weight 0 are in no fold
     assert len(rows) == (300 if weights is None else np.count_nonzero(weights))
     own = None if weights is None else weights[rows]
     assert net.threshold == best_threshold("f1", ds.y[rows], scores[:, 0], own)
-    assert own is None or net.threshold != best_threshold("f1", ds.y[rows], scores[:, 0])
+    assert own is None or net.threshold != best_threshold(
+        "f1", ds.y[rows], scores[:, 0]
+    )
 
 
 def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
@@ -171,40 +237,71 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     flags = "--folds 3 --epochs 3 --holdout 0 --threshold recall=0.9 --calibrate temperature --model f.bin -o o.csv"
     call = ["--train", "--dataset", "data.csv", *flags.split()]
     told, net = succeed(*call, "-q", "--json").json, Network.of_file("f.bin")
-    assert net.threshold == told["threshold"] and net.temperature == told["calibration"]["temperature"]
+    assert (
+        net.threshold == told["threshold"]
+        and net.temperature == told["calibration"]["temperature"]
+    )
     tested = succeed("--test", "--model", "f.bin", "--json", "-v").json
     assert tested["threshold"] == told["threshold"]
-    assert tested["log_loss"] == told["calibration"]["log_loss"][1] and tested["members"] == told["folds"]
+    assert (
+        tested["log_loss"] == told["calibration"]["log_loss"][1]
+        and tested["members"] == told["folds"]
+    )
     rows = list(csv.DictReader((folder / "o.csv").open()))
     (score,) = (name for name in rows[0] if name.startswith("score"))
     cuts = [fold["threshold"] for fold in told["folds"]]
     for row in rows:
-        assert row["predicted"] == net.classes[float(row[score]) >= cuts[int(row["fold"])]]
+        assert (
+            row["predicted"] == net.classes[float(row[score]) >= cuts[int(row["fold"])]]
+        )
     assert len({*cuts}) > 1
     shown = succeed(*call)
-    assert f"threshold {told['threshold']:.6g}" in shown.out and "temperature" in shown.out
+    assert (
+        f"threshold {told['threshold']:.6g}" in shown.out and "temperature" in shown.out
+    )
     assert "training rows" not in shown.err
 
 
-@pytest.mark.parametrize("task, flags, expected", [
-    ("multiclass", {"threshold": "f1"}, "task is"), ("regression", {"calibrate": "temperature"}, "task is"),
-    ("binary", {"folds": 1}, "--folds"), ("binary", {"networks": 2}, "--folds"),
-    *(("binary", {"folds": None, "rows": np.array(rows, int)}, "rows: expected indices")
-      for rows in ([], [3, 3], [-1], [400])),
-    ("binary", {"folds": None, "rows": np.arange(90), "networks": 2}, "those of one network"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "task, flags, expected",
+    [
+        ("multiclass", {"threshold": "f1"}, "task is"),
+        ("regression", {"calibrate": "temperature"}, "task is"),
+        ("binary", {"folds": 1}, "--folds"),
+        ("binary", {"networks": 2}, "--folds"),
+        *(
+            (
+                "binary",
+                {"folds": None, "rows": np.array(rows, int)},
+                "rows: expected indices",
+            )
+            for rows in ([], [3, 3], [-1], [400])
+        ),
+        (
+            "binary",
+            {"folds": None, "rows": np.arange(90), "networks": 2},
+            "those of one network",
+        ),
+    ],
+)
 def test_what_cannot_be_is_refused_before_training(task, flags, expected):
     with pytest.raises(UsageError, match=expected):
-        nn.train(network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags})
+        nn.train(
+            network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags}
+        )
 
 
 def check_parts(ds, rows, folds):
     """Each row is tested once, and trained on in all other folds."""
-    assert np.array_equal(np.sort(np.concatenate([fold.tested for fold in folds])), rows)
+    assert np.array_equal(
+        np.sort(np.concatenate([fold.tested for fold in folds])), rows
+    )
     for fold in folds:
         assert np.array_equal(np.union1d(fold.training, fold.tested), rows)
         assert not np.intersect1d(fold.training, fold.tested).size
-    assert [fold.tested.tolist() for fold in fold_rows(ds, rows, len(folds), 1)] != [f.tested.tolist() for f in folds]
+    assert [fold.tested.tolist() for fold in fold_rows(ds, rows, len(folds), 1)] != [
+        f.tested.tolist() for f in folds
+    ]
 
 
 @pytest.mark.parametrize("task", LAYERS)
@@ -215,7 +312,9 @@ def test_folds_divide_the_rows_and_their_classes_evenly(task, count):
     check_parts(ds, rows, folds)
     assert np.ptp([len(fold.tested) for fold in folds]) <= 1
     if ds.classes:
-        assert np.ptp([ds.class_counts(fold.tested) for fold in folds], axis=0).max() <= 1
+        assert (
+            np.ptp([ds.class_counts(fold.tested) for fold in folds], axis=0).max() <= 1
+        )
 
 
 @pytest.mark.parametrize("rare", [1, 2, 3, 5])
@@ -225,9 +324,17 @@ def test_rows_of_a_rare_class_lie_in_as_many_folds_where_rare_classes_are_allowe
     ds.y[np.flatnonzero(ds.y == 2)[rare:]] = 0
     folds = fold_rows(ds, np.arange(400), 8, 0, rare=True)
     counts = [ds.class_counts(fold.tested)[2] for fold in folds]
-    assert sorted(counts) == [0] * 8 if rare == 1 else sorted(counts) == [0] * (8 - rare) + [1] * rare
+    assert (
+        sorted(counts) == [0] * 8
+        if rare == 1
+        else sorted(counts) == [0] * (8 - rare) + [1] * rare
+    )
     for fold in folds:
-        assert ds.class_counts(fold.training)[2] == rare - ds.class_counts(fold.tested)[2] > 0
+        assert (
+            ds.class_counts(fold.training)[2]
+            == rare - ds.class_counts(fold.tested)[2]
+            > 0
+        )
         assert not np.intersect1d(fold.training, fold.tested).size
     assert sum(len(fold.tested) for fold in folds) == 400 - (rare == 1)
     with pytest.raises(UsageError, match=rf"--folds 8: rows of class c \({rare}\)"):
@@ -240,28 +347,43 @@ def test_a_group_is_in_one_fold():
     check_parts(ds, np.arange(400), folds)
     for fold in folds:
         assert not set(ds.groups[fold.training]) & set(ds.groups[fold.tested])
-    assert np.ptp([len(fold.tested) for fold in folds]) < 20  # a group has about 10 rows
+    # a group has about 10 rows
+    assert np.ptp([len(fold.tested) for fold in folds]) < 20
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_folds_go_forward_in_time(grouped):
-    times, rows = np.random.default_rng(0).integers(0, 60, 400).astype(np.float64), np.arange(390)
-    ds = data("regression", times=times, **({"groups": (times // 3).astype(np.int64)} if grouped else {}))
+    times, rows = (
+        np.random.default_rng(0).integers(0, 60, 400).astype(np.float64),
+        np.arange(390),
+    )
+    ds = data(
+        "regression",
+        times=times,
+        **({"groups": (times // 3).astype(np.int64)} if grouped else {}),
+    )
     folds = fold_rows(ds, rows, 4, 0)
     for before, fold in zip([None, *folds], folds, strict=False):
         assert ds.times[fold.training].max() < ds.times[fold.tested].min()
-        assert before is None or np.array_equal(fold.training, np.union1d(before.training, before.tested))
-        assert not grouped or not set(ds.groups[fold.training]) & set(ds.groups[fold.tested])
+        assert before is None or np.array_equal(
+            fold.training, np.union1d(before.training, before.tested)
+        )
+        assert not grouped or not set(ds.groups[fold.training]) & set(
+            ds.groups[fold.tested]
+        )
     assert np.array_equal(np.union1d(folds[-1].training, folds[-1].tested), rows)
 
 
-@pytest.mark.parametrize("y, more, expected", [  # y: None, the classes of the data
-    (np.arange(400) < 3, {}, r"rows of class b \(3\)"),
-    (None, {"groups": np.arange(400) % 3}, "3 groups"),
-    (None, {"times": np.zeros(400)}, "too few times"),
-    (np.arange(400) < 10, {"groups": np.arange(400) // 10}, "no row of class b"),
-    (np.arange(400) > 350, {"times": np.arange(400.0)}, "no row of class b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "y, more, expected",
+    [  # y: None, the classes of the data
+        (np.arange(400) < 3, {}, r"rows of class b \(3\)"),
+        (None, {"groups": np.arange(400) % 3}, "3 groups"),
+        (None, {"times": np.zeros(400)}, "too few times"),
+        (np.arange(400) < 10, {"groups": np.arange(400) // 10}, "no row of class b"),
+        (np.arange(400) > 350, {"times": np.arange(400.0)}, "no row of class b"),
+    ],
+)
 def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
     ds = data("binary", **more)
     ds.y[:] = ds.y if y is None else y
@@ -270,26 +392,59 @@ def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
 
 
 def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
-    found = summary([{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}])
-    assert found == {"mean": {"f1": 0.75, "mcc": None}, "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None}}
+    found = summary(
+        [{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}]
+    )
+    assert found == {
+        "mean": {"f1": 0.75, "mcc": None},
+        "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None},
+    }
     ds = data("multiclass")
     ds.classes = [*ds.classes, "d"]
-    nn.train(Network("6,8,4", "multiclass", seed=SEED), ds, folds=FOLDS, epochs=9, learning_rate=0.02, holdout=0.0)
+    nn.train(
+        Network("6,8,4", "multiclass", seed=SEED),
+        ds,
+        folds=FOLDS,
+        epochs=9,
+        learning_rate=0.02,
+        holdout=0.0,
+    )
     assert [text for text in caplog.messages if "set to 0" in text] == [
         "set to 0 (denominator 0): precision of d (never predicted); recall of d (not in the data); f1 of d (neither)"
     ]
 
 
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
-    path, call = write(folder / "data.csv"), ["--train", "--dataset", "data.csv", "--folds", FOLDS, "--epochs", 2]
+@pytest.mark.parametrize(
+    "write", [write_two_classes, write_three_classes, write_numbers]
+)
+def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
+    write, folder
+):
+    path, call = (
+        write(folder / "data.csv"),
+        ["--train", "--dataset", "data.csv", "--folds", FOLDS, "--epochs", 2],
+    )
     told = succeed(*call, "-q", "--json", "-o", "o.csv", "--model", "f.bin").json
-    assert len(told["folds"]) == FOLDS and set(told["mean"]) == set(told["std"]) and told["networks"] == FOLDS
+    assert (
+        len(told["folds"]) == FOLDS
+        and set(told["mean"]) == set(told["std"])
+        and told["networks"] == FOLDS
+    )
     rows = list(csv.DictReader((folder / "o.csv").open()))
-    assert [*rows[0]][:2] == ["row", "fold"] and len(rows) == sum(fold["rows"] for fold in told["folds"])
+    assert [*rows[0]][:2] == ["row", "fold"] and len(rows) == sum(
+        fold["rows"] for fold in told["folds"]
+    )
     assert {row["fold"] for row in rows} == set(map(str, range(FOLDS)))
-    net, ds, test = Network.of_file("f.bin"), nn.load(path), ["--test", "--model", "f.bin"]
-    scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
+    net, ds, test = (
+        Network.of_file("f.bin"),
+        nn.load(path),
+        ["--test", "--model", "f.bin"],
+    )
+    scores = [
+        name
+        for name in rows[0]
+        if name.startswith("score" if net.task != "regression" else "predicted")
+    ]
     found = np.array([[float(row[name]) for name in scores] for row in rows])
     assert np.allclose(found, out_of_fold(net, ds)[2], rtol=1e-6)
     assert "out_of_fold" not in succeed(*test, "-q", "--json").json
@@ -297,31 +452,69 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(wr
     assert f"{FOLDS} folds" in shown and "deviation" in shown and "no --model" in shown
     succeed(*call, "--holdout", 0, "--model", "f.bin")
     told = succeed(*test, "-v", "--json", "--intervals").json
-    assert told == figures_out_of_fold(Network.of_file("f.bin"), ds, intervals=True, each=True)
-    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS and "out of fold" in succeed(*test).out
-    assert succeed(*test, "-v", "--json", "--intervals", "--dataset", path).json == told, "known by its digest"
-    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
+    assert told == figures_out_of_fold(
+        Network.of_file("f.bin"), ds, intervals=True, each=True
+    )
+    assert (
+        told["rows"] == ds.rows
+        and len(told["members"]) == FOLDS
+        and "out of fold" in succeed(*test).out
+    )
+    assert (
+        succeed(*test, "-v", "--json", "--intervals", "--dataset", path).json == told
+    ), "known by its digest"
+    assert (
+        succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json
+        == told
+    )
     path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
     assert run(*test).code == 65
 
 
-@pytest.mark.parametrize("more", [[], ["--number_embedding", "pieces3", "--validation", "fold"]])
+@pytest.mark.parametrize(
+    "more", [[], ["--number_embedding", "pieces3", "--validation", "fold"]]
+)
 def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder):
     (folder / "people.csv").write_text(as_csv(people()))
-    call = ["--train", "--dataset", "people.csv", "--layers", "auto,8,1", "--folds", FOLDS, "--epochs", 2, "-q", *more]
+    call = [
+        "--train",
+        "--dataset",
+        "people.csv",
+        "--layers",
+        "auto,8,1",
+        "--folds",
+        FOLDS,
+        "--epochs",
+        2,
+        "-q",
+        *more,
+    ]
     found = []
     for limits in ([], ["--memory", "1G"], ["--memory", "80M"]):
         succeed(*call, *limits, "--model", "m.bin", "-o", "o.csv")
         found.append([(folder / name).read_bytes() for name in ("m.bin", "o.csv")])
     assert found[0] == found[1] == found[2]
     result = run(*call, "--memory", "60M")
-    assert result.code == 2 and "--memory 60M: too little for these 3 networks" in result.err
+    assert (
+        result.code == 2
+        and "--memory 60M: too little for these 3 networks" in result.err
+    )
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
 
 
 def test_train_needs_a_model_or_folds(two):
     assert "--train needs --model" in run("--train", "--dataset", "two.csv").err
-    result = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,4,1", "-o", "o.csv")
+    result = run(
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,4,1",
+        "-o",
+        "o.csv",
+    )
     assert result.code == 2 and "--folds" in result.err
 
 
@@ -330,22 +523,36 @@ def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
     ds, net = data("regression", 60), network("regression")
     nn.train(net, ds, folds=FOLDS, epochs=2, holdout=0.0)
     if networks == 2:  # as of two cross-validations one after the other
-        net.combine([*net.members, *net.members], [*net.member_weights, *(3 * np.array(net.member_weights))])
+        net.combine(
+            [*net.members, *net.members],
+            [*net.member_weights, *(3 * np.array(net.member_weights))],
+        )
     parts = unseen_parts(net, ds)
     assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(60))
     for rows, members in parts:
-        assert [weight / members[0][1] for _, weight in members] == [1.0, 3.0][:networks]
+        assert [weight / members[0][1] for _, weight in members] == [1.0, 3.0][
+            :networks
+        ]
         for member, _ in members:
-            assert np.allclose(member.predict(ds.x[rows]), net.crossed.scores[rows], rtol=1e-5)
+            assert np.allclose(
+                member.predict(ds.x[rows]), net.crossed.scores[rows], rtol=1e-5
+            )
 
 
 def test_large_groups_are_dealt_before_small_ones():
     groups = np.repeat(np.arange(7), [1, 1, 1, 6, 1, 1, 1])
     ds = nn.Dataset(np.zeros((12, 1)), np.arange(12.0), "regression", groups=groups)
     for seed in range(5):
-        assert [len(fold.tested) for fold in fold_rows(ds, np.arange(12), 2, seed)] == [6, 6]
+        assert [len(fold.tested) for fold in fold_rows(ds, np.arange(12), 2, seed)] == [
+            6,
+            6,
+        ]
 
 
 def test_of_groups_as_near_the_share_the_fewer_are_taken():
-    ds = nn.Dataset(np.zeros((8, 1)), np.arange(8.0), "regression", groups=np.repeat([0, 1], 4))
-    assert [len(nn.ds.split_rows(ds, share, 0.0, 0).holdout) for share in (0.24, 0.25, 0.26)] == [0, 0, 4]
+    ds = nn.Dataset(
+        np.zeros((8, 1)), np.arange(8.0), "regression", groups=np.repeat([0, 1], 4)
+    )
+    assert [
+        len(nn.ds.split_rows(ds, share, 0.0, 0).holdout) for share in (0.24, 0.25, 0.26)
+    ] == [0, 0, 4]

@@ -1,4 +1,5 @@
-"""Settings of images two by two: every pair of them trains a small model, after which the same promises are checked."""
+"""Settings of images two by two: every pair of them trains a small model, after which
+the same promises are checked."""
 
 from collections import OrderedDict
 from typing import NamedTuple
@@ -30,7 +31,8 @@ ROWS, NEW = 60, 12
 
 
 def is_possible(values: list) -> bool:
-    """Return whether a case, or the beginning of one, has no settings that are refused together."""
+    """Return whether a case, or the beginning of one, has no settings that are refused
+    together."""
     case = dict(zip(FACTORS, values))
     target = case.get("target", "two")
     if case.get("threshold") == "f1" and target != "two":
@@ -38,10 +40,15 @@ def is_possible(values: list) -> bool:
     if case.get("calibrate") == "temperature" and target == "number":
         return False
     is_decided = case.get("threshold") == "f1" or case.get("calibrate") == "temperature"
-    return not (is_decided and case.get("validation") == "none" and case.get("way") != "folds")
+    return not (
+        is_decided and case.get("validation") == "none" and case.get("way") != "folds"
+    )
 
 
-CASES = [dict(zip(FACTORS, row)) for row in allpairspy.AllPairs(list(FACTORS.values()), filter_func=is_possible)]
+CASES = [
+    dict(zip(FACTORS, row))
+    for row in allpairspy.AllPairs(list(FACTORS.values()), filter_func=is_possible)
+]
 
 
 def images_of(case: dict, rows: int = ROWS, seed: int = 0) -> nn.Dataset:
@@ -51,19 +58,37 @@ def images_of(case: dict, rows: int = ROWS, seed: int = 0) -> nn.Dataset:
     score = draws.normal(size=rows)
     x[:, :, :3] += np.clip(25 * score, -50, 50).astype(int)[:, None, None, None]
     x = np.clip(x, 0, 255)
-    pixels = {"bytes": x.astype(np.uint8), "fractions": (x / 255).astype(case["dtype"]), "numbers": x / 7 - 11}
-    weights = draws.integers(1, 4, rows).astype(float) if case["weights"] == "weights" else None
+    pixels = {
+        "bytes": x.astype(np.uint8),
+        "fractions": (x / 255).astype(case["dtype"]),
+        "numbers": x / 7 - 11,
+    }
+    weights = (
+        draws.integers(1, 4, rows).astype(float)
+        if case["weights"] == "weights"
+        else None
+    )
     x = pixels[case["pixels"]]
     if case["target"] == "number":
         return nn.Dataset(x, 100 + 10 * score, "regression", weights=weights)
     if case["target"] == "two":
-        return nn.Dataset(x, (score > 0).astype(int), "binary", ["no", "yes"], weights=weights)
-    return nn.Dataset(x, np.digitize(score, [-0.5, 0.5]), "multiclass", ["a", "b", "c"], weights=weights)
+        return nn.Dataset(
+            x, (score > 0).astype(int), "binary", ["no", "yes"], weights=weights
+        )
+    return nn.Dataset(
+        x,
+        np.digitize(score, [-0.5, 0.5]),
+        "multiclass",
+        ["a", "b", "c"],
+        weights=weights,
+    )
 
 
 def settings_of(case: dict) -> dict:
     settings = {"epochs": 2, "learning_rate": 0.02, "holdout": 0.0}
-    settings |= {"one": {}, "networks": {"networks": 2}, "folds": {"folds": 3}}[case["way"]]
+    settings |= {"one": {}, "networks": {"networks": 2}, "folds": {"folds": 3}}[
+        case["way"]
+    ]
     if case["validation"] != "none":
         settings["validation"] = 0.25
     if case["threshold"] == "f1":
@@ -76,7 +101,9 @@ def settings_of(case: dict) -> dict:
 def network_of(case: dict, ds: nn.Dataset) -> nn.Network:
     outputs = {"two": 1, "three": 3, "number": 1}[case["target"]]
     layers = f"{case['channels']}x6x5,conv2k3p1,maxpool2,4:tanh,{outputs}"
-    return nn.Network(layers, ds.task, seed=3, dtype=case["dtype"], backend=case["backend"])
+    return nn.Network(
+        layers, ds.task, seed=3, dtype=case["dtype"], backend=case["backend"]
+    )
 
 
 class Trained(NamedTuple):
@@ -95,7 +122,9 @@ def name_of(case: dict) -> str:
 
 def of_cases(holds):
     """Return a decorator: the test is of the cases of which this holds."""
-    return pytest.mark.parametrize("trained", list(filter(holds, CASES)), indirect=True, ids=name_of)
+    return pytest.mark.parametrize(
+        "trained", list(filter(holds, CASES)), indirect=True, ids=name_of
+    )
 
 
 @pytest.fixture(scope="module", params=CASES, ids=name_of)
@@ -111,15 +140,22 @@ def trained(request) -> Trained:
 def test_training_again_makes_the_same_network(trained):
     again = network_of(trained.case, trained.ds)
     nn.train(again, trained.ds, **settings_of(trained.case))
-    assert np.array_equal(again.predict(trained.new.x), trained.net.predict(trained.new.x))
+    assert np.array_equal(
+        again.predict(trained.new.x), trained.net.predict(trained.new.x)
+    )
 
 
 def test_an_image_alone_is_the_image_among_others_also_of_a_file(trained, tmp_path):
     together = trained.net.predict(trained.new.x)
-    for net in (trained.net, check_file(trained.net, tmp_path / "m.bin", trained.new.x)):
+    for net in (
+        trained.net,
+        check_file(trained.net, tmp_path / "m.bin", trained.new.x),
+    ):
         assert np.array_equal(net.predict(trained.new.x), together)
         for row in (0, 5, NEW - 1):
-            assert np.array_equal(net.predict(trained.new.x[row : row + 1])[0], together[row])
+            assert np.array_equal(
+                net.predict(trained.new.x[row : row + 1])[0], together[row]
+            )
 
 
 def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
@@ -135,7 +171,9 @@ def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
     else:
         loss = np.average(-np.log(scores[np.arange(NEW), new.y]), weights=new.weights)
         assert told["log_loss"] == pytest.approx(loss, rel=1e-5)
-    figures = told | {f"macro_{name}": value for name, value in told.get("macro", {}).items()}
+    figures = told | {
+        f"macro_{name}": value for name, value in told.get("macro", {}).items()
+    }
     for name, ends in told["intervals"].items():
         if ends is not None:
             assert ends[0] <= figures[name] <= ends[1], name
@@ -147,7 +185,16 @@ def test_an_image_of_weight_2_is_the_image_twice(trained):
     repeated = nn.test(trained.net, new.of_rows(np.repeat(np.arange(NEW), weights)))
     new.weights = weights.astype(float)
     weighted = nn.test(trained.net, new)
-    for name in {"accuracy", "log_loss", "brier", "f1", "roc_auc", "mse", "mae", "r2"} & weighted.keys():
+    for name in {
+        "accuracy",
+        "log_loss",
+        "brier",
+        "f1",
+        "roc_auc",
+        "mse",
+        "mae",
+        "r2",
+    } & weighted.keys():
         assert weighted[name] == pytest.approx(repeated[name], rel=1e-12), name
 
 
@@ -162,7 +209,9 @@ def test_images_out_of_fold_have_what_the_training_told(trained):
 def test_a_comparison_tells_the_figures_of_each_model(trained):
     other = network_of(trained.case, trained.ds)
     nn.train(other, trained.ds, epochs=1, holdout=0.0)
-    told = compared_sides([Side.of(net, trained.new) for net in (trained.net, other)], ("a", "b"))
+    told = compared_sides(
+        [Side.of(net, trained.new) for net in (trained.net, other)], ("a", "b")
+    )
     for name, net in (("a", trained.net), ("b", other)):
         figures = nn.test(net, trained.new)
         for key in {"accuracy", "log_loss", "roc_auc", "rmse", "r2"} & figures.keys():
@@ -171,7 +220,8 @@ def test_a_comparison_tells_the_figures_of_each_model(trained):
 
 @of_cases(lambda case: case["validation"] != "none")
 def test_images_that_validate_change_no_parameter_of_an_epoch_that_all_have(trained):
-    """Of one network and one epoch, which is the best one whatever the validation rows say."""
+    """Of one network and one epoch, which is the best one whatever the validation rows
+    say."""
     networks = []
     for is_changed in (False, True):
         ds = images_of(trained.case)

@@ -1,4 +1,5 @@
-"""Classes that Python gives in a type come back in it, from a model file too; in files and JSON they are texts."""
+"""Classes that Python gives in a type come back in it, from a model file too; in files
+and JSON they are texts."""
 
 import numpy as np
 import pytest
@@ -9,12 +10,22 @@ from support.tables import as_frame
 import nn
 
 ROWS = 40
-LABELS = {"int": [0, 1], "bool": [False, True], "float": [0.5, 1.5], "str": ["0", "1"], "three": [3, 4, 5]}
+LABELS = {
+    "int": [0, 1],
+    "bool": [False, True],
+    "float": [0.5, 1.5],
+    "str": ["0", "1"],
+    "three": [3, 4, 5],
+}
 
 
 def columns(labels: list) -> dict[str, list]:
     x = np.random.default_rng(0).normal(size=(ROWS, 2))
-    return {"a": x[:, 0].tolist(), "b": x[:, 1].tolist(), "y": [labels[row % len(labels)] for row in range(ROWS)]}
+    return {
+        "a": x[:, 0].tolist(),
+        "b": x[:, 1].tolist(),
+        "y": [labels[row % len(labels)] for row in range(ROWS)],
+    }
 
 
 def check(model: nn.Model, labels: list, rows) -> None:
@@ -22,7 +33,9 @@ def check(model: nn.Model, labels: list, rows) -> None:
     model.save("m.bin")
     for known in (model, nn.Model.load("m.bin")):
         found = known.predict(rows).tolist()
-        assert set(found) <= set(labels) and {type(label) for label in found} == {type(labels[0])}
+        assert set(found) <= set(labels) and {type(label) for label in found} == {
+            type(labels[0])
+        }
         assert known.network.classes == [str(label) for label in labels]
 
 
@@ -48,7 +61,11 @@ def test_labels_of_parquet_have_its_type_and_those_of_csv_are_texts(folder, kind
     frame.to_parquet("t.parquet")
     frame.to_csv("t.csv", index=False)
     check(nn.fit("t.parquet", networks=1, epochs=1), LABELS[kind], frame)
-    check(nn.fit("t.csv", networks=1, epochs=1), [str(label) for label in LABELS[kind]], frame)
+    check(
+        nn.fit("t.csv", networks=1, epochs=1),
+        [str(label) for label in LABELS[kind]],
+        frame,
+    )
 
 
 def test_gaps_and_categories_do_not_change_the_type(folder):
@@ -79,13 +96,35 @@ def test_the_file_of_an_estimator_has_the_type_of_its_classes(folder):
 
 def test_commands_and_json_have_texts(folder):
     pd.DataFrame(columns([0, 1])).to_parquet("t.parquet")
-    succeed("--train", "--dataset", "t.parquet", "--model", "m.bin", "--networks", 1, "--epochs", 1)
+    succeed(
+        "--train",
+        "--dataset",
+        "t.parquet",
+        "--model",
+        "m.bin",
+        "--networks",
+        1,
+        "--epochs",
+        1,
+    )
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["classes"] == ["0", "1"] and info["label_type"] == "int"
-    assert succeed("--predict", "--model", "m.bin", "--dataset", "t.parquet").out.splitlines()[1].split(",")[1] in "01"
-    assert nn.Model.load("m.bin").predict(pd.read_parquet("t.parquet")).dtype.kind == "i"
+    assert (
+        succeed("--predict", "--model", "m.bin", "--dataset", "t.parquet")
+        .out.splitlines()[1]
+        .split(",")[1]
+        in "01"
+    )
+    assert (
+        nn.Model.load("m.bin").predict(pd.read_parquet("t.parquet")).dtype.kind == "i"
+    )
 
 
 def test_a_regression_of_whole_numbers_stays_float(folder):
     frame = pd.DataFrame(columns([1, 2]))
-    assert nn.fit(frame, "y", task="regression", networks=1, epochs=1).predict(frame).dtype.kind == "f"
+    assert (
+        nn.fit(frame, "y", task="regression", networks=1, epochs=1)
+        .predict(frame)
+        .dtype.kind
+        == "f"
+    )

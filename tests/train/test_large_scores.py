@@ -1,4 +1,5 @@
-"""Out-of-fold scores are kept as float32; where they are more than MOST_BYTES a file has their figures alone."""
+"""Out-of-fold scores are kept as float32; where they are more than MOST_BYTES a file
+has their figures alone."""
 
 import json
 
@@ -28,21 +29,47 @@ def tables(folder):
     """Write a table of each task."""
     for task in TASKS:
         ds = data(task, 90)
-        targets = [f"c{label}" for label in ds.y] if ds.classes else ds.y[:, 0].round(5).tolist()
+        targets = (
+            [f"c{label}" for label in ds.y]
+            if ds.classes
+            else ds.y[:, 0].round(5).tolist()
+        )
         columns = [*ds.x.T.round(5).tolist(), targets]
-        (folder / f"{task}.csv").write_text(csv_of([*(f"x{place}" for place in range(ds.x.shape[1])), "y"], columns))
+        (folder / f"{task}.csv").write_text(
+            csv_of([*(f"x{place}" for place in range(ds.x.shape[1])), "y"], columns)
+        )
     return folder
 
 
 def train(task, model, *more):
-    train = "--train", "--dataset", f"{task}.csv", "--model", model, "--epochs", 2, "--json"
-    kind = [] if "--effort" in more else ["--layers", "auto,4,1" if task != "multiclass" else "auto,4,3", "--folds", 3]
+    train = (
+        "--train",
+        "--dataset",
+        f"{task}.csv",
+        "--model",
+        model,
+        "--epochs",
+        2,
+        "--json",
+    )
+    kind = (
+        []
+        if "--effort" in more
+        else [
+            "--layers",
+            "auto,4,1" if task != "multiclass" else "auto,4,3",
+            "--folds",
+            3,
+        ]
+    )
     return succeed(*train, *kind, "--holdout", 0, *more).json
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("task", TASKS)
-def test_scores_are_float32_and_training_and_test_agree_to_the_digit(tables, task, dtype):
+def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
+    tables, task, dtype
+):
     for more in (["--validation", "fold"], ["--effort", "quick"]):
         trained = train(task, "m.bin", "--dtype", dtype, *more)
         found, meta = model_file.load("m.bin")
@@ -57,37 +84,61 @@ def test_scores_are_float32_and_training_and_test_agree_to_the_digit(tables, tas
 
 @pytest.mark.parametrize("kind", [["--folds", 3], ["--effort", "quick"]])
 @pytest.mark.parametrize("task", TASKS)
-def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores(tables, monkeypatch, task, kind):
+def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores(
+    tables, monkeypatch, task, kind
+):
     more = kind if "--effort" in kind else []
     train(task, "whole.bin", *more)
     whole = succeed("test", "whole.bin", "--json", "--intervals").json
     monkeypatch.setattr(crossed, "MOST_BYTES", 100)
     trained = train(task, "m.bin", *more, "-o", "rows.csv")
-    assert (tables / "rows.csv").read_text().count("\n") == 91  # of the training, which has the scores
+    # of the training, which has the scores
+    assert (tables / "rows.csv").read_text().count("\n") == 91
     found, meta = model_file.load("m.bin")
-    assert "rows.score" not in found and "rows.fold" in found and "intervals" in meta["crossed"]["figures"]
+    assert (
+        "rows.score" not in found
+        and "rows.fold" in found
+        and "intervals" in meta["crossed"]["figures"]
+    )
     told = succeed("test", "m.bin", "--json", "--intervals")
     assert told.json == whole
-    assert told.err.count("not the scores of rows, more than 1 GB: nothing else can be told") == 1
+    assert (
+        told.err.count(
+            "not the scores of rows, more than 1 GB: nothing else can be told"
+        )
+        == 1
+    )
     assert "intervals" not in succeed("test", "m.bin", "--json").json
     for name, value in trained.get("out_of_fold", {}).items():
         assert told.json[name] == value
     assert "out of fold" in succeed("test", "m.bin").out
     given = succeed("test", "m.bin", f"{task}.csv", "--json").json
-    assert given == {name: value for name, value in whole.items() if name != "intervals"}
+    assert given == {
+        name: value for name, value in whole.items() if name != "intervals"
+    }
     page = succeed("test", "m.bin", "--report", "p.html", "--json")
     text = (tables / "p.html").read_text()
-    assert page.json["rows"] == 90 and "Only these can be told" in text and "95 % interval" in text
+    assert (
+        page.json["rows"] == 90
+        and "Only these can be told" in text
+        and "95 % interval" in text
+    )
     assert "What was trained" in text or "what was trained" in text
-    label, value = ("log loss", "log_loss") if task != "regression" else ("RMSE", "rmse")
+    label, value = (
+        ("log loss", "log_loss") if task != "regression" else ("RMSE", "rmse")
+    )
     refused = run("compare", "m.bin", "whole.bin")
     assert refused.code == 65 and refused.err.splitlines()[-1].startswith("nn: ")
     assert f"{label} {whole[value]:.6g}" in refused.err and "--dataset" in refused.err
-    assert run("test", "m.bin", "--threshold", 0.3).code == (65 if task == "binary" else 2)
+    assert run("test", "m.bin", "--threshold", 0.3).code == (
+        65 if task == "binary" else 2
+    )
     assert succeed("explain", "m.bin", "--json").json["trained_rows"] == 0
     info = succeed("info", "m.bin", "--json").json
     assert json.dumps(info["crossed"]["figures"]["intervals"])
-    assert "90 of 90 rows, 3 folds" in succeed("info", "m.bin").out or "--effort" in kind
+    assert (
+        "90 of 90 rows, 3 folds" in succeed("info", "m.bin").out or "--effort" in kind
+    )
     model = nn.Model.load("m.bin")
     ds = nn.load_for(model.network, f"{task}.csv")
     assert model.test(ds)["rows"] == 90 and model.importance(ds).mean is not None
@@ -97,11 +148,26 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     assert (tables / "again.bin").read_bytes() == (tables / "m.bin").read_bytes()
 
 
-@pytest.mark.parametrize("name, value", [
-    ("figures", 5), ("figures", {}), ("figures", {"rows": 3}), ("rows", "3"), ("rows", None), ("roc_auc", "good"),
-    ("tp", None), ("intervals", {"f1": [0.1]}), ("intervals", 3), ("intervals", {"f1": ["a", 2]}), ("other", 1),
-    ("f1", int("9" * 400)), ("target", {}), ("left_out_rows", [1]), ("macro", {"f1": "x"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("figures", 5),
+        ("figures", {}),
+        ("figures", {"rows": 3}),
+        ("rows", "3"),
+        ("rows", None),
+        ("roc_auc", "good"),
+        ("tp", None),
+        ("intervals", {"f1": [0.1]}),
+        ("intervals", 3),
+        ("intervals", {"f1": ["a", 2]}),
+        ("other", 1),
+        ("f1", int("9" * 400)),
+        ("target", {}),
+        ("left_out_rows", [1]),
+        ("macro", {"f1": "x"}),
+    ],
+)
 def test_hostile_figures_are_refused(monkeypatch, name, value):
     monkeypatch.setattr(crossed, "MOST_BYTES", 100)
     ds, net = data("binary", 90), nn.Network("6,4,1", "binary", backend="omp")
@@ -132,8 +198,16 @@ def test_scores_of_the_candidates_count_in_memory():
     from nn.train.effort import fits
 
     ds = data("regression", 90)
-    least = next(size for size in range(10**8, 10**9, 10**6) if fits(replace(ds, memory=size), "quick"))
-    many = replace(ds, x=np.zeros((10**6, ds.x.shape[1]), np.float32), y=np.zeros((10**6, 1), np.float32))
+    least = next(
+        size
+        for size in range(10**8, 10**9, 10**6)
+        if fits(replace(ds, memory=size), "quick")
+    )
+    many = replace(
+        ds,
+        x=np.zeros((10**6, ds.x.shape[1]), np.float32),
+        y=np.zeros((10**6, 1), np.float32),
+    )
     assert not fits(replace(many, memory=least), "quick")
     assert fits(replace(many, memory=least + 4 * 7 * 10**6), "quick")
 

@@ -1,4 +1,5 @@
-"""`learned` and `baseline`: whether a training did better than answering every row alike, and the warning if not."""
+"""`learned` and `baseline`: whether a training did better than answering every row
+alike, and the warning if not."""
 
 import numpy as np
 import pytest
@@ -14,13 +15,24 @@ from nn.train.effort import Effort
 
 OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 2}
 WAYS = {
-    "held out": {}, "all rows": {"holdout": 0.0}, "validation": {"validation": 0.25},
-    "refit": {"validation": 0.25, "refit": True}, "several": {"networks": 3}, "folds": {"folds": 3},
+    "held out": {},
+    "all rows": {"holdout": 0.0},
+    "validation": {"validation": 0.25},
+    "refit": {"validation": 0.25, "refit": True},
+    "several": {"networks": 3},
+    "folds": {"folds": 3},
     "judged by folds": {"folds": 3, "validation": "fold", "patience": 4},
     "chosen": {"networks": 4, "vary": "batch_number=16|32", "validation": 0.25},
-}  # fmt: skip
-CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
-         ("regression", "huber", ""), ("multiclass", "bce", ":sigmoid"), ("binary", "mse", ":linear")]  # fmt: skip
+}
+CASES = [
+    ("binary", "bce", ""),
+    ("multiclass", "ce", ""),
+    ("regression", "mse", ""),
+    ("regression", "mae", ""),
+    ("regression", "huber", ""),
+    ("multiclass", "bce", ":sigmoid"),
+    ("binary", "mse", ":linear"),
+]
 
 
 def data(task, rows=240, noise=0.1, seed=0, **more):
@@ -30,13 +42,19 @@ def data(task, rows=240, noise=0.1, seed=0, **more):
     score = x[:, 0] - x[:, 1] + rng.normal(size=rows) * (noise or 0.0)
     score = rng.permutation(score) if noise is None else score
     if task == "regression":
-        return nn.Dataset(x, np.stack([5 * score + 40, score], 1).astype(np.float32), task, **more)
+        return nn.Dataset(
+            x, np.stack([5 * score + 40, score], 1).astype(np.float32), task, **more
+        )
     y = np.digitize(score, [0.7] if task == "binary" else [-0.5, 1.0]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: OUTPUTS[task] + (task == "binary")], **more)
+    return nn.Dataset(
+        x, y, task, ["a", "b", "c"][: OUTPUTS[task] + (task == "binary")], **more
+    )
 
 
 def trained(ds, loss=None, output="", **flags):
-    net = nn.Network(f"4,12,{OUTPUTS[ds.task]}{output}", ds.task, loss=loss, seed=3, backend="omp")
+    net = nn.Network(
+        f"4,12,{OUTPUTS[ds.task]}{output}", ds.task, loss=loss, seed=3, backend="omp"
+    )
     return nn.train(net, ds, **{"learning_rate": 0.02, **flags})
 
 
@@ -55,15 +73,29 @@ def test_a_network_says_whether_it_has_learned(task, way, moves, caplog):
         assert last < result["baseline"] and not warnings_in(caplog)
         return
     (text,) = warnings_in(caplog)
-    kinds = {"held out": "held-out", "several": "held-out", "all rows": "training", "folds": "out-of-fold"}
-    assert f"its {kinds.get(way, 'validation')} loss is no better" in text and "--learning_rate" in text
-    assert f"that of {'the mean' if task == 'regression' else 'the class shares'}, {result['baseline']:.4g}" in text
+    kinds = {
+        "held out": "held-out",
+        "several": "held-out",
+        "all rows": "training",
+        "folds": "out-of-fold",
+    }
+    assert (
+        f"its {kinds.get(way, 'validation')} loss is no better" in text
+        and "--learning_rate" in text
+    )
+    assert (
+        f"that of {'the mean' if task == 'regression' else 'the class shares'}, {result['baseline']:.4g}"
+        in text
+    )
 
 
 @pytest.mark.parametrize("task", OUTPUTS)
 def test_what_is_true_of_the_training_rows_alone_is_nothing_learned(task, caplog):
     result = trained(data(task, 120, noise=None), epochs=100)
-    assert result["learned"] is False and result["loss"][-1] < result["baseline"] < result["val_loss"][-1]
+    assert (
+        result["learned"] is False
+        and result["loss"][-1] < result["baseline"] < result["val_loss"][-1]
+    )
     (text,) = warnings_in(caplog)
     assert "true of its training rows alone" in text and "--validation" in text
 
@@ -71,57 +103,102 @@ def test_what_is_true_of_the_training_rows_alone_is_nothing_learned(task, caplog
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, seed):
-    """By luck it may be nearer to the mean of the held-out rows than the mean of the training rows is."""
+    """By luck it may be nearer to the mean of the held-out rows than the mean of the
+    training rows is."""
     ds = data(task, noise=1.0, seed=seed)
     net = nn.Network(f"4,6,6,{OUTPUTS[task]}", task, seed=seed, backend="omp")
-    dead = {name: -np.abs(value) - 1 for name, value in net.parameters().items() if name.startswith("layer1")}
+    dead = {
+        name: -np.abs(value) - 1
+        for name, value in net.parameters().items()
+        if name.startswith("layer1")
+    }
     net.set_parameters(dead)
     result = nn.train(net, ds, learning_rate=0.02)
-    assert np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4) and result["learned"] is False
+    assert (
+        np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4)
+        and result["learned"] is False
+    )
 
 
 def loss_of(name, output, y, weights):
     """Return the loss of the same output for all rows, one row after the other."""
-    return np.average([LOSSES[name][0](output[None], target[None]) for target in y], weights=weights)
+    return np.average(
+        [LOSSES[name][0](output[None], target[None]) for target in y], weights=weights
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("task, loss, output", CASES)
-def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(task, loss, output, weighted):
-    weights = np.random.default_rng(1).integers(0, 4, 240) if weighted else np.ones(240, int)
+def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
+    task, loss, output, weighted
+):
+    weights = (
+        np.random.default_rng(1).integers(0, 4, 240) if weighted else np.ones(240, int)
+    )
     ds = data(task, **({"weights": weights} if weighted else {}))
-    flags = {"class_weight": ",".join("123"[: len(ds.classes)])} if weighted and ds.classes else {}
+    flags = (
+        {"class_weight": ",".join("123"[: len(ds.classes)])}
+        if weighted and ds.classes
+        else {}
+    )
     result = trained(ds, loss, output, epochs=1, **flags)
     split = split_rows(ds, 0.2, 0.0, 3)
     if task == "regression":
-        repeated = ds.y[np.repeat(split.training, weights[split.training])]  # scaled by weighted moments
+        # scaled by weighted moments
+        repeated = ds.y[np.repeat(split.training, weights[split.training])]
         y = (ds.y - repeated.mean(axis=0)) / repeated.std(axis=0)
     else:
-        y = np.eye(len(ds.classes))[ds.y] if task == "multiclass" else ds.y[:, None].astype(float)
+        y = (
+            np.eye(len(ds.classes))[ds.y]
+            if task == "multiclass"
+            else ds.y[:, None].astype(float)
+        )
         weights = weights * ((1 + ds.y) if weighted else 1)
     targets = learned.Targets(y[split.training], weights[split.training])
     is_mean = loss not in ("mae", "huber")
-    best = np.average(targets.values, 0, targets.counts) if is_mean else learned.best_output(loss, targets)
-    assert result["baseline"] == pytest.approx(loss_of(loss, best, y[split.holdout], weights[split.holdout]), rel=1e-5)
+    best = (
+        np.average(targets.values, 0, targets.counts)
+        if is_mean
+        else learned.best_output(loss, targets)
+    )
+    assert result["baseline"] == pytest.approx(
+        loss_of(loss, best, y[split.holdout], weights[split.holdout]), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
-def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_baseline(loss):
+def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_baseline(
+    loss,
+):
     rng = np.random.default_rng(0)
     targets = learned.Targets(rng.gamma(1.0, 2.0, (51, 2)), rng.random(51))
     best = learned.best_output(loss, targets)
     least = learned.baseline_of(loss, targets, targets).least
     for step in (-0.01, 0.01):
-        assert loss_of(loss, best + step, *targets) > least == pytest.approx(loss_of(loss, best, *targets))
-    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES} and {*learned._SLOPES} <= {*nn_aux.LOSSES}
+        assert (
+            loss_of(loss, best + step, *targets)
+            > least
+            == pytest.approx(loss_of(loss, best, *targets))
+        )
+    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES} and {*learned._SLOPES} <= {
+        *nn_aux.LOSSES
+    }
 
 
 def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_not_finite_are_undefined():
-    training, judged = (learned.targets_of(np.array(labels), outputs=3) for labels in ([0, 1, 1], [2]))
+    training, judged = (
+        learned.targets_of(np.array(labels), outputs=3) for labels in ([0, 1, 1], [2])
+    )
     told, least = learned.baseline_of("ce", training, judged)
-    assert told == pytest.approx(-np.log(np.finfo(np.float32).eps)) and least == pytest.approx(0)
+    assert told == pytest.approx(
+        -np.log(np.finfo(np.float32).eps)
+    ) and least == pytest.approx(0)
     targets = learned.Targets(np.array([[-1e300], [1e300]]), np.ones(2))
-    for losses in ((1.0, learned.baseline_of("mse", targets, targets)), (None, (1.0, 1.0)), (1.0, None)):
+    for losses in (
+        (1.0, learned.baseline_of("mse", targets, targets)),
+        (None, (1.0, 1.0)),
+        (1.0, None),
+    ):
         assert learned.learned([losses]) == {"learned": None, "baseline": None}
 
 
@@ -131,15 +208,24 @@ def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline_and_a_re
     expected = -np.mean(np.where(other.y == 1, np.log(share), np.log(1 - share)))
     assert result["baseline"] == pytest.approx(expected, rel=1e-6)
     for task in OUTPUTS:
-        plain, refitted = (trained(data(task), validation=0.25, refit=refit) for refit in (False, True))
-        assert plain["baseline"] == refitted["baseline"] and plain["learned"] == refitted["learned"], task
+        plain, refitted = (
+            trained(data(task), validation=0.25, refit=refit) for refit in (False, True)
+        )
+        assert (
+            plain["baseline"] == refitted["baseline"]
+            and plain["learned"] == refitted["learned"]
+        ), task
 
 
 def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
     ds = data("binary", noise=1.0, seed=1)
-    result = trained(ds, validation=0.25, epochs=200, learning_rate=0.05, weight_decay=0.0)
+    result = trained(
+        ds, validation=0.25, epochs=200, learning_rate=0.05, weight_decay=0.0
+    )
     best = result["val_loss"][result["best_epoch"] - 1]
-    assert best < result["baseline"] < result["val_loss"][-1], "the data should be such that training overfits"
+    assert best < result["baseline"] < result["val_loss"][-1], (
+        "the data should be such that training overfits"
+    )
     assert result["learned"] is True and not warnings_in(caplog)
 
 
@@ -147,79 +233,142 @@ def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
 def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, caplog):
     for noise, has_learned in ((0.1, True), (None, False)):
         ds = data(task, noise=noise)
-        net, result = Effort(ds, "quick", {} if noise else {"learning_rate": 1e-9}, {}).run(nn.train)
+        net, result = Effort(
+            ds, "quick", {} if noise else {"learning_rate": 1e-9}, {}
+        ).run(nn.train)
         name = "mse" if task == "regression" else "log_loss"
         of_folds, sizes = [], []
         for fold in range(8):
             y, others = ds.y[net.crossed.fold == fold], ds.y[net.crossed.fold != fold]
             if task == "regression":
-                of_folds.append(((y - others.mean(axis=0, dtype=np.float64)) ** 2).mean())
+                of_folds.append(
+                    ((y - others.mean(axis=0, dtype=np.float64)) ** 2).mean()
+                )
             else:
                 of_folds.append(-np.log(np.bincount(others) / len(others))[y].mean())
             sizes.append(len(y))
-        assert result["baseline"] == pytest.approx(np.average(of_folds, weights=sizes), rel=1e-6)
-        assert result["learned"] is has_learned is (result["out_of_fold"][name] < result["baseline"])
+        assert result["baseline"] == pytest.approx(
+            np.average(of_folds, weights=sizes), rel=1e-6
+        )
+        assert (
+            result["learned"]
+            is has_learned
+            is (result["out_of_fold"][name] < result["baseline"])
+        )
         assert len(warnings_in(caplog)) == (not has_learned)
-    assert "its out-of-fold loss" in warnings_in(caplog)[0] and "columns" in warnings_in(caplog)[0]
+    assert (
+        "its out-of-fold loss" in warnings_in(caplog)[0]
+        and "columns" in warnings_in(caplog)[0]
+    )
 
 
 @pytest.fixture
 def noise(folder):
     """Write a table whose columns tell nothing of the target."""
     rng = np.random.default_rng(0)
-    (folder / "noise.csv").write_text(csv_of("aby", [*rng.normal(size=(2, 60)).round(5), (rng.random(60) < 0.3) * 1]))
+    (folder / "noise.csv").write_text(
+        csv_of("aby", [*rng.normal(size=(2, 60)).round(5), (rng.random(60) < 0.3) * 1])
+    )
     return ["--dataset", "noise.csv", "--model", "m.bin"]
 
 
-@pytest.mark.parametrize("flags", [["--networks", 1], ["--networks", 3], ["--effort", "standard"], ["--folds", 3]])
+@pytest.mark.parametrize(
+    "flags",
+    [["--networks", 1], ["--networks", 3], ["--effort", "standard"], ["--folds", 3]],
+)
 def test_the_command_line_warns_once(noise, flags):
     command = ["--train", *noise, "--learning_rate", 1e-9, "--epochs", 2, *flags]
     result = succeed(*command)
-    assert sum("nn: warning: the network learned nothing" in line for line in result.err.splitlines()) == 1
+    assert (
+        sum(
+            "nn: warning: the network learned nothing" in line
+            for line in result.err.splitlines()
+        )
+        == 1
+    )
     told = succeed(*command, "--json")
     assert told.json["learned"] is False and told.json["baseline"] > 0
-    assert "learned nothing" in told.err and "learned nothing" not in succeed(*command, "-q").err
+    assert (
+        "learned nothing" in told.err
+        and "learned nothing" not in succeed(*command, "-q").err
+    )
 
 
 def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
-    """The original divides the loss of an epoch by all rows, also by those that it leaves out."""
-    flags = ["--reference", "--batch_number", 40, "--learning_rate", 1e-9, "--epochs", 1, "--layers", "2,3,1"]
-    (folder / "noise.csv").write_text((folder / "noise.csv").read_text().removeprefix("a,b,y\n"))
+    """The original divides the loss of an epoch by all rows, also by those that it
+    leaves out."""
+    flags = [
+        "--reference",
+        "--batch_number",
+        40,
+        "--learning_rate",
+        1e-9,
+        "--epochs",
+        1,
+        "--layers",
+        "2,3,1",
+    ]
+    (folder / "noise.csv").write_text(
+        (folder / "noise.csv").read_text().removeprefix("a,b,y\n")
+    )
     result = succeed("--train", *noise, *flags, "--json").json
-    y = np.array([float(line[-1]) for line in (folder / "noise.csv").read_text().splitlines()])
+    y = np.array(
+        [float(line[-1]) for line in (folder / "noise.csv").read_text().splitlines()]
+    )
     assert result["baseline"] == pytest.approx(y.var()) and result["learned"] is False
 
 
 @pytest.mark.parametrize("more", [["--memory", "200M"], ["--resume", "c.ck"]], ids=str)
 def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]
-    first, again = succeed(*command, "c.ck").json, succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json
-    assert (first["learned"], first["baseline"]) == (again["learned"], again["baseline"])
+    first, again = (
+        succeed(*command, "c.ck").json,
+        succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json,
+    )
+    assert (first["learned"], first["baseline"]) == (
+        again["learned"],
+        again["baseline"],
+    )
 
 
 def remark_of(ds, caplog, **flags):
-    nn.train(nn.Network.for_data(ds, f"auto,4,{ds.outputs}"), ds, epochs=1, learning_rate=1e-9, **flags)
+    nn.train(
+        nn.Network.for_data(ds, f"auto,4,{ds.outputs}"),
+        ds,
+        epochs=1,
+        learning_rate=1e-9,
+        **flags,
+    )
     (text,) = warnings_in(caplog)
     return text
 
 
 def test_a_mark_is_told_as_the_file_has_it(caplog):
-    """Float32 holds 1.2e12 as 1199999942656, which --missing would not find in the file."""
+    """Float32 holds 1.2e12 as 1199999942656, which --missing would not find in the
+    file."""
     ds = data("regression", targets=["price", "size"])
     ds.y = np.column_stack([1000 + ds.y[:, 0], ds.y[:, 1]]).astype(np.float32)
     ds.y[3, 0] = 1.2e12
     nn.train(nn.Network.for_data(ds, "auto,4,2"), ds, epochs=1, learning_rate=1e-9)
     (far,) = [text for text in caplog.messages if "times the median" in text]
     (cause,) = warnings_in(caplog)
-    assert "data row 4, column price: found 1.2e+12, 1,200,000,000 times the median" in far
-    assert "such as 1.2e+12: correct them, or leave their rows out (--missing 1.2e+12 if" in cause
+    assert (
+        "data row 4, column price: found 1.2e+12, 1,200,000,000 times the median" in far
+    )
+    assert (
+        "such as 1.2e+12: correct them, or leave their rows out (--missing 1.2e+12 if"
+        in cause
+    )
 
 
 def test_targets_ruined_by_a_mark_are_the_cause_that_is_told(caplog):
     ds = data("regression", targets=["price", "size"])
     ds.y[::8, 1] = -9999
     text = remark_of(ds, caplog)
-    assert "30 of 240 values of size are far from all others, such as -9999: correct them" in text
+    assert (
+        "30 of 240 values of size are far from all others, such as -9999: correct them"
+        in text
+    )
     assert "--missing -9999" in text
     assert "--learning_rate" not in text
 
@@ -227,17 +376,33 @@ def test_targets_ruined_by_a_mark_are_the_cause_that_is_told(caplog):
 @pytest.mark.parametrize("kind", ["pictures", "numbers", "words"])
 def test_inputs_that_are_all_equal_are_the_cause_that_is_told(kind, caplog):
     if kind == "pictures":
-        ds = nn.Dataset(np.full((60, 1, 4, 4), 7, np.uint8), np.arange(60) % 2, "binary", ["a", "b"])
+        ds = nn.Dataset(
+            np.full((60, 1, 4, 4), 7, np.uint8), np.arange(60) % 2, "binary", ["a", "b"]
+        )
     elif kind == "numbers":
-        ds = nn.Dataset(np.full((60, 3), 7, np.float32), np.arange(60) % 2, "binary", ["a", "b"])
+        ds = nn.Dataset(
+            np.full((60, 3), 7, np.float32), np.arange(60) % 2, "binary", ["a", "b"]
+        )
     else:
-        ds = nn.load({"a": ["x"] * 60, "b": ["y"] * 60}, y=np.arange(60) % 2, categories="a,b")
-    what = "pictures are all equal" if kind == "pictures" else "inputs are the same in every row"
+        ds = nn.load(
+            {"a": ["x"] * 60, "b": ["y"] * 60}, y=np.arange(60) % 2, categories="a,b"
+        )
+    what = (
+        "pictures are all equal"
+        if kind == "pictures"
+        else "inputs are the same in every row"
+    )
     assert what in remark_of(ds, caplog)
 
 
 def test_long_tails_are_no_marks():
     rng = np.random.default_rng(0)
-    for values in (rng.normal(size=400), rng.lognormal(sigma=2.0, size=400), np.repeat([0.0, 1.0], [390, 10])):
+    for values in (
+        rng.normal(size=400),
+        rng.lognormal(sigma=2.0, size=400),
+        np.repeat([0.0, 1.0], [390, 10]),
+    ):
         assert not len(learned.far_from_others(values))
-    assert learned.far_from_others(np.append(rng.normal(size=400), [1e6, -9999])).tolist() == [1e6, -9999]
+    assert learned.far_from_others(
+        np.append(rng.normal(size=400), [1e6, -9999])
+    ).tolist() == [1e6, -9999]

@@ -1,4 +1,5 @@
-"""--target_means: means of the target by words, out of fold for the rows that are trained on."""
+"""--target_means: means of the target by words, out of fold for the rows that are
+trained on."""
 
 from dataclasses import replace
 
@@ -18,13 +19,23 @@ ROWS, WORDS = 300, 40
 
 
 def table(kind: str = "number", seed: int = 0) -> dict:
-    """Rows of a word of many, with gaps, of a word of two, and of a number; the target is mostly the word's."""
+    """Rows of a word of many, with gaps, of a word of two, and of a number; the target
+    is mostly the word's."""
     rng = np.random.default_rng(seed)
     codes, x = rng.integers(0, WORDS, ROWS), rng.normal(size=ROWS)
     goal = rng.normal(size=WORDS)[codes] + 0.3 * x
-    y = {"number": goal, "two": (goal > 0).astype(int), "three": np.digitize(goal, [-0.5, 0.5])}[kind]
+    y = {
+        "number": goal,
+        "two": (goal > 0).astype(int),
+        "three": np.digitize(goal, [-0.5, 0.5]),
+    }[kind]
     words = [None if code == 3 else f"w{code}" for code in codes]
-    return {"word": words, "few": rng.choice(["a", "b"], ROWS).tolist(), "x": x, "goal": y.tolist()}
+    return {
+        "word": words,
+        "few": rng.choice(["a", "b"], ROWS).tolist(),
+        "x": x,
+        "goal": y.tolist(),
+    }
 
 
 def dataset(kind: str = "number", **more) -> nn.Dataset:
@@ -41,9 +52,13 @@ def reader(ds: nn.Dataset, **settings) -> nn.Network:
 
 
 def inputs(ds: nn.Dataset, net: nn.Network) -> np.ndarray:
-    """The means of the word in the records that the network is trained on (rows, means)."""
+    """The means of the word in the records that the network is trained on (rows,
+    means)."""
     records, engine = [], net.engine
-    load, engine.load = engine.load, lambda x, *more: records.append(x) or load(x, *more)
+    load, engine.load = (
+        engine.load,
+        lambda x, *more: records.append(x) or load(x, *more),
+    )
     TrainingRows(net, ds, net.options, engine)
     return records[0]["numbers"][:, : net.encoding.encoders[0].targets]
 
@@ -53,16 +68,29 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
     ds = dataset(kind)
     net = reader(ds)
     word, few, _ = net.encoding.encoders
-    assert (word.targets, few.means) == (means, {}) and set(word.means) == set(ds.x.columns[0].words)
+    assert (word.targets, few.means) == (means, {}) and set(word.means) == set(
+        ds.x.columns[0].words
+    )
     codes, words = ds.x.columns[0].values, ds.x.columns[0].words
     y = ds.y.reshape(ROWS, -1) if kind != "three" else np.eye(3)[ds.y]
     for target, own in enumerate(y.T.astype(float)):
         above = own - own.mean()
-        found = [above[codes == code].sum() / ((codes == code).sum() + SMOOTHING) for code in range(len(words))]
+        found = [
+            above[codes == code].sum() / ((codes == code).sum() + SMOOTHING)
+            for code in range(len(words))
+        ]
         np.testing.assert_allclose(
-            [word.means[one][target] for one in words], found / own.std(), rtol=1e-12, atol=1e-15
+            [word.means[one][target] for one in words],
+            found / own.std(),
+            rtol=1e-12,
+            atol=1e-15,
         )
-    rows = {"word": ["w5", None, "unseen"], "few": ["a", "b", "c"], "x": [0.0, 1, 2], "goal": [0, 1, 2]}
+    rows = {
+        "word": ["w5", None, "unseen"],
+        "few": ["a", "b", "c"],
+        "x": [0.0, 1, 2],
+        "goal": [0, 1, 2],
+    }
     new = nn.load(rows, target="goal", task="regression", categories="word,few")
     seen = net.encoding.apply(new.x, "float64")["numbers"][:, :means]
     assert seen.tolist() == [word.means["w5"], [0] * means, [0] * means]
@@ -89,7 +117,9 @@ def test_no_target_of_a_group_is_an_input_of_its_rows():
     usual, y = inputs(ds, net), ds.y.copy()
     y[groups == 4] -= 50
     changed = inputs(replace(ds, y=y), net)
-    assert (changed[groups == 4] == usual[groups == 4]).all() and (changed != usual).sum() > ROWS / 2
+    assert (changed[groups == 4] == usual[groups == 4]).all() and (
+        changed != usual
+    ).sum() > ROWS / 2
 
 
 def test_one_group_leaves_nothing_to_tell():
@@ -100,14 +130,20 @@ def test_one_group_leaves_nothing_to_tell():
 def test_rows_that_judge_have_the_means_of_all_training_rows():
     ds = dataset()
     net = reader(ds, validation=0.3)
-    found, every = inputs(ds, net), net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1]
+    found, every = (
+        inputs(ds, net),
+        net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1],
+    )
     judged = TrainingRows(net, ds, net.options, net.engine).judging.rows
     assert len(judged) == 90 and (found[judged] == every[judged]).all()
 
 
 def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_not():
     weights = np.random.default_rng(1).integers(0, 3, ROWS).astype(float)
-    fine, coarse = (reader(dataset(weights=unit * weights)).encoding.encoders[0].means for unit in (0.3, 0.7))
+    fine, coarse = (
+        reader(dataset(weights=unit * weights)).encoding.encoders[0].means
+        for unit in (0.3, 0.7)
+    )
     assert fine == {word: pytest.approx(mean) for word, mean in coarse.items()}
     usual = reader(dataset(weights=weights)).encoding.encoders[0].means
     y = dataset().y.copy()
@@ -117,15 +153,21 @@ def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_no
 
 def test_without_the_flag_and_for_few_words_or_many_targets_there_are_none():
     ds = dataset()
-    assert not any(one.means for one in reader(ds, target_means=False).encoding.encoders)
+    assert not any(
+        one.means for one in reader(ds, target_means=False).encoding.encoders
+    )
     rng = np.random.default_rng(0)
     columns = table() | {"goal": rng.integers(0, MOST_TARGETS + 1, ROWS).tolist()}
     many = nn.load(columns, target="goal", task="multiclass")
-    assert many.outputs == MOST_TARGETS + 1 and not any(one.means for one in reader(many).encoding.encoders)
+    assert many.outputs == MOST_TARGETS + 1 and not any(
+        one.means for one in reader(many).encoding.encoders
+    )
 
 
 def test_images_have_no_words():
-    images = nn.Dataset(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 2, "binary", ["a", "b"])
+    images = nn.Dataset(
+        np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 2, "binary", ["a", "b"]
+    )
     with pytest.raises(UsageError, match="--target_means: is for words"):
         nn.train(nn.Network.for_data(images), images, target_means=True)
 
@@ -133,9 +175,18 @@ def test_images_have_no_words():
 def test_the_model_keeps_them_and_refuses_damaged_ones():
     encoding = reader(dataset("three")).encoding
     kept = encoding.to_dict()
-    assert Encoding.from_dict(kept, encoding.names) == encoding and "means" not in kept["columns"][1]
+    assert (
+        Encoding.from_dict(kept, encoding.names) == encoding
+        and "means" not in kept["columns"][1]
+    )
     assert "means of the target" in encoding.encoders[0].summary()
-    for damaged in ([], {"w1": [1.0]}, {"w1": 1.0}, {"w1": [0.0, 0.0, "a"]}, {"w1": [float("nan")] * 3}):
+    for damaged in (
+        [],
+        {"w1": [1.0]},
+        {"w1": 1.0},
+        {"w1": [0.0, 0.0, "a"]},
+        {"w1": [float("nan")] * 3},
+    ):
         means = kept["columns"][0]["means"]
         wrong = means | damaged if isinstance(damaged, dict) else damaged
         columns = [kept["columns"][0] | {"means": wrong}, *kept["columns"][1:]]
@@ -150,7 +201,9 @@ def test_the_model_keeps_them_and_refuses_damaged_ones():
 def csv(folder):
     columns = table("two")
     rows = zip(*columns.values(), strict=True)
-    (folder / "a.csv").write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]))
+    (folder / "a.csv").write_text(
+        "\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)])
+    )
     return folder
 
 
@@ -160,14 +213,18 @@ def trained(folder, name: str, *flags) -> bytes:
 
 
 def test_the_choice_uses_them_and_its_flags_train_the_same(csv):
-    figures = succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--json", "--threads", 1).json
+    figures = succeed(
+        "--train", "--dataset", "a.csv", "--model", "m.bin", "--json", "--threads", 1
+    ).json
     model = (csv / "m.bin").read_bytes()
     assert trained(csv, "n.bin", "--threads", 2) == model
     assert all("--target_means" in one["flags"] for one in figures["chosen"])
     net = nn.Model.load(csv / "m.bin").network
     assert all(member.encoding.encoders[0].targets == 1 for member in net.members)
     first = figures["chosen"][0]["flags"].split()
-    alone = succeed("--train", "--dataset", "a.csv", "--model", "n.bin", "--json", *first).json
+    alone = succeed(
+        "--train", "--dataset", "a.csv", "--model", "n.bin", "--json", *first
+    ).json
     again = nn.Model.load(csv / "n.bin").network.members[0]
     assert alone["networks"] == 8 and (again.vector == net.members[0].vector).all()
 
@@ -176,7 +233,9 @@ def test_layers_alone_have_none(csv):
     assert b"target_means" not in trained(csv, "m.bin", *ONE[1:], "--epochs", 2)
 
 
-@pytest.mark.parametrize("more", [{"folds": 3}, {"networks": 2, "validation": 0.2, "refit": True}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{"folds": 3}, {"networks": 2, "validation": 0.2, "refit": True}], ids=str
+)
 @pytest.mark.parametrize("memory", [None, 100 << 20])
 def test_a_stopped_training_goes_on_to_the_same_model(more, memory, csv, mapped):
     def trained(**how):
@@ -187,11 +246,15 @@ def test_a_stopped_training_goes_on_to_the_same_model(more, memory, csv, mapped)
         return (csv / "m.bin").read_bytes()
 
     whole, kept = trained(), csv / "state.nn"
-    ended, stops = until_ended(lambda stop: trained(checkpoint=kept, resume="auto", stop=stop), 7, 30)
+    ended, stops = until_ended(
+        lambda stop: trained(checkpoint=kept, resume="auto", stop=stop), 7, 30
+    )
     assert stops > 1 and ended == whole
 
 
-@pytest.mark.parametrize("weights", [[1, 2, 3, 0, 1, 4, 2, 1], [0.5, 0.25, 1.5, 2.0, 0.5, 0.75, 1.0, 1.5]])
+@pytest.mark.parametrize(
+    "weights", [[1, 2, 3, 0, 1, 4, 2, 1], [0.5, 0.25, 1.5, 2.0, 0.5, 0.75, 1.0, 1.5]]
+)
 def test_weights_count_rows_in_the_means_of_words(weights):
     y = np.array([1.0, 5.0, -2.0, 7.0, 3.0, 0.5, 4.0, 9.0])
     codes, words = np.array([0, 0, 1, 1, 2, 0, -1, 1]), ["a", "b", "c"]
@@ -204,7 +267,11 @@ def test_weights_count_rows_in_the_means_of_words(weights):
     expected = {}
     for code, word in enumerate(words):
         own = [k for k in range(8) if codes[k] == code]
-        expected[word] = [sum(w[k] * (y[k] - mean) for k in own) / (sum(w[k] for k in own) + SMOOTHING) / deviation]
+        expected[word] = [
+            sum(w[k] * (y[k] - mean) for k in own)
+            / (sum(w[k] for k in own) + SMOOTHING)
+            / deviation
+        ]
     found = WordMeans(ds, np.arange(8)).of_words(codes, words)
     assert found.keys() == expected.keys()
     for word in words:

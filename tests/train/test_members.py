@@ -1,4 +1,5 @@
-"""Several networks shared out among ranks (mpiexec): the same bytes as one process, whatever stops them."""
+"""Several networks shared out among ranks (mpiexec): the same bytes as one process,
+whatever stops them."""
 
 import json
 import os
@@ -9,7 +10,14 @@ import time
 import numpy as np
 import pytest
 from support.command_line import position, succeed, write_three_classes
-from support.launches import SECONDS, STOPPED_UNTIL_DONE, ours, prepare_launch, rank_process, running
+from support.launches import (
+    SECONDS,
+    STOPPED_UNTIL_DONE,
+    ours,
+    prepare_launch,
+    rank_process,
+    running,
+)
 
 import nn
 
@@ -18,20 +26,98 @@ LAYERS = ["--layers", "2,16,dropout0.2,8,1"]
 DISTRIBUTE = ["--distribute", "mirrored"]
 EARLY = ["--epochs", 9, "--validation", 0.3, "--monitor", "roc_auc", "--patience", 3]
 WAYS = {
-    "early": ["--networks", 5, *EARLY, "--learning_rate", 0.02, "--refit", "--threshold", "f1",
-              "--calibrate", "temperature", "--history", "h.csv"],
+    "early": [
+        "--networks",
+        5,
+        *EARLY,
+        "--learning_rate",
+        0.02,
+        "--refit",
+        "--threshold",
+        "f1",
+        "--calibrate",
+        "temperature",
+        "--history",
+        "h.csv",
+    ],
     "folds": ["--folds", 4, *EARLY, "--threshold", "f1", "-o", "out.csv"],
-    "judged by folds": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--class_weight", "1,2", "-o", "out.csv"],
-    "judged in time": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--patience", 2, "--time", "a",
-                       "--task", "regression", "-o", "out.csv"],
-    "vary": ["--networks", 23, *EARLY, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5"],
-    "numbers": ["--networks", 5, *EARLY, "--refit", "--class_weight", "balanced", "--vary",
-                "number_embedding=linear|pieces5|waves2,hidden=7|9-5"],
-    "effort": ["--effort", "standard", "--epochs", 4, "--history", "h.csv", "-o", "out.csv"],
-    "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
-}  # fmt: skip
+    "judged by folds": [
+        "--folds",
+        3,
+        *EARLY[:2],
+        "--validation",
+        "fold",
+        "--class_weight",
+        "1,2",
+        "-o",
+        "out.csv",
+    ],
+    "judged in time": [
+        "--folds",
+        3,
+        *EARLY[:2],
+        "--validation",
+        "fold",
+        "--patience",
+        2,
+        "--time",
+        "a",
+        "--task",
+        "regression",
+        "-o",
+        "out.csv",
+    ],
+    "vary": [
+        "--networks",
+        23,
+        *EARLY,
+        "--vary",
+        "learning_rate=1e-3..1e-1,hidden=7|16|9-5",
+    ],
+    "numbers": [
+        "--networks",
+        5,
+        *EARLY,
+        "--refit",
+        "--class_weight",
+        "balanced",
+        "--vary",
+        "number_embedding=linear|pieces5|waves2,hidden=7|9-5",
+    ],
+    "effort": [
+        "--effort",
+        "standard",
+        "--epochs",
+        4,
+        "--history",
+        "h.csv",
+        "-o",
+        "out.csv",
+    ],
+    "infinite": [
+        "--networks",
+        4,
+        "--epochs",
+        3,
+        "--vary",
+        "learning_rate=0.01|1e30",
+        "--optimizer",
+        "sgd",
+    ],
+}
 TIMES = ("seconds", "us_per_batch", "threads")
-LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
+LONG = [
+    *DATA,
+    *LAYERS,
+    "--networks",
+    3,
+    "--model",
+    "m.bin",
+    "--checkpoint",
+    "c.ck",
+    "--resume",
+    "auto",
+]
 MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
 VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
 LIMITED = [*MORE, "--memory", "100M"]
@@ -44,12 +130,24 @@ def folder(folder, monkeypatch):
 
 
 def written(folder):
-    """The bytes of all files that a training has written, without the times of a history."""
-    kept = {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("two.csv", "rows.csv")}
+    """The bytes of all files that a training has written, without the times of a
+    history."""
+    kept = {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.name not in ("two.csv", "rows.csv")
+    }
     if "h.csv" in kept:
         lines = kept["h.csv"].decode().splitlines()
-        times = {place for place, name in enumerate(lines[0].split(",")) if name in (*TIMES, "ranks")}
-        kept["h.csv"] = [[v for k, v in enumerate(line.split(",")) if k not in times] for line in lines]
+        times = {
+            place
+            for place, name in enumerate(lines[0].split(","))
+            if name in (*TIMES, "ranks")
+        }
+        kept["h.csv"] = [
+            [v for k, v in enumerate(line.split(",")) if k not in times]
+            for line in lines
+        ]
     return kept
 
 
@@ -62,11 +160,19 @@ def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, b
     expected = written(folder)
     for name in expected:
         (folder / name).unlink()
-    done = mpich.train(size, *command, "--distribute", "central" if size == 3 else "mirrored")
+    done = mpich.train(
+        size, *command, "--distribute", "central" if size == 3 else "mirrored"
+    )
     assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert way != "infinite" or {"member", "failed"} <= {trial["status"] for trial in alone["trials"]}
+    assert way != "infinite" or {"member", "failed"} <= {
+        trial["status"] for trial in alone["trials"]
+    }
     several = json.loads(done.stdout)  # one object, of rank 0
-    assert several == {**alone, "ranks": size, **{name: several[name] for name in TIMES}}
+    assert several == {
+        **alone,
+        "ranks": size,
+        **{name: several[name] for name in TIMES},
+    }
     assert written(folder) == expected
 
 
@@ -99,15 +205,20 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
 
 
 def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
-    """Else what is defined on one rank, the Brier score of several classes, would be undefined on two."""
+    """Else what is defined on one rank, the Brier score of several classes, would be
+    undefined on two."""
     write_three_classes(folder / "three.csv", 300)
     command = "--train --dataset three.csv --layers 2,8,3 --model m.bin --epochs 2 --validation 0.3 --monitor brier"
     alone = succeed(*command.split(), "--json", "-q").json["val_metric"]
-    several = json.loads(mpich.train(2, *command.split(), "--json", "-q", *DISTRIBUTE).stdout)["val_metric"]
+    several = json.loads(
+        mpich.train(2, *command.split(), "--json", "-q", *DISTRIBUTE).stdout
+    )["val_metric"]
     assert several == pytest.approx(alone, rel=1e-4)  # float32
 
 
-@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=str)
+@pytest.mark.parametrize(
+    "signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=str
+)
 def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum, code):
     with running(mpi, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
         os.kill(rank_process(launcher, mpi, 1), signum)
@@ -154,7 +265,9 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, fol
     assert ended == (folder / "peace.bin").read_bytes()
     (folder / "peace.bin").unlink()
     alone = mpi.run(1, STOPPED.replace("HOW", "None"))
-    assert alone.returncode == 0 and (folder / "peace.bin").read_bytes() == ended, alone.stderr
+    assert alone.returncode == 0 and (folder / "peace.bin").read_bytes() == ended, (
+        alone.stderr
+    )
 
 
 PATCHED = """
@@ -177,35 +290,69 @@ sys.exit(nn.cli.main(sys.argv[1:]))
 
 def launch_patched(mpi, size, rank, where, when, then, *command):
     """Ranks of nn of which one does something else in a method: `then`, when `when`."""
-    program = PATCHED.replace("WHERE", where).replace("RANK", str(rank)).replace("WHEN", when).replace("THEN", then)
-    return mpi.launch(size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else []))
+    program = (
+        PATCHED.replace("WHERE", where)
+        .replace("RANK", str(rank))
+        .replace("WHEN", when)
+        .replace("THEN", then)
+    )
+    return mpi.launch(
+        size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else [])
+    )
 
 
 def ended(mpi, size, signal_name, *command):
     """Ranks of which the last sends itself a signal in the 20th epoch."""
-    then = f"time.sleep(0.5); os.kill(os.getpid(), signal.{signal_name})"  # the first checkpoint is written meanwhile
+    # the first checkpoint is written meanwhile
+    then = f"time.sleep(0.5); os.kill(os.getpid(), signal.{signal_name})"
     when = "calls[-1] == 'epoch' and calls.count('epoch') == 20"
     return launch_patched(mpi, size, size - 1, "Engines.compute", when, then, *command)
 
 
 def whole(folder, command):
     """The bytes of a training that nobody stops."""
-    succeed(*(word for word in command if word not in ("--checkpoint", "c.ck", "--resume", "auto")))
+    succeed(
+        *(
+            word
+            for word in command
+            if word not in ("--checkpoint", "c.ck", "--resume", "auto")
+        )
+    )
     content = (folder / "m.bin").read_bytes()
     (folder / "m.bin").unlink()
     return content
 
 
 def check_goes_on(mpi, folder, size, command, expected):
-    """A training that ended in its midst goes on with that many ranks to the bytes of one that nobody stopped."""
-    assert not (folder / "m.bin").exists() and 0 < position("c.ck")["members"][0]["epoch"] < 60
+    """A training that ended in its midst goes on with that many ranks to the bytes of
+    one that nobody stopped."""
+    assert (
+        not (folder / "m.bin").exists()
+        and 0 < position("c.ck")["members"][0]["epoch"] < 60
+    )
     done = mpi.train(size, *command, *(DISTRIBUTE if size > 1 else []))
-    assert (done.returncode, ours(done.stderr)) == (0, []) and (folder / "m.bin").read_bytes() == expected
+    assert (done.returncode, ours(done.stderr)) == (0, []) and (
+        folder / "m.bin"
+    ).read_bytes() == expected
 
 
-@pytest.mark.parametrize("command, sizes", [
-    (MORE, (2, 2)), (MORE, (1, 3)), (LIMITED, (2, 1)), (VARY, (1, 3)), (VARY, (2, 1)),
-], ids=["rows, 2 to 2", "rows, 1 to 3", "limited, 2 to 1", "vary, 1 to 3", "vary, 2 to 1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "command, sizes",
+    [
+        (MORE, (2, 2)),
+        (MORE, (1, 3)),
+        (LIMITED, (2, 1)),
+        (VARY, (1, 3)),
+        (VARY, (2, 1)),
+    ],
+    ids=[
+        "rows, 2 to 2",
+        "rows, 1 to 3",
+        "limited, 2 to 1",
+        "vary, 1 to 3",
+        "vary, 2 to 1",
+    ],
+)
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
     expected = whole(folder, command)
     assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75
@@ -213,24 +360,50 @@ def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes)
 
 
 @pytest.mark.parametrize("command", [MORE, LIMITED], ids=["rows", "limited"])
-def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpi, folder, command):
+def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(
+    mpi, folder, command
+):
     expected, began = whole(folder, command), time.monotonic()
     done = ended(mpi, 3, "SIGKILL", *command)
-    assert done.returncode != 0 and ours(done.stderr) == [] and time.monotonic() - began < 60
+    assert (
+        done.returncode != 0
+        and ours(done.stderr) == []
+        and time.monotonic() - began < 60
+    )
     check_goes_on(mpi, folder, 2, command, expected)
 
 
-@pytest.mark.parametrize("where, when", [
-    ("Engines.compute", "True"), ("Engines.compute", "calls[-1] == 'loss'"),
-    ("Member._begin_refit", "self.net.seed == 2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "where, when",
+    [
+        ("Engines.compute", "True"),
+        ("Engines.compute", "calls[-1] == 'loss'"),
+        ("Member._begin_refit", "self.net.seed == 2"),
+    ],
+)
 def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
-    """Others compute meanwhile, and what the networks have learned is asked for at the end of each."""
-    command = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--refit"]
+    """Others compute meanwhile, and what the networks have learned is asked for at the
+    end of each."""
+    command = [
+        *DATA,
+        *LAYERS,
+        "--networks",
+        3,
+        "--model",
+        "m.bin",
+        "--epochs",
+        3,
+        "--validation",
+        0.3,
+        "--refit",
+    ]
     began, then = time.monotonic(), "raise NnError('this rank is no more')"
     done = launch_patched(mpi, 3, 1, where, when, then, *command)
     assert done.returncode == 1 and time.monotonic() - began < 30
-    assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"] and not (folder / "m.bin").exists()
+    assert (
+        ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
+        and not (folder / "m.bin").exists()
+    )
 
 
 @pytest.mark.parametrize("more", [["--networks", 2], ["--folds", 2]])
@@ -238,4 +411,6 @@ def test_ranks_that_are_more_than_networks_are_idle(mpich, folder, more):
     command = [*DATA, *LAYERS, "--model", "m.bin", "--epochs", 2, *more]
     of_one = whole(folder, command)
     done = mpich.train(3, *command, *DISTRIBUTE)
-    assert (done.returncode, ours(done.stderr)) == (0, []) and (folder / "m.bin").read_bytes() == of_one
+    assert (done.returncode, ours(done.stderr)) == (0, []) and (
+        folder / "m.bin"
+    ).read_bytes() == of_one

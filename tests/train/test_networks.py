@@ -1,12 +1,31 @@
-"""--networks: several networks trained together are those trained alone, and predict together."""
+"""--networks: several networks trained together are those trained alone, and predict
+together."""
 
 import json
 import re
 
 import numpy as np
 import pytest
-from support.command_line import predictions, run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, check_means, data, network, vector
+from support.command_line import (
+    predictions,
+    run,
+    succeed,
+    write_numbers,
+    write_three_classes,
+    write_two_classes,
+)
+from support.packs import (
+    BEST,
+    LAYERS,
+    SEED,
+    break_some,
+    check_alone,
+    check_file,
+    check_means,
+    data,
+    network,
+    vector,
+)
 from support.people import as_csv, people
 
 import nn
@@ -22,29 +41,54 @@ from nn.utils import DataError, NnError, UsageError
 from nn.watch.callbacks import Callback
 
 COUNT = 3
-PATIENCE = {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": BEST, "learning_rate": 0.05}
+PATIENCE = {
+    "epochs": 30,
+    "validation": 0.3,
+    "patience": 2,
+    "monitor": BEST,
+    "learning_rate": 0.05,
+}
 SETTINGS = {
     "holdout": {"epochs": 3},
-    "sgd": {"epochs": 2, "optimizer": "sgd", "momentum": 0.9, "holdout": 0.0, "scaling": "none"},
-    "patience": PATIENCE, "turns": PATIENCE,
+    "sgd": {
+        "epochs": 2,
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "holdout": 0.0,
+        "scaling": "none",
+    },
+    "patience": PATIENCE,
+    "turns": PATIENCE,
     "refit": {"epochs": 5, "validation": 0.3, "refit": True, "learning_rate": 0.05},
     "balanced": {"epochs": 2, "class_weight": "balanced", "batch_number": 7},
-    "file": {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1},
-}  # fmt: skip
+    "file": {
+        "epochs": 4,
+        "validation": data("binary", 90),
+        "patience": 1,
+        "learning_rate": 0.1,
+    },
+}
 NOT_OF = {("balanced", "regression"), ("file", "multiclass"), ("file", "regression")}
 
 
 def flags_of(setting, task):
-    return {name: value[task] if value is BEST else value for name, value in SETTINGS[setting].items()}
+    return {
+        name: value[task] if value is BEST else value
+        for name, value in SETTINGS[setting].items()
+    }
 
 
 def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     net = network(task, backend=backend)
-    result = nn.train(net, ds or data(task), networks=networks, **{"epochs": 2, **flags})
+    result = nn.train(
+        net, ds or data(task), networks=networks, **{"epochs": 2, **flags}
+    )
     return net, result
 
 
-@pytest.mark.parametrize("setting, task", [(s, t) for s in SETTINGS for t in LAYERS if (s, t) not in NOT_OF])
+@pytest.mark.parametrize(
+    "setting, task", [(s, t) for s in SETTINGS for t in LAYERS if (s, t) not in NOT_OF]
+)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_each_member_is_the_network_alone(setting, task, backend, monkeypatch):
     if setting == "turns":
@@ -52,20 +96,49 @@ def test_each_member_is_the_network_alone(setting, task, backend, monkeypatch):
     flags, ds = flags_of(setting, task), data(task)
     net, result = together(task, backend, ds, **flags)
     check_alone(task, net, result, backend, ds, **flags)
-    assert result["networks"] == COUNT == len({vector(member).tobytes() for member in net.members})
+    assert (
+        result["networks"]
+        == COUNT
+        == len({vector(member).tobytes() for member in net.members})
+    )
     if setting == "patience":
-        assert len({len(member.history["loss"]) for member in net.members}) > 1  # each stops by itself
+        # each stops by itself
+        assert len({len(member.history["loss"]) for member in net.members}) > 1
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize("flags", [
-    {},
-    {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
-    {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
-    {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
-    {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
-    {"vary": "number_embedding=linear|waves4|pieces6,hidden=4|9", "validation": 0.3, "refit": True},
-], ids=lambda flags: " ".join(flags))  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {
+            "class_weight": "balanced",
+            "validation": 0.3,
+            "monitor": "roc_auc",
+            "patience": 1,
+            "learning_rate": 0.05,
+        },
+        {
+            "class_weight": "1,2.5",
+            "validation": 0.3,
+            "refit": True,
+            "number_embedding": "waves3",
+        },
+        {
+            "optimizer": "sgd",
+            "momentum": 0.9,
+            "scaling": "normalization",
+            "number_embedding": "pieces4",
+        },
+        {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
+        {
+            "vary": "number_embedding=linear|waves4|pieces6,hidden=4|9",
+            "validation": 0.3,
+            "refit": True,
+        },
+    ],
+    ids=lambda flags: " ".join(flags),
+)
 def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     """Gaps, words, dates, towns that are embedded, and weights of the rows."""
     columns = people(600)
@@ -74,17 +147,34 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     ds = nn.load(folder / "people.csv", weight="times", target="rich")
     layers = f"{ds.inputs},8,dropout0.3,4,1"
     net = Network(layers, "binary", seed=SEED, backend=backend)
-    told = nn.train(net, ds, networks=6 if "vary" in flags else COUNT, epochs=3, **flags)
-    assert any(encoder.kind == "category" and encoder.width for encoder in net.encoding.encoders)
-    check_alone("binary", net, told, backend, ds, layers, **{n: value for n, value in flags.items() if n != "vary"})
+    told = nn.train(
+        net, ds, networks=6 if "vary" in flags else COUNT, epochs=3, **flags
+    )
+    assert any(
+        encoder.kind == "category" and encoder.width
+        for encoder in net.encoding.encoders
+    )
+    check_alone(
+        "binary",
+        net,
+        told,
+        backend,
+        ds,
+        layers,
+        **{n: value for n, value in flags.items() if n != "vary"},
+    )
     again = check_file(net, folder / "people.bin", ds.x)
-    assert "vary" in flags or all(member.encoding is again.encoding for member in again.members)
+    assert "vary" in flags or all(
+        member.encoding is again.encoding for member in again.members
+    )
 
 
 def test_one_network_is_a_single_one(folder):
     for number, flags in enumerate([{}, {"networks": 1}]):
         net = network("binary")
-        assert "networks" not in nn.train(net, data("binary"), epochs=2, **flags) and net.members == [net]
+        assert "networks" not in nn.train(
+            net, data("binary"), epochs=2, **flags
+        ) and net.members == [net]
         net.export(folder / f"{number}.bin")
     assert (folder / "0.bin").read_bytes() == (folder / "1.bin").read_bytes()
 
@@ -97,7 +187,10 @@ def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
     mean = np.average(each, axis=0, weights=weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
     deviation = np.sqrt(np.average((each - mean) ** 2, axis=0, weights=weights))
-    assert np.allclose(net.deviation(x), deviation, rtol=1e-4, atol=1e-6) and deviation.max() > 1e-3
+    assert (
+        np.allclose(net.deviation(x), deviation, rtol=1e-4, atol=1e-6)
+        and deviation.max() > 1e-3
+    )
     assert not net.members[0].deviation(x).any()
 
 
@@ -111,19 +204,24 @@ def test_a_file_holds_all_members(task, folder):
     assert [member["weight"] for member in metadata["members"]] == [1.0, 2.5, 1.0]
     again = check_file(net, folder / "several.bin", data(task).x)
     for own, loaded in zip(net.members, again.members, strict=True):
-        assert loaded.metadata() == own.metadata() and np.array_equal(vector(loaded), vector(own))
+        assert loaded.metadata() == own.metadata() and np.array_equal(
+            vector(loaded), vector(own)
+        )
 
 
-@pytest.mark.parametrize("change, expected", [
-    (lambda tensors, meta: meta.update(members=[]), "`members`"),
-    (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
-    (lambda tensors, meta: meta["members"].pop(), "is of no member"),
-    (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
-    (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
-    (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
-    (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
-    (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        (lambda tensors, meta: meta.update(members=[]), "`members`"),
+        (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
+        (lambda tensors, meta: meta["members"].pop(), "is of no member"),
+        (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
+        (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
+        (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
+        (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
+        (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
+    ],
+)
 def test_a_damaged_member_is_refused(change, expected, folder):
     net, _ = together()
     tensors, metadata = model.tensors(net), json.loads(json.dumps(net.metadata()))
@@ -134,19 +232,36 @@ def test_a_damaged_member_is_refused(change, expected, folder):
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(task):
-    """By the mean of the networks that do not know the validation rows: as they are without a refit."""
-    rules = {"calibrate": "temperature", **({"threshold": "f1"} if task == "binary" else {})}
-    ds, flags = data(task), {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03}
+    """By the mean of the networks that do not know the validation rows: as they are
+    without a refit."""
+    rules = {
+        "calibrate": "temperature",
+        **({"threshold": "f1"} if task == "binary" else {}),
+    }
+    ds, flags = (
+        data(task),
+        {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03},
+    )
     first, told = together(task, **flags, **rules)
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     if task == "binary":
-        expected = pytest.approx(best_threshold("f1", ds.y[rows], first.predict(ds.x[rows])[:, 0]))
+        expected = pytest.approx(
+            best_threshold("f1", ds.y[rows], first.predict(ds.x[rows])[:, 0])
+        )
         assert first.threshold == told["threshold"] == expected
-    assert all(member.temperature == 1 and member.threshold == 0.5 for member in first.members)
+    assert all(
+        member.temperature == 1 and member.threshold == 0.5 for member in first.members
+    )
     net, result = together(task, refit=True, **flags, **rules)
     assert len({member["best_epoch"] for member in told["members"]}) > 1
-    assert result["calibration"] == told["calibration"] and net.temperature == first.temperature != 1
-    assert result.get("threshold") == told.get("threshold") and net.threshold == first.threshold
+    assert (
+        result["calibration"] == told["calibration"]
+        and net.temperature == first.temperature != 1
+    )
+    assert (
+        result.get("threshold") == told.get("threshold")
+        and net.threshold == first.threshold
+    )
     assert not np.array_equal(vector(net.members[0]), vector(first.members[0]))
     plain, _ = together(task, refit=True, **flags)
     for member, own in zip(net.members, plain.members, strict=True):
@@ -155,7 +270,10 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
 
 def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     """It is no member of the model."""
-    flags, usual = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03}, Member._begin_refit
+    flags, usual = (
+        {"validation": 0.3, "epochs": 4, "learning_rate": 0.03},
+        Member._begin_refit,
+    )
 
     def fails(self):
         usual(self)
@@ -166,9 +284,16 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     net, result = together(refit=True, threshold="f1", **flags)
     monkeypatch.undo()
     first, _ = together(threshold=0.5, **flags)
-    ds, rows = data("binary"), nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
-    mean = np.mean([first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0)
-    assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
+    ds, rows = (
+        data("binary"),
+        nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation,
+    )
+    mean = np.mean(
+        [first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0
+    )
+    assert result["networks"] == 2 and net.threshold == pytest.approx(
+        best_threshold("f1", ds.y[rows], mean[:, 0])
+    )
 
 
 def test_what_several_networks_cannot_do_is_refused(folder):
@@ -181,7 +306,11 @@ def test_what_several_networks_cannot_do_is_refused(folder):
         ({}, {**other, "networks": 1}, "--networks: .* was written with 3"),
         ({}, {**other, "networks": 2}, "--networks: .* was written with 3"),
     ):
-        net = Network("6,1:sigmoid" if options else LAYERS["binary"], "binary", **{"seed": SEED, **options})
+        net = Network(
+            "6,1:sigmoid" if options else LAYERS["binary"],
+            "binary",
+            **{"seed": SEED, **options},
+        )
         with pytest.raises(UsageError, match=expected):
             nn.train(net, data(), **{"epochs": 2, "networks": COUNT, **flags})
 
@@ -189,13 +318,23 @@ def test_what_several_networks_cannot_do_is_refused(folder):
 def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     break_some(monkeypatch, {SEED + 1})
     net, result = together()
-    assert [member.seed for member in net.members] == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
-    assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
+    assert (
+        [member.seed for member in net.members]
+        == [SEED, SEED + 2]
+        == [m["seed"] for m in result["members"]]
+    )
+    assert (
+        result["networks"] == 2
+        and "network 1, seed 6, is left out: loss is nan" in caplog.text
+    )
 
 
 @pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
-def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on_with_its_best(more):
-    """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
+def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on_with_its_best(
+    more,
+):
+    """Without it the mean jumps where one stops, though what each of them keeps has not
+    changed."""
     epochs = []
 
     class Told(Callback):
@@ -203,20 +342,34 @@ def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on
             epochs.append((epoch, loss, val_loss))
             assert seconds >= 0 and us_per_batch >= 0
 
-    net, result = together(callback=Told(), **{**flags_of("patience", "binary"), **more})
-    assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
+    net, result = together(
+        callback=Told(), **{**flags_of("patience", "binary"), **more}
+    )
+    # one stops before another
+    assert len({len(member.history["loss"]) for member in net.members}) > 1
     check_means(net, result, [member["best_epoch"] for member in result["members"]])
     assert more or epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
-    assert more or result["loss"][0] == np.mean([member.history["loss"][0] for member in net.members])
+    assert more or result["loss"][0] == np.mean(
+        [member.history["loss"][0] for member in net.members]
+    )
 
 
-@pytest.mark.parametrize("flags, vectors", [
-    ({}, 4), ({"optimizer": "sgd"}, 2), ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5),
-])  # fmt: skip
-def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
+@pytest.mark.parametrize(
+    "flags, vectors",
+    [
+        ({}, 4),
+        ({"optimizer": "sgd"}, 2),
+        ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5),
+    ],
+)
+def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(
+    flags, vectors, monkeypatch
+):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
     monkeypatch.setattr(ensemble, "available_memory", lambda: free)
-    with pytest.raises(NnError, match="--networks 8: 8 networks need .* --networks 7 fits"):
+    with pytest.raises(
+        NnError, match="--networks 8: 8 networks need .* --networks 7 fits"
+    ):
         together(networks=8, **flags)
     assert together(networks=7, **flags)[1]["networks"] == 7
 
@@ -229,19 +382,45 @@ def test_members_weights_must_be_positive_and_means_are_of_those_that_are_there(
     assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
 
 
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
+@pytest.mark.parametrize(
+    "write", [write_two_classes, write_three_classes, write_numbers]
+)
 def test_a_model_of_several_networks_on_the_command_line(write, folder):
     path, model = write(folder / "data.csv"), folder / "several.bin"
-    call = "--train", "--dataset", path, "--model", model, "--networks", COUNT, "--epochs", 3, "-q", "--json"
+    call = (
+        "--train",
+        "--dataset",
+        path,
+        "--model",
+        model,
+        "--networks",
+        COUNT,
+        "--epochs",
+        3,
+        "-q",
+        "--json",
+    )
     told = succeed(*call).json
-    assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [0, 1, 2]
-    assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(told["loss"]) == 3
+    assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [
+        0,
+        1,
+        2,
+    ]
+    assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(
+        told["loss"]
+    ) == 3
     net, ds = Network.of_file(model), nn.load(path)
     info = succeed("--info", "--model", model, "--json").json
-    assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"] == COUNT * net.parameter_count
+    assert (
+        len(info["members"]) == COUNT
+        and info["parameters"] == told["parameters"] == COUNT * net.parameter_count
+    )
     assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
     assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
-    assert len(succeed("--test", "--model", model, "-v", "--json").json["members"]) == COUNT
+    assert (
+        len(succeed("--test", "--model", model, "-v", "--json").json["members"])
+        == COUNT
+    )
     assert "member" in succeed("--test", "--model", model, "-v").out
     rows = predictions(model, path)
     deviations = [name for name in rows[0] if name.startswith("deviation")]
@@ -252,7 +431,11 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
 
 def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     """They were those of the first one."""
-    path, few, many = write_two_classes(folder / "data.csv"), "2,3:relu,1:sigmoid", "2,4:relu,1:sigmoid"
+    path, few, many = (
+        write_two_classes(folder / "data.csv"),
+        "2,3:relu,1:sigmoid",
+        "2,4:relu,1:sigmoid",
+    )
     net = Network("2,4,1", "binary")
     members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="2,3,1")]
     for member, kind in zip([net, *members], ["normalization"] * 3 + ["none"]):
@@ -260,31 +443,67 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     net.combine(members, [1, 1, 1])
     net.export(folder / "m.bin")
     told = succeed("--info", "--model", folder / "m.bin").out
-    heads = [line for line in told.splitlines() if line.endswith((" networks", " network"))]
-    totals = [line.split()[1] for line in told.splitlines() if line.split()[:1] == ["total"]]
+    heads = [
+        line for line in told.splitlines() if line.endswith((" networks", " network"))
+    ]
+    totals = [
+        line.split()[1] for line in told.splitlines() if line.split()[:1] == ["total"]
+    ]
     assert heads == ["2 networks", "1 network"] and totals == ["17", "13"]
-    assert re.search("^parameters +47$", told, re.M) and re.search("^scaling +2 x normalization; 1 x none$", told, re.M)
+    assert re.search("^parameters +47$", told, re.M) and re.search(
+        "^scaling +2 x normalization; 1 x none$", told, re.M
+    )
     layers = f"2 x {many}; 1 x {few}"
-    assert layers in repr(net) and layers in succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c").err
+    assert (
+        layers in repr(net)
+        and layers
+        in succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c").err
+    )
     assert f"\n *   2 x {many}\n *   1 x {few}\n" in (folder / "m.c").read_text()
-    succeed("--test", "--model", folder / "m.bin", "--dataset", path, "--report", folder / "test.html")
+    succeed(
+        "--test",
+        "--model",
+        folder / "m.bin",
+        "--dataset",
+        path,
+        "--report",
+        folder / "test.html",
+    )
     page = re.sub("(<[^>]*>)+", "||", (folder / "test.html").read_text())
     assert f"||layers||{layers}||" in page and "||parameters||47||" in page
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
-@pytest.mark.parametrize("flags", [
-    "--networks 2 --reference", "--networks 2 --profile", "--networks 2 --trace t.json", "--networks 2 --model x.m",
-    "--folds 3 --model x.m", "--folds 3 --profile", "--folds 3 --networks 2",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--networks 2 --reference",
+        "--networks 2 --profile",
+        "--networks 2 --trace t.json",
+        "--networks 2 --model x.m",
+        "--folds 3 --model x.m",
+        "--folds 3 --profile",
+        "--folds 3 --networks 2",
+    ],
+)
 def test_flags_of_one_network_are_wrong_use(flags, two, folder):
     result = run(*f"--train --dataset two.csv --model x.bin --epochs 1 {flags}".split())
-    many, of_one = flags[: flags.index(" --")], flags.split()[2].replace("--model", ".m file")
-    assert result.code == 2 and many in result.err and of_one in result.err and not list(folder.glob("x.*"))
+    many, of_one = (
+        flags[: flags.index(" --")],
+        flags.split()[2].replace("--model", ".m file"),
+    )
+    assert (
+        result.code == 2
+        and many in result.err
+        and of_one in result.err
+        and not list(folder.glob("x.*"))
+    )
 
 
 def test_rows_are_shared_not_copied(monkeypatch):
     made, usual = [], runs.TrainingRows
-    monkeypatch.setattr(runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
+    monkeypatch.setattr(
+        runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1]
+    )
     together(networks=20)
     assert len(made) == 1

@@ -1,7 +1,8 @@
-"""Settings two by two: every pair of them trains a small model in some case, after which the same promises are checked.
+"""Settings two by two: every pair of them trains a small model in some case, after
+which the same promises are checked.
 
-The cases are a covering array of the table FACTORS (allpairspy). What cannot go together is in REFUSED, whose pairs are
-refused in one line and stand in no case.
+The cases are a covering array of the table FACTORS (allpairspy). What cannot go
+together is in REFUSED, whose pairs are refused in one line and stand in no case.
 """
 
 import csv
@@ -52,7 +53,8 @@ METRICS_TOLD = {*METRICS, "macro_precision", "macro_recall", "macro_f1"}
 
 
 class Rule(NamedTuple):
-    """Settings that cannot go together: whether a case has them, an example, and the words that refuse it."""
+    """Settings that cannot go together: whether a case has them, an example, and the
+    words that refuse it."""
 
     holds: object  # case -> bool; a setting that the case lacks so far is None
     example: dict
@@ -61,22 +63,34 @@ class Rule(NamedTuple):
 
 REFUSED = [
     Rule(
-        lambda case: case.get("threshold") not in ("usual", None) and case.get("target") not in ("two", None),
+        lambda case: (
+            case.get("threshold") not in ("usual", None)
+            and case.get("target") not in ("two", None)
+        ),
         {"threshold": "f1", "target": "three"},
         "--threshold f1: is for two classes",
     ),
     Rule(
-        lambda case: case.get("class_weight") == "balanced" and case.get("target") in ("number", "numbers"),
+        lambda case: (
+            case.get("class_weight") == "balanced"
+            and case.get("target") in ("number", "numbers")
+        ),
         {"class_weight": "balanced", "target": "number"},
         "works for classification only",
     ),
     Rule(
-        lambda case: case.get("calibrate") == "temperature" and case.get("target") in ("number", "numbers"),
+        lambda case: (
+            case.get("calibrate") == "temperature"
+            and case.get("target") in ("number", "numbers")
+        ),
         {"calibrate": "temperature", "target": "numbers", "validation": "0.25"},
         "needs class probabilities",
     ),
     Rule(
-        lambda case: case.get("calibrate") == "temperature" and case.get("class_weight") == "balanced",
+        lambda case: (
+            case.get("calibrate") == "temperature"
+            and case.get("class_weight") == "balanced"
+        ),
         {"calibrate": "temperature", "class_weight": "balanced", "validation": "0.25"},
         "--calibrate temperature beside --class_weight balanced",
     ),
@@ -90,7 +104,9 @@ REFUSED = [
         "needs validation rows",
     ),
     Rule(
-        lambda case: case.get("way") in EFFORTS and case.get("validation") not in ("none", None),
+        lambda case: (
+            case.get("way") in EFFORTS and case.get("validation") not in ("none", None)
+        ),
         {"way": "quick", "validation": "0.25"},
         "--validation is not for it",
     ),
@@ -100,12 +116,16 @@ REFUSED = [
         "--refit is not for it",
     ),
     Rule(
-        lambda case: case.get("validation") == "fold" and case.get("way") not in ("folds", None),
+        lambda case: (
+            case.get("validation") == "fold" and case.get("way") not in ("folds", None)
+        ),
         {"validation": "fold", "way": "networks"},
         "give --folds too",
     ),
     Rule(
-        lambda case: case.get("refit") == "yes" and case.get("validation") not in ("0.25", None),
+        lambda case: (
+            case.get("refit") == "yes" and case.get("validation") not in ("0.25", None)
+        ),
         {"refit": "yes"},
         "--refit: needs validation rows",
     ),
@@ -113,7 +133,8 @@ REFUSED = [
 
 
 def is_possible(values: list) -> bool:
-    """Return whether a case, or the beginning of one, has no settings that are refused together."""
+    """Return whether a case, or the beginning of one, has no settings that are refused
+    together."""
     case = dict(zip(FACTORS, values))
     return not any(rule.holds(case) for rule in REFUSED)
 
@@ -130,7 +151,8 @@ def all_pairs():
 
 
 def covering_cases() -> list[dict]:
-    """Return cases in which every pair stands: the generator leaves out some that few cases may have."""
+    """Return cases in which every pair stands: the generator leaves out some that few
+    cases may have."""
     values = allpairspy.AllPairs(list(FACTORS.values()), filter_func=is_possible)
     cases = [dict(zip(FACTORS, row)) for row in values]
     begun: list[dict] = []  # further cases, with the settings that they need
@@ -148,7 +170,8 @@ def covering_cases() -> list[dict]:
 
 
 def completed(settings: dict) -> dict | None:
-    """Return a case with some settings, the usual ones and what they need beside them; None where no case has them."""
+    """Return a case with some settings, the usual ones and what they need beside them;
+    None where no case has them."""
     for needed in ({}, {"validation": "0.25"}, {"way": "folds"}, {"way": "quick"}):
         case = USUAL | needed | settings
         if is_possible(list(case.values())):
@@ -160,23 +183,33 @@ CASES = covering_cases()
 
 
 def name_of(case: dict) -> str:
-    return "-".join(value for name, value in case.items() if value != USUAL[name]) or "usual"
+    return (
+        "-".join(value for name, value in case.items() if value != USUAL[name])
+        or "usual"
+    )
 
 
-# ---------------------------------------------------------------- the table and the flags of a case
+# ---------------------------------------------------- the table and the flags of a case
 
 
 def write_table(path: str, case: dict, seed: int = 0, rows: int = ROWS) -> None:
-    """Write a table whose target follows its columns, with a weight, a person and a day for each row."""
+    """Write a table whose target follows its columns, with a weight, a person and a day
+    for each row."""
     draws = np.random.default_rng(seed)
     a, b = draws.normal(size=rows).round(3), draws.normal(10, 3, size=rows).round(2)
     third = {
         "numbers": draws.integers(0, 5, size=rows).tolist(),
-        "gaps": ["" if row % 7 == 3 else value for row, value in enumerate(draws.normal(size=rows).round(2).tolist())],
+        "gaps": [
+            "" if row % 7 == 3 else value
+            for row, value in enumerate(draws.normal(size=rows).round(2).tolist())
+        ],
         "words": draws.choice(["red", "green", "blue, dark"], rows).tolist(),
         "tables": [f"town {place}" for place in draws.integers(0, 18, size=rows)],
         "ordered": draws.choice(["low", "mid", "high"], rows).tolist(),
-        "dates": [f"{np.datetime64('2020-01-01') + int(day)}T00:00:00" for day in draws.integers(0, 900, size=rows)],
+        "dates": [
+            f"{np.datetime64('2020-01-01') + int(day)}T00:00:00"
+            for day in draws.integers(0, 900, size=rows)
+        ],
     }[case["columns"]]
     score = a + 0.2 * (b - 10) + 0.4 * draws.normal(size=rows)
     targets = {
@@ -198,9 +231,13 @@ def write_table(path: str, case: dict, seed: int = 0, rows: int = ROWS) -> None:
 
 
 def settings_of(case: dict) -> dict:
-    """Return the settings of a case, as nn.fit takes them and the command has them as flags."""
+    """Return the settings of a case, as nn.fit takes them and the command has them as
+    flags."""
     settings = {"target": "y,z" if case["target"] == "numbers" else "y", "seed": 3}
-    roles = {"weight": case["row_weights"] == "weight", "group": case["division"] == "group"}
+    roles = {
+        "weight": case["row_weights"] == "weight",
+        "group": case["division"] == "group",
+    }
     roles["time"] = case["division"] == "time"
     columns = {"weight": "weight", "group": "person", "time": "day"}
     settings |= {role: columns[role] for role, is_asked in roles.items() if is_asked}
@@ -212,12 +249,26 @@ def settings_of(case: dict) -> dict:
     if case["way"] in EFFORTS:
         settings["effort"] = case["way"]
     else:
-        settings |= {"layers": f"auto,4:tanh,{OUTPUTS[case['target']]}", "epochs": 4, "learning_rate": 0.02}
         settings |= {
-            "one": {}, "networks": {"networks": 2}, "folds": {"folds": 3},
+            "layers": f"auto,4:tanh,{OUTPUTS[case['target']]}",
+            "epochs": 4,
+            "learning_rate": 0.02,
+        }
+        settings |= {
+            "one": {},
+            "networks": {"networks": 2},
+            "folds": {"folds": 3},
             "vary": {"networks": 4, "vary": "weight_decay=0.01..0.3"},
-        }[case["way"]]  # fmt: skip
-    for name in ("class_weight", "threshold", "calibrate", "validation", "split_seed", "dtype", "memory"):
+        }[case["way"]]
+    for name in (
+        "class_weight",
+        "threshold",
+        "calibrate",
+        "validation",
+        "split_seed",
+        "dtype",
+        "memory",
+    ):
         if case[name] != USUAL[name]:
             settings[name] = case[name]
     if case["refit"] == "yes":
@@ -233,7 +284,8 @@ def flags_of(settings: dict) -> list[str]:
 
 
 class Trained(NamedTuple):
-    """A case that was trained, in a folder of its own: m.bin of t.csv, new rows in new.csv."""
+    """A case that was trained, in a folder of its own: m.bin of t.csv, new rows in
+    new.csv."""
 
     case: dict
     settings: dict
@@ -249,7 +301,8 @@ class Trained(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch) -> None:
-    """Intervals of the command and of Python are of as many resamples: few are enough to compare them."""
+    """Intervals of the command and of Python are of as many resamples: few are enough
+    to compare them."""
     monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
 
 
@@ -262,14 +315,18 @@ def trained(request, tmp_path_factory) -> Trained:
         write_table("t.csv", case)
         write_table("new.csv", case, seed=1, rows=24)
         settings = settings_of(case)
-        result = succeed("train", "t.csv", "-m", "m.bin", *flags_of(settings), "--json", "-q")
+        result = succeed(
+            "train", "t.csv", "-m", "m.bin", *flags_of(settings), "--json", "-q"
+        )
         yield Trained(case, settings, result.json)
 
 
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("rule", REFUSED, ids=lambda rule: name_of(USUAL | rule.example))
+@pytest.mark.parametrize(
+    "rule", REFUSED, ids=lambda rule: name_of(USUAL | rule.example)
+)
 def test_settings_that_cannot_go_together_are_refused_in_one_line(folder, rule):
     case = USUAL | rule.example
     assert rule.holds(case)
@@ -285,7 +342,11 @@ def test_settings_that_cannot_go_together_are_refused_in_one_line(folder, rule):
 def flat(figures: dict) -> dict:
     """Return the metrics of a test by name, macro ones as macro_NAME."""
     macro = {f"macro_{name}": value for name, value in figures.get("macro", {}).items()}
-    return {name: value for name, value in (figures | macro).items() if name in METRICS_TOLD and value is not None}
+    return {
+        name: value
+        for name, value in (figures | macro).items()
+        if name in METRICS_TOLD and value is not None
+    }
 
 
 def test_a_test_tells_what_the_training_told(trained):
@@ -298,17 +359,24 @@ def test_a_test_tells_what_the_training_told(trained):
 
 
 def test_python_trains_the_model_of_the_command(trained):
-    settings = {name: value for name, value in trained.settings.items() if name != "target"}
+    settings = {
+        name: value for name, value in trained.settings.items() if name != "target"
+    }
     nn.fit("t.csv", trained.settings["target"], **settings).save("python.bin")
     tensors, facts = model_file.load("m.bin")
     others, other_facts = model_file.load("python.bin")
     assert {name: array.tobytes() for name, array in tensors.items()} == {
         name: array.tobytes() for name, array in others.items()
     }
-    assert {name for name in facts if facts[name] != other_facts.get(name)} <= {"sha256", "config"}
+    assert {name for name in facts if facts[name] != other_facts.get(name)} <= {
+        "sha256",
+        "config",
+    }
 
 
-def test_command_and_python_tell_the_same_of_new_rows_and_each_figure_lies_in_its_interval(trained):
+def test_command_and_python_tell_the_same_of_new_rows_and_each_figure_lies_in_its_interval(
+    trained,
+):
     by_command = trained.test("--intervals")
     net = trained.network
     by_python = nn.test(net, nn.load_for(net, "new.csv"), intervals=True)
@@ -325,7 +393,9 @@ def test_the_printed_figures_are_those_of_json(trained):
     digits = "{:.6g}" if trained.case["target"] in ("number", "numbers") else "{:.4f}"
     for name in ("accuracy", "log_loss", "rmse", "mae", "precision"):
         if isinstance(figures.get(name), float):
-            label = {"log_loss": "log loss", "rmse": "RMSE", "mae": "MAE"}.get(name, name)
+            label = {"log_loss": "log loss", "rmse": "RMSE", "mae": "MAE"}.get(
+                name, name
+            )
             line = next(line for line in printed.splitlines() if line.startswith(label))
             assert line.split()[-1] == digits.format(figures[name])
 
@@ -335,7 +405,9 @@ def test_a_row_alone_is_the_row_among_others(trained):
     head, *rows = Path("new.csv").read_text().splitlines()
     for row in (0, 3, 17):
         Path("alone.csv").write_text(f"{head}\n{rows[row]}\n")
-        alone = list(csv.reader(io.StringIO(succeed("predict", "m.bin", "alone.csv").out)))
+        alone = list(
+            csv.reader(io.StringIO(succeed("predict", "m.bin", "alone.csv").out))
+        )
         assert alone[1][1:] == together[row + 1][1:]
 
 
@@ -365,7 +437,9 @@ def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
 
 def test_base_and_contributions_add_up_to_the_prediction(trained):
     net = trained.network
-    rows, background = (nn.load_for(net, path, labelled=False).x for path in ("new.csv", "t.csv"))
+    rows, background = (
+        nn.load_for(net, path, labelled=False).x for path in ("new.csv", "t.csv")
+    )
     explained = nn.explain(net, rows[:4], background[:10])
     total = np.asarray(explained.base_values) + np.asarray(explained.values).sum(axis=1)
     outputs = net.predict(rows[:4]).astype(np.float64)
@@ -373,19 +447,43 @@ def test_base_and_contributions_add_up_to_the_prediction(trained):
         outputs = np.log(outputs / (1 - outputs))
     elif net.task == "multiclass":
         outputs = np.log(outputs) - np.log(outputs).mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(total.reshape(outputs.shape), outputs, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        total.reshape(outputs.shape), outputs, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_a_comparison_tells_the_figures_of_each_model(trained):
-    usual = {name: value for name, value in trained.settings.items() if name in ("target", "drop", "weight", "ordered")}
-    roles = {name: trained.settings[name] for name in ("group", "time") if name in trained.settings}
-    succeed(*ONE, "--dataset", "t.csv", "-m", "other.bin", "--epochs", 1, "-q", *flags_of(usual | roles))
-    told = succeed("compare", "m.bin", "other.bin", "--dataset", "new.csv", "--json").json
+    usual = {
+        name: value
+        for name, value in trained.settings.items()
+        if name in ("target", "drop", "weight", "ordered")
+    }
+    roles = {
+        name: trained.settings[name]
+        for name in ("group", "time")
+        if name in trained.settings
+    }
+    succeed(
+        *ONE,
+        "--dataset",
+        "t.csv",
+        "-m",
+        "other.bin",
+        "--epochs",
+        1,
+        "-q",
+        *flags_of(usual | roles),
+    )
+    told = succeed(
+        "compare", "m.bin", "other.bin", "--dataset", "new.csv", "--json"
+    ).json
     for model in ("m.bin", "other.bin"):
         figures = succeed("test", model, "new.csv", "--json").json
         for name, pair in told["metrics"].items():
             value = flat(figures).get(name, flat(figures).get(f"macro_{name}"))
-            assert pair[model] == (None if value is None else pytest.approx(value, rel=1e-12)), name
+            assert pair[model] == (
+                None if value is None else pytest.approx(value, rel=1e-12)
+            ), name
 
 
 def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
@@ -401,16 +499,39 @@ def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
         a, rest = rows[row].split(",", 1)
         rows[row] = f"{float(a) + 50},{rest}"
     Path("changed.csv").write_text("\n".join([head, *rows]) + "\n")
-    succeed("train", "changed.csv", "-m", "changed.bin", *flags_of(trained.settings), "-q")
-    (tensors, facts), (others, other_facts) = model_file.load("m.bin"), model_file.load("changed.bin")
+    succeed(
+        "train", "changed.csv", "-m", "changed.bin", *flags_of(trained.settings), "-q"
+    )
+    (tensors, facts), (others, other_facts) = (
+        model_file.load("m.bin"),
+        model_file.load("changed.bin"),
+    )
     for name, array in tensors.items():
         np.testing.assert_array_equal(array, others[name], err_msg=name)
-    for name in ("layers", "scaling", "encoding", "threshold", "target_scaling", "classes", "medians", "temperature"):
+    for name in (
+        "layers",
+        "scaling",
+        "encoding",
+        "threshold",
+        "target_scaling",
+        "classes",
+        "medians",
+        "temperature",
+    ):
         assert facts.get(name) == other_facts.get(name), name
 
 
 def test_a_training_that_is_stopped_goes_on_to_the_same_bytes(trained):
-    flags = ["train", "t.csv", "-m", "resumed.bin", *flags_of(trained.settings), "-q", "--checkpoint", "c"]
+    flags = [
+        "train",
+        "t.csv",
+        "-m",
+        "resumed.bin",
+        *flags_of(trained.settings),
+        "-q",
+        "--checkpoint",
+        "c",
+    ]
     with StopsInEpoch(2):
         stopped = run(*flags)
     assert stopped.code == 75, stopped.err

@@ -1,4 +1,5 @@
-"""With --time the networks that --effort chooses are trained once more on all rows; figures are those of before."""
+"""With --time the networks that --effort chooses are trained once more on all rows;
+figures are those of before."""
 
 import numpy as np
 import pytest
@@ -21,12 +22,25 @@ def columns_in_time(rows=ROWS, classes=False):
     x, time = rng.normal(size=(rows, 2)).round(4), np.arange(rows)
     y = x[:, 0] + time / rows * x[:, 1]
     y = np.where(y > 0, "yes", "no") if classes else y.round(4)
-    return {"a": x[:, 0].tolist(), "b": x[:, 1].tolist(), "day": time.tolist(), "y": y.tolist()}
+    return {
+        "a": x[:, 0].tolist(),
+        "b": x[:, 1].tolist(),
+        "day": time.tolist(),
+        "y": y.tolist(),
+    }
 
 
 def chosen(ds, state=None, stop=None, effort="quick", **more):
-    choice = Effort(ds, effort, GIVEN | more, OF_NETWORK, checkpoint=state and Checkpoint(state, resume="auto"))
-    return choice.run(lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop))
+    choice = Effort(
+        ds,
+        effort,
+        GIVEN | more,
+        OF_NETWORK,
+        checkpoint=state and Checkpoint(state, resume="auto"),
+    )
+    return choice.run(
+        lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,35 +59,68 @@ def without_retraining(monkeypatch, ds, **more):
         return chosen(ds, **more)
 
 
-def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold(monkeypatch, ds, found):
+def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold(
+    monkeypatch, ds, found
+):
     net, figures = found
     before, of_folds = without_retraining(monkeypatch, ds)
     last = fold_rows(ds, np.arange(ROWS), 8, 3, rare=True)[7]
-    best = before.members[7].history["val_metric"].index(min(before.members[7].history["val_metric"])) + 1
+    best = (
+        before.members[7]
+        .history["val_metric"]
+        .index(min(before.members[7].history["val_metric"]))
+        + 1
+    )
     size = before.members[0].config["batch_number"]
     steps = best * -(-len(last.training) // size)
     epochs = max(1, round(steps / -(-ROWS // size)))
-    assert figures["retrained"] == {"rows": ROWS, "epochs": [epochs]} and "retrained" not in of_folds
-    settings = {n: before.members[0].config[n] for n in (
-        "learning_rate", "weight_decay", "batch_number", "schedule", "number_embedding", "clip",
-    )}  # fmt: skip
-    alone = nn.Network.for_data(ds, net.members[4].written_layers, seed=3 + 4, backend="omp")
+    assert (
+        figures["retrained"] == {"rows": ROWS, "epochs": [epochs]}
+        and "retrained" not in of_folds
+    )
+    settings = {
+        n: before.members[0].config[n]
+        for n in (
+            "learning_rate",
+            "weight_decay",
+            "batch_number",
+            "schedule",
+            "number_embedding",
+            "clip",
+        )
+    }
+    alone = nn.Network.for_data(
+        ds, net.members[4].written_layers, seed=3 + 4, backend="omp"
+    )
     nn.train(alone, ds, holdout=0.0, epochs=epochs, split_seed=3, **settings)
     own, other = net.members[4].parameters(), alone.parameters()
-    assert len(net.members) == 8 and all(np.array_equal(own[name], other[name]) for name in other)
+    assert len(net.members) == 8 and all(
+        np.array_equal(own[name], other[name]) for name in other
+    )
 
 
 def test_figures_and_crossed_scores_are_those_of_before(monkeypatch, ds, found):
     net, figures = found
     before, of_folds = without_retraining(monkeypatch, ds)
-    assert figures["out_of_fold"] == of_folds["out_of_fold"] and figures["learned"] == of_folds["learned"]
+    assert (
+        figures["out_of_fold"] == of_folds["out_of_fold"]
+        and figures["learned"] == of_folds["learned"]
+    )
     assert figures["loss"] == of_folds["loss"] and net.history == before.history
-    assert np.array_equal(net.crossed.scores, before.crossed.scores) and net.crossed.is_retrained
-    assert not before.crossed.is_retrained and "retrained" not in before.metadata()["crossed"]
+    assert (
+        np.array_equal(net.crossed.scores, before.crossed.scores)
+        and net.crossed.is_retrained
+    )
+    assert (
+        not before.crossed.is_retrained
+        and "retrained" not in before.metadata()["crossed"]
+    )
     assert not np.array_equal(net.predict(ds.x), before.predict(ds.x))
 
 
-@pytest.mark.parametrize("more", [{"holdout": 0.25}, {"threshold": "f1", "calibrate": "temperature"}])
+@pytest.mark.parametrize(
+    "more", [{"holdout": 0.25}, {"threshold": "f1", "calibrate": "temperature"}]
+)
 def test_holdout_and_decisions_stay_as_they_were(monkeypatch, more):
     classes = nn.load(columns_in_time(classes=True), target="y", time="day")
     net, figures = chosen(classes, **more)
@@ -81,7 +128,10 @@ def test_holdout_and_decisions_stay_as_they_were(monkeypatch, more):
     assert (net.threshold, net.temperature) == (before.threshold, before.temperature)
     assert figures["out_of_fold"] == of_folds["out_of_fold"]
     assert figures["retrained"]["rows"] == ROWS * (1 - more.get("holdout", 0))
-    assert all(member.history["val_loss"] is None or more.get("holdout") for member in net.members)
+    assert all(
+        member.history["val_loss"] is None or more.get("holdout")
+        for member in net.members
+    )
 
 
 def test_rows_without_times_are_not_trained_on_once_more():
@@ -90,12 +140,22 @@ def test_rows_without_times_are_not_trained_on_once_more():
 
 
 def test_a_retraining_that_is_stopped_goes_on_to_the_same_model(ds, found, tmp_path):
-    (ended, result), stops = until_ended(lambda stop: chosen(ds, tmp_path / "state.nn", stop), 9, 40)
+    (ended, result), stops = until_ended(
+        lambda stop: chosen(ds, tmp_path / "state.nn", stop), 9, 40
+    )
     whole, figures = found
     ended.export(tmp_path / "ended.bin")
     whole.export(tmp_path / "whole.bin")
-    assert stops > 2 and (tmp_path / "ended.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()
-    assert result == {**figures, "seconds": result["seconds"], "us_per_batch": result["us_per_batch"]}
+    assert (
+        stops > 2
+        and (tmp_path / "ended.bin").read_bytes()
+        == (tmp_path / "whole.bin").read_bytes()
+    )
+    assert result == {
+        **figures,
+        "seconds": result["seconds"],
+        "us_per_batch": result["us_per_batch"],
+    }
 
 
 def test_a_stop_without_a_checkpoint_keeps_the_networks_of_the_folds(ds, monkeypatch):
@@ -110,7 +170,10 @@ def test_a_stop_without_a_checkpoint_keeps_the_networks_of_the_folds(ds, monkeyp
     choice = Effort(ds, "quick", GIVEN, OF_NETWORK)
     net, figures = choice.run(stopping)
     assert choice.stopped is not None and "retrained" not in figures
-    assert np.array_equal(net.predict(ds.x), before.predict(ds.x)) and not net.crossed.is_retrained
+    assert (
+        np.array_equal(net.predict(ds.x), before.predict(ds.x))
+        and not net.crossed.is_retrained
+    )
 
 
 def test_commands_say_which_rows_the_networks_know(folder):
@@ -118,24 +181,42 @@ def test_commands_say_which_rows_the_networks_know(folder):
     (folder / "t.csv").write_text(csv_of(list(columns), list(columns.values())))
     flags = ["--time", "day", "--effort", "quick", "--epochs", 3]
     trained = succeed("--train", "--dataset", "t.csv", "--model", "m.bin", *flags)
-    assert "networks trained once more on all 120 rows; the figures are those of before" in trained.out
+    assert (
+        "networks trained once more on all 120 rows; the figures are those of before"
+        in trained.out
+    )
     again = nn.Model.load("m.bin").network
     judged = len(again.crossed.rows)
-    assert again.crossed.is_retrained and again.metadata()["crossed"]["retrained"] is True
+    assert (
+        again.crossed.is_retrained and again.metadata()["crossed"]["retrained"] is True
+    )
     told = succeed("test", "m.bin", "--json", "--report", "p.html")
-    assert (told.json["rows"], told.json["trained_rows"], told.json["out_of_fold"]) == (judged, 0, True)
+    assert (told.json["rows"], told.json["trained_rows"], told.json["out_of_fold"]) == (
+        judged,
+        0,
+        True,
+    )
     assert "The networks know these rows" in (folder / "p.html").read_text()
     given = succeed("test", "m.bin", "t.csv", "--json")
     assert given.json["rmse"] == told.json["rmse"]
-    assert "m.bin was trained on these" in given.err and "before it was trained once more on all" in given.err
+    assert (
+        "m.bin was trained on these" in given.err
+        and "before it was trained once more on all" in given.err
+    )
     explained = succeed("explain", "m.bin", "--json")
     assert explained.json["trained_rows"] == ROWS
     assert explained.err.count("m.bin was trained on 120 of these 120 rows") == 1
     with_data = succeed("explain", "m.bin", "t.csv", "--json")
-    assert with_data.json["trained_rows"] == ROWS and "before it was trained" not in with_data.err
+    assert (
+        with_data.json["trained_rows"] == ROWS
+        and "before it was trained" not in with_data.err
+    )
     assert explained.json["importance"] == with_data.json["importance"]
     info = succeed("info", "m.bin").out
-    assert f"{judged} of 120 rows, 8 folds; then all networks were trained once more on all rows" in info
+    assert (
+        f"{judged} of 120 rows, 8 folds; then all networks were trained once more on all rows"
+        in info
+    )
 
 
 def test_importance_in_python_warns_of_rows_that_all_networks_know(ds, found, caplog):
@@ -143,7 +224,9 @@ def test_importance_in_python_warns_of_rows_that_all_networks_know(ds, found, ca
     assert "the model was trained on 120 of these 120 rows" in caplog.text
 
 
-def test_a_file_whose_folds_say_that_they_were_retrained_otherwise_is_refused(found, tmp_path):
+def test_a_file_whose_folds_say_that_they_were_retrained_otherwise_is_refused(
+    found, tmp_path
+):
     from nn.files import model_file
     from nn.utils import DataError
 

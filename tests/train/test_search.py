@@ -1,5 +1,6 @@
-"""The search of --vary and --effort: the worse networks are given up early, and of the others those are chosen that
-together do best on rows that they do not know, by a metric that exists."""
+"""The search of --vary and --effort: the worse networks are given up early, and of the
+others those are chosen that together do best on rows that they do not know, by a metric
+that exists."""
 
 import itertools
 import math
@@ -8,7 +9,16 @@ from functools import partial
 import numpy as np
 import pytest
 from support.figures import log_loss
-from support.packs import BEST, SEED, alone, break_some, check_alone, data, network, vector
+from support.packs import (
+    BEST,
+    SEED,
+    alone,
+    break_some,
+    check_alone,
+    data,
+    network,
+    vector,
+)
 
 import nn
 from nn.core.metrics import metric
@@ -26,38 +36,70 @@ VARY = "learning_rate=1e-4..1e-1,hidden=4|16,dropout=0|0.3"
 
 def together(task="binary", ds=None, networks=COUNT, **flags):
     net = network(task, SEED)
-    given = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task], "vary": VARY}
+    given = {
+        "epochs": 8,
+        "validation": 0.3,
+        "patience": 3,
+        "monitor": BEST[task],
+        "vary": VARY,
+    }
     return net, nn.train(net, ds or data(task), networks=networks, **{**given, **flags})
 
 
 def greedy_by_hand(count, picks, value):
-    """The networks that are chosen, of those on the way the best; value: of a list of their numbers."""
+    """The networks that are chosen, of those on the way the best; value: of a list of
+    their numbers."""
     ways = [[]]
     for _ in range(picks):
-        ways.append([*ways[-1], max(range(count), key=lambda number: value([*ways[-1], number]))])
+        ways.append(
+            [
+                *ways[-1],
+                max(range(count), key=lambda number: value([*ways[-1], number])),
+            ]
+        )
     return max(ways[1:], key=value)
 
 
 def mean_of(scores, numbers):
-    return np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64).astype(np.float32)
+    return np.mean(
+        [scores[number] for number in numbers], axis=0, dtype=np.float64
+    ).astype(np.float32)
 
 
 def by_status(result, status):
     return [trial for trial in result["trials"] if trial["status"] == status]
 
 
-@pytest.mark.parametrize("task, name", [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")])
-def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_by_hand(task, name):
-    ds, flags = data(task), {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name}
+@pytest.mark.parametrize(
+    "task, name", [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")]
+)
+def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_by_hand(
+    task, name
+):
+    ds, flags = (
+        data(task),
+        {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name},
+    )
     net, result = together(task, ds, monitor=name)
     check_alone(task, net, result, **flags)
-    nets = [alone(task, trial["seed"], trial["settings"], **flags) for trial in result["trials"]]
-    given_up = [number for number, trial in enumerate(result["trials"]) if trial["status"] == "given up"]
+    nets = [
+        alone(task, trial["seed"], trial["settings"], **flags)
+        for trial in result["trials"]
+    ]
+    given_up = [
+        number
+        for number, trial in enumerate(result["trials"])
+        if trial["status"] == "given up"
+    ]
     assert {result["trials"][number]["epochs"] for number in given_up} <= {1, 2, 3, 4}
     # by hand: each network alone, compared by its best epoch of the first half
     sign = 1 if METRICS[name].higher_is_better else -1
-    halves = [max(sign * value for value in own.history["val_metric"][:4]) for own in nets]
-    assert given_up == sorted(sorted(range(COUNT), key=lambda number: (-halves[number], number))[COUNT // 2 :])
+    halves = [
+        max(sign * value for value in own.history["val_metric"][:4]) for own in nets
+    ]
+    assert given_up == sorted(
+        sorted(range(COUNT), key=lambda number: (-halves[number], number))[COUNT // 2 :]
+    )
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     left = [own for number, own in enumerate(nets) if number not in given_up]
     scores = [own.predict(ds.x[rows]) for own in left]
@@ -66,18 +108,29 @@ def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_
         return sign * metric(name, task, ds.y[rows], mean_of(scores, numbers))
 
     chosen = greedy_by_hand(len(left), PICKS, value)
-    weights = {left[number].seed: float(chosen.count(number)) for number in sorted(set(chosen))}
+    weights = {
+        left[number].seed: float(chosen.count(number)) for number in sorted(set(chosen))
+    }
     assert {told["seed"]: told["weight"] for told in result["members"]} == weights
-    assert net.member_weights == list(weights.values()) and result["networks"] == len(weights)
+    assert net.member_weights == list(weights.values()) and result["networks"] == len(
+        weights
+    )
     assert value(chosen) >= max(value([number]) for number in range(len(left)))
     lists = [member.history["loss"][0] for member in net.members]
-    assert result["loss"][0] == pytest.approx(np.average(lists, weights=net.member_weights))
+    assert result["loss"][0] == pytest.approx(
+        np.average(lists, weights=net.member_weights)
+    )
 
 
-def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatch, caplog):
+def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(
+    monkeypatch, caplog
+):
     break_some(monkeypatch, {SEED + 1, SEED + 4})
     net, result = together()
-    assert [trial["seed"] for trial in by_status(result, "failed")] == [SEED + 1, SEED + 4]
+    assert [trial["seed"] for trial in by_status(result, "failed")] == [
+        SEED + 1,
+        SEED + 4,
+    ]
     assert "network 1, seed 6, is left out: loss is nan" in caplog.text
     assert len(by_status(result, "given up")) == COUNT - 2 - COUNT // 2
     assert not {member.seed for member in net.members} & {SEED + 1, SEED + 4}
@@ -88,13 +141,20 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatc
 
 def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_there_are_no_validation_rows():
     """The refit trains on the rows that choose."""
-    (net, result), (again, refitted) = together(networks=6), together(networks=6, refit=True)
-    assert [own["weight"] for own in result["members"]] == [own["weight"] for own in refitted["members"]]
+    (net, result), (again, refitted) = (
+        together(networks=6),
+        together(networks=6, refit=True),
+    )
+    assert [own["weight"] for own in result["members"]] == [
+        own["weight"] for own in refitted["members"]
+    ]
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
     one, other = network("binary"), network("binary")
     nn.train(one, data(), **flags), nn.train(other, data(), validation=SHARE, **flags)
-    assert one.metadata() == other.metadata() and np.array_equal(vector(one), vector(other))
+    assert one.metadata() == other.metadata() and np.array_equal(
+        vector(one), vector(other)
+    )
 
 
 def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_networks_epochs():
@@ -108,7 +168,8 @@ def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_net
     metrics = {n: [0.01 * n, 0.2, 9.0] for n in range(40)}
     metrics |= {0: [0.2, 0.15], 2: [0.1] * 9, 3: [], 7: [math.nan, math.nan]}
     worse = halving.compare(metrics)
-    # 39 to 21 have more than 0.2, and 1 has 9.0 in its first four epochs: these twenty stay
+    # 39 to 21 have more than 0.2, and 1 has 9.0 in its first four epochs: these twenty
+    # stay
     assert worse == [0, *[n for n in range(4, 21) if n != 7], 2, 3, 7]
     assert halving.given_up == {*worse} and halving.epoch_of(0) == 4
 
@@ -117,37 +178,62 @@ def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_net
 def test_selection_among_ten_against_brute_force(name):
     rng, value_of = np.random.default_rng(3), partial(metric, name, "regression")
     truth = rng.normal(size=(60, 1))
-    scores = [truth + rng.normal(size=(60, 1)) * rng.uniform(0.5, 2) + rng.normal() for _ in range(10)]
+    scores = [
+        truth + rng.normal(size=(60, 1)) * rng.uniform(0.5, 2) + rng.normal()
+        for _ in range(10)
+    ]
     sign = 1 if METRICS[name].higher_is_better else -1
 
     def value(numbers):
-        return sign * value_of(truth, sum(scores[number] for number in numbers) / len(numbers))
+        return sign * value_of(
+            truth, sum(scores[number] for number in numbers) / len(numbers)
+        )
 
     alone = max(value([number]) for number in range(10))
     for picks in (1, 2, 3, 5):
-        counts = greedy_selection(scores, picks, Monitor(name), partial(value_of, truth))
+        counts = greedy_selection(
+            scores, picks, Monitor(name), partial(value_of, truth)
+        )
         chosen = [number for number, count in enumerate(counts) for _ in range(count)]
         assert chosen == sorted(greedy_by_hand(10, picks, value))
-        sizes = (itertools.combinations_with_replacement(range(10), size) for size in range(1, picks + 1))
+        sizes = (
+            itertools.combinations_with_replacement(range(10), size)
+            for size in range(1, picks + 1)
+        )
         best = max(map(value, itertools.chain(*sizes)))
-        assert alone <= value(chosen) <= best + 1e-12 and (picks == 1 or value(chosen) > alone)
-        assert value(chosen) - alone >= (best - alone) / 2  # most of what there is to gain
+        assert alone <= value(chosen) <= best + 1e-12 and (
+            picks == 1 or value(chosen) > alone
+        )
+        # most of what there is to gain
+        assert value(chosen) - alone >= (best - alone) / 2
 
 
 def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction_to_the_bit():
     scores = [np.array([[1.0]]), np.array([[-2.0]])]
-    assert greedy_selection(scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean).max())) == [2, 1]
+    assert greedy_selection(
+        scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean).max())
+    ) == [2, 1]
     rng, seen = np.random.default_rng(0), []
     scores = [rng.random((5, 3), np.float32) for _ in range(3)]
-    greedy_selection(scores, 2, Monitor("loss"), lambda mean: seen.append(mean) or float(len(seen)))
+    greedy_selection(
+        scores, 2, Monitor("loss"), lambda mean: seen.append(mean) or float(len(seen))
+    )
     expected = [*scores, *(mean_of(scores, [0, number]) for number in range(3))]
-    assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
+    assert all(
+        mean.dtype == np.float32 and np.array_equal(mean, own)
+        for mean, own in zip(seen, expected, strict=True)
+    )
 
 
 def test_an_estimator_tunes_too():
     pytest.importorskip("sklearn")
-    x, vary = np.random.default_rng(0).normal(size=(200, 4)), "learning_rate=1e-3..1e-1,hidden=4|8"
-    estimator = nn.NetworkClassifier(networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16)
+    x, vary = (
+        np.random.default_rng(0).normal(size=(200, 4)),
+        "learning_rate=1e-3..1e-1,hidden=4|8",
+    )
+    estimator = nn.NetworkClassifier(
+        networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16
+    )
     members = estimator.fit(x, x[:, 0] > 0).network_.members
     assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary
     assert estimator.score(x, x[:, 0] > 0) > 0.8
@@ -157,7 +243,8 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     ds, scores, folds = data("multiclass", 120), [], np.zeros(120, int)
 
     def train(net, ds, **settings):
-        slowly = {} if scores else {"learning_rate": 1e-9}  # the first candidate learns nothing
+        # the first candidate learns nothing
+        slowly = {} if scores else {"learning_rate": 1e-9}
         figures = nn.train(net, ds, **{**settings, "epochs": 30, **slowly})
         rows, of_row, outputs = out_of_fold(net, ds)
         assert np.array_equal(rows, np.arange(ds.rows))
@@ -174,7 +261,9 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
     losses = []
     for fold in range(8):  # is predicted with the weights that the others choose
-        by_others = greedy_by_hand(len(scores), PICKS, partial(value, rows=folds != fold))
+        by_others = greedy_by_hand(
+            len(scores), PICKS, partial(value, rows=folds != fold)
+        )
         losses.append(-value(by_others, folds == fold))
     mean = np.average(losses, weights=np.bincount(folds))
     assert result["out_of_fold"]["log_loss"] == pytest.approx(mean, rel=1e-6)
@@ -184,15 +273,28 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
 @pytest.mark.parametrize("networks", [4, 20])
 def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(networks):
     ds = data("binary")
-    flags = {"validation": ds.of_rows(np.flatnonzero(ds.y == 1)[:30]), "epochs": 2, "vary": "epochs=1|2"}
+    flags = {
+        "validation": ds.of_rows(np.flatnonzero(ds.y == 1)[:30]),
+        "epochs": 2,
+        "vary": "epochs=1|2",
+    }
     with pytest.raises(NnError, match="roc_auc is undefined"):
         nn.train(network("binary"), ds, networks=networks, monitor="roc_auc", **flags)
 
 
 @pytest.mark.parametrize("monitor", ["loss", "brier"])
-def test_a_choice_by_probabilities_where_there_are_none_is_refused_before_training(monitor):
+def test_a_choice_by_probabilities_where_there_are_none_is_refused_before_training(
+    monitor,
+):
     ds, net = data("multiclass"), Network("6,4,3:linear", "multiclass", loss="mse")
-    flags = {"networks": 4, "vary": "learning_rate=0.01|0.02", "validation": 0.3, "epochs": 1}
-    with pytest.raises(UsageError, match=f"--monitor {monitor}: .*probabilities.*linear"):
+    flags = {
+        "networks": 4,
+        "vary": "learning_rate=0.01|0.02",
+        "validation": 0.3,
+        "epochs": 1,
+    }
+    with pytest.raises(
+        UsageError, match=f"--monitor {monitor}: .*probabilities.*linear"
+    ):
         nn.train(net, ds, monitor=monitor, **flags)
     assert nn.train(net, ds, monitor="accuracy", **flags)["networks"]

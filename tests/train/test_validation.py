@@ -1,4 +1,5 @@
-"""Validation rows: the best epoch is kept, training stops when none is better, and --refit uses all rows."""
+"""Validation rows: the best epoch is kept, training stops when none is better, and
+--refit uses all rows."""
 
 import math
 import signal
@@ -32,18 +33,27 @@ def trained(ds, backend="omp", seed=3, **flags):
     return net, nn.train(net, ds, **{"epochs": EPOCHS, "learning_rate": 0.02, **flags})
 
 
-@pytest.mark.parametrize(("flags", "name"), [({}, "held-out"), ({"validation": 0.3}, "validation")])
+@pytest.mark.parametrize(
+    ("flags", "name"), [({}, "held-out"), ({"validation": 0.3}, "validation")]
+)
 @pytest.mark.parametrize("networks", [None, 2])
-def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(flags, name, networks):
+def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(
+    flags, name, networks
+):
     """Its model file could not be written."""
     ds = data("regression")
     split = split_rows(ds, 0.2, flags.get("validation", 0.0), 3)
     ds.x[split.validation if flags else split.holdout] *= np.float32(1e30)
-    with pytest.raises(NnError, match=f"^{name} loss is (inf|nan) at epoch 1: try a smaller --learning_rate"):
+    with pytest.raises(
+        NnError,
+        match=f"^{name} loss is (inf|nan) at epoch 1: try a smaller --learning_rate",
+    ):
         trained(ds, scaling="none", networks=networks, **flags)
 
 
-@pytest.mark.parametrize("task, name", [(task, name) for task in SPEC for name in metrics_of(task)])
+@pytest.mark.parametrize(
+    "task, name", [(task, name) for task in SPEC for name in metrics_of(task)]
+)
 def test_the_kept_epoch_is_the_best_of_the_history(task, name):
     ds, after = data(task), []
     net = nn.Network(SPEC[task], task, seed=3, backend="omp")
@@ -52,7 +62,12 @@ def test_the_kept_epoch_is_the_best_of_the_history(task, name):
         def epoch(self, *_):
             after.append(net.engine.get("parameters").tobytes())
 
-    flags = {"epochs": EPOCHS, "learning_rate": 0.02, "validation": 0.3, "monitor": name}
+    flags = {
+        "epochs": EPOCHS,
+        "learning_rate": 0.02,
+        "validation": 0.3,
+        "monitor": name,
+    }
     result = nn.train(net, ds, callback=Watching(), **flags)
     values = result["val_metric"]
     best = (max if METRICS[name].higher_is_better else min)(values)
@@ -69,8 +84,17 @@ def test_the_loss_of_the_validation_rows_is_monitored_and_without_them_nothing_c
     net, result = trained(data(), validation=0.3)
     assert result["monitor"] == "loss" and result["val_metric"] == result["val_loss"]
     net, result = trained(data())
-    assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(result)
-    assert not {"validation", "monitor", "patience", "refit", "split_seed", "class_weight"} & set(net.config)
+    assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(
+        result
+    )
+    assert not {
+        "validation",
+        "monitor",
+        "patience",
+        "refit",
+        "split_seed",
+        "class_weight",
+    } & set(net.config)
     assert set(net.history) == {"loss", "val_loss"}
 
 
@@ -80,17 +104,28 @@ def test_training_stops_after_so_many_epochs_without_a_better_one(patience):
     _, whole = trained(ds, validation=0.4, epochs=60)
     _, stopped = trained(ds, validation=0.4, epochs=60, patience=patience)
     values = whole["val_metric"]
-    end = next(e for e in range(1, 61) if e - (values.index(min(values[:e])) + 1) >= patience)
+    end = next(
+        e for e in range(1, 61) if e - (values.index(min(values[:e])) + 1) >= patience
+    )
     assert end < 60, "the data should be such that training stops early"
-    assert stopped["val_metric"] == values[:end] and stopped["best_epoch"] == end - patience
+    assert (
+        stopped["val_metric"] == values[:end]
+        and stopped["best_epoch"] == end - patience
+    )
     assert stopped["loss"] == whole["loss"][:end]  # the schedule is as it was
 
 
 def test_an_undefined_value_is_never_the_best():
     monitor = Monitor("f1", 2)
     assert monitor.best([math.nan, 0.3, 0.3, math.nan]) == 2
-    assert monitor.best([math.nan]) is None and not monitor.is_over([math.nan]) and monitor.is_over([math.nan] * 2)
-    assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2 and not Monitor("loss").is_over([1.0] * 100)
+    assert (
+        monitor.best([math.nan]) is None
+        and not monitor.is_over([math.nan])
+        and monitor.is_over([math.nan] * 2)
+    )
+    assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2 and not Monitor("loss").is_over(
+        [1.0] * 100
+    )
 
 
 def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided():
@@ -109,11 +144,25 @@ def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided
 
 
 def test_the_split_has_a_seed_of_its_own():
-    one, other = (trained(data(), seed=seed, split_seed=7, validation=0.2)[0] for seed in (1, 2))
-    assert one.scaling.to_dict() == other.scaling.to_dict() != trained(data(), seed=7)[0].scaling.to_dict()
-    assert flattened(one.parameters()).tobytes() != flattened(other.parameters()).tobytes()
-    same, again = (trained(data(), **flags)[0] for flags in ({"seed": 4}, {"seed": 4, "split_seed": 4}))
-    assert flattened(same.parameters()).tobytes() == flattened(again.parameters()).tobytes()
+    one, other = (
+        trained(data(), seed=seed, split_seed=7, validation=0.2)[0] for seed in (1, 2)
+    )
+    assert (
+        one.scaling.to_dict()
+        == other.scaling.to_dict()
+        != trained(data(), seed=7)[0].scaling.to_dict()
+    )
+    assert (
+        flattened(one.parameters()).tobytes() != flattened(other.parameters()).tobytes()
+    )
+    same, again = (
+        trained(data(), **flags)[0]
+        for flags in ({"seed": 4}, {"seed": 4, "split_seed": 4})
+    )
+    assert (
+        flattened(same.parameters()).tobytes()
+        == flattened(again.parameters()).tobytes()
+    )
 
 
 def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_validate():
@@ -123,17 +172,26 @@ def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_vali
     assert spans == [(0, 539), (540, 719), (720, 899)]
     parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
     assert len(parts.holdout) == 100  # not 135, which would divide a time
-    parts = split_rows(data(groups=np.arange(900) // 30, times=-np.arange(900.0)), 0.2, 0.25, 0)
-    assert np.array_equal(parts.holdout, np.arange(180)) and np.array_equal(parts.validation, np.arange(180, 360))
+    parts = split_rows(
+        data(groups=np.arange(900) // 30, times=-np.arange(900.0)), 0.2, 0.25, 0
+    )
+    assert np.array_equal(parts.holdout, np.arange(180)) and np.array_equal(
+        parts.validation, np.arange(180, 360)
+    )
 
 
 def test_rare_classes_are_told_in_one_line(caplog):
     y = np.repeat([0, 1, 2, 3], [50, 50, 2, 1]).astype(np.int32)
     x = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
-    nn.train(nn.Network("6,5,4", "multiclass"), nn.Dataset(x, y, "multiclass", [*"abcd"]), epochs=1, validation=0.2)
-    assert [line for line in caplog.messages if "rows" in line and "learned" not in line] == [
-        "classes with too few rows for validation and held-out rows: c (2), d (1)"
-    ]
+    nn.train(
+        nn.Network("6,5,4", "multiclass"),
+        nn.Dataset(x, y, "multiclass", [*"abcd"]),
+        epochs=1,
+        validation=0.2,
+    )
+    assert [
+        line for line in caplog.messages if "rows" in line and "learned" not in line
+    ] == ["classes with too few rows for validation and held-out rows: c (2), d (1)"]
 
 
 @pytest.mark.parametrize("schedule", ["cooldown", "constant"])
@@ -150,15 +208,26 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
     by_hand = nn.Network(SPEC["binary"], "binary", seed=3, backend="omp")
     if result["best_epoch"] < EPOCHS:
         with pytest.raises(Stopped):
-            nn.train(by_hand, ds, learning_rate=0.02, callback=Stopping(), stop=stop, **flags)
-    assert flattened(net.parameters()).tobytes() == flattened(by_hand.parameters()).tobytes()
+            nn.train(
+                by_hand, ds, learning_rate=0.02, callback=Stopping(), stop=stop, **flags
+            )
+    assert (
+        flattened(net.parameters()).tobytes()
+        == flattened(by_hand.parameters()).tobytes()
+    )
     assert net.scaling.to_dict() == by_hand.scaling.to_dict()
-    assert result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]} and result["rows"] == 721
+    assert (
+        result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]}
+        and result["rows"] == 721
+    )
     assert result["val_metric"] == trained(ds, validation=0.3, **flags)[1]["val_metric"]
 
 
 def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
-    ds, saving = data(weights=np.ones(900)), {"epochs": 2, "checkpoint": "c.ck", "resume": "auto"}
+    ds, saving = (
+        data(weights=np.ones(900)),
+        {"epochs": 2, "checkpoint": "c.ck", "resume": "auto"},
+    )
     trained(ds, validation=0.3, **saving)
     for flags in ({"validation": 0.2}, {}, {"validation": 0.3, "monitor": "f1"}):
         with pytest.raises(UsageError, match="was written with"):
@@ -170,7 +239,9 @@ def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
 
 def write(path, rows=300, seed=0, classes=("no", "yes")):
     ds = data(rows=rows, seed=seed)
-    path.write_text(csv_of([*"abcdef", "class"], [*ds.x.T.round(5), np.array(classes)[ds.y]]))
+    path.write_text(
+        csv_of([*"abcdef", "class"], [*ds.x.T.round(5), np.array(classes)[ds.y]])
+    )
     return path
 
 
@@ -178,11 +249,22 @@ def test_a_file_of_validation_rows(folder):
     write(folder / "t.csv"), write(folder / "v.csv", 100, seed=5)
     flags = "--model m.bin --validation v.csv --monitor roc_auc --epochs 4 --history h.csv --json"
     result = succeed("--train", "--dataset", "t.csv", *flags.split()).json
-    assert result["validation"] == 100 and result["rows"] == 240 and result["best_epoch"] in range(1, 5)
+    assert (
+        result["validation"] == 100
+        and result["rows"] == 240
+        and result["best_epoch"] in range(1, 5)
+    )
     history = (folder / "h.csv").read_text().splitlines()
-    assert history[0] == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
+    assert (
+        history[0]
+        == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
+    )
     assert [float(row.split(",")[-1]) for row in history[1:]] == result["val_metric"]
-    net, ds, judges = nn.Network("6,60,10,1", "binary"), nn.load("t.csv"), nn.load("v.csv")
+    net, ds, judges = (
+        nn.Network("6,60,10,1", "binary"),
+        nn.load("t.csv"),
+        nn.load("v.csv"),
+    )
     from_python = nn.train(net, ds, validation=judges, monitor="roc_auc", epochs=4)
     assert from_python["val_metric"] == result["val_metric"]
 
@@ -192,78 +274,185 @@ def bad_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     write(folder / "t.csv"), write(folder / "classes.csv", classes=("no", "maybe"))
     write(folder / "numbers.csv", classes=("0", "1"))
-    (folder / "other.csv").write_text((folder / "t.csv").read_text().replace("e,f,class", "e,g,class", 1))
+    (folder / "other.csv").write_text(
+        (folder / "t.csv").read_text().replace("e,f,class", "e,g,class", 1)
+    )
     return folder
 
 
-@pytest.mark.parametrize("flags, words", [
-    ("--patience 3", "--patience 3: needs validation rows; give --validation SHARE or FILE"),
-    ("--monitor f1", "--monitor f1: needs validation rows"),
-    ("--refit", "--refit: needs validation rows"),
-    ("--validation 1.5", "--validation 1.5: expected a share above 0 and below 1, or a file"),
-    ("--validation none.csv", "none.csv"),
-    ("--validation fold", "give --folds too"),
-    ("--validation 0.2 --monitor rmse", "--monitor rmse: does not fit a binary task; choose from loss, "),
-    ("--validation 0.001", "--validation 0.001: takes none of the 240 rows"),
-    ("--validation other.csv", "no column f besides the target"),
-    ("--validation classes.csv", 'found class "maybe"'),
-    ("--validation classes.csv --refit", "give --validation SHARE, not classes.csv"),
-    ("--class_weight 1,2,3", "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes"),
-    ("--class_weight 1,-2", "--class_weight 1,-2: expected none, balanced, or a number"),
-    ("--class_weight 0,0", "--class_weight 0,0: expected none, balanced, or a number"),
-    ("--layers 6,5,1 --reference --validation 0.2", "--validation 0.2: --reference has no such thing"),
-    ("--layers 6,5,1 --reference --class_weight balanced", "--class_weight balanced: --reference"),
-    ("--layers 6,5,1 --reference --split_seed 2", "--split_seed 2: --reference has no such thing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (
+            "--patience 3",
+            "--patience 3: needs validation rows; give --validation SHARE or FILE",
+        ),
+        ("--monitor f1", "--monitor f1: needs validation rows"),
+        ("--refit", "--refit: needs validation rows"),
+        (
+            "--validation 1.5",
+            "--validation 1.5: expected a share above 0 and below 1, or a file",
+        ),
+        ("--validation none.csv", "none.csv"),
+        ("--validation fold", "give --folds too"),
+        (
+            "--validation 0.2 --monitor rmse",
+            "--monitor rmse: does not fit a binary task; choose from loss, ",
+        ),
+        ("--validation 0.001", "--validation 0.001: takes none of the 240 rows"),
+        ("--validation other.csv", "no column f besides the target"),
+        ("--validation classes.csv", 'found class "maybe"'),
+        (
+            "--validation classes.csv --refit",
+            "give --validation SHARE, not classes.csv",
+        ),
+        (
+            "--class_weight 1,2,3",
+            "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes",
+        ),
+        (
+            "--class_weight 1,-2",
+            "--class_weight 1,-2: expected none, balanced, or a number",
+        ),
+        (
+            "--class_weight 0,0",
+            "--class_weight 0,0: expected none, balanced, or a number",
+        ),
+        (
+            "--layers 6,5,1 --reference --validation 0.2",
+            "--validation 0.2: --reference has no such thing",
+        ),
+        (
+            "--layers 6,5,1 --reference --class_weight balanced",
+            "--class_weight balanced: --reference",
+        ),
+        (
+            "--layers 6,5,1 --reference --split_seed 2",
+            "--split_seed 2: --reference has no such thing",
+        ),
+    ],
+)
 def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
     monkeypatch.chdir(bad_files)
     data = "numbers.csv" if "--reference" in flags else "t.csv"
-    done = run(*ONE, "--dataset", data, "--model", "m.bin", "--epochs", 2, "--quiet", *flags.split())
+    done = run(
+        *ONE,
+        "--dataset",
+        data,
+        "--model",
+        "m.bin",
+        "--epochs",
+        2,
+        "--quiet",
+        *flags.split(),
+    )
     assert done.code not in (0, 1) and words in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
 
 
-@pytest.mark.parametrize("flag, value, words", [
-    ("weight", "-1", "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct"),
-    ("weight", "", "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight"),
-    ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
-    ("time", "", "row 5, column extra: found a gap, expected a number or a date for --time; correct it or"),
-])  # fmt: skip
-def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, value, words, folder):
+@pytest.mark.parametrize(
+    "flag, value, words",
+    [
+        (
+            "weight",
+            "-1",
+            "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct",
+        ),
+        (
+            "weight",
+            "",
+            "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight",
+        ),
+        ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
+        (
+            "time",
+            "",
+            "row 5, column extra: found a gap, expected a number or a date for --time; correct it or",
+        ),
+    ],
+)
+def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(
+    flag, value, words, folder
+):
     extra = [1, 2, 3, value, *range(5, 61)]
-    columns = [extra, range(60), ["red", "blue"] * 30, ["no", "yes", "yes"] * 20]  # no table of numbers
+    # no table of numbers
+    columns = [extra, range(60), ["red", "blue"] * 30, ["no", "yes", "yes"] * 20]
     (folder / "t.csv").write_text(csv_of(["extra", "a", "word", "class"], columns))
-    done = run("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", f"--{flag}", "extra", "--target", "class")
-    assert done.code == 65 and words in done.err and len(done.err.splitlines()) == 1, done.err
+    done = run(
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        "-q",
+        f"--{flag}",
+        "extra",
+        "--target",
+        "class",
+    )
+    assert done.code == 65 and words in done.err and len(done.err.splitlines()) == 1, (
+        done.err
+    )
 
 
-@pytest.mark.parametrize("more, words", [
-    ({"weights": np.zeros(900)}, "--weight: the weights of all 900 rows are 0, expected one above 0"),
-    ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
-    ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
-    ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
-    ({"times": np.r_[np.ones(899), np.nan]}, "--time: row 899: found nan, expected a finite number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        (
+            {"weights": np.zeros(900)},
+            "--weight: the weights of all 900 rows are 0, expected one above 0",
+        ),
+        (
+            {"weights": np.r_[-1.0, np.ones(899)]},
+            "--weight: row 0: found -1, expected a finite number, 0 or above",
+        ),
+        (
+            {"weights": np.r_[np.ones(899), np.inf]},
+            "--weight: row 899: found inf, expected a finite number",
+        ),
+        ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
+        (
+            {"times": np.r_[np.ones(899), np.nan]},
+            "--time: row 899: found nan, expected a finite number",
+        ),
+    ],
+)
 def test_bad_weights_and_times_are_told(more, words):
     with pytest.raises(DataError, match=words):
         trained(data(**more))
 
 
-@pytest.mark.parametrize("flags", [{}, {"networks": 2}, {"folds": 3, "validation": "fold"}])
+@pytest.mark.parametrize(
+    "flags", [{}, {"networks": 2}, {"folds": 3, "validation": "fold"}]
+)
 def test_the_epochs_that_were_run_are_told_beside_those_that_were_asked_for(flags):
     ds = data("binary")
-    _, found = trained(ds, epochs=200, learning_rate=0.5, **{"validation": 0.3, "patience": 2, **flags})
+    _, found = trained(
+        ds, epochs=200, learning_rate=0.5, **{"validation": 0.3, "patience": 2, **flags}
+    )
     assert found["epochs"] == 200 and found["epochs_run"] == len(found["loss"]) < 200
     _, whole = trained(ds, epochs=3, **flags)
     assert whole["epochs"] == whole["epochs_run"] == 3
 
 
 def test_the_line_of_a_training_that_patience_ended_has_both_counts(two):
-    asked = ["--epochs", 400, "--validation", 0.3, "--patience", 2, "--learning_rate", 0.3]
+    asked = [
+        "--epochs",
+        400,
+        "--validation",
+        0.3,
+        "--patience",
+        2,
+        "--learning_rate",
+        0.3,
+    ]
     found = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *asked)
     run_epochs = len(nn.Network.load("m.bin").history["loss"])
     assert run_epochs < 400 and f", {run_epochs} of 400 epochs in " in found.out
-    assert ", 3 epochs in " in succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3).out
+    assert (
+        ", 3 epochs in "
+        in succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3).out
+    )
 
 
 @pytest.mark.parametrize("block", [4096, 7])
@@ -292,7 +481,9 @@ def test_the_monitored_metric_counts_weights():
         rows = split_rows(ds, 0.0, 0.3, 3).validation
         own = metric(name, "binary", y[rows], net.predict(x[rows]), ds.weights[rows])
         assert told["val_metric"] == [pytest.approx(own, rel=1e-6)]
-        assert own != pytest.approx(metric(name, "binary", y[rows], net.predict(x[rows])), rel=1e-3)
+        assert own != pytest.approx(
+            metric(name, "binary", y[rows], net.predict(x[rows])), rel=1e-3
+        )
 
 
 def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):
@@ -305,8 +496,12 @@ def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):
     assert np.array_equal(scores, net.predict(x[rows]))
 
 
-@pytest.mark.parametrize("positive, rows, is_rare", [(20, 200, True), (21, 209, False), (19, 400, False),
-                                                     (20, 199, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    "positive, rows, is_rare",
+    [(20, 200, True), (21, 209, False), (19, 400, False), (20, 199, False)],
+)
 def test_a_class_is_rare_from_twenty_rows_up_to_a_tenth(positive, rows, is_rare):
-    ds = nn.Dataset(np.zeros((rows, 1)), (np.arange(rows) < positive).astype(int), "binary")
+    ds = nn.Dataset(
+        np.zeros((rows, 1)), (np.arange(rows) < positive).astype(int), "binary"
+    )
     assert rule_for(ds) == ({"threshold": "f1"} if is_rare else {})

@@ -1,4 +1,5 @@
-"""--vary, train_many: networks with settings of their own, trained together, are those trained alone with these."""
+"""--vary, train_many: networks with settings of their own, trained together, are those
+trained alone with these."""
 
 from functools import partial
 from importlib import import_module
@@ -26,15 +27,27 @@ VARY = {
 }
 
 
-def together(vary, task="binary", backend="omp", ds=None, networks=COUNT, seed=SEED, **flags):
+def together(
+    vary, task="binary", backend="omp", ds=None, networks=COUNT, seed=SEED, **flags
+):
     net = network(task, seed, backend)
-    result = nn.train(net, ds or data(task), networks=networks, vary=vary, **{"epochs": 3, "validation": 0.25, **flags})
+    result = nn.train(
+        net,
+        ds or data(task),
+        networks=networks,
+        vary=vary,
+        **{"epochs": 3, "validation": 0.25, **flags},
+    )
     return net, result
 
 
 def of_layers(layers, drawn):
     """The settings of train_many for those that --vary drew."""
-    own = {name: value for name, value in drawn.items() if name not in ("hidden", "dropout")}
+    own = {
+        name: value
+        for name, value in drawn.items()
+        if name not in ("hidden", "dropout")
+    }
     return {**own, "layers": layers_with(layers, drawn)}
 
 
@@ -51,34 +64,69 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("task", LAYERS)
-@pytest.mark.parametrize("flags", [
-    {}, {"validation": 0.3, "patience": 2, "calibrate": "temperature"}, {"validation": 0.3, "refit": True},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"validation": 0.3, "patience": 2, "calibrate": "temperature"},
+        {"validation": 0.3, "refit": True},
+    ],
+    ids=str,
+)
 def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
     ds, each = data(task), []
     if task == "regression":
-        flags = {name: value for name, value in flags.items() if name != "calibrate"} | {"clip": True}
+        flags = {
+            name: value for name, value in flags.items() if name != "calibrate"
+        } | {"clip": True}
     for number, vary in enumerate([*VARY.values(), *VARY.values()]):
-        each.append({"epochs": 3, **of_layers(LAYERS[task], Variation.parse(vary).draw(number)), "seed": number % 5})
-    for (net, figures), own in zip(nn.train_many(ds, each, backend=backend, **flags), each, strict=True):
+        each.append(
+            {
+                "epochs": 3,
+                **of_layers(LAYERS[task], Variation.parse(vary).draw(number)),
+                "seed": number % 5,
+            }
+        )
+    for (net, figures), own in zip(
+        nn.train_many(ds, each, backend=backend, **flags), each, strict=True
+    ):
         given = dict(own)
-        alone = Network(given.pop("layers"), task, seed=given.pop("seed"), backend=backend)
+        alone = Network(
+            given.pop("layers"), task, seed=given.pop("seed"), backend=backend
+        )
         expected = nn.train(alone, ds, **flags, **given)
-        assert np.array_equal(vector(net), vector(alone)) and net.metadata() == alone.metadata()
-        assert {name: figures[name] for name in expected} == {**expected, **{name: figures[name] for name in TIMES}}
+        assert (
+            np.array_equal(vector(net), vector(alone))
+            and net.metadata() == alone.metadata()
+        )
+        assert {name: figures[name] for name in expected} == {
+            **expected,
+            **{name: figures[name] for name in TIMES},
+        }
 
 
 def test_one_of_many_whose_loss_is_no_number_says_so():
-    ds, each = data("regression"), [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}]
+    ds, each = (
+        data("regression"),
+        [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}],
+    )
     (_, good), (_, bad) = nn.train_many(ds, each, layers="6,8,2", epochs=3)
     assert len(good["loss"]) == 3 and "loss is" in bad["failed"]
 
 
-@pytest.mark.parametrize("settings, expected", [
-    ([], "no settings"), ([{"epochs": 0}], "--epochs 0"), ([{"layers": "6,1,x"}], "--layers"),
-    ([{"lerning_rate": 1}], "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
-    ([{"networks": 2}], "networks: no such setting of train"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        ([], "no settings"),
+        ([{"epochs": 0}], "--epochs 0"),
+        ([{"layers": "6,1,x"}], "--layers"),
+        (
+            [{"lerning_rate": 1}],
+            "network 0: lerning_rate: no such setting of train; did you mean learning_rate",
+        ),
+        ([{"networks": 2}], "networks: no such setting of train"),
+    ],
+)
 def test_what_many_cannot_have_is_told(settings, expected):
     with pytest.raises(UsageError, match=expected):
         nn.train_many(data("binary"), settings)
@@ -87,109 +135,217 @@ def test_what_many_cannot_have_is_told(settings, expected):
 def test_many_networks_that_were_stopped_go_on(folder):
     each = [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)]
     trained = partial(nn.train_many, data("binary"), each, validation=0.2)
-    saving = lambda stop: trained(checkpoint=Checkpoint(folder / "c.ck", resume="auto"), stop=stop)  # noqa: E731
+
+    def saving(stop):
+        return trained(checkpoint=Checkpoint(folder / "c.ck", resume="auto"), stop=stop)
+
     ended, stops = until_ended(saving, spread=5)
     assert stops > 1
     for (net, _), (own, _) in zip(ended, trained(), strict=True):
-        assert np.array_equal(vector(net), vector(own)) and net.metadata() == own.metadata()
+        assert (
+            np.array_equal(vector(net), vector(own))
+            and net.metadata() == own.metadata()
+        )
 
 
 def test_bits_do_not_depend_on_threads():
     variation, nets = Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1"), {}
     each = [of_layers(LAYERS["binary"], variation.draw(seed)) for seed in range(COUNT)]
     for threads in (4, 1, 2, 3, 5):
-        nets[threads] = [net for net, _ in nn.train_many(data(), each, epochs=2, threads=threads, backend="omp")]
+        nets[threads] = [
+            net
+            for net, _ in nn.train_many(
+                data(), each, epochs=2, threads=threads, backend="omp"
+            )
+        ]
         for one, other in zip(nets[threads], nets[4], strict=True):
             assert np.array_equal(vector(one), vector(other)) and one.threads == threads
 
 
 def test_members_that_differ_in_dropout_share_an_engine_to_predict():
     ds, net = data("binary"), network("binary")
-    each = [{"layers": layers_with(LAYERS["binary"], {"dropout": rate})} for rate in (0, 0.1, 0.2, 0.3, 0.4)]
-    net.combine([own for own, _ in nn.train_many(ds, each, epochs=2, backend="omp")], [1.0] * 5)
+    each = [
+        {"layers": layers_with(LAYERS["binary"], {"dropout": rate})}
+        for rate in (0, 0.1, 0.2, 0.3, 0.4)
+    ]
+    net.combine(
+        [own for own, _ in nn.train_many(ds, each, epochs=2, backend="omp")], [1.0] * 5
+    )
     found = net.predict(ds.x)
     assert all(member._engine is None for member in net.members)
-    assert np.allclose(found, np.mean([member.predict(ds.x) for member in net.members], 0), rtol=1e-6)
+    assert np.allclose(
+        found, np.mean([member.predict(ds.x) for member in net.members], 0), rtol=1e-6
+    )
 
 
 def test_a_members_settings_depend_on_its_seed_alone():
-    variation, fewer = Variation.parse(VARY["all"]), Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
+    variation, fewer = (
+        Variation.parse(VARY["all"]),
+        Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1"),
+    )
     ten = [variation.draw(SEED + number) for number in range(10)]
-    some, more = ([told["settings"] for told in together(VARY["options"], networks=n)[1]["trials"]] for n in (4, 7))
+    some, more = (
+        [
+            told["settings"]
+            for told in together(VARY["options"], networks=n)[1]["trials"]
+        ]
+        for n in (4, 7)
+    )
     assert some == more[:4]
-    assert [{name: one[name] for name in fewer.of} for one in ten] == [fewer.draw(SEED + n) for n in range(10)]
+    assert [{name: one[name] for name in fewer.of} for one in ten] == [
+        fewer.draw(SEED + n) for n in range(10)
+    ]
     assert len({str(one) for one in ten}) == 10
 
 
 def test_ranges_are_drawn_evenly_on_their_scale_and_include_their_ends():
     def draws(text):
-        return np.array([[*Variation.parse(text).draw(seed).values()][0] for seed in range(400)])
+        return np.array(
+            [[*Variation.parse(text).draw(seed).values()][0] for seed in range(400)]
+        )
 
     rates = draws("learning_rate=1e-4..1e-2")
-    assert rates.min() >= 1e-4 and rates.max() <= 1e-2 and rates[3] == float(f"{rates[3]:.4g}")
-    halves = (rates < 1e-3, draws("weight_decay=0..0.3") < 0.15, draws("hidden=32|64") == "32")
-    assert all(160 < half.sum() < 240 for half in halves)  # of a range on its scale; 5 deviations would be 50
+    assert (
+        rates.min() >= 1e-4
+        and rates.max() <= 1e-2
+        and rates[3] == float(f"{rates[3]:.4g}")
+    )
+    halves = (
+        rates < 1e-3,
+        draws("weight_decay=0..0.3") < 0.15,
+        draws("hidden=32|64") == "32",
+    )
+    # of a range on its scale; 5 deviations would be 50
+    assert all(160 < half.sum() < 240 for half in halves)
     epochs = draws("epochs=2..4")
     assert {*epochs} == {2, 3, 4} and 90 < (epochs == 4).sum() < 180
     last = np.nextafter(1, 0)
     for low, high in [(1, 1024), (2, 7), (1e-4, 1e-2), (0.5, 0.9)]:
         for log in (True, False):
-            assert Range(low, high, log).at(0.0) == low and Range(low, high, log).at(last) == high
+            assert (
+                Range(low, high, log).at(0.0) == low
+                and Range(low, high, log).at(last) == high
+            )
     assert Choice(("a", "b")).at(last) == "b"
-    assert uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist() and uniform(99, 1, 2).min() >= 0
+    assert (
+        uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist()
+        and uniform(99, 1, 2).min() >= 0
+    )
 
 
-@pytest.mark.parametrize("layers, settings, expected", [
-    ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"), ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
-    ("30,60,dropout0.2,10,dropout0.3,1", {"hidden": "32-16"}, "30,32,dropout0.2,16,dropout0.2,1"),
-    ("30,60,dropout0.2,10,dropout0.3,1", {"dropout": 0.1}, "30,60,dropout0.1,10,dropout0.1,1"),
-    ("30,60:tanh,10,1", {"dropout": 0.25}, "30,60:tanh,dropout0.25,10,dropout0.25,1"),
-    ("30,60,1", {"hidden": "8-4", "dropout": 0.0}, "30,8,dropout0.0,4,dropout0.0,1"),
-    ("1x28x28,conv4k2same,maxpool4,128,10", {"hidden": "64"}, "1x28x28,conv4k2same,maxpool4,64,10"),
-    ("30, 60 ,1", {}, "30,60,1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "layers, settings, expected",
+    [
+        ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"),
+        ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
+        (
+            "30,60,dropout0.2,10,dropout0.3,1",
+            {"hidden": "32-16"},
+            "30,32,dropout0.2,16,dropout0.2,1",
+        ),
+        (
+            "30,60,dropout0.2,10,dropout0.3,1",
+            {"dropout": 0.1},
+            "30,60,dropout0.1,10,dropout0.1,1",
+        ),
+        (
+            "30,60:tanh,10,1",
+            {"dropout": 0.25},
+            "30,60:tanh,dropout0.25,10,dropout0.25,1",
+        ),
+        (
+            "30,60,1",
+            {"hidden": "8-4", "dropout": 0.0},
+            "30,8,dropout0.0,4,dropout0.0,1",
+        ),
+        (
+            "1x28x28,conv4k2same,maxpool4,128,10",
+            {"hidden": "64"},
+            "1x28x28,conv4k2same,maxpool4,64,10",
+        ),
+        ("30, 60 ,1", {}, "30,60,1"),
+    ],
+)
 def test_layers_with_drawn_settings(layers, settings, expected):
     assert layers_with(layers, settings) == expected
 
 
-@pytest.mark.parametrize("vary, expected", {
-    "learning_rate": "expected NAME=LOW..HIGH or NAME=A|B", "lerning_rate=1..2": "did you mean learning_rate",
-    "seed=1..2": "choose from learning_rate", "learning_rate=0..1": "learning_rate 0: expected a finite number above 0",
-    "learning_rate=1e-2..1e-4": "lower bound first", "learning_rate=fast|slow": "learning_rate fast: expected",
-    "dropout=0..1": "dropout 1: expected a number from 0 to below 1", "batch_number=1.5|2": "batch_number 1.5",
-    "hidden=32..64": "hidden has no range", "hidden=32-x": "hidden 32-x: expected the sizes",
-    "optimizer=adam|lion": "optimizer lion: expected adam or sgd", "epochs=1|2,epochs=3|4": "stands there twice",
-    "momentum=0.1|0.9": "momentum: is for --optimizer sgd",
-    **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in SETTINGS},
-}.items())  # fmt: skip
+@pytest.mark.parametrize(
+    "vary, expected",
+    {
+        "learning_rate": "expected NAME=LOW..HIGH or NAME=A|B",
+        "lerning_rate=1..2": "did you mean learning_rate",
+        "seed=1..2": "choose from learning_rate",
+        "learning_rate=0..1": "learning_rate 0: expected a finite number above 0",
+        "learning_rate=1e-2..1e-4": "lower bound first",
+        "learning_rate=fast|slow": "learning_rate fast: expected",
+        "dropout=0..1": "dropout 1: expected a number from 0 to below 1",
+        "batch_number=1.5|2": "batch_number 1.5",
+        "hidden=32..64": "hidden has no range",
+        "hidden=32-x": "hidden 32-x: expected the sizes",
+        "optimizer=adam|lion": "optimizer lion: expected adam or sgd",
+        "epochs=1|2,epochs=3|4": "stands there twice",
+        "momentum=0.1|0.9": "momentum: is for --optimizer sgd",
+        **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in SETTINGS},
+    }.items(),
+)
 def test_a_wrong_spec_is_told_in_a_line(vary, expected):
     with pytest.raises(UsageError) as error:
         together(vary)
     assert str(error.value).startswith("--vary") and expected in str(error.value)
 
 
-@pytest.mark.parametrize("flags, expected", [
-    ({"networks": None}, "--networks K"), ({"networks": None, "folds": 3}, "leave out --folds"),
-    ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"), ({"vary": "dropout=0.1|0.2"}, "no hidden layer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        ({"networks": None}, "--networks K"),
+        ({"networks": None, "folds": 3}, "leave out --folds"),
+        ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"),
+        ({"vary": "dropout=0.1|0.2"}, "no hidden layer"),
+    ],
+)
 def test_what_does_not_go_with_it_is_refused(flags, expected):
     with pytest.raises(UsageError, match=expected):
-        nn.train(Network("6,1", "binary"), data(), **{"networks": 3, "vary": "learning_rate=0.1|0.2", **flags})
+        nn.train(
+            Network("6,1", "binary"),
+            data(),
+            **{"networks": 3, "vary": "learning_rate=0.1|0.2", **flags},
+        )
 
 
 def test_varied_networks_on_the_command_line(two):
-    call = ["--train", "--dataset", two, "--model", "v.bin", "--networks", 4, "--seed", 2, "--vary"]
-    result = succeed(*call, "learning_rate=0.01..0.1,hidden=4|6-3", "--epochs", 3, "-v", "--json")
+    call = [
+        "--train",
+        "--dataset",
+        two,
+        "--model",
+        "v.bin",
+        "--networks",
+        4,
+        "--seed",
+        2,
+        "--vary",
+    ]
+    result = succeed(
+        *call, "learning_rate=0.01..0.1,hidden=4|6-3", "--epochs", 3, "-v", "--json"
+    )
     told = result.json
     weights = [own["weight"] for own in told["members"]]
-    assert len(told["trials"]) == 4 and Network.of_file("v.bin").member_weights == weights
+    assert (
+        len(told["trials"]) == 4 and Network.of_file("v.bin").member_weights == weights
+    )
     assert "4 networks of 2 architectures" in result.err and "12 held out" in result.err
     rows = succeed("--info", "--model", "v.bin").out
     for own in told["members"]:
-        assert f"{own['settings']['learning_rate']:g}" in rows and own["settings"]["hidden"].split("-")[0] in rows
+        assert (
+            f"{own['settings']['learning_rate']:g}" in rows
+            and own["settings"]["hidden"].split("-")[0] in rows
+        )
         assert set(own["settings"]) == {"learning_rate", "hidden"}
     info = succeed("--info", "--model", "v.bin", "--json").json
-    assert info["parameters"] == told["parameters"] and info["config"]["vary"].startswith("learning_rate")
+    assert info["parameters"] == told["parameters"] and info["config"][
+        "vary"
+    ].startswith("learning_rate")
     result = run(*call, "dropout=2..3")
     assert result.code == 2 and "dropout 2: expected" in result.err
 
@@ -201,7 +357,15 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     call = ["--train", "--dataset", "data.csv", *flags.split(), "--vary", vary]
     told = succeed(*call, "--verbose").out
     lines = told[told.index("24 networks tried\n") :].splitlines()
-    assert lines[1].split() == ["weight", "seed", "learning_rate", "hidden", "optimizer", "epochs", "roc_auc"]
+    assert lines[1].split() == [
+        "weight",
+        "seed",
+        "learning_rate",
+        "hidden",
+        "optimizer",
+        "epochs",
+        "roc_auc",
+    ]
     shown = [line.split() for line in lines[2:26]]
     weighted = [line for line in shown if line[0].isdigit()]
     assert shown[: len(weighted)] == weighted and 1 <= len(weighted) <= 10
@@ -212,11 +376,15 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     assert [line.split() for line in best] == shown[:8]
 
 
-@pytest.mark.parametrize("asked", [{}, {"validation": 0.3}, {"validation": 0.3, "refit": True}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"validation": 0.3}, {"validation": 0.3, "refit": True}]
+)
 def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
     module, splits = import_module("nn.train.rows"), []
     usual = module.split_rows
-    monkeypatch.setattr(module, "split_rows", lambda *given: splits.append(usual(*given)) or splits[-1])
+    monkeypatch.setattr(
+        module, "split_rows", lambda *given: splits.append(usual(*given)) or splits[-1]
+    )
     ds = data("binary")
     ds.groups = np.random.default_rng(4).integers(0, 30, ds.rows)
     vary = "learning_rate=1e-3..1e-1,number_embedding=linear|pieces5"
@@ -224,20 +392,28 @@ def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
     assert any(len(split.validation) for split in splits)
     for split in splits:
         groups = [set(ds.groups[rows]) for rows in split]
-        assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
+        assert not (
+            groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2]
+        )
 
 
 def test_each_setting_is_drawn_for_itself():
     """By random numbers of its own, the same beside whichever others."""
-    both = Variation.parse("learning_rate=0.001..0.1,weight_decay=0.001..0.1,momentum=0.1..0.9")
+    both = Variation.parse(
+        "learning_rate=0.001..0.1,weight_decay=0.001..0.1,momentum=0.1..0.9"
+    )
     alone = Variation.parse("weight_decay=0.001..0.1")
     drawn = [both.draw(seed, "sgd") for seed in range(60)]
-    assert [each["weight_decay"] for each in drawn] == [alone.draw(seed)["weight_decay"] for seed in range(60)]
+    assert [each["weight_decay"] for each in drawn] == [
+        alone.draw(seed)["weight_decay"] for seed in range(60)
+    ]
     columns = np.array([[each[name] for each in drawn] for name in both.of])
     assert np.abs(np.corrcoef(columns) - np.eye(3)).max() < 0.4
 
 
 def test_a_number_that_is_drawn_has_four_digits():
-    assert Range(1e-5, 1e-3, True).at(0.3) == float(f"{1e-5 * 100**0.3:.4g}") == 3.981e-05
+    assert (
+        Range(1e-5, 1e-3, True).at(0.3) == float(f"{1e-5 * 100**0.3:.4g}") == 3.981e-05
+    )
     assert Range(0.0, 0.00012346, False).at(0.5) == 6.173e-05
     assert Range(1000.0, 99999.0, False).at(0.5) == 50500.0

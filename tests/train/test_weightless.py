@@ -1,4 +1,5 @@
-"""Rows of weight 0 leave, and a row of weight 2 is the row twice, in every statistic of the training rows."""
+"""Rows of weight 0 leave, and a row of weight 2 is the row twice, in every statistic of
+the training rows."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ QUICK = {"layers": "auto,8,1", "epochs": 3, "holdout": 0.0}
 
 
 def table(rows=600, seed=0):
-    """Return (x, y, weights): every fifth row has no label, but a mark, and the weight 0."""
+    """Return (x, y, weights): every fifth row has no label, but a mark, and the weight
+    0."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 3)).astype(np.float32)
     y = x @ np.array([1.0, -2.0, 0.5]) + 10
@@ -36,7 +38,10 @@ def table(rows=600, seed=0):
 
 def written(path, x, y, weights):
     lines = ["a,b,c,w,target"]
-    lines += [",".join(map(repr, map(float, (*row, w, t)))) for row, w, t in zip(x, weights, y, strict=True)]
+    lines += [
+        ",".join(map(repr, map(float, (*row, w, t))))
+        for row, w, t in zip(x, weights, y, strict=True)
+    ]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
 
@@ -45,13 +50,21 @@ def same_networks(one, other):
     assert one.vector.tobytes() == other.vector.tobytes()
     for name in ("shift", "scale", "low", "high"):
         for kind in ("scaling", "target_scaling"):
-            assert getattr(getattr(one, kind), name).tolist() == getattr(getattr(other, kind), name).tolist()
+            assert (
+                getattr(getattr(one, kind), name).tolist()
+                == getattr(getattr(other, kind), name).tolist()
+            )
 
 
 def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
     x, y, weights = table()
     ds = nn.load(written(tmp_path / "all.csv", x, y, weights), weight="w")
-    left = nn.load(written(tmp_path / "left.csv", *(each[weights > 0] for each in (x, y, weights))), weight="w")
+    left = nn.load(
+        written(
+            tmp_path / "left.csv", *(each[weights > 0] for each in (x, y, weights))
+        ),
+        weight="w",
+    )
     assert (ds.rows, ds.weightless, left.weightless) == (480, 120, 0)
     assert ds.about_weightless() == "left out: 120 rows of weight 0"
     np.testing.assert_array_equal(ds.x, left.x)
@@ -65,7 +78,10 @@ def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
 
 
 def test_a_class_whose_rows_all_have_weight_0_is_no_class(tmp_path):
-    lines = ["a,w,target", *(f"{i},{int(i % 3 > 0)},{['none', 'no', 'yes'][i % 3]}" for i in range(60))]
+    lines = [
+        "a,w,target",
+        *(f"{i},{int(i % 3 > 0)},{['none', 'no', 'yes'][i % 3]}" for i in range(60)),
+    ]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     ds = nn.load(str(tmp_path / "t.csv"), weight="w")
     assert (ds.task, ds.classes, ds.rows) == ("binary", ["no", "yes"], 40)
@@ -73,7 +89,10 @@ def test_a_class_whose_rows_all_have_weight_0_is_no_class(tmp_path):
 
 @pytest.mark.parametrize("word", ["n/k", "inf"])
 def test_odd_words_of_rows_of_weight_0_are_nobodys(tmp_path, word):
-    lines = ["a,w,target", *(f"{i % 7},{int(i % 3 > 0)},{i * 1.5 if i % 3 else word}" for i in range(90))]
+    lines = [
+        "a,w,target",
+        *(f"{i % 7},{int(i % 3 > 0)},{i * 1.5 if i % 3 else word}" for i in range(90)),
+    ]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     ds = nn.load(str(tmp_path / "t.csv"), weight="w", task="regression")
     assert (ds.rows, ds.task, float(ds.y.max())) == (60, "regression", 133.5)
@@ -89,7 +108,9 @@ def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validatio
     nets = []
     for each in (ds, left):
         net = nn.Network.for_data(each, QUICK["layers"])
-        figures = nn.train(net, each, epochs=3, holdout=0.2, validation=validation, clip=True)
+        figures = nn.train(
+            net, each, epochs=3, holdout=0.2, validation=validation, clip=True
+        )
         assert figures["holdout"] == 96
         nets.append(net)
     same_networks(*nets)
@@ -97,7 +118,12 @@ def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validatio
     of_some = nn.Network.for_data(ds, QUICK["layers"])
     nn.train(of_some, ds, rows=rows, epochs=1)
     same_left = nn.Network.for_data(left, QUICK["layers"])
-    nn.train(same_left, left, rows=np.searchsorted(np.flatnonzero(counts), rows[counts[rows]]), epochs=1)
+    nn.train(
+        same_left,
+        left,
+        rows=np.searchsorted(np.flatnonzero(counts), rows[counts[rows]]),
+        epochs=1,
+    )
     same_networks(of_some, same_left)
 
 
@@ -106,9 +132,15 @@ def test_validation_rows_of_weight_0_judge_nothing():
     train, counts = nn.load(x[weights > 0], y=y[weights > 0]), weights > 0
     judged = []
     for validation in (nn.load(x, y=y), nn.load(x[counts], y=y[counts])):
-        validation.weights = weights[: validation.rows] if validation.rows == 600 else weights[counts]
+        validation.weights = (
+            weights[: validation.rows] if validation.rows == 600 else weights[counts]
+        )
         net = nn.Network.for_data(train, QUICK["layers"])
-        judged.append(nn.train(net, train, epochs=3, holdout=0.0, validation=validation)["val_loss"])
+        judged.append(
+            nn.train(net, train, epochs=3, holdout=0.0, validation=validation)[
+                "val_loss"
+            ]
+        )
     assert judged[0] == judged[1]
 
 
@@ -129,23 +161,38 @@ def test_an_estimator_is_that_of_the_rows_that_count(layers):
     if layers is None:
         x, y, weights, counts = x[:60], y[:60], weights[:60], counts[:60]
     whole = nn.NetworkRegressor(**settings).fit(x, y, sample_weight=weights)
-    left = nn.NetworkRegressor(**settings).fit(x[counts], y[counts], sample_weight=weights[counts])
+    left = nn.NetworkRegressor(**settings).fit(
+        x[counts], y[counts], sample_weight=weights[counts]
+    )
     np.testing.assert_array_equal(whole.predict(x[counts]), left.predict(x[counts]))
 
 
 def test_a_classifier_has_the_classes_of_rows_that_count():
     x, _, weights = table(60)
     y = np.where(weights == 0, -9999, (x[:, 0] > 0).astype(int))
-    model = nn.NetworkClassifier(layers="auto,4,1", epochs=2).fit(x, y, sample_weight=weights)
+    model = nn.NetworkClassifier(layers="auto,4,1", epochs=2).fit(
+        x, y, sample_weight=weights
+    )
     assert model.classes_.tolist() == [0, 1]
     with pytest.raises(ValueError, match="non-zero number"):
-        nn.NetworkClassifier(layers="auto,4,1", epochs=2).fit(x, y, sample_weight=np.zeros(60))
+        nn.NetworkClassifier(layers="auto,4,1", epochs=2).fit(
+            x, y, sample_weight=np.zeros(60)
+        )
 
 
 def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
     path = written(tmp_path / "t.csv", *table())
     model = str(tmp_path / "m.bin")
-    own = ["--weight", "w", "--layers", "auto,16,1", "--epochs", "200", "--learning_rate", "0.01"]
+    own = [
+        "--weight",
+        "w",
+        "--layers",
+        "auto,16,1",
+        "--epochs",
+        "200",
+        "--learning_rate",
+        "0.01",
+    ]
     done = run("--train", "--dataset", path, "--model", model, *own)
     assert "left out: 120 rows of weight 0" in done.out + done.err
     tested = nn.test(nn.Network.of_file(model), nn.load(path, weight="w"))
@@ -153,7 +200,7 @@ def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
     assert tested["r2"] > 0.99
 
 
-# ---------------------------------------------------------------- a row of weight 2 is the row twice
+# --------------------------------------------------- a row of weight 2 is the row twice
 
 
 def counted(rows=400, seed=1):
@@ -167,10 +214,14 @@ def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
     x, (weights, many) = np.random.default_rng(2).gamma(1.0, size=shape), counted()
     found, wanted = Moments.of(x, weights=weights), Moments.of(x[many])
     for name in ("low", "high", "mean", "deviation"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-12)
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-12
+        )
     rows = np.arange(0, 400, 3)
     some = Scaling.fit("standardization", x, rows, weights=weights[rows])
-    repeated = Scaling.fit("standardization", x, np.repeat(rows, weights[rows].astype(int)))
+    repeated = Scaling.fit(
+        "standardization", x, np.repeat(rows, weights[rows].astype(int))
+    )
     np.testing.assert_allclose(some.shift, repeated.shift, rtol=1e-12)
     np.testing.assert_allclose(some.scale, repeated.scale, rtol=1e-12)
     ones = Moments.of(x, weights=np.ones(400))
@@ -180,7 +231,10 @@ def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 50, 401])
 def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
-    values, (weights, many) = np.random.default_rng(rows).normal(size=rows).round(1), counted(rows)
+    values, (weights, many) = (
+        np.random.default_rng(rows).normal(size=rows).round(1),
+        counted(rows),
+    )
     shares = np.linspace(0, 1, 12)
     assert median(values, weights) == np.median(values[many])
     wanted = np.quantile(values[many], shares, method="inverted_cdf")
@@ -195,7 +249,12 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     codes = np.minimum(rng.geometric(0.01, 3000), 900).astype(np.int32) - 2
     codes[codes == 4] = -1
     words = [f"w{i}" for i in range(900)]
-    columns = [Column("number", often), Column("number", gaps), Column("date", dates), Column("text", codes, words)]
+    columns = [
+        Column("number", often),
+        Column("number", gaps),
+        Column("date", dates),
+        Column("text", codes, words),
+    ]
     kinds = [NUMBER, NUMBER, Kind("date"), Kind("category")]
     x = TableRows(tuple(columns))
     found = statistics_of(x, kinds, np.arange(3000), counts=weights)
@@ -211,14 +270,19 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     assert (found[3].gaps, found[3].rows) == (wanted[3].gaps, wanted[3].rows)
     assert CategoryEncoder.fit(found[3]) == CategoryEncoder.fit(wanted[3])
     one, other = (NumberEncoder.fit(each[0]) for each in (found, wanted))
-    assert (one.shift, one.scale) == pytest.approx((other.shift, other.scale), rel=1e-12)
+    assert (one.shift, one.scale) == pytest.approx(
+        (other.shift, other.scale), rel=1e-12
+    )
 
 
 def test_means_of_words_are_those_of_the_repeated_rows():
     from nn.train.means import WordMeans
 
     rng, (weights, many) = np.random.default_rng(5), counted(900)
-    codes, words = rng.integers(0, 40, 900).astype(np.int32), [f"w{i}" for i in range(40)]
+    codes, words = (
+        rng.integers(0, 40, 900).astype(np.int32),
+        [f"w{i}" for i in range(40)],
+    )
     x, y = rng.normal(size=(900, 1)), rng.normal(size=900)
     ds, repeated = nn.load(x, y=y), nn.load(x[many], y=y[many])
     ds.weights = weights
@@ -235,46 +299,86 @@ def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
     ds.weights = np.full(60, 1 / 60)
     counts = ds.row_counts(np.arange(60))
     x = TableRows((Column("text", codes, words),))
-    assert statistics_of(x, [Kind("category")], counts=counts)[0].counts == pytest.approx(dict.fromkeys(words, 10.0))
+    assert statistics_of(x, [Kind("category")], counts=counts)[
+        0
+    ].counts == pytest.approx(dict.fromkeys(words, 10.0))
 
 
 def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
     (weights, many), rng = counted(), np.random.default_rng(8)
     x, y = rng.normal(size=(400, 2)), rng.gamma(1.0, size=400)
-    ds, repeated = nn.load(x, y=y, dtype="float64"), nn.load(x[many], y=y[many], dtype="float64")
+    ds, repeated = (
+        nn.load(x, y=y, dtype="float64"),
+        nn.load(x[many], y=y[many], dtype="float64"),
+    )
     ds.weights = weights
     nets = []
     for each in (ds, repeated):
         net = nn.Network.for_data(each, "auto,3,1", dtype="float64")
-        figures = nn.train(net, each, epochs=1, holdout=0.0, batch_number=each.rows, scaling="standardization")
+        figures = nn.train(
+            net,
+            each,
+            epochs=1,
+            holdout=0.0,
+            batch_number=each.rows,
+            scaling="standardization",
+        )
         nets.append((net, figures["baseline"]))
     (one, told), (other, wanted) = nets
-    np.testing.assert_allclose(one.target_scaling.scale, other.target_scaling.scale, rtol=1e-12)
-    np.testing.assert_allclose(one.scaling.shift, other.scaling.shift, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        one.target_scaling.scale, other.target_scaling.scale, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        one.scaling.shift, other.scaling.shift, rtol=1e-12, atol=1e-15
+    )
     assert told == pytest.approx(wanted, rel=1e-12)
 
 
-# ---------------------------------------------------------------- what is told, and models of earlier versions
+# ----------------------------------------- what is told, and models of earlier versions
 
-TRAINED = ("--train", "--layers", "auto,4,1", "--epochs", 2, "--weight", "w", "--model", "m.bin")
+TRAINED = (
+    "--train",
+    "--layers",
+    "auto,4,1",
+    "--epochs",
+    2,
+    "--weight",
+    "w",
+    "--model",
+    "m.bin",
+)
 
 
 def without_fact(path):
-    """Make a model file as an earlier version wrote it: rows of weight 0 stayed where its rows were divided."""
+    """Make a model file as an earlier version wrote it: rows of weight 0 stayed where
+    its rows were divided."""
     tensors, facts = model_file.load(path)
     del facts["weightless_rows"]
     model_file.save(path, tensors, facts)
     return nn.Network.of_file(path)
 
 
-def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_the_model(tmp_path, monkeypatch):
+def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_the_model(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "t.csv", *table())
-    assert succeed(*TRAINED, "--dataset", "t.csv", "--json").json["left_out_rows"] == {"weightless": 120}
-    assert succeed("--info", "--model", "m.bin", "--json").json["weightless_rows"] == 120
+    assert succeed(*TRAINED, "--dataset", "t.csv", "--json").json["left_out_rows"] == {
+        "weightless": 120
+    }
+    assert (
+        succeed("--info", "--model", "m.bin", "--json").json["weightless_rows"] == 120
+    )
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert (figures["left_out_rows"], figures["rows"], figures["trained_rows"]) == ({"weightless": 120}, 96, 0)
-    (tmp_path / "u.csv").write_text("a,w,y\n" + "".join(f"{i},{i % 4},{'' if i % 4 == 1 else i}\n" for i in range(40)))
+    assert (figures["left_out_rows"], figures["rows"], figures["trained_rows"]) == (
+        {"weightless": 120},
+        96,
+        0,
+    )
+    (tmp_path / "u.csv").write_text(
+        "a,w,y\n"
+        + "".join(f"{i},{i % 4},{'' if i % 4 == 1 else i}\n" for i in range(40))
+    )
     both = succeed(*TRAINED, "--dataset", "u.csv", "--json").json["left_out_rows"]
     assert both == {"weightless": 10, "unlabelled": 10}
 
@@ -290,10 +394,14 @@ def test_without_such_rows_nothing_is_told_of_them(tmp_path, monkeypatch):
 def test_a_fit_of_an_estimator_tells_how_many_rows_it_left_out(caplog):
     x, y, weights = table(60)
     nn.NetworkRegressor(layers="auto,4,1", epochs=1).fit(x, y, weights)
-    assert [line for line in caplog.messages if "weight 0" in line] == ["sample_weight: left out: 12 rows of weight 0"]
+    assert [line for line in caplog.messages if "weight 0" in line] == [
+        "sample_weight: left out: 12 rows of weight 0"
+    ]
 
 
-def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_held_out(tmp_path, monkeypatch):
+def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_held_out(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     x, y, weights = table()
     written(tmp_path / "t.csv", x, y, weights)
@@ -301,17 +409,23 @@ def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_h
     new = held_out(nn.Network.of_file("m.bin"), "m.bin")
     net = without_fact("m.bin")
     old = held_out(net, "m.bin")
-    drawn = split_rows(nn.load(x, y=y), 0.2, 0.0, net.seed).holdout  # of all rows, as without weights
+    # of all rows, as without weights
+    drawn = split_rows(nn.load(x, y=y), 0.2, 0.0, net.seed).holdout
     np.testing.assert_array_equal(old.x, x[drawn])
     np.testing.assert_array_equal(old.weights, weights[drawn])
     assert (len(new.x), len(old.x)) == (96, 120)
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert (figures["trained_rows"], figures["rows"]) == (0, np.count_nonzero(weights[drawn]))
+    assert (figures["trained_rows"], figures["rows"]) == (
+        0,
+        np.count_nonzero(weights[drawn]),
+    )
     whole = succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
     assert whole["trained_rows"] == 480
 
 
-def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(tmp_path, monkeypatch):
+def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     x, y, weights = table()
     counts = weights > 0
@@ -319,7 +433,10 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(tmp_pa
     ds.weights, left.weights = weights, weights[counts]
     net = nn.Network.for_data(left, QUICK["layers"])
     nn.train(net, left, epochs=3, holdout=0.0)
-    figures, of_left = nn.test(net, ds, intervals=True), nn.test(net, left, intervals=True)
+    figures, of_left = (
+        nn.test(net, ds, intervals=True),
+        nn.test(net, left, intervals=True),
+    )
     assert figures.pop("left_out_rows") == {"weightless": 120}
     assert (figures.pop("trained_rows"), of_left.pop("trained_rows")) == (480, 480)
     assert figures == of_left
@@ -327,11 +444,14 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(tmp_pa
     parts = [(np.arange(0, 600, 2), None), (np.arange(1, 600, 2), None)]
     place = np.cumsum(counts) - 1
     parts_left = [(place[rows[counts[rows]]], None) for rows, _ in parts]
-    assert nn.importance(net, ds, parts=parts) == nn.importance(net, left, parts=parts_left)
+    assert nn.importance(net, ds, parts=parts) == nn.importance(
+        net, left, parts=parts_left
+    )
     assert curves(net, ds, ["0", "1"]) == curves(net, left, ["0", "1"])
     again = nn.Network.for_data(ds, QUICK["layers"])
     nn.train(again, ds, epochs=1, holdout=0.0)
-    assert np.abs(again.background).max() < 100  # the others are a thousand times as large
+    # the others are a thousand times as large
+    assert np.abs(again.background).max() < 100
     written(tmp_path / "t.csv", x, y, weights)
     succeed(*TRAINED, "--dataset", "t.csv")
     rows = background_rows(nn.Network.of_file("m.bin"))
@@ -343,7 +463,10 @@ def test_a_curve_is_the_mean_by_weights():
     x[::5] /= 1000
     ds = nn.load(x, y=y)
     ds.weights = np.arange(40) % 3 + 1.0
-    twice = nn.load(np.repeat(x, np.arange(40) % 3 + 1, axis=0), y=np.repeat(y, np.arange(40) % 3 + 1))
+    twice = nn.load(
+        np.repeat(x, np.arange(40) % 3 + 1, axis=0),
+        y=np.repeat(y, np.arange(40) % 3 + 1),
+    )
     net = nn.Network.for_data(ds, QUICK["layers"])
     nn.train(net, ds, epochs=1, holdout=0.0)
     weighted, repeated = (dict(curves(net, each, ["1"])["1"]) for each in (ds, twice))
@@ -356,7 +479,11 @@ def test_a_curve_is_the_mean_by_weights():
 def test_medians_of_training_rows_are_weighted():
     x = np.array([[1.0], [2.0], [3.0], [10.0]], np.float32)
     weights = np.array([1.0, 1.0, 1.0, 4.0])
-    assert medians_of(x, weights=weights) == medians_of(np.repeat(x, weights.astype(int), axis=0)) == [10.0]
+    assert (
+        medians_of(x, weights=weights)
+        == medians_of(np.repeat(x, weights.astype(int), axis=0))
+        == [10.0]
+    )
     ds = nn.load(np.tile(x, (10, 1)), y=np.arange(40.0))
     ds.weights = np.tile(weights, 10)
     net = nn.Network.for_data(ds, "auto,4,1")

@@ -1,4 +1,5 @@
-"""Weights of rows: a row of weight 2 is as good as the row twice, on every backend, and weights of 1 change no bit."""
+"""Weights of rows: a row of weight 2 is as good as the row twice, on every backend, and
+weights of 1 change no bit."""
 
 import numpy as np
 import pytest
@@ -16,18 +17,34 @@ OPTIMIZERS = {
     "adam": {"optimizer": "adam", "weight_decay": 0.01},
 }
 # micro-batches, one output, a wide layer below it, large products, fused layers
-PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
+PATHS = [
+    "30,60,10,1",
+    "5,1",
+    "8,1200:tanh,1",
+    "20,300,200,3",
+    "3x12x12,conv16k3p1,maxpool2,4",
+]
 CASES = [
-    *((f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd")
-      for loss in TARGETS for n in (1, 3)),
+    *(
+        (f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd")
+        for loss in TARGETS
+        for n in (1, 3)
+    ),
     # masks of dropout differ from row to row
-    *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
+    *(
+        (spec, ROWS, None, optimizer)
+        for kind, spec in KINDS.items()
+        if kind != "dropout"
+        for optimizer in OPTIMIZERS
+    ),
     *((spec, 700, None, "sgd") for spec in PATHS),
-]  # fmt: skip
+]
 
 
 def settings(batch, **changes):
-    return EpochSettings(**{"optimizer": "sgd", "batch": batch, "rates": [0.1] * 9, **changes})
+    return EpochSettings(
+        **{"optimizer": "sgd", "batch": batch, "rates": [0.1] * 9, **changes}
+    )
 
 
 def counted(rows=ROWS, most=4):
@@ -36,7 +53,8 @@ def counted(rows=ROWS, most=4):
 
 
 def after_epoch(net, x, y, weights, how):
-    """Return (parameters after an epoch from those of the network, sum of the losses)."""
+    """Return (parameters after an epoch from those of the network, sum of the
+    losses)."""
     net.engine.set("parameters", net.vector)
     after = ended(net, x, y, how, weights=weights, order=np.arange(len(x)))
     return after.parameters, after.losses[0]
@@ -44,33 +62,51 @@ def after_epoch(net, x, y, weights, how):
 
 @pytest.mark.parametrize(("spec", "rows", "loss", "optimizer"), CASES)
 def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
-    """For every loss, layer kind and optimiser, on every path: in one step with all rows in the batch."""
+    """For every loss, layer kind and optimiser, on every path: in one step with all
+    rows in the batch."""
     if spec.endswith("1:softmax"):
         pytest.skip("cross entropy of one class is 0")
     net, changes = network(spec, backend, loss=loss), OPTIMIZERS[optimizer]
     (x, y), counts = fill(net, rows), counted(rows)
     many = np.repeat(np.arange(rows), counts)
-    weighted, total = after_epoch(net, x, y, counts.astype(net.dtype), settings(rows, **changes))
-    repeated, total_of_repeated = after_epoch(net, x[many], y[many], None, settings(len(many), **changes))
+    weighted, total = after_epoch(
+        net, x, y, counts.astype(net.dtype), settings(rows, **changes)
+    )
+    repeated, total_of_repeated = after_epoch(
+        net, x[many], y[many], None, settings(len(many), **changes)
+    )
     assert relative_distance(weighted, repeated) < CLOSE
     assert total == pytest.approx(total_of_repeated, rel=CLOSE)
     if loss == "ce":
         labels = y.argmax(axis=1).astype(np.int32)
-        by_label, _ = after_epoch(net, x, labels, counts.astype(net.dtype), settings(rows, **changes))
+        by_label, _ = after_epoch(
+            net, x, labels, counts.astype(net.dtype), settings(rows, **changes)
+        )
         assert relative_distance(by_label, repeated) < CLOSE
-    assert relative_distance(weighted, after_epoch(net, x, y, None, settings(rows, **changes))[0]) > 1e-5
+    assert (
+        relative_distance(
+            weighted, after_epoch(net, x, y, None, settings(rows, **changes))[0]
+        )
+        > 1e-5
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("spec", ["30,60,10,1", "2x6x7,conv3k2:tanh,maxpool2,dropout0.3,3"])
+@pytest.mark.parametrize(
+    "spec", ["30,60,10,1", "2x6x7,conv3k2:tanh,maxpool2,dropout0.3,3"]
+)
 def test_weights_of_1_give_the_bytes_of_no_weights(spec, optimizer, dtype, backend):
     net = network(spec, backend, dtype)
     (x, y), how = fill(net, 500), settings(70, seed=5, **OPTIMIZERS[optimizer])
-    without, with_ones = (after_epoch(net, x, y, weights, how) for weights in (None, np.ones(500, dtype)))
+    without, with_ones = (
+        after_epoch(net, x, y, weights, how) for weights in (None, np.ones(500, dtype))
+    )
     assert with_ones[0].tobytes() == without[0].tobytes() and with_ones[1] == without[1]
     engine, some = net.engine, np.arange(3, 300)
-    assert engine.loss(engine.load(x, y, np.ones(500, dtype)), some) == engine.loss(engine.load(x, y), some)
+    assert engine.loss(engine.load(x, y, np.ones(500, dtype)), some) == engine.loss(
+        engine.load(x, y), some
+    )
 
 
 def test_a_batch_is_divided_by_its_own_weight(backend):
@@ -81,19 +117,33 @@ def test_a_batch_is_divided_by_its_own_weight(backend):
     engine = net.engine
     engine.set("parameters", net.vector)
     for first in range(0, ROWS, 25):
-        many = first + np.repeat(np.arange(len(counts[first : first + 25])), counts[first : first + 25])
-        engine.epoch(engine.load(x[many], y[many]), np.arange(len(many)), settings(len(many)), engine.progress())
+        many = first + np.repeat(
+            np.arange(len(counts[first : first + 25])), counts[first : first + 25]
+        )
+        engine.epoch(
+            engine.load(x[many], y[many]),
+            np.arange(len(many)),
+            settings(len(many)),
+            engine.progress(),
+        )
     assert relative_distance(weighted, engine.get("parameters")) < CLOSE
 
 
 def test_rows_of_weight_0_teach_nothing_and_the_loss_of_rows_is_weighted(backend):
     net = network("6,5:tanh,3", backend)
-    (x, y), counts, engine, some = fill(net, ROWS), counted(), net.engine, np.arange(10, 50)
+    (x, y), counts, engine, some = (
+        fill(net, ROWS),
+        counted(),
+        net.engine,
+        np.arange(10, 50),
+    )
     unchanged, loss = after_epoch(net, x, y, np.zeros(ROWS), settings(20))
     assert unchanged.tobytes() == net.vector.tobytes() and loss == 0
     assert engine.loss(engine.load(x, y, np.zeros(ROWS)), np.arange(ROWS)) == 0
     want = engine.loss(engine.load(x, y), np.repeat(some, counts[some]))
-    assert engine.loss(engine.load(x, y, counts.astype(net.dtype)), some) == pytest.approx(want, rel=CLOSE)
+    assert engine.loss(
+        engine.load(x, y, counts.astype(net.dtype)), some
+    ) == pytest.approx(want, rel=CLOSE)
 
 
 def test_weighted_training_has_the_same_bits_for_any_number_of_threads():
@@ -101,8 +151,19 @@ def test_weighted_training_has_the_same_bits_for_any_number_of_threads():
     for threads in (1, 2, 3):
         net = network("20,300,200,3", "omp", "float32", threads=threads)
         x, y = fill(net, 700)
-        ends.append(after_epoch(net, x, y, counted(700).astype(np.float32), settings(200, optimizer="adam")))
-    assert all(end[0].tobytes() == ends[0][0].tobytes() and end[1] == ends[0][1] for end in ends)
+        ends.append(
+            after_epoch(
+                net,
+                x,
+                y,
+                counted(700).astype(np.float32),
+                settings(200, optimizer="adam"),
+            )
+        )
+    assert all(
+        end[0].tobytes() == ends[0][0].tobytes() and end[1] == ends[0][1]
+        for end in ends
+    )
 
 
 def test_kept_parameters_are_those_of_the_moment(backend):
@@ -111,7 +172,11 @@ def test_kept_parameters_are_those_of_the_moment(backend):
     engine.keep()
     kept = engine.get("parameters")
     after_epoch(net, x, y, None, settings(20))
-    assert engine.get("kept").tobytes() == kept.tobytes() != engine.get("parameters").tobytes()
+    assert (
+        engine.get("kept").tobytes()
+        == kept.tobytes()
+        != engine.get("parameters").tobytes()
+    )
     engine.keep()
     assert engine.get("kept").tobytes() == engine.get("parameters").tobytes()
     engine.set("kept", kept)

@@ -1,4 +1,5 @@
-"""The n-th call fails, for all n: memory of the core, and what the system does for files."""
+"""The n-th call fails, for all n: memory of the core, and what the system does for
+files."""
 
 import gzip
 import json
@@ -13,7 +14,9 @@ from support.command_line import ONE, succeed, write_two_classes
 from support.faults import outcomes
 from support.tables import as_frame, csv_of, saved
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the interposer is for Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the interposer is for Linux"
+)
 
 TRAIN = "--train --dataset two.csv --model m.bin --layers 2,8,1 --epochs 2 --batch_number 16"
 
@@ -35,21 +38,36 @@ IN_CORE = [
     "--test --dataset two.csv --model m.bin",
     "--predict --dataset two.csv --model m.bin",
 ]
-OF_SEQ_TOO = (IN_CORE[0], IN_CORE[4], IN_CORE[6])  # the others train and predict as these do
+# the others train and predict as these do
+OF_SEQ_TOO = (IN_CORE[0], IN_CORE[4], IN_CORE[6])
 
 
-@pytest.mark.parametrize("command, backend", [
-    *((command, "omp") for command in IN_CORE), *((command, "seq") for command in OF_SEQ_TOO),
-    *(pytest.param(command, "seq", marks=pytest.mark.long) for command in IN_CORE if command not in OF_SEQ_TOO),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command, backend",
+    [
+        *((command, "omp") for command in IN_CORE),
+        *((command, "seq") for command in OF_SEQ_TOO),
+        *(
+            pytest.param(command, "seq", marks=pytest.mark.long)
+            for command in IN_CORE
+            if command not in OF_SEQ_TOO
+        ),
+    ],
+)
 def test_memory_that_ends_anywhere_in_the_core_is_one_line(folder, backend, command):
     write_two_classes(folder / "two.csv")
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
     old = (folder / "m.bin").read_bytes().decode("latin-1")
-    fine, *failed = outcomes("core_allocation", f"{command} --backend {backend} --quiet".split(), folder)
+    fine, *failed = outcomes(
+        "core_allocation", f"{command} --backend {backend} --quiet".split(), folder
+    )
     assert fine.code == 0 and len(failed) > 5, fine.err
     for outcome in failed:
-        assert outcome.code == 1 and len(outcome.lines) == 1 and "out of memory" in outcome.err, outcome
+        assert (
+            outcome.code == 1
+            and len(outcome.lines) == 1
+            and "out of memory" in outcome.err
+        ), outcome
         assert outcome.files["m.bin"] == old
 
 
@@ -60,7 +78,10 @@ def test_memory_that_ends_anywhere_is_one_line_and_the_old_files_stay(folder, mo
     assert len(found) > 3 and not any(wrong for _, wrong in found), found
 
 
-MORE_FORMATS = [pytest.param(f"d.{kind}", marks=pytest.mark.long) for kind in ("csv.gz", "jsonl", "npy", "parquet")]
+MORE_FORMATS = [
+    pytest.param(f"d.{kind}", marks=pytest.mark.long)
+    for kind in ("csv.gz", "jsonl", "npy", "parquet")
+]
 
 
 def write_data(name: str) -> str:
@@ -70,7 +91,9 @@ def write_data(name: str) -> str:
     if name in ("d.csv", "d.db", "d.parquet"):
         return saved(columns, name)
     if name == "d.csv.gz":
-        Path(name).write_bytes(gzip.compress(csv_of(columns, columns.values()).encode()))
+        Path(name).write_bytes(
+            gzip.compress(csv_of(columns, columns.values()).encode())
+        )
     elif name == "d.jsonl":
         Path(name).write_text("\n".join(map(json.dumps, as_frame(columns, "rows"))))
     elif name == "d.npz":
@@ -80,31 +103,60 @@ def write_data(name: str) -> str:
     else:
         for label in "ab":
             os.makedirs(f"{name}/{label}")
-            image = pytest.importorskip("PIL.Image").fromarray(np.full((2, 1), ord(label), np.uint8))
+            image = pytest.importorskip("PIL.Image").fromarray(
+                np.full((2, 1), ord(label), np.uint8)
+            )
             image.save(f"{name}/{label}/{name}.png")
     return name
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.db", "d.npz", "d", *MORE_FORMATS])
 def test_a_file_that_cannot_be_read_any_further_is_named(folder, name):
-    """Each read, and each seek, of each file fails once; a seek that was for speed alone is no matter."""
-    given = ["--dataset", write_data(name), "--model", "m.bin", "--layers", "2,1", "--epochs", "1", "--quiet"]
+    """Each read, and each seek, of each file fails once; a seek that was for speed
+    alone is no matter."""
+    given = [
+        "--dataset",
+        write_data(name),
+        "--model",
+        "m.bin",
+        "--layers",
+        "2,1",
+        "--epochs",
+        "1",
+        "--quiet",
+    ]
     command = ["--train", *given]
     fine, *failed = outcomes("read", command, folder)
     assert fine.code == 0 and len(failed) > 4, fine.err
     for outcome in failed:
-        is_named = outcome.code in (65, 66) and len(outcome.lines) == 1 and outcome.err.startswith(f"nn: {name}")
+        is_named = (
+            outcome.code in (65, 66)
+            and len(outcome.lines) == 1
+            and outcome.err.startswith(f"nn: {name}")
+        )
         assert is_named or (outcome.code == 0 and not outcome.err), outcome
-    assert any(outcome.code == 66 and "cannot read: Input/output error" in outcome.err for outcome in failed)
+    assert any(
+        outcome.code == 66 and "cannot read: Input/output error" in outcome.err
+        for outcome in failed
+    )
 
 
 @pytest.mark.parametrize("lasting", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize(
-    "mode", [pytest.param(mode, marks=pytest.mark.long) if case.is_long else mode for mode, case in CASES.items()]
+    "mode",
+    [
+        pytest.param(mode, marks=pytest.mark.long) if case.is_long else mode
+        for mode, case in CASES.items()
+    ],
 )
 def test_a_file_that_cannot_be_written_at_any_point(folder, mode, lasting):
-    """The old file or the new one, one line with its name, exit code 73, nothing left over."""
+    """The old file or the new one, one line with its name, exit code 73, nothing left
+    over."""
     prepare(folder, CASES[mode])
     for kind in FILES:
         found = list(faults_of(mode, kind, folder, lasting))
-        assert found and not [(kind, outcome, wrong) for outcome, wrong in found if wrong or outcome.code == 1]
+        assert found and not [
+            (kind, outcome, wrong)
+            for outcome, wrong in found
+            if wrong or outcome.code == 1
+        ]

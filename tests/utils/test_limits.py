@@ -1,4 +1,5 @@
-"""Limits of the machine and signals: a line with its cause, the right exit code, nothing left over."""
+"""Limits of the machine and signals: a line with its cause, the right exit code,
+nothing left over."""
 
 import builtins
 import errno
@@ -14,7 +15,15 @@ import warnings
 from unittest import mock
 
 import pytest
-from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
+from support.command_line import (
+    ONE,
+    environment,
+    read_until,
+    run,
+    start,
+    succeed,
+    write_two_classes,
+)
 
 import nn.__main__
 import nn.cli
@@ -23,90 +32,169 @@ from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 from nn.utils.machine import _group_files
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
-NOT_OURS = ("internal error", "PLEASE READ", "SIGINT", "not built", "pip install", "codec")
+NOT_OURS = (
+    "internal error",
+    "PLEASE READ",
+    "SIGINT",
+    "not built",
+    "pip install",
+    "codec",
+)
 
 
 def limited(megabytes: int) -> dict:
     """Options of a process that has so many addresses."""
-    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)}
+    return {
+        "preexec_fn": lambda: resource.setrlimit(
+            resource.RLIMIT_AS, (megabytes << 20,) * 2
+        )
+    }
 
 
-MEGABYTES = {  # what runs -> limits under which it is tried; every other one only in tests/long.sh
+# what runs -> limits under which it is tried; every other one only in tests/long.sh
+MEGABYTES = {
     "train": [16, 60, 80, 100, 110, 120, 140, 160, 190, 240],
     "parquet": [180, 220, 270, 300, 330, 420, 500],
     "feather": [180, 220, 270, 300, 330, 420, 500],
     "pictures": [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205],
 }
-LIMITS = [pytest.param(what, limit, marks=[pytest.mark.long] if k % 2 else [])
-          for what, limits in MEGABYTES.items() for k, limit in enumerate(limits)]  # fmt: skip
+LIMITS = [
+    pytest.param(what, limit, marks=[pytest.mark.long] if k % 2 else [])
+    for what, limits in MEGABYTES.items()
+    for k, limit in enumerate(limits)
+]
 
 
 @pytest.mark.parametrize("what, megabytes", LIMITS)
-def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads_and_pictures_are_drawn_too(trained, what, megabytes):
+def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads_and_pictures_are_drawn_too(
+    trained, what, megabytes
+):
     """The command ends well, or with one line of its own."""
     if what == "pictures":
         command = ["--plot", "m.bin", "-o", "pictures"]
     elif what == "train":
         command = [*TRAIN, "--epochs", 2, "--threads", 2]
     else:
-        getattr(pytest.importorskip("pandas").read_csv("two.csv"), f"to_{what}")("two.table")
+        getattr(pytest.importorskip("pandas").read_csv("two.csv"), f"to_{what}")(
+            "two.table"
+        )
         command = [*ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2]
     process = start(*command, "--quiet", **limited(megabytes))
     _, err = process.communicate(timeout=60)
-    assert process.returncode in (0, 1) and len(err.splitlines()) == process.returncode, err
+    assert (
+        process.returncode in (0, 1) and len(err.splitlines()) == process.returncode
+    ), err
     assert all(line.startswith("nn: ") for line in err.splitlines()), err
     assert not any(word in err for word in NOT_OURS), err
 
 
-@pytest.mark.parametrize("error", [
-    MemoryError(),
-    OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
-    SystemError("error return without exception set"),  # of Python itself, under a limit
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
+        # of Python itself, under a limit
+        SystemError("error return without exception set"),
+    ],
+)
 def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     monkeypatch.setattr(nn.cli, "has_address_limit", lambda: True)
     monkeypatch.setattr(nn.commands.use, "load_network", mock.Mock(side_effect=error))
     result = run("--info", "--model", "m.bin")
-    assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
+    assert (
+        result.code == 1
+        and result.err.startswith("nn: out of memory: ")
+        and result.err.count("\n") == 1
+    )
 
 
-def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(two):
+def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(
+    two,
+):
     """4 MB a vector, 4 vectors a network."""
-    given = ["--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]
-    process = start("--train", *given, "--model", "m.bin", "--networks", 200, **limited(1024))
+    given = [
+        "--layers",
+        "2,1000,1000,1",
+        "--epochs",
+        1,
+        "--threads",
+        1,
+        "--quiet",
+        "--dataset",
+        "two.csv",
+    ]
+    process = start(
+        "--train", *given, "--model", "m.bin", "--networks", 200, **limited(1024)
+    )
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and err.startswith("nn: --networks 200: 200 networks need 3.2 GB, but only"), err
+    assert process.returncode == 1 and err.startswith(
+        "nn: --networks 200: 200 networks need 3.2 GB, but only"
+    ), err
     assert 1 < int(re.search(r"--networks (\d+) fits", err)[1]) < 60
 
 
 def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
     code = "from nn.utils import available_memory, memory_left; print(available_memory(), memory_left())"
-    told = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, **limited(1024))
-    assert all(0 < int(size) < 1 << 30 for size in told.stdout.split()) and len(told.stdout.split()) == 2
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        **limited(1024),
+    )
+    assert (
+        all(0 < int(size) < 1 << 30 for size in told.stdout.split())
+        and len(told.stdout.split()) == 2
+    )
 
 
-@pytest.mark.parametrize("own, files", [
-    ("0::/jobs/7", {"jobs/7/memory.max": 700, "jobs/memory.max": "max", "memory.max": 900}),
-    ("9:name=systemd:/\n4:cpu,memory:/jobs/7", {"memory/jobs/7/memory.limit_in_bytes": 700}),
-    ("4:memory:/not/seen/here", {"memory/memory.limit_in_bytes": 700}),
-    (None, {"memory.max": 700}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "own, files",
+    [
+        (
+            "0::/jobs/7",
+            {"jobs/7/memory.max": 700, "jobs/memory.max": "max", "memory.max": 900},
+        ),
+        (
+            "9:name=systemd:/\n4:cpu,memory:/jobs/7",
+            {"memory/jobs/7/memory.limit_in_bytes": 700},
+        ),
+        ("4:memory:/not/seen/here", {"memory/memory.limit_in_bytes": 700}),
+        (None, {"memory.max": 700}),
+    ],
+)
 def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, files):
     for name, limit in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{limit}\n")
     if own:
         (tmp_path / "groups").write_text(own + "\n")
-    found = [path for path in _group_files(tmp_path / "groups", tmp_path) if path.exists()]
+    found = [
+        path for path in _group_files(tmp_path / "groups", tmp_path) if path.exists()
+    ]
     assert {str(path.relative_to(tmp_path)) for path in found} == set(files)
 
 
-@pytest.mark.parametrize("error, told", [
-    (MemoryError(), "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)"),
-    (SystemError("error return without exception set"), "out of memory: nn cannot be loaded; raise the limit"),
-    (ImportError("x.so: failed to map segment from shared object"), "out of memory: nn cannot be loaded; raise"),
-    (OSError(errno.EMFILE, "Too many open files"), "nn cannot be loaded: Too many open files; raise the limit on"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (
+            MemoryError(),
+            "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)",
+        ),
+        (
+            SystemError("error return without exception set"),
+            "out of memory: nn cannot be loaded; raise the limit",
+        ),
+        (
+            ImportError("x.so: failed to map segment from shared object"),
+            "out of memory: nn cannot be loaded; raise",
+        ),
+        (
+            OSError(errno.EMFILE, "Too many open files"),
+            "nn cannot be loaded: Too many open files; raise the limit on",
+        ),
+    ],
+)
 def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
     usual = builtins.__import__
 
@@ -116,7 +204,8 @@ def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
         return usual(name, globals, locals, fromlist, level)
 
     monkeypatch.setattr(builtins, "__import__", importing)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C would end this process from then on
+    # Ctrl-C would end this process from then on
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert nn.__main__.main() == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"nn: {told}") and err.count("\n") == 1
@@ -136,36 +225,52 @@ def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
     monkeypatch.setattr(threading.Thread, "start", starting)
     result = run(*TRAIN, "--epochs", 2, "--threads", 3, "--quiet", "--backend", "omp")
     check_threads.cache_clear()
-    assert result.code == 1 and re.fullmatch(".*more threads.*ulimit -u.*\n", result.err)
+    assert result.code == 1 and re.fullmatch(
+        ".*more threads.*ulimit -u.*\n", result.err
+    )
 
 
 def test_no_more_processes_is_one_line(two, monkeypatch):
-    (two.parent / "plan.json").write_text('{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1}')
+    (two.parent / "plan.json").write_text(
+        '{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1}'
+    )
     error = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     monkeypatch.setattr(subprocess, "run", mock.Mock(side_effect=error))
     result = run("--sweep", "plan.json", "-o", "results.csv", "--quiet")
-    assert result.code == 1 and result.err.startswith("nn: no more processes: raise the limit on processes (ulimit -u)")
+    assert result.code == 1 and result.err.startswith(
+        "nn: no more processes: raise the limit on processes (ulimit -u)"
+    )
     assert not os.path.exists("results.csv")
 
 
 def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(trained):
-    """While they are written; other signals, and other moments, are those of test_signals.py."""
+    """While they are written; other signals, and other moments, are those of
+    test_signals.py."""
     folder = trained.parent
     write_two_classes(folder / "large.csv", rows=200000)
     (folder / "p.csv").write_text("old")
-    process = start("--predict", "--dataset", "large.csv", "--model", "m.bin", "-o", "p.csv")
+    process = start(
+        "--predict", "--dataset", "large.csv", "--model", "m.bin", "-o", "p.csv"
+    )
     begun = time.monotonic()
     while not list(folder.glob(".p.csv.*.tmp")) and time.monotonic() < begun + 20:
         time.sleep(0.01)
     process.terminate()
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 143 and err.splitlines()[-1] == "nn: stopped by SIGTERM"
+    assert (
+        process.returncode == 143 and err.splitlines()[-1] == "nn: stopped by SIGTERM"
+    )
     assert sorted(os.listdir()) == ["large.csv", "m.bin", "p.csv", "two.csv"]
     assert (folder / "p.csv").read_text() == "old"
 
 
 def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
-    process = start(*TRAIN, "--epochs", 300, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process = start(
+        *TRAIN,
+        "--epochs",
+        300,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
     read_until(process, "loss")
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=60)
@@ -174,18 +279,27 @@ def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
 
 def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two):
     files = {"--model": "m.bin", "--checkpoint": "c.ck", "--history": "h.csv"}
-    process = start(*TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck", "--history", "h.csv")
+    process = start(
+        *TRAIN, "--epochs", 10**6, "--checkpoint", "c.ck", "--history", "h.csv"
+    )
     read_until(process, "us a batch")
     for flag, path in files.items():
         (two.parent / f"link to {path}").symlink_to(path)
         others = [] if flag == "--model" else ["--model", "other.bin"]
         for name in (path, f"link to {path}"):
-            second = run(*ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1)
+            second = run(
+                *ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1
+            )
             told = f"nn: {name}: another training is about to write it; wait for its end, or choose another file"
             assert (second.code, second.err.splitlines()[-1]) == (73, told)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
-    assert sorted(os.listdir()) == ["c.ck", "h.csv", *(f"link to {path}" for path in sorted(files.values())), "two.csv"]
+    assert sorted(os.listdir()) == [
+        "c.ck",
+        "h.csv",
+        *(f"link to {path}" for path in sorted(files.values())),
+        "two.csv",
+    ]
     succeed(*TRAIN, "--epochs", 1)
 
 
@@ -198,13 +312,23 @@ def test_a_lock_of_a_killed_training_holds_nobody_up(two):
     assert sorted(os.listdir()) == ["m.bin", "two.csv"]
 
 
-def test_a_lock_is_for_one_file_and_none_stays_where_the_file_system_has_none(folder, monkeypatch):
-    with sole_writer("a"), sole_writer("b"), pytest.raises(OutputError, match="another training"), sole_writer("a"):
+def test_a_lock_is_for_one_file_and_none_stays_where_the_file_system_has_none(
+    folder, monkeypatch
+):
+    with (
+        sole_writer("a"),
+        sole_writer("b"),
+        pytest.raises(OutputError, match="another training"),
+        sole_writer("a"),
+    ):
         pass
     with sole_writer("a"):
         pass
     assert os.listdir() == []
-    monkeypatch.setattr("fcntl.flock", mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+    monkeypatch.setattr(
+        "fcntl.flock",
+        mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available")),
+    )
     with sole_writer("a"):
         assert os.listdir() == []
     assert os.listdir() == []
@@ -226,7 +350,9 @@ def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):
 def test_a_message_is_never_longer_than_a_screen(two):
     result = run(*TRAIN, "--layers", "2," + "x" * 20000 + ",1")
     assert result.code == 2 and len(result.err) <= LONGEST_LINE + 1
-    assert re.fullmatch("nn: --layers: cannot read 'xxx.*optionally with :activation\n", result.err)
+    assert re.fullmatch(
+        "nn: --layers: cannot read 'xxx.*optionally with :activation\n", result.err
+    )
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])

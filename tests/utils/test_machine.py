@@ -1,4 +1,5 @@
-"""How many threads are used: what a person says, then what the environment says, then the cores."""
+"""How many threads are used: what a person says, then what the environment says, then
+the cores."""
 
 import subprocess
 import sys
@@ -12,16 +13,39 @@ from nn.cluster import RankGroup
 from nn.utils import asked_threads, available_cores, default_threads
 
 
-@pytest.mark.parametrize("text, threads", [
-    ("1", 1), ("3", 3), ("4,2", 4), (" 2 , 1 ", 2), ("+2", 2), ("1024", 1024), ("007", 7),
-    ("", None), ("0", None), ("-1", None), ("2.5", None), ("two", None), ("4,", None), (",4", None), ("4,0", None),
-    ("4 2", None), ("1e3", None), ("0x4", None), ("99999999999999999999", None), ("٣", None), ("2000", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, threads",
+    [
+        ("1", 1),
+        ("3", 3),
+        ("4,2", 4),
+        (" 2 , 1 ", 2),
+        ("+2", 2),
+        ("1024", 1024),
+        ("007", 7),
+        ("", None),
+        ("0", None),
+        ("-1", None),
+        ("2.5", None),
+        ("two", None),
+        ("4,", None),
+        (",4", None),
+        ("4,0", None),
+        ("4 2", None),
+        ("1e3", None),
+        ("0x4", None),
+        ("99999999999999999999", None),
+        ("٣", None),
+        ("2000", None),
+    ],
+)
 def test_the_environment_is_read_as_openmp_reads_it(text, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     assert asked_threads() == threads
     assert default_threads() == (threads or available_cores())
-    assert nn.Network("3,2", backend="omp").engine.threads == (threads or available_cores())
+    assert nn.Network("3,2", backend="omp").engine.threads == (
+        threads or available_cores()
+    )
     assert nn.Network("3,2", backend="omp", threads=5).engine.threads == 5
 
 
@@ -40,13 +64,16 @@ def test_each_rank_of_a_host_has_so_many(monkeypatch):
 
 @pytest.mark.parametrize("flags, threads", [([], 1), (["--threads", 2], 2)])
 def test_commands_say_the_threads_that_they_use(trained, flags, threads):
-    process = start("test", trained, "two.csv", *flags, env=environment(OMP_NUM_THREADS="1,4"))
+    process = start(
+        "test", trained, "two.csv", *flags, env=environment(OMP_NUM_THREADS="1,4")
+    )
     _, err = process.communicate(timeout=60)
     assert f", {threads} thread{'s' * (threads > 1)}, float32" in err.splitlines()[0]
 
 
 def test_python_keeps_to_it_in_all_that_it_computes(folder):
-    """No more threads are there after a training, predictions, explanations and a bootstrap than were allowed."""
+    """No more threads are there after a training, predictions, explanations and a
+    bootstrap than were allowed."""
     script = """
 import threading, numpy as np, nn
 most, usual = 0, threading.Thread.start
@@ -63,7 +90,12 @@ model.explain(x[:50], background=x[50:90])
 nn.matmul(x, x.T.copy())
 print(most)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT,
-                          env=environment(OMP_NUM_THREADS="1"))  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment(OMP_NUM_THREADS="1"),
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) <= 1

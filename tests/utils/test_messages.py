@@ -18,15 +18,25 @@ def in_python(monkeypatch):
     monkeypatch.setattr(errors, "_speaks_of_flags", False)
 
 
-@pytest.mark.parametrize("told, read", [
-    ("--epochs 2.5: expected a whole number", "epochs=2.5: expected a whole number"),
-    ("try --validation 0.2 --patience 10", "try validation=0.2 patience=10"),
-    ("try a smaller --learning_rate or more rows", "try a smaller learning_rate or more rows"),
-    ("--holdout -1: expected", "holdout=-1: expected"),
-    ("--target alfa: no such column", "target alfa: no such column"),
-    ('needs onnx: pip install --force-reinstall "nnbit[onnx]"', None),
-    ("continue with nn --train", None), ("a--b", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "told, read",
+    [
+        (
+            "--epochs 2.5: expected a whole number",
+            "epochs=2.5: expected a whole number",
+        ),
+        ("try --validation 0.2 --patience 10", "try validation=0.2 patience=10"),
+        (
+            "try a smaller --learning_rate or more rows",
+            "try a smaller learning_rate or more rows",
+        ),
+        ("--holdout -1: expected", "holdout=-1: expected"),
+        ("--target alfa: no such column", "target alfa: no such column"),
+        ('needs onnx: pip install --force-reinstall "nnbit[onnx]"', None),
+        ("continue with nn --train", None),
+        ("a--b", None),
+    ],
+)
 def test_a_program_reads_of_parameters(told, read, in_python):
     assert str(nn.NnError(told)) == (read or told)
     with errors.speaking_of_flags():
@@ -35,29 +45,64 @@ def test_a_program_reads_of_parameters(told, read, in_python):
 
 def test_a_remark_is_a_warning_at_the_line_of_the_caller(two, in_python):
     ds = nn.load("two.csv")
-    with pytest.warns(nn.NnWarning, match="learned nothing.* another learning_rate or seed") as told:
+    with pytest.warns(
+        nn.NnWarning, match="learned nothing.* another learning_rate or seed"
+    ) as told:
         nn.train(nn.Network.for_data(ds), ds, epochs=1, learning_rate=1e-9)
     assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", nn.NnWarning)
         with pytest.raises(nn.NnWarning, match="features hold one value"):
-            nn.NetworkRegressor(networks=1, epochs=1).fit(np.ones((20, 2)), np.arange(20))
+            nn.NetworkRegressor(networks=1, epochs=1).fit(
+                np.ones((20, 2)), np.arange(20)
+            )
 
 
 def test_a_command_prints_remarks_as_lines_and_none_twice(two):
-    given = ["--train", "--dataset", "two.csv", "--model", "m.bin", "--networks", "1", "--epochs", "1", "--debug"]
+    given = [
+        "--train",
+        "--dataset",
+        "two.csv",
+        "--model",
+        "m.bin",
+        "--networks",
+        "1",
+        "--epochs",
+        "1",
+        "--debug",
+    ]
     command = [sys.executable, "-m", "nn", *given, "--learning_rate", "1e-9"]
-    err = subprocess.run(command, capture_output=True, text=True, env=environment()).stderr
+    err = subprocess.run(
+        command, capture_output=True, text=True, env=environment()
+    ).stderr
     assert err.count("learned nothing") == 1 and "another --learning_rate" in err
 
 
-@pytest.mark.parametrize("call, told", [
-    (lambda net, ds: nn.train(ds, net), "found Dataset and Network, expected a Network and a Dataset"),
-    (lambda net, ds: nn.train(net, "two.csv"), "found Network and str, expected .*; nn.load reads a file"),
-    (lambda net, ds: nn.train(net, ds, callback=print), "callback .*: expected an object with methods of nn.Callback"),
-    (lambda net, ds: nn.train(net, ds, lr=0.1), "lr: no such setting of train; did you mean learning_rate?"),
-    (lambda net, ds: nn.train(net, ds, epochs=0), "^epochs=0: expected a whole number from 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (
+            lambda net, ds: nn.train(ds, net),
+            "found Dataset and Network, expected a Network and a Dataset",
+        ),
+        (
+            lambda net, ds: nn.train(net, "two.csv"),
+            "found Network and str, expected .*; nn.load reads a file",
+        ),
+        (
+            lambda net, ds: nn.train(net, ds, callback=print),
+            "callback .*: expected an object with methods of nn.Callback",
+        ),
+        (
+            lambda net, ds: nn.train(net, ds, lr=0.1),
+            "lr: no such setting of train; did you mean learning_rate?",
+        ),
+        (
+            lambda net, ds: nn.train(net, ds, epochs=0),
+            "^epochs=0: expected a whole number from 1",
+        ),
+    ],
+)
 def test_a_slip_of_a_call_is_told(two, in_python, call, told):
     ds = nn.load("two.csv")
     with pytest.raises(nn.UsageError, match=told):

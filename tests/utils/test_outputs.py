@@ -1,4 +1,5 @@
-"""Where results are written: files, links, devices and pipes; what is in the way of it is said before the work."""
+"""Where results are written: files, links, devices and pipes; what is in the way of it
+is said before the work."""
 
 import contextlib
 import ctypes
@@ -17,11 +18,25 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
+from support.command_line import (
+    ONE,
+    environment,
+    read_until,
+    run,
+    start,
+    succeed,
+    write_two_classes,
+)
 
 import nn
 from nn.commands.common import part_of
-from nn.utils import OutputError, SideFileError, atomic_file, atomic_write, check_writable
+from nn.utils import (
+    OutputError,
+    SideFileError,
+    atomic_file,
+    atomic_write,
+    check_writable,
+)
 from nn.watch.callbacks import CsvHistory
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--epochs", 2, "--quiet"]
@@ -37,12 +52,16 @@ def pipe(folder):
 
 @pytest.mark.parametrize("target", ["/dev/null", "pipe", "/dev/stdout", "device"])
 @pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace"])
-def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(two, pipe, flag, target):
+def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(
+    two, pipe, flag, target
+):
     (two.parent / "device").symlink_to("/dev/null")
     others = [] if flag == "--model" else ["--model", "new.bin"]
     told = f"nn: {target}: a device or a pipe, expected a file name to write to\n"
     assert run(*TRAIN, *others, flag, target) == (73, "", told)
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and stat.S_ISFIFO(os.stat("pipe").st_mode)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and stat.S_ISFIFO(
+        os.stat("pipe").st_mode
+    )
     assert not os.path.exists("new.bin")
 
 
@@ -54,13 +73,18 @@ def test_nothing_replaces_a_device_whoever_asks(pipe):
 
 def test_predictions_and_the_history_are_written_to_a_pipe_and_a_device(trained, pipe):
     expected, found = succeed(*PREDICT).out, []
-    for command in ([*PREDICT, "--output"], [*TRAIN, "--model", "new.bin", "--history"]):
+    for command in (
+        [*PREDICT, "--output"],
+        [*TRAIN, "--model", "new.bin", "--history"],
+    ):
         thread = threading.Thread(target=lambda: found.append(pipe.read_text()))
         thread.start()
         succeed(*command, "pipe")
         thread.join(10)
         succeed(*command, "/dev/null")
-        assert stat.S_ISFIFO(os.stat("pipe").st_mode) and stat.S_ISCHR(os.stat("/dev/null").st_mode)
+        assert stat.S_ISFIFO(os.stat("pipe").st_mode) and stat.S_ISCHR(
+            os.stat("/dev/null").st_mode
+        )
     assert found[0] == expected
     assert [line.split(",")[0] for line in found[1].splitlines()] == ["epoch", "1", "2"]
 
@@ -71,14 +95,18 @@ def test_a_full_device_is_named(trained):
     assert run(*PREDICT, "--output", "/dev/full") == (73, "", told)
 
 
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+@pytest.mark.parametrize(
+    "name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"]
+)
 def test_predictions_go_to_an_open_file(trained, name):
     """Behind what was written there before: a shell's >> stays what it is."""
     (trained.parent / "link").symlink_to("/dev/stdout")
     expected = succeed(*PREDICT).out
     command = [sys.executable, "-m", "nn", *PREDICT, "--output", name]
     if name == "link":
-        piped = subprocess.run(command, capture_output=True, text=True, env=environment())
+        piped = subprocess.run(
+            command, capture_output=True, text=True, env=environment()
+        )
         assert (piped.returncode, piped.stdout) == (0, expected), piped.stderr
     with open("out.csv", "w") as file:
         file.write("before\n")
@@ -93,19 +121,31 @@ def test_predictions_go_to_an_open_file(trained, name):
 @pytest.mark.parametrize("there", [True, False])
 def test_the_target_of_a_link_is_replaced(two, there):
     (two.parent / "sub").mkdir()
-    files = {"--model": "m.bin", "--checkpoint": "c.ck", "--trace": "t.json", "--history": "h.csv"}
+    files = {
+        "--model": "m.bin",
+        "--checkpoint": "c.ck",
+        "--trace": "t.json",
+        "--history": "h.csv",
+    }
     for name in files.values():
         (two.parent / name).symlink_to(f"sub/{name}")
         if there:
             (two.parent / "sub" / name).write_text("old")
     succeed(*TRAIN, *(part for pair in files.items() for part in pair))
     for name in files.values():
-        assert (two.parent / name).is_symlink() and (two.parent / "sub" / name).stat().st_size > 10
+        assert (two.parent / name).is_symlink() and (
+            two.parent / "sub" / name
+        ).stat().st_size > 10
     assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
 
 
-@pytest.mark.parametrize("mode, fails", [(0o600, False), (0o640, False), (0o444, False), (0o666, False), (0o666, True)])
-def test_a_file_that_is_written_again_keeps_its_mode_if_that_can_be_set(folder, monkeypatch, mode, fails):
+@pytest.mark.parametrize(
+    "mode, fails",
+    [(0o600, False), (0o640, False), (0o444, False), (0o666, False), (0o666, True)],
+)
+def test_a_file_that_is_written_again_keeps_its_mode_if_that_can_be_set(
+    folder, monkeypatch, mode, fails
+):
     """On CIFS and some file systems of FUSE it cannot."""
     (folder / "m.bin").write_bytes(b"old")
     os.chmod("m.bin", mode)
@@ -117,13 +157,20 @@ def test_a_file_that_is_written_again_keeps_its_mode_if_that_can_be_set(folder, 
     assert fails or stat.S_IMODE(os.stat("m.bin").st_mode) == mode
 
 
-def test_a_file_reaches_the_disk_before_its_name_and_the_name_before_the_end(folder, monkeypatch):
-    """fsync of the file, rename, fsync of its folder: after a power cut there is the old file or the new one."""
+def test_a_file_reaches_the_disk_before_its_name_and_the_name_before_the_end(
+    folder, monkeypatch
+):
+    """fsync of the file, rename, fsync of its folder: after a power cut there is the
+    old file or the new one."""
     steps, sync, rename = [], os.fsync, os.replace
 
     def recorded_sync(handle):
         is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
-        steps.append(("folder", os.fstat(handle).st_ino) if is_folder else ("file", os.fstat(handle).st_size))
+        steps.append(
+            ("folder", os.fstat(handle).st_ino)
+            if is_folder
+            else ("file", os.fstat(handle).st_size)
+        )
         sync(handle)
 
     def recorded_rename(*names):
@@ -138,12 +185,17 @@ def test_a_file_reaches_the_disk_before_its_name_and_the_name_before_the_end(fol
     assert steps == [("file", 5), ("renamed", "m.bin"), ("folder", inode)]
 
 
-def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(folder, monkeypatch):
-    """It is the whole process's: another thread that makes a file meanwhile would make it for everybody."""
+def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(
+    folder, monkeypatch
+):
+    """It is the whole process's: another thread that makes a file meanwhile would make
+    it for everybody."""
     before = os.umask(0o027)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+            patch.setattr(
+                os, "umask", lambda mask: pytest.fail("the umask was changed")
+            )
             atomic_write("new", b"text")
     finally:
         os.umask(before)
@@ -151,7 +203,8 @@ def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(fo
 
 
 def test_a_temporary_file_in_use_is_not_removed_whatever_the_clock_says(folder):
-    """A writer that has said nothing for long, or a file system whose clock is an hour behind."""
+    """A writer that has said nothing for long, or a file system whose clock is an hour
+    behind."""
     with atomic_file("m.bin") as file:
         (temporary,) = folder.glob(".m.bin.*.tmp")
         file.write(b"slow")
@@ -161,7 +214,9 @@ def test_a_temporary_file_in_use_is_not_removed_whatever_the_clock_says(folder):
     assert (folder / "m.bin").read_bytes() == b"slow"
 
 
-@pytest.mark.parametrize("name", ["n" * 241, "n" * 242, "n" * 250, "n" * 255, "é" * 127], ids=len)
+@pytest.mark.parametrize(
+    "name", ["n" * 241, "n" * 242, "n" * 250, "n" * 255, "é" * 127], ids=len
+)
 def test_every_name_that_the_system_allows_can_be_written(folder, name):
     check_writable(name)
     atomic_write(name, b"text")
@@ -172,19 +227,25 @@ def test_every_name_that_the_system_allows_can_be_written(folder, name):
 def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
     others = [] if flag == "--model" else ["--model", "new.bin"]
     code, _, err = run(*TRAIN, *others, flag, "n" * 256)
-    assert code == 73 and re.fullmatch("nn: .*: cannot write: File name too long\n", err)
+    assert code == 73 and re.fullmatch(
+        "nn: .*: cannot write: File name too long\n", err
+    )
     assert os.listdir() == ["two.csv"]
 
 
-# ---------------------------------------------------------------- files beside the model
+# --------------------------------------------------------------- files beside the model
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_history_that_cannot_be_written_ends_no_training(two):
     result = run(*TRAIN[:-1], "--model", "m.bin", "--history", "/dev/full", "--json")
-    *warnings, last = (line for line in result.err.splitlines() if line.startswith("nn: "))
+    *warnings, last = (
+        line for line in result.err.splitlines() if line.startswith("nn: ")
+    )
     failure = "/dev/full: cannot write: No space left on device"
-    assert warnings.count(f"nn: warning: {failure}; the training goes on without it") == 1
+    assert (
+        warnings.count(f"nn: warning: {failure}; the training goes on without it") == 1
+    )
     assert (result.code, last) == (73, f"nn: {failure}; m.bin is written")
     assert len(result.json["loss"]) == 2
     succeed(*TRAIN, "--model", "n.bin")
@@ -193,8 +254,13 @@ def test_a_history_that_cannot_be_written_ends_no_training(two):
 
 def test_an_old_history_stays_until_the_first_epoch_is_over(two):
     (two.parent / "h.csv").write_text("old")
-    for code, flags in (2, ["--layers", "2,1,nonsense"]), (1, ["--learning_rate", 1e300, "--optimizer", "sgd"]):
-        assert run(*TRAIN, "--model", "m.bin", "--history", "h.csv", *flags).code == code
+    for code, flags in (
+        (2, ["--layers", "2,1,nonsense"]),
+        (1, ["--learning_rate", 1e300, "--optimizer", "sgd"]),
+    ):
+        assert (
+            run(*TRAIN, "--model", "m.bin", "--history", "h.csv", *flags).code == code
+        )
         assert (two.parent / "h.csv").read_text() == "old"
 
 
@@ -212,7 +278,9 @@ def test_python_gets_the_figures_of_a_training_whose_history_is_lost(two):
 
 
 @pytest.mark.parametrize("flag", ["--model", "--history", "--checkpoint"])
-@pytest.mark.parametrize("read", ["config.json", "data.db", "classes/a/1.png", "old.ck"])
+@pytest.mark.parametrize(
+    "read", ["config.json", "data.db", "classes/a/1.png", "old.ck"]
+)
 def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
     with contextlib.closing(sqlite3.connect("data.db")) as base:
         base.execute("CREATE TABLE t (a, b, y)")
@@ -223,7 +291,9 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
     before = (two.parent / read).read_bytes()
     is_resumed = read == "old.ck" and flag != "--checkpoint"
     flags = ["--config", "config.json", *(["--resume", "old.ck"] if is_resumed else [])]
-    result = run(*ONE, "--dataset", data, "--epochs", 1, "--model", "m.bin", *flags, flag, read)
+    result = run(
+        *ONE, "--dataset", data, "--epochs", 1, "--model", "m.bin", *flags, flag, read
+    )
     if read == "old.ck" and not is_resumed:
         assert result.code == 0  # what is gone on from may be written anew
     else:
@@ -231,26 +301,55 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
         assert (two.parent / read).read_bytes() == before
 
 
-@pytest.mark.parametrize("command, code, told", [
-    (["--plot", "two.csv", "-o", "pictures", "--report", "two.csv"], 2,
-     "nn: two.csv is both input and output; choose another output file\n"),
-    ([*TRAIN, "--model", "m.bin", "--logdir", "a/" * 2500], 73, "cannot write: too many folders one in another\n"),
-    ([*TRAIN, "--model", "m.bin", "--logdir", "./m.bin"], 2,
-     "nn: --logdir ./m.bin: the same file as --model; choose another file\n"),
-], ids=["results", "thousands of folders", "model"])  # fmt: skip
-def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(two, command, code, told):
+@pytest.mark.parametrize(
+    "command, code, told",
+    [
+        (
+            ["--plot", "two.csv", "-o", "pictures", "--report", "two.csv"],
+            2,
+            "nn: two.csv is both input and output; choose another output file\n",
+        ),
+        (
+            [*TRAIN, "--model", "m.bin", "--logdir", "a/" * 2500],
+            73,
+            "cannot write: too many folders one in another\n",
+        ),
+        (
+            [*TRAIN, "--model", "m.bin", "--logdir", "./m.bin"],
+            2,
+            "nn: --logdir ./m.bin: the same file as --model; choose another file\n",
+        ),
+    ],
+    ids=["results", "thousands of folders", "model"],
+)
+def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
+    two, command, code, told
+):
     result = run(*command)
-    assert result.code == code and result.err.endswith(told) and result.err.count("\n") == 1
+    assert (
+        result.code == code
+        and result.err.endswith(told)
+        and result.err.count("\n") == 1
+    )
     assert os.listdir() == ["two.csv"]
 
 
-@pytest.mark.parametrize("flag", ["--history", "--trace", "--checkpoint", "--dataset", "--config"])
+@pytest.mark.parametrize(
+    "flag", ["--history", "--trace", "--checkpoint", "--dataset", "--config"]
+)
 def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     text = two.read_bytes() if flag == "--dataset" else b"{}"
     (two.parent / "m.bin.part").write_bytes(text)
     result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
-    assert result.code == 2 and "m.bin.part" in result.err and "; choose another" in result.err
-    assert sorted(os.listdir()) == ["m.bin.part", "two.csv"] and (two.parent / "m.bin.part").read_bytes() == text
+    assert (
+        result.code == 2
+        and "m.bin.part" in result.err
+        and "; choose another" in result.err
+    )
+    assert (
+        sorted(os.listdir()) == ["m.bin.part", "two.csv"]
+        and (two.parent / "m.bin.part").read_bytes() == text
+    )
 
 
 def test_no_file_gets_the_number_of_a_stream_that_is_closed():
@@ -265,11 +364,21 @@ def test_files_whose_names_are_no_characters_are_read_and_written(folder):
     plan = '{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1, "batches": 2}'
     (folder / "o\udcff.json").write_text(plan)
     (folder / "two.csv").write_bytes(two.read_bytes())
-    several = ["--train", "--networks", 2, "--vary", "epochs=1|2", "--dataset", "o\udcff.csv"]
+    several = [
+        "--train",
+        "--networks",
+        2,
+        "--vary",
+        "epochs=1|2",
+        "--dataset",
+        "o\udcff.csv",
+    ]
     for _ in range(2):
         succeed(*several, "--model", "o\udcff.bin", "--history", "o\udcff.h", "-q")
     assert part_of("a/o\udcff.bin") == "a/o\udcff.bin.part"
-    succeed("--sweep", "o\udcff.json:0", "-o", "o\udcff.r", "--report", "s\udcff.html", "-q")
+    succeed(
+        "--sweep", "o\udcff.json:0", "-o", "o\udcff.r", "--report", "s\udcff.html", "-q"
+    )
     succeed("--test", "--model", "o\udcff.bin", "--report", "o\udcff.html", "-q")
     assert b"o\\udcff.bin" in (folder / "o\udcff.html").read_bytes()
 
@@ -291,17 +400,28 @@ def obeying():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
-@pytest.mark.parametrize("path, closed", [("closed/two.csv", "closed"), ("closed", "closed"), ("images", "images/a")])
+@pytest.mark.parametrize(
+    "path, closed",
+    [("closed/two.csv", "closed"), ("closed", "closed"), ("images", "images/a")],
+)
 def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
     for name in ("closed/two.csv", "images/a/1.png", "images/b/1.png"):
         os.makedirs(os.path.dirname(name), exist_ok=True)
         shutil.copy("two.csv", name)
     os.chmod(closed, 0)
     try:
-        command = ["--predict", "--model", "m.bin", "-q"] if path == closed else [*TRAIN, "--model", "new.bin"]
+        command = (
+            ["--predict", "--model", "m.bin", "-q"]
+            if path == closed
+            else [*TRAIN, "--model", "new.bin"]
+        )
         done = start(*command, "--dataset", path, preexec_fn=obeying)
         err = done.communicate(timeout=60)[1]
-        assert done.returncode == 66 and err.startswith(f"nn: {closed}") and err.count("\n") == 1
+        assert (
+            done.returncode == 66
+            and err.startswith(f"nn: {closed}")
+            and err.count("\n") == 1
+        )
         assert err.endswith(": cannot read: Permission denied\n")
     finally:
         os.chmod(closed, 0o755)
@@ -311,9 +431,17 @@ def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
 def test_a_current_folder_that_is_gone_is_told_as_that(two, removed):
     folder = two.parent / "sub"
     folder.mkdir()
-    options = {"cwd": folder, "preexec_fn": folder.rmdir if removed == "before" else None}
-    done = start(*ONE, "--dataset", two, "--model", "m.bin", "--epochs", 10**6, **options)
-    code, told = 66, "nn: the current folder is not there any more; change to another one\n"
+    options = {
+        "cwd": folder,
+        "preexec_fn": folder.rmdir if removed == "before" else None,
+    }
+    done = start(
+        *ONE, "--dataset", two, "--model", "m.bin", "--epochs", 10**6, **options
+    )
+    code, told = (
+        66,
+        "nn: the current folder is not there any more; change to another one\n",
+    )
     if removed == "after":
         read_until(done, "loss")
         shutil.rmtree(folder)
@@ -323,7 +451,7 @@ def test_a_current_folder_that_is_gone_is_told_as_that(two, removed):
     assert done.returncode == code and err.endswith(told)
 
 
-# ---------------------------------------------------------------- the names of files in messages
+# ------------------------------------------------------- the names of files in messages
 
 
 @pytest.mark.parametrize("format", ["csv", "npz"])
@@ -334,7 +462,21 @@ def test_a_message_calls_a_file_as_it_was_given(folder, format, flags):
         (folder / "sub" / "one.csv").write_text("a,b,y\n" + "1,2,0\n3,1,0\n" * 20)
     else:
         np.savez("sub/one.npz", x=np.ones((40, 2)), y=np.zeros(40, int))
-    for path in (f"sub/one.{format}", f"./sub/../sub/one.{format}", str(folder / "sub" / f"one.{format}")):
-        result = run(*ONE, "--dataset", path, "--model", "m.bin", *flags, "-q", "--task", "binary")
+    for path in (
+        f"sub/one.{format}",
+        f"./sub/../sub/one.{format}",
+        str(folder / "sub" / f"one.{format}"),
+    ):
+        result = run(
+            *ONE,
+            "--dataset",
+            path,
+            "--model",
+            "m.bin",
+            *flags,
+            "-q",
+            "--task",
+            "binary",
+        )
         assert result.code in (2, 65) and path in result.err
         assert path.startswith("/") or str(folder) not in result.err

@@ -27,8 +27,11 @@ def fail(number: int) -> None:
 
 def same(ours: nn.NnError, theirs: nn.NnError) -> bool:
     return (type(ours), str(ours), ours.exit_code, vars(ours).keys()) == (
-        type(theirs), str(theirs), theirs.exit_code, vars(theirs).keys()
-    )  # fmt: skip
+        type(theirs),
+        str(theirs),
+        theirs.exit_code,
+        vars(theirs).keys(),
+    )
 
 
 def test_the_module_is_its_name_in_another_process():
@@ -37,11 +40,19 @@ def test_the_module_is_its_name_in_another_process():
 
 
 def test_a_function_that_uses_nn_goes_to_another_process():
-    cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
+    cloudpickle = pytest.importorskip(
+        "cloudpickle", reason="cloudpickle is not installed"
+    )
     rows = [[i, i % 5, i % 2] for i in range(40)]
 
     def trained(seed: int) -> tuple[str, int]:
-        model = nn.fit([dict(zip("aby", row, strict=True)) for row in rows], "y", epochs=1, layers="auto,1", seed=seed)
+        model = nn.fit(
+            [dict(zip("aby", row, strict=True)) for row in rows],
+            "y",
+            epochs=1,
+            layers="auto,1",
+            seed=seed,
+        )
         return nn.__name__, model.network.seed
 
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
@@ -55,14 +66,22 @@ def called(packed: bytes, *arguments):
 def test_joblibs_workers_use_nn():
     joblib = pytest.importorskip("joblib", reason="joblib is not installed")
     scope = {"nn": nn}
-    exec("def layers_of(spec): return nn.Network(spec, 'binary').outputs", scope)  # of no module: pickled by value
-    assert joblib.Parallel(2)(joblib.delayed(scope["layers_of"])(spec) for spec in ("2,1", "3,1")) == [1, 1]
+    # of no module: pickled by value
+    exec("def layers_of(spec): return nn.Network(spec, 'binary').outputs", scope)
+    assert joblib.Parallel(2)(
+        joblib.delayed(scope["layers_of"])(spec) for spec in ("2,1", "3,1")
+    ) == [1, 1]
 
 
 @pytest.mark.parametrize("number", range(len(ERRORS)))
 def test_errors_come_back_from_other_processes(number):
     error = ERRORS[number]
-    assert same(pickle.loads(pickle.dumps(error)), error) and same(copy.copy(error), error)
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(nn.NnError) as raised:
+    assert same(pickle.loads(pickle.dumps(error)), error) and same(
+        copy.copy(error), error
+    )
+    with (
+        ProcessPoolExecutor(1, get_context("spawn")) as pool,
+        pytest.raises(nn.NnError) as raised,
+    ):
         pool.submit(fail, number).result()
     assert same(raised.value, error)

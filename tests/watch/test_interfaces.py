@@ -1,4 +1,5 @@
-"""Interfaces are what their implementations have: the same methods with the same parameters."""
+"""Interfaces are what their implementations have: the same methods with the same
+parameters."""
 
 import inspect
 import re
@@ -23,22 +24,40 @@ INTERFACES = {Engine: ENGINES, Pack: [CpuPack, Turns], Callback: CALLBACKS}
 
 
 def methods(kind) -> dict:
-    return {name: member for name, member in vars(kind).items() if inspect.isfunction(member) and name[0] != "_"}
+    return {
+        name: member
+        for name, member in vars(kind).items()
+        if inspect.isfunction(member) and name[0] != "_"
+    }
 
 
 def parameters(method) -> list[tuple]:
-    return [(p.name, p.kind, p.default) for p in inspect.signature(method).parameters.values()]
+    return [
+        (p.name, p.kind, p.default)
+        for p in inspect.signature(method).parameters.values()
+    ]
 
 
 def attributes_set(kind) -> set[str]:
-    """Names that a class's methods and those of its bases give to self, and class attributes."""
+    """Names that a class's methods and those of its bases give to self, and class
+    attributes."""
     bases = kind.__mro__[:-1]
-    begun = "".join(inspect.getsource(base.__init__) for base in bases if "__init__" in vars(base))
-    return {*re.findall(r"\bself\.(\w+)(?=[^=(\n]* = )", begun), *(name for base in bases for name in vars(base))}
+    begun = "".join(
+        inspect.getsource(base.__init__) for base in bases if "__init__" in vars(base)
+    )
+    return {
+        *re.findall(r"\bself\.(\w+)(?=[^=(\n]* = )", begun),
+        *(name for base in bases for name in vars(base)),
+    }
 
 
-@pytest.mark.parametrize("interface, kind", [(one, kind) for one, kinds in INTERFACES.items() for kind in kinds])
-def test_implementations_have_the_methods_and_attributes_of_the_interface(interface, kind):
+@pytest.mark.parametrize(
+    "interface, kind",
+    [(one, kind) for one, kinds in INTERFACES.items() for kind in kinds],
+)
+def test_implementations_have_the_methods_and_attributes_of_the_interface(
+    interface, kind
+):
     for name, method in methods(interface).items():
         assert parameters(getattr(kind, name)) == parameters(method), name
     assert set(inspect.get_annotations(interface)) - attributes_set(kind) == set()
@@ -48,7 +67,9 @@ def test_progress_on_a_gpu_counts_what_that_of_the_core_counts():
     from nn.core import extension
 
     ffi, _ = extension("seq")
-    assert [name for name, _ in ffi.typeof("nn_progress").fields] == list(inspect.get_annotations(Progress))
+    assert [name for name, _ in ffi.typeof("nn_progress").fields] == list(
+        inspect.get_annotations(Progress)
+    )
 
 
 @pytest.mark.parametrize("callback", CALLBACKS)
@@ -56,4 +77,6 @@ def test_callbacks_spell_out_no_method_that_does_nothing(callback):
     assert issubclass(callback, Callback)
     for name, method in methods(callback).items():
         code = [line for line in inspect.getsource(method).splitlines() if line.strip()]
-        assert code[-1].strip()[-3:] != '"""', f"{callback.__name__}.{name} has a docstring only"
+        assert code[-1].strip()[-3:] != '"""', (
+            f"{callback.__name__}.{name} has a docstring only"
+        )

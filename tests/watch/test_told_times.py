@@ -1,4 +1,5 @@
-"""Times and rates that a training tells: computed by hand from steps and epochs of known lengths."""
+"""Times and rates that a training tells: computed by hand from steps and epochs of
+known lengths."""
 
 import csv
 import json
@@ -18,8 +19,17 @@ from nn.watch.trace import Trace
 
 def batch_of(begin: float, factor: float, lane: str = "") -> list[TimedStep]:
     """Return the steps of a batch of two dense layers, in milliseconds times factor."""
-    lengths = [("gather", None, 1), ("forward", 0, 2), ("forward", 1, 3), ("loss", None, 1), ("backward", 1, 6),
-               ("update", 1, 1), ("backward", 0, 4), ("update", 0, 1), ("end", None, 1)]  # fmt: skip
+    lengths = [
+        ("gather", None, 1),
+        ("forward", 0, 2),
+        ("forward", 1, 3),
+        ("loss", None, 1),
+        ("backward", 1, 6),
+        ("update", 1, 1),
+        ("backward", 0, 4),
+        ("update", 0, 1),
+        ("end", None, 1),
+    ]
     steps = []
     for name, layer, ms in lengths:
         end = begin + ms * factor / 1e3
@@ -33,16 +43,26 @@ def test_a_profile_is_medians_in_milliseconds_and_counts_two_operations_a_produc
     batches = [batch_of(k, factor) for k, factor in enumerate((1.0, 1.5, 9.0))]
     batches[0] += [TimedStep("forward", 0, 0.0, 99.0, "another GPU")]
     found = layer_times(net.layers, 10, batches)
-    assert (found["batches"], found["rows"], found["batch_ms"]) == (3, 10, pytest.approx(1.5 * 20))
-    assert [found[f"{name}_ms"] for name in ("gather", "loss", "end")] == pytest.approx([1.5] * 3)
+    assert (found["batches"], found["rows"], found["batch_ms"]) == (
+        3,
+        10,
+        pytest.approx(1.5 * 20),
+    )
+    assert [found[f"{name}_ms"] for name in ("gather", "loss", "end")] == pytest.approx(
+        [1.5] * 3
+    )
     first, second = found["layers"]
     keys = ("forward_ms", "backward_ms", "update_ms")
     assert [first[key] for key in keys] == pytest.approx([3.0, 6.0, 1.5])
     assert [second[key] for key in keys] == pytest.approx([4.5, 9.0, 1.5])
     assert [first["share"], second["share"]] == pytest.approx([7 / 20, 10 / 20])
     assert first["gflops_forward"] == pytest.approx(2 * 10 * 5 * 7 / 3e-3 / 1e9)
-    assert first["gflops_backward"] == pytest.approx(2 * 10 * 5 * 7 / 6e-3 / 1e9), "of its weights alone"
-    assert second["gflops_backward"] == pytest.approx(2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9), "and of its inputs"
+    assert first["gflops_backward"] == pytest.approx(2 * 10 * 5 * 7 / 6e-3 / 1e9), (
+        "of its weights alone"
+    )
+    assert second["gflops_backward"] == pytest.approx(
+        2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9
+    ), "and of its inputs"
 
 
 def read(path) -> list[dict]:
@@ -50,10 +70,20 @@ def read(path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(tmp_path):
+def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
+    tmp_path,
+):
     history = CsvHistory(str(tmp_path / "h.csv"))
-    history.start({"monitor": "roc_auc", "epochs": 4, "batches": 8, "learning_rate": 0.1, "schedule": "linear",
-                   "resumed": {"done": [(4.0, 5.0, 2.0)], "metrics": [0.5]}})  # fmt: skip
+    history.start(
+        {
+            "monitor": "roc_auc",
+            "epochs": 4,
+            "batches": 8,
+            "learning_rate": 0.1,
+            "schedule": "linear",
+            "resumed": {"done": [(4.0, 5.0, 2.0)], "metrics": [0.5]},
+        }
+    )
     history.judged(2, "roc_auc", float("nan"), False)
     history.epoch(2, 4, 2.0, None, 1.23456789, 123.456789)
     history.judged(3, "roc_auc", 0.75, True)
@@ -64,10 +94,13 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(t
     names = ["epoch", "loss", "val_loss", "seconds", "us_per_batch", "val_metric"]
     told = read(tmp_path / "h.csv")
     assert [[line[name] for name in names] for line in told] == [
-        ["1", "4.0", "5.0", "2", "250000", "0.5"], ["2", "2.0", "", "1.23457", "123.457", ""],
+        ["1", "4.0", "5.0", "2", "250000", "0.5"],
+        ["2", "2.0", "", "1.23457", "123.457", ""],
         ["3", "1.5", "2.5", "3", "4", "0.75"],
-    ]  # fmt: skip
-    assert [float(line["learning_rate"]) for line in told] == pytest.approx([0.1, 0.075, 0.05])
+    ]
+    assert [float(line["learning_rate"]) for line in told] == pytest.approx(
+        [0.1, 0.075, 0.05]
+    )
 
 
 def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
@@ -82,7 +115,9 @@ def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
     assert [events["reading"][key] for key in ("ts", "dur")] == [0.0, 500_000.0]
     batch = [events["batch 1"][key] for key in ("ts", "dur")]
     assert batch == pytest.approx([1_000_000.0, 19_000.0]), "without its end"
-    assert [events["backward 1 2"][key] for key in ("ts", "dur")] == pytest.approx([1_007_000.0, 6_000.0])
+    assert [events["backward 1 2"][key] for key in ("ts", "dur")] == pytest.approx(
+        [1_007_000.0, 6_000.0]
+    )
     layers = {name: event["args"].get("layer") for name, event in events.items()}
     assert (layers["gather"], layers["loss"], layers["update 0 7"]) == ("input", 1, 0)
 
@@ -96,14 +131,17 @@ def test_a_sweep_tells_milliseconds_of_batches_without_the_first_epoch():
     for us in (9000.0, 1000.0, 2000.0, 6000.0):
         epochs.epoch(1, 4, 0.0, None, 0.0, us)
     assert sweep._batch_times(Engine([]), epochs) == {
-        "batch_ms": 2.0, "batch_p95_ms": pytest.approx(np.percentile([1, 2, 6], 95))
-    }  # fmt: skip
+        "batch_ms": 2.0,
+        "batch_p95_ms": pytest.approx(np.percentile([1, 2, 6], 95)),
+    }
     alone = sweep._EpochTimes()
     alone.epoch(1, 1, 0.0, None, 0.0, 9000.0)
     assert sweep._batch_times(Engine([]), alone)["batch_ms"] == 9.0
     recorded = [batch_of(k, factor) for k, factor in enumerate((1.0, 2.0, 5.0))]
     found = sweep._batch_times(Engine(recorded), epochs)
-    assert found == pytest.approx({"batch_ms": 40.0, "batch_p95_ms": np.percentile([20, 40, 100], 95)})
+    assert found == pytest.approx(
+        {"batch_ms": 40.0, "batch_p95_ms": np.percentile([20, 40, 100], 95)}
+    )
 
 
 def test_folds_have_the_mean_and_the_deviation_of_a_sample():
@@ -120,15 +158,28 @@ def test_the_history_of_an_effort_has_the_number_of_the_candidate(tmp_path):
     history = CsvHistory(str(tmp_path / "h.csv"))
     history.begin([0.5, 0.5])
     for candidate in (1, 2, 3):
-        history.start({"monitor": None, "epochs": 2, "batches": 8, "learning_rate": 0.1, "schedule": "constant",
-                       "resumed": None})  # fmt: skip
+        history.start(
+            {
+                "monitor": None,
+                "epochs": 2,
+                "batches": 8,
+                "learning_rate": 0.1,
+                "schedule": "constant",
+                "resumed": None,
+            }
+        )
         for epoch in (1, 2):
             history.epoch(epoch, 2, float(candidate), None, 1.0, 1.0)
         history.close()
         history.ended("2,1", "loss 1")
     history.end()
-    told = [(line["candidate"], line["epoch"], line["loss"]) for line in read(tmp_path / "h.csv")]
-    assert told == [(str(k), str(epoch), f"{k}.0") for k in (1, 2, 3) for epoch in (1, 2)]
+    told = [
+        (line["candidate"], line["epoch"], line["loss"])
+        for line in read(tmp_path / "h.csv")
+    ]
+    assert told == [
+        (str(k), str(epoch), f"{k}.0") for k in (1, 2, 3) for epoch in (1, 2)
+    ]
 
 
 def test_a_training_tells_microseconds_of_a_batch_of_each_epoch_and_of_the_median_one():
@@ -140,18 +191,41 @@ def test_a_training_tells_microseconds_of_a_batch_of_each_epoch_and_of_the_media
 
     x = np.random.default_rng(0).normal(size=(240, 2))
     net = nn.Network("2,1", "regression")
-    result = nn.train(net, nn.Dataset(x, x[:, 0], "regression"), epochs=4, holdout=0, batch_number=50, callback=Told())
-    assert [us for _, us in told] == pytest.approx([1e6 * seconds / 5 for seconds, _ in told])
-    assert result["us_per_batch"] == pytest.approx(1e6 * np.median([seconds for seconds, _ in told]) / 5)
+    result = nn.train(
+        net,
+        nn.Dataset(x, x[:, 0], "regression"),
+        epochs=4,
+        holdout=0,
+        batch_number=50,
+        callback=Told(),
+    )
+    assert [us for _, us in told] == pytest.approx(
+        [1e6 * seconds / 5 for seconds, _ in told]
+    )
+    assert result["us_per_batch"] == pytest.approx(
+        1e6 * np.median([seconds for seconds, _ in told]) / 5
+    )
     assert result["seconds"] == pytest.approx(sum(seconds for seconds, _ in told))
 
 
-def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(tmp_path):
-    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
+    tmp_path,
+):
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
     pytest.importorskip("tensorboardX")
     net = nn.Network("2,1", "binary")
     board = TensorBoard(str(tmp_path), lambda: net)
-    board.start({"monitor": "roc_auc", "networks": 1, "epochs": 4, "learning_rate": 0.1, "schedule": "linear"})
+    board.start(
+        {
+            "monitor": "roc_auc",
+            "networks": 1,
+            "epochs": 4,
+            "learning_rate": 0.1,
+            "schedule": "linear",
+        }
+    )
     board.judged(1, "roc_auc", 0.75, True)
     board.epoch(1, 4, 2.0, 3.0, 1.0, 10.0)
     board.judged(2, "roc_auc", 0.5, False)
@@ -161,11 +235,17 @@ def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(t
     board.close()
     found = reader.EventAccumulator(str(tmp_path))
     found.Reload()
-    told = {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+    told = {
+        tag: [(event.step, event.value) for event in found.Scalars(tag)]
+        for tag in found.Tags()["scalars"]
+    }
     assert told == {
-        "loss/training": [(1, 2.0), (2, 1.5)], "loss/validation": [(1, 3.0), (2, 2.5)],
-        "metric/roc_auc": [(1, 0.75), (2, 0.5)], "us_per_batch": [(1, 10.0), (2, 20.0)],
+        "loss/training": [(1, 2.0), (2, 1.5)],
+        "loss/validation": [(1, 3.0), (2, 2.5)],
+        "metric/roc_auc": [(1, 0.75), (2, 0.5)],
+        "us_per_batch": [(1, 10.0), (2, 20.0)],
         "learning_rate": [(1, pytest.approx(0.1)), (2, pytest.approx(0.075))],
-        "refit/loss/training": [(1, 1.25)], "refit/us_per_batch": [(1, 30.0)],
+        "refit/loss/training": [(1, 1.25)],
+        "refit/us_per_batch": [(1, 30.0)],
         "refit/learning_rate": [(1, pytest.approx(0.1))],
-    }  # fmt: skip
+    }

@@ -22,22 +22,52 @@ STEPS = {"gather", "forward", "loss", "backward", "update", "communication", "en
 def train(folder, *more):
     x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
     np.savez(folder / "x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
-    flags = ["--layers", LAYERS, "--epochs", 3, "--batch_number", 10, "--schedule", "linear", "-q"]
-    return succeed("--train", "--dataset", folder / "x.npz", "--model", folder / "m.bin", *flags, *more)
+    flags = [
+        "--layers",
+        LAYERS,
+        "--epochs",
+        3,
+        "--batch_number",
+        10,
+        "--schedule",
+        "linear",
+        "-q",
+    ]
+    return succeed(
+        "--train",
+        "--dataset",
+        folder / "x.npz",
+        "--model",
+        folder / "m.bin",
+        *flags,
+        *more,
+    )
 
 
 @pytest.fixture(scope="module", params=["omp", "seq"])
 def watched(request, tmp_path_factory):
-    """A training that is watched: the folder with its files, and the figures that it told."""
+    """A training that is watched: the folder with its files, and the figures that it
+    told."""
     folder = tmp_path_factory.mktemp("watched")
-    flags = ["--trace", folder / "t.json", "--history", folder / "h.csv", "--profile", "--json"]
+    flags = [
+        "--trace",
+        folder / "t.json",
+        "--history",
+        folder / "h.csv",
+        "--profile",
+        "--json",
+    ]
     return folder, train(folder, *flags, "--backend", request.param).json
 
 
 def events(folder, *categories):
     trace = json.loads((folder / "t.json").read_text())
     assert trace["displayTimeUnit"] == "ms"
-    return [event for event in trace["traceEvents"] if event.get("cat") in categories or not categories]
+    return [
+        event
+        for event in trace["traceEvents"]
+        if event.get("cat") in categories or not categories
+    ]
 
 
 def history(folder):
@@ -46,7 +76,10 @@ def history(folder):
 
 
 def within(event, other):
-    return other["ts"] - 1e-6 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
+    return (
+        other["ts"] - 1e-6 <= event["ts"]
+        and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
+    )
 
 
 def test_the_steps_of_a_batch_add_up_to_it(watched):
@@ -55,10 +88,19 @@ def test_the_steps_of_a_batch_add_up_to_it(watched):
     for batch in batches:
         inside = [step for step in steps if within(step, batch)]
         of_layers = [step for step in inside if "layer" in step["args"]]
-        assert {step["name"].split()[0] for step in of_layers} >= {"forward", "backward"}
-        assert sum(step["dur"] for step in inside) == pytest.approx(batch["dur"], abs=1e-3 * len(inside))
-        assert sum(step["dur"] for step in of_layers) == pytest.approx(batch["dur"], rel=0.05)
-    assert {step["args"]["layer"] for step in steps if step["cat"] == "forward"} == set(range(6))
+        assert {step["name"].split()[0] for step in of_layers} >= {
+            "forward",
+            "backward",
+        }
+        assert sum(step["dur"] for step in inside) == pytest.approx(
+            batch["dur"], abs=1e-3 * len(inside)
+        )
+        assert sum(step["dur"] for step in of_layers) == pytest.approx(
+            batch["dur"], rel=0.05
+        )
+    assert {step["args"]["layer"] for step in steps if step["cat"] == "forward"} == set(
+        range(6)
+    )
 
 
 def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched):
@@ -68,14 +110,27 @@ def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched)
         assert event["ts"] >= 0 and event["dur"] >= 0
     for one in spans:  # of one row: apart, or one within the other
         for other in spans:
-            apart = one["ts"] + one["dur"] <= other["ts"] + 1e-6 or other["ts"] + other["dur"] <= one["ts"] + 1e-6
+            apart = (
+                one["ts"] + one["dur"] <= other["ts"] + 1e-6
+                or other["ts"] + other["dur"] <= one["ts"] + 1e-6
+            )
             assert apart or within(one, other) or within(other, one)
-    names = {event["args"]["name"] for event in events(watched[0]) if event["ph"] == "M"}
+    names = {
+        event["args"]["name"] for event in events(watched[0]) if event["ph"] == "M"
+    }
     assert names == {"nn", "training"}
     epochs, batches = events(watched[0], "epoch"), events(watched[0], "batch")
     assert [epoch["name"] for epoch in epochs] == ["epoch 1", "epoch 2", "epoch 3"]
-    assert [sum(within(batch, epoch) for batch in batches) for epoch in epochs] == [10, 10, 0]  # the first 20
-    assert all(map(within, events(watched[0], "validation"), epochs)) and len(events(watched[0], "validation")) == 3
+    # the first 20
+    assert [sum(within(batch, epoch) for batch in batches) for epoch in epochs] == [
+        10,
+        10,
+        0,
+    ]
+    assert (
+        all(map(within, events(watched[0], "validation"), epochs))
+        and len(events(watched[0], "validation")) == 3
+    )
     (reading,) = events(watched[0], "reading")
     assert reading["ts"] == 0 and reading["args"]["file"] == str(watched[0] / "x.npz")
     assert reading["ts"] + reading["dur"] <= epochs[0]["ts"]
@@ -99,28 +154,49 @@ def test_nothing_is_noted_unless_asked_for():
         assert len(engine.recorded()) == steps_noted
     steps = engine.recorded()[0]
     assert [(s.name, s.layer) for s in steps] == [
-        ("gather", None), ("forward", 0), ("forward", 1), ("loss", None),
-        ("backward", 1), ("update", 1), ("backward", 0), ("update", 0), ("end", None),
-    ]  # fmt: skip
-    assert all(step.begin == before.end for before, step in zip(steps, steps[1:], strict=False))
+        ("gather", None),
+        ("forward", 0),
+        ("forward", 1),
+        ("loss", None),
+        ("backward", 1),
+        ("update", 1),
+        ("backward", 0),
+        ("update", 0),
+        ("end", None),
+    ]
+    assert all(
+        step.begin == before.end for before, step in zip(steps, steps[1:], strict=False)
+    )
 
 
 def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
     header, *rows = train(tmp_path, "--profile").out.splitlines()[1:]
-    assert all(name in header for name in ("forward ms", "backward ms", "share", "GFLOP/s"))
+    assert all(
+        name in header for name in ("forward ms", "backward ms", "share", "GFLOP/s")
+    )
     assert [row.split()[1] for row in rows[:6]] == NAMES
     profile = watched[1]["profile"]
     assert [layer["layer"] for layer in profile["layers"]] == NAMES
     assert profile["rows"] == 10 and profile["batches"] == 30
     shares = sum(layer["share"] for layer in profile["layers"])
-    others = sum(profile[f"{name}_ms"] for name in ("gather", "loss", "end")) / profile["batch_ms"]
+    others = (
+        sum(profile[f"{name}_ms"] for name in ("gather", "loss", "end"))
+        / profile["batch_ms"]
+    )
     assert shares + others == pytest.approx(1)
     first, last = profile["layers"][0], profile["layers"][-1]
     assert first["forward_ms"] > 0 and first["backward_ms"] > 0
-    # 2 * rows * (outputs * inputs of each) operations: 3 maps of 6x6 from 3x3 windows; 1 from 5
-    assert first["gflops_forward"] == pytest.approx(2 * 10 * 3 * 36 * 9 / first["forward_ms"] / 1e6)
-    assert first["gflops_backward"] == pytest.approx(2 * 10 * 3 * 36 * 9 / first["backward_ms"] / 1e6)
-    assert last["gflops_backward"] == pytest.approx(2 * 2 * 10 * 5 / last["backward_ms"] / 1e6)
+    # 2 * rows * (outputs * inputs of each) operations: 3 maps of 6x6 from 3x3 windows;
+    # 1 from 5
+    assert first["gflops_forward"] == pytest.approx(
+        2 * 10 * 3 * 36 * 9 / first["forward_ms"] / 1e6
+    )
+    assert first["gflops_backward"] == pytest.approx(
+        2 * 10 * 3 * 36 * 9 / first["backward_ms"] / 1e6
+    )
+    assert last["gflops_backward"] == pytest.approx(
+        2 * 2 * 10 * 5 / last["backward_ms"] / 1e6
+    )
     assert profile["layers"][1]["gflops_forward"] is None
 
 
@@ -129,56 +205,113 @@ def test_the_history_has_a_line_an_epoch(watched, tmp_path):
     assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
     assert [float(line["loss"]) for line in lines] == result["loss"]
     assert [float(line["val_loss"]) for line in lines] == result["val_loss"]
-    assert [float(line["learning_rate"]) for line in lines] == pytest.approx([0.001, 0.001 * 2 / 3, 0.001 / 3])
-    assert all(float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines)
+    assert [float(line["learning_rate"]) for line in lines] == pytest.approx(
+        [0.001, 0.001 * 2 / 3, 0.001 / 3]
+    )
+    assert all(
+        float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines
+    )
     train(tmp_path, "--history", tmp_path / "h.csv", "--holdout", 0)
     assert [line["val_loss"] for line in history(tmp_path)] == ["", "", ""]
 
 
 @pytest.mark.parametrize("more", [[], ["--networks", 2], ["--folds", 2]], ids=str)
 def test_tensorboard_reads_what_was_logged(folder, more):
-    pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="no tensorboard")
+    pytest.importorskip(
+        "tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)"
+    )
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="no tensorboard",
+    )
     result = train(folder, "--logdir", "log", "--json", *more).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
     board.Reload()
-    for name, values in (("loss/training", result["loss"]), ("loss/held-out", result["val_loss"])):
+    for name, values in (
+        ("loss/training", result["loss"]),
+        ("loss/held-out", result["val_loss"]),
+    ):
         scalars = board.Scalars(name)
         assert [scalar.step for scalar in scalars] == [1, 2, 3]
         assert [scalar.value for scalar in scalars] == pytest.approx(values, rel=1e-6)
     assert {"learning_rate", "us_per_batch"} <= set(board.Tags()["scalars"])
-    assert bool(board.Tags()["histograms"]) == (not more)  # the scalars of several networks are means
+    # the scalars of several networks are means
+    assert bool(board.Tags()["histograms"]) == (not more)
     parameters = {} if more else nn.Network.load("m.bin").parameters()
     for name, values in parameters.items():
         histograms = board.Histograms(name.replace(".", "/"))
         assert [histogram.step for histogram in histograms] == [0, 1, 2, 3]
         last = histograms[-1].histogram_value
-        assert (last.min, last.max, last.num) == (values.min(), values.max(), values.size)
+        assert (last.min, last.max, last.num) == (
+            values.min(),
+            values.max(),
+            values.size,
+        )
     nodes = board.Graph().node
-    assert [node.op for node in nodes] == ["input", "conv", "dropout", "maxpool", "flatten", "dense", "dense", "loss"]
-    assert all(node.input == [before.name] for before, node in zip(nodes, nodes[1:], strict=False))
+    assert [node.op for node in nodes] == [
+        "input",
+        "conv",
+        "dropout",
+        "maxpool",
+        "flatten",
+        "dense",
+        "dense",
+        "loss",
+    ]
+    assert all(
+        node.input == [before.name]
+        for before, node in zip(nodes, nodes[1:], strict=False)
+    )
 
 
 def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
-    pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
+    pytest.importorskip(
+        "tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)"
+    )
     most = 1 << 16
-    given = ["--layers", "2,8,1", "--epochs", 60, "--model", "m.bin", "--logdir", "log", "--quiet"]
+    given = [
+        "--layers",
+        "2,8,1",
+        "--epochs",
+        60,
+        "--model",
+        "m.bin",
+        "--logdir",
+        "log",
+        "--quiet",
+    ]
     limited = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
     process = start("--train", "--dataset", "two.csv", *given, preexec_fn=limited)
     _, err = process.communicate(timeout=60)
     (log,) = (folder / "log").iterdir()
     assert process.returncode == 73
-    assert err == f"nn: {log.relative_to(folder)}: cannot write: File too large; m.bin is written\n"
+    assert (
+        err
+        == f"nn: {log.relative_to(folder)}: cannot write: File too large; m.bin is written\n"
+    )
     events, at = log.read_bytes(), 0
-    assert len(nn.Network.load("m.bin").history["loss"]) == 60 and most // 2 < len(events) <= most
-    while at < len(events):  # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
+    assert (
+        len(nn.Network.load("m.bin").history["loss"]) == 60
+        and most // 2 < len(events) <= most
+    )
+    # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
+    while at < len(events):
         at += 12 + int.from_bytes(events[at : at + 8], "little") + 4
     assert at == len(events)
 
 
-def test_a_trace_that_cannot_be_written_and_a_missing_package_are_said_before_training(two, folder, monkeypatch):
+def test_a_trace_that_cannot_be_written_and_a_missing_package_are_said_before_training(
+    two, folder, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    told = {("--trace", "no/t.json"): (73, "no/t.json"), ("--logdir", "log"): (2, 'pip install "tensorboardX>=2.6"')}
+    told = {
+        ("--trace", "no/t.json"): (73, "no/t.json"),
+        ("--logdir", "log"): (2, 'pip install "tensorboardX>=2.6"'),
+    }
     for flags, (code, words) in told.items():
         result = run("--train", "--dataset", "two.csv", "--model", "m.bin", *flags)
-        assert result.code == code and words in result.err and not (folder / "m.bin").exists(), flags
+        assert (
+            result.code == code
+            and words in result.err
+            and not (folder / "m.bin").exists()
+        ), flags

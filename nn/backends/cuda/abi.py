@@ -1,8 +1,9 @@
-"""Constants, names and structures that host code and kernels share, each written once. `declarations` writes them as
-CUDA source, in front of the .cu files; the host reads the same tables.
+"""Constants, names and structures that host code and kernels share, each written once.
+`declarations` writes them as CUDA source, in front of the .cu files; the host reads the
+same tables.
 
-A name that a table gains and no formula knows does not compile: see the static_asserts of activation.cu, loss.cu and
-optimizer.cu.
+A name that a table gains and no formula knows does not compile: see the static_asserts
+of activation.cu, loss.cu and optimizer.cu.
 """
 
 from __future__ import annotations
@@ -13,23 +14,35 @@ from ...layers import COLUMN_KINDS
 from ...nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
 
 THREADS = 256  # of every block; ops that tile count on a square of 16 x 16
-TILE_STAGES = 2  # slices of a tile in shared memory: one is multiplied while the next one comes (gemm.cu)
+# slices of a tile in shared memory: one is multiplied while the next one comes
+# (gemm.cu)
+TILE_STAGES = 2
 TILE_GAP = 16  # bytes between a slice's columns
-FEW_SPLITS = 16  # partial gradients that one thread adds up; more are shared among 8 (optimizer.cu)
+# partial gradients that one thread adds up; more are shared among 8 (optimizer.cu)
+FEW_SPLITS = 16
 WINOGRAD_SIDE = 32  # filters, and channels or tiles, of a block (conv_winograd.cu)
 WINOGRAD_DEPTH = 8  # terms of their sums at a time
 WINOGRAD_PLACES = 16  # of a transformed tile, 4 x 4
 
 CONSTANTS = {
-    "THREADS": THREADS, "TILE_STAGES": TILE_STAGES, "TILE_GAP": TILE_GAP, "FEW_SPLITS": FEW_SPLITS,
-    "BLOCK_SIDE": WINOGRAD_SIDE, "DEPTH": WINOGRAD_DEPTH, "PLACES": WINOGRAD_PLACES,
-}  # fmt: skip
+    "THREADS": THREADS,
+    "TILE_STAGES": TILE_STAGES,
+    "TILE_GAP": TILE_GAP,
+    "FEW_SPLITS": FEW_SPLITS,
+    "BLOCK_SIDE": WINOGRAD_SIDE,
+    "DEPTH": WINOGRAD_DEPTH,
+    "PLACES": WINOGRAD_PLACES,
+}
 
 MOMENTUM = "MOMENTUM"  # update rule of an optimiser with --momentum
-MOMENTS = {name.upper(): known.moments for name, known in OPTIMIZERS.items()} | {MOMENTUM: 1}  # by update rule
+# by update rule
+MOMENTS = {name.upper(): known.moments for name, known in OPTIMIZERS.items()} | {
+    MOMENTUM: 1
+}
 
 UPDATE = (  # struct update, members of type real: what the optimiser does in one batch
-    "rate",  # SGD: learning rate / n, MOMENTUM: learning rate, ADAM: that / (1 - beta1^t)
+    # SGD: learning rate / n, MOMENTUM: learning rate, ADAM: that / (1 - beta1^t)
+    "rate",
     "inv_rows",  # gradients are sums over the batch; this makes them means
     "decay",  # learning rate * weight decay
     "root_scale",  # ADAM: 1 / sqrt(1 - beta2^t)
@@ -45,7 +58,8 @@ CONTROL = {  # struct control: member -> C type, of eight bytes
     "gradients": "real *",
     "moment1": "real *",
     "moment2": "real *",
-    "rows": "real *",  # activations and their gradients: a buffer is at `rows + capacity * place`
+    # activations and their gradients: a buffer is at `rows + capacity * place`
+    "rows": "real *",
     "capacity": "int64",  # rows there is room for
     "x": "const void *",  # the data set: inputs,
     "y": "const void *",  # targets or int labels
@@ -71,7 +85,11 @@ CONTROL_TYPE = np.dtype([(name, np.int64) for name in CONTROL])
 
 def update_rule(optimizer: str, momentum: float) -> str:
     """Return the update rule of optimizer.cu for an optimiser."""
-    return MOMENTUM if OPTIMIZERS[optimizer].takes_momentum and momentum else optimizer.upper()
+    return (
+        MOMENTUM
+        if OPTIMIZERS[optimizer].takes_momentum and momentum
+        else optimizer.upper()
+    )
 
 
 def _enum(names) -> str:
@@ -80,7 +98,10 @@ def _enum(names) -> str:
 
 def declarations() -> str:
     """Return the tables as CUDA source."""
-    members = "".join(f"    {kind}{'' if kind.endswith('*') else ' '}{name};\n" for name, kind in CONTROL.items())
+    members = "".join(
+        f"    {kind}{'' if kind.endswith('*') else ' '}{name};\n"
+        for name, kind in CONTROL.items()
+    )
     return f"""
 typedef REAL real;                      /* float or double, by the compiler's option */
 typedef long long int64;

@@ -1,6 +1,8 @@
-/* activation.cu - activations and their derivatives; the formulas of csrc/seq/nn_aux.c, in the network's own type. */
+/* activation.cu - activations and their derivatives; the formulas of csrc/seq/nn_aux.c, in the
+ * network's own type. */
 
-__device__ inline real exponential(real z) { return sizeof(real) == 4 ? (real)expf((float)z) : (real)exp((double)z); }
+__device__ inline real exponential(real z)
+{ return sizeof(real) == 4 ? (real)expf((float)z) : (real)exp((double)z); }
 __device__ inline real logarithm1(real z)
 {
     return sizeof(real) == 4 ? (real)log1pf((float)z) : (real)log1p((double)z);
@@ -16,9 +18,11 @@ __device__ inline real softplus(real z)
 /* The share of the standard normal distribution below z, and its density. */
 __device__ inline real normal_cdf(real z)
 {
-    return sizeof(real) == 4 ? (real)(0.5f * erfcf(-(float)z * 0.70710678f)) : (real)(0.5 * erfc(-(double)z * 0.70710678118654752));
+    return sizeof(real) == 4 ? (real)(0.5f * erfcf(-(float)z * 0.70710678f))
+                             : (real)(0.5 * erfc(-(double)z * 0.70710678118654752));
 }
-__device__ inline real normal_density(real z) { return exponential((real)-0.5 * z * z) * (real)0.39894228040143267794; }
+__device__ inline real normal_density(real z)
+{ return exponential((real)-0.5 * z * z) * (real)0.39894228040143267794; }
 
 /* Klambauer et al. 2017: outputs of mean 0 and variance 1 keep both from layer to layer. */
 #define SELU_SCALE ((real)1.0507009873554804934)
@@ -45,9 +49,12 @@ __device__ inline real activate(real z)
     else if constexpr (ACTIVATION == GELU)
         return z * normal_cdf(z);
     else if constexpr (ACTIVATION == SELU)
-        return z > 0 ? SELU_SCALE * z : SELU_LOW * (sizeof(real) == 4 ? (real)expm1f((float)z) : (real)expm1((double)z));
+        return z > 0 ? SELU_SCALE * z
+                     : SELU_LOW *
+                           (sizeof(real) == 4 ? (real)expm1f((float)z) : (real)expm1((double)z));
     else
-        static_assert(ACTIVATION < 0, "activation.cu: activate() has no formula for this activation");
+        static_assert(ACTIVATION < 0,
+                      "activation.cu: activate() has no formula for this activation");
 }
 
 /* f'(z) from a = f(z), so that no second array is kept */
@@ -69,7 +76,8 @@ __device__ inline real derivative(real a)
     else if constexpr (ACTIVATION == SELU)
         return a > 0 ? SELU_SCALE : a + SELU_LOW;
     else
-        static_assert(ACTIVATION < 0, "activation.cu: derivative() has no formula for this activation");
+        static_assert(ACTIVATION < 0,
+                      "activation.cu: derivative() has no formula for this activation");
 }
 
 /* f'(z) from z, for the activations with from_input */
@@ -81,7 +89,8 @@ __device__ inline real derivative_from_input(real z)
     else if constexpr (ACTIVATION == GELU)
         return normal_cdf(z) + z * normal_density(z);
     else
-        static_assert(ACTIVATION < 0, "activation.cu: derivative_from_input() has no formula for this activation");
+        static_assert(ACTIVATION < 0,
+                      "activation.cu: derivative_from_input() has no formula for this activation");
 }
 
 /* ---- rows: a warp each (LANES 32), or a thread each (LANES 1) where they are narrow ---- */

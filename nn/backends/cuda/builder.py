@@ -1,4 +1,5 @@
-"""Writes the program of a network: layers in, phases and the memory that they need out."""
+"""Writes the program of a network: layers in, phases and the memory that they need
+out."""
 
 from __future__ import annotations
 
@@ -9,38 +10,73 @@ from ...utils import UsageError
 from . import conv, dense, embedding, plain
 from .abi import FEW_SPLITS, THREADS
 from .memory import Workspace, whole_lines
-from .program import BATCH, BYTES, CONTROL, ROWS, Buffer, LayerNode, Op, Phase, Program, Purpose, lanes_of
+from .program import (
+    BATCH,
+    BYTES,
+    CONTROL,
+    ROWS,
+    Buffer,
+    LayerNode,
+    Op,
+    Phase,
+    Program,
+    Purpose,
+    lanes_of,
+)
 
-BUCKET_BYTES = 4 << 20  # of gradients that are sent at a time, or more: a message of this size costs about what its
+# of gradients that are sent at a time, or more: a message of this size costs about what
+# its
+BUCKET_BYTES = 4 << 20
 # bytes do (some 20 us of delay, 400 GB/s between GPUs)
 
-KINDS = {  # layer kind -> the file with its forward(workspace, node) and backward(workspace, node)
+# layer kind -> the file with its forward(workspace, node) and backward(workspace, node)
+KINDS = {
     "dense": dense,
     "conv": conv,
     "embedding": embedding,
-    **dict.fromkeys(("maxpool", "avgpool", "pad", "dropout", "flatten", "activation"), plain),
+    **dict.fromkeys(
+        ("maxpool", "avgpool", "pad", "dropout", "flatten", "activation"), plain
+    ),
 }
 
 
 def kind_of(layer: Layer):
-    """Return the file of a layer's kind. Raise UsageError for a kind that has none on the GPU."""
+    """Return the file of a layer's kind. Raise UsageError for a kind that has none on
+    the GPU."""
     if layer.kind not in KINDS:
         there = ", ".join(KINDS)
-        raise UsageError(f"--backend cuda: the GPU has no {layer.kind} layers, only {there}; use --backend omp")
+        raise UsageError(
+            f"--backend cuda: the GPU has no {layer.kind} layers, only {there}; use --backend omp"
+        )
     return KINDS[layer.kind]
 
 
 class Builder:
-    """Writes the program of a network for a purpose. `library` may take over ops: see memory.Workspace."""
+    """Writes the program of a network for a purpose. `library` may take over ops: see
+    memory.Workspace."""
 
-    def __init__(self, layers: list[Layer], loss: str, itemsize: int, processors: int, library=None):
-        self.layers, self.loss, self.itemsize, self.processors = layers, loss, itemsize, processors
+    def __init__(
+        self,
+        layers: list[Layer],
+        loss: str,
+        itemsize: int,
+        processors: int,
+        library=None,
+    ):
+        self.layers, self.loss, self.itemsize, self.processors = (
+            layers,
+            loss,
+            itemsize,
+            processors,
+        )
         self.library = library
 
     def build(self, purpose: Purpose) -> Program:
         """Return the phases of one batch."""
         self.purpose, self.program = purpose, Program(purpose, self.layers)
-        self.ws = Workspace(self.program, self.loss, self.itemsize, self.processors, self.library)
+        self.ws = Workspace(
+            self.program, self.loss, self.itemsize, self.processors, self.library
+        )
         nodes = self._nodes(self.ws.buffer(self.layers[0].inputs))
         self._add("gather", None, self._gather(nodes[0].x))
         self._forward(nodes)
@@ -51,11 +87,17 @@ class Builder:
                 self._backward(nodes)
             self._step(nodes)
         if purpose.timed:
-            self.program.phases = [[op] for phase in self.program.phases for op in phase]
+            self.program.phases = [
+                [op] for phase in self.program.phases for op in phase
+            ]
         return self.program
 
     def _add(self, name: str, layer: int | None, phases: list[Phase]) -> None:
-        self.program.phases += [[replace(op, step=(name, layer)) for op in phase] for phase in phases if phase]
+        self.program.phases += [
+            [replace(op, step=(name, layer)) for op in phase]
+            for phase in phases
+            if phase
+        ]
 
     # ---- a batch, from its rows to the step
 
@@ -76,15 +118,23 @@ class Builder:
             self._add("loss", None, self._loss(last))
 
     def _backward(self, nodes: list[LayerNode]) -> None:
-        """Add the layers' backward passes, from the last one down. A last layer that is fused with the loss has its
-        dx already: its gradients may be computed beside what comes next."""
+        """Add the layers' backward passes, from the last one down. A last layer that is
+        fused with the loss has its dx already: its gradients may be computed beside
+        what comes next."""
         phases, begin, last = self.program.phases, len(self.program.phases), nodes[-1]
         for node in reversed(nodes[:-1] if last.loss_fused else nodes):
-            self._add("backward", node.index, kind_of(node.layer).backward(self.ws, node))
+            self._add(
+                "backward", node.index, kind_of(node.layer).backward(self.ws, node)
+            )
         if last.loss_fused:
-            self._add("backward", last.index, kind_of(last.layer).backward(self.ws, last))
+            self._add(
+                "backward", last.index, kind_of(last.layer).backward(self.ws, last)
+            )
             own = phases.pop()
-            if len(phases) == begin or self.ws.rows * last.layer.inputs > dense.FUSED_BESIDE:
+            if (
+                len(phases) == begin
+                or self.ws.rows * last.layer.inputs > dense.FUSED_BESIDE
+            ):
                 phases.insert(begin, own)
             else:
                 phases[begin] += own
@@ -93,16 +143,26 @@ class Builder:
         """Add all layers' steps in one phase, or their gradients for the host."""
         purpose = self.purpose
         if purpose.updates_weights:
-            updates = [replace(self._update(node), step=("update", node.index)) for node in nodes if node.gradient]
+            updates = [
+                replace(self._update(node), step=("update", node.index))
+                for node in nodes
+                if node.gradient
+            ]
             self.program.phases += [updates] if updates else []
         if purpose.distribute == "central" and purpose.kind == "train":
-            self._send("broadcast", 0, Buffer("parameters"), sum(layer.parameters for layer in self.layers))
+            self._send(
+                "broadcast",
+                0,
+                Buffer("parameters"),
+                sum(layer.parameters for layer in self.layers),
+            )
             self._meet()
 
     # ---- nodes
 
     def _nodes(self, x: Buffer) -> list[LayerNode]:
-        """Return the layers that do something, with their buffers: a flatten passes its input on in place."""
+        """Return the layers that do something, with their buffers: a flatten passes its
+        input on in place."""
         nodes = self._active_nodes()
         below, activation_below = x, "linear"
         for node in nodes:
@@ -114,11 +174,14 @@ class Builder:
             last.out = Buffer("out_rows", last.layer.outputs)
         for below, node in zip(nodes, nodes[1:], strict=False):
             node.node_below, below.node_above = below, node
-        last.loss_fused = self.purpose.kind != "predict" and dense.fuses_loss(self.ws, last.layer)
+        last.loss_fused = self.purpose.kind != "predict" and dense.fuses_loss(
+            self.ws, last.layer
+        )
         if self.purpose.backward:
             last.dz = last.out  # the loss turns one into the other
             for below, node in zip(nodes, nodes[1:], strict=False):
-                learns = below.layer.kind != "embedding" or below.layer.parameters  # columns alone learn nothing
+                # columns alone learn nothing
+                learns = below.layer.kind != "embedding" or below.layer.parameters
                 if learns or self.purpose.kind == "gradients":
                     below.dz = node.dx = self.ws.buffer(below.layer.outputs)
             if self.purpose.kind == "gradients":
@@ -129,10 +192,18 @@ class Builder:
         nodes, at, last = [], 0, len(self.layers) - 1
         for index, layer in enumerate(self.layers):
             idle = layer.kind == "dropout" and not self.purpose.dropout
-            if (layer.kind == "flatten" or idle) and layer.activation == "linear" and index < last:
+            if (
+                (layer.kind == "flatten" or idle)
+                and layer.activation == "linear"
+                and index < last
+            ):
                 continue
             by_loss = index == last and self.purpose.kind != "predict"
-            activation = "linear" if by_loss or layer.activation == "softmax" else layer.activation
+            activation = (
+                "linear"
+                if by_loss or layer.activation == "softmax"
+                else layer.activation
+            )
             nodes.append(LayerNode(layer, index, at, activation))
             at += layer.parameters
         return nodes
@@ -146,22 +217,32 @@ class Builder:
             function, settings = "gather_records", (rows_as.row_bytes, *rows_as.counts)
         elif any(self.purpose.moves):
             function = "gather_moved"
-            settings = *self.layers[0].in_shape, int(rows_as == BYTES), *self.purpose.moves
+            settings = (
+                *self.layers[0].in_shape,
+                int(rows_as == BYTES),
+                *self.purpose.moves,
+            )
         blocks = self.ws.elementwise(self.purpose.rows * width)
         return [[Op(function, settings, (x, CONTROL, BATCH), blocks)]]
 
     def _softmax(self, node: LayerNode) -> list[Phase]:
         if node.layer.activation != "softmax":
             return []
-        settings, blocks = ("SOFTMAX", node.layer.outputs), self.ws.elementwise(self.purpose.rows * 32)
+        settings, blocks = (
+            ("SOFTMAX", node.layer.outputs),
+            self.ws.elementwise(self.purpose.rows * 32),
+        )
         return [[Op("activation_forward", settings, (node.out, ROWS), blocks)]]
 
     def _keep(self, node: LayerNode) -> list[Phase]:
-        """Return the phase that copies the outputs row by row, where a library may have computed them."""
+        """Return the phase that copies the outputs row by row, where a library may have
+        computed them."""
         if not self.library:
             return []
         blocks = self.ws.elementwise(self.purpose.rows * node.layer.outputs)
-        return [[Op("keep_rows", (node.layer.outputs,), (node.out, CONTROL, BATCH), blocks)]]
+        return [
+            [Op("keep_rows", (node.layer.outputs,), (node.out, CONTROL, BATCH), blocks)]
+        ]
 
     def _loss(self, node: LayerNode) -> list[Phase]:
         lanes = lanes_of(node.layer.outputs)
@@ -173,40 +254,66 @@ class Builder:
     def _update(self, node: LayerNode) -> Op:
         """Return the op of a layer's step, or of its gradients for the host."""
         size = node.layer.parameters
-        splits, gradient = (1, node.gradient_sum) if node.gradient_sum else (node.row_splits, node.gradient)
+        splits, gradient = (
+            (1, node.gradient_sum)
+            if node.gradient_sum
+            else (node.row_splits, node.gradient)
+        )
         if self.purpose.kind == "gradients":
             return self._put_gradients(Buffer("out", node.at), gradient, splits, size)
         settings = self.purpose.optimizer, splits, size - node.layer.undecayed, size
         arguments = f"{node.at}LL", gradient, CONTROL, BATCH
-        return Op("update_layer", settings, arguments, self._gradient_blocks(splits, size))
+        return Op(
+            "update_layer", settings, arguments, self._gradient_blocks(splits, size)
+        )
 
-    def _put_gradients(self, to: Buffer, gradient: Buffer, splits: int, size: int) -> Op:
+    def _put_gradients(
+        self, to: Buffer, gradient: Buffer, splits: int, size: int
+    ) -> Op:
         blocks = self._gradient_blocks(splits, size)
         return Op("put_gradients", (splits, size), (to, gradient), blocks)
 
     def _gradient_blocks(self, splits: int, size: int) -> int:
-        """Return the blocks of an op over a layer's gradients (each_gradient in optimizer.cu); share their memory."""
+        """Return the blocks of an op over a layer's gradients (each_gradient in
+        optimizer.cu); share their memory."""
         self.ws.share(THREADS)
         return -(-size // 32) if splits > FEW_SPLITS else self.ws.elementwise(size)
 
     # ---- what members of a group do together
 
     def _backward_together(self, nodes: list[LayerNode]) -> None:
-        """Add the backward pass; meanwhile members add up their gradients: a bucket of them is sent as soon as it is
-        complete. Buckets are in memory in the order in which they become complete."""
-        how = "reduce" if self.purpose.distribute == "central" and self.purpose.kind == "train" else "all_reduce"
+        """Add the backward pass; meanwhile members add up their gradients: a bucket of
+        them is sent as soon as it is complete. Buckets are in memory in the order in
+        which they become complete."""
+        how = (
+            "reduce"
+            if self.purpose.distribute == "central" and self.purpose.kind == "train"
+            else "all_reduce"
+        )
         trainable = [node for node in reversed(nodes) if node.layer.parameters]
-        self.program.gradient_values = sum(whole_lines(node.layer.parameters) for node in trainable)
+        self.program.gradient_values = sum(
+            whole_lines(node.layer.parameters) for node in trainable
+        )
         bucket, begin = [], 0
         for node in reversed(nodes):
             phases = kind_of(node.layer).backward(self.ws, node)
             bucket += [node] if node.gradient else []
             full = (self.program.sum_values - begin) * self.itemsize >= BUCKET_BYTES
             if bucket and (full or node is trainable[-1]):
-                self._add("backward", node.index, [[op for op in phases[0] if op.gives_gradients]])
-                phases[0] = [op for op in phases[0] if not op.gives_gradients]  # goes on while the bucket is on its way
+                self._add(
+                    "backward",
+                    node.index,
+                    [[op for op in phases[0] if op.gives_gradients]],
+                )
+                # goes on while the bucket is on its way
+                phases[0] = [op for op in phases[0] if not op.gives_gradients]
                 self._add_partial_sums(bucket)
-                self._send(how, node.index, Buffer("gradients", begin), self.program.sum_values - begin)
+                self._send(
+                    how,
+                    node.index,
+                    Buffer("gradients", begin),
+                    self.program.sum_values - begin,
+                )
                 bucket, begin = [], self.program.sum_values
             self._add("backward", node.index, phases)
         self._meet()
@@ -214,11 +321,17 @@ class Builder:
     def _add_partial_sums(self, nodes: list[LayerNode]) -> None:
         ops = [
             replace(
-                self._put_gradients(node.gradient_sum, node.gradient, node.row_splits, node.layer.parameters),
+                self._put_gradients(
+                    node.gradient_sum,
+                    node.gradient,
+                    node.row_splits,
+                    node.layer.parameters,
+                ),
                 step=("backward", node.index),
             )
-            for node in nodes if node.row_splits > 1
-        ]  # fmt: skip
+            for node in nodes
+            if node.row_splits > 1
+        ]
         self.program.phases += [ops] if ops else []
 
     def _send(self, how: str, layer: int | None, buffer: Buffer, values: int) -> None:
@@ -228,4 +341,6 @@ class Builder:
         self._add("communication", layer, [[op]])
 
     def _meet(self) -> None:
-        self._add("communication", None, [[Op("wait for NCCL", host=lambda r, n: r.meet())]])
+        self._add(
+            "communication", None, [[Op("wait for NCCL", host=lambda r, n: r.meet())]]
+        )

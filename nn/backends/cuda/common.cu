@@ -1,37 +1,49 @@
-/* common.cu - what all kernels share: the batch at hand, activations, the copy into shared memory, the grid's barrier.
+/* common.cu - what all kernels share: the batch at hand, activations, the copy into shared
+ * memory, the grid's barrier.
  *
- * The files of this folder are joined and compiled at run time (NVRTC) for one network: sizes are template
- * arguments, so that the compiler turns every division by a size into a multiplication. Each op is a function that
- * all blocks of a grid run side by side; program.py writes the kernels that call the ops one after the other.
- * Batches are dense, (n, values) row by row, images channel by channel.
+ * The files of this folder are joined and compiled at run time (NVRTC) for one network: sizes
+ * are template arguments, so that the compiler turns every division by a size into a
+ * multiplication. Each op is a function that all blocks of a grid run side by side; program.py
+ * writes the kernels that call the ops one after the other. Batches are dense, (n, values) row
+ * by row, images channel by channel.
  *
- * In front of this file program.py puts what abi.py declares: the types real and int64, constants, the names of
- * activations, losses and update rules, and
- *     struct update       what the optimiser does in one batch; the host works out all batches of an epoch beforehand
- *     struct control      where everything is. The host fills it in before an epoch; it is in the GPU's memory, so
- *                         that a captured graph can be replayed without a change to its arguments
+ * In front of this file program.py puts what abi.py declares: the types real and int64,
+ * constants, the names of activations, losses and update rules, and
+ *     struct update       what the optimiser does in one batch; the host works out all batches
+ *                         of an epoch beforehand
+ *     struct control      where everything is. The host fills it in before an epoch; it is in
+ *                         the GPU's memory, so
+ *                         that a captured graph can be replayed without a change to its
+ *                         arguments
  */
 
 /* The batch at hand, or a member's share of it. */
 struct batch {
     int n;                              /* rows, 0 after the last */
     int64 row;                          /* its first in the order */
-    int64 first;                        /* that row's number in the whole batch, which members of a group share */
+    /* that row's number in the whole batch, which members of a group share */
+    int64 first;
     unsigned step, seed;
     const update *u;
 };
 
 /* The first row of a member's share of `rows` rows: the rule of cluster's RankGroup. */
-__device__ inline int64 share_begin(const control &c, int64 rows, int64 rank) { return rows * rank / c.size; }
+__device__ inline int64 share_begin(const control &c, int64 rows, int64 rank)
+{ return rows * rank / c.size; }
 
 __device__ inline batch batch_of(const control &c, int64 row, int64 index)
 {
     int64 left = c.count - row, rows = left < 0 ? 0 : left < c.batch ? left : c.batch;
-#ifdef SHARED                           /* the order holds this member's rows only, of whole batches up to this one */
+/* the order holds this member's rows only, of whole batches up to this one */
+#ifdef SHARED
     int64 each = share_begin(c, c.batch, c.rank + 1) - share_begin(c, c.batch, c.rank);
     int64 first = share_begin(c, rows, c.rank);
-    batch b = {(int)(share_begin(c, rows, c.rank + 1) - first), index * each, first, (unsigned)(c.step + index),
-               (unsigned)c.seed, c.updates + index};
+    batch b = {(int)(share_begin(c, rows, c.rank + 1) - first),
+               index * each,
+               first,
+               (unsigned)(c.step + index),
+               (unsigned)c.seed,
+               c.updates + index};
 #else
     batch b = {(int)rows, row, 0, (unsigned)(c.step + index), (unsigned)c.seed, c.updates + index};
 #endif
@@ -47,28 +59,34 @@ __device__ inline int64 data_row(const control &c, const batch &b, int r)
 /* The blocks of the grid that run an op: this one's number among how many. */
 struct block_range {
     int id, count;
-    __device__ int first() const { return id * THREADS + threadIdx.x; }     /* for grid-stride loops */
+    /* for grid-stride loops */
+    __device__ int first() const { return id * THREADS + threadIdx.x; }
     __device__ int stride() const { return count * THREADS; }
 };
 
-/* The grid with its blocks counted from another one on: ops of one phase each begin where the last one ended. */
+/* The grid with its blocks counted from another one on: ops of one phase each begin where the
+ * last one ended. */
 __device__ inline block_range block_range_from(int start)
 {
-    block_range range = {(int)((blockIdx.x + gridDim.x - start % gridDim.x) % gridDim.x), (int)gridDim.x};
+    block_range range = {(int)((blockIdx.x + gridDim.x - start % gridDim.x) % gridDim.x),
+                         (int)gridDim.x};
     return range;
 }
 
-/* All blocks of a grid meet. They must all be resident (a cooperative launch); `target` begins at 0 with *arrivals. */
+/* All blocks of a grid meet. They must all be resident (a cooperative launch); `target` begins
+ * at 0 with *arrivals. */
 __device__ inline void grid_barrier(unsigned *arrivals, unsigned &target)
 {
     target += gridDim.x;
     __syncthreads();
     if (threadIdx.x == 0) {
-        __threadfence();                /* what this block wrote becomes visible before its arrival does */
+        /* what this block wrote becomes visible before its arrival does */
+        __threadfence();
         atomicAdd(arrivals, 1u);
         while ((int)(*(volatile unsigned *)arrivals - target) < 0)
             SPIN;
-        __threadfence();                /* and what the others wrote is read from memory, not from an old cache line */
+        /* and what the others wrote is read from memory, not from an old cache line */
+        __threadfence();
     }
     __syncthreads();
 }
@@ -83,30 +101,39 @@ typedef values<WHOLE> whole;
 /* Values side by side that rows of n values divide into. */
 __device__ constexpr int beside(int n) { return n % WHOLE == 0 ? WHOLE : 1; }
 
-/* *p, and 0 where p is NULL: one predicated instruction, where the compiler would make a branch, so that many loads
- * can be under way at once. */
+/* *p, and 0 where p is NULL: one predicated instruction, where the compiler would make a branch,
+ * so that many loads can be under way at once. */
 #if __CUDA_ARCH__
 __device__ inline float load_or_zero(const float *p)
 {
     float v;
-    asm volatile("{ .reg .pred p; setp.ne.u64 p, %1, 0; mov.f32 %0, 0f00000000; @p ld.global.f32 %0, [%1]; }"
-                 : "=f"(v) : "l"(p) : "memory");
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u64 p, %1, 0; mov.f32 %0, 0f00000000; @p ld.global.f32 %0, [%1]; }"
+        : "=f"(v)
+        : "l"(p)
+        : "memory");
     return v;
 }
 
 __device__ inline double load_or_zero(const double *p)
 {
     double v;
-    asm volatile("{ .reg .pred p; setp.ne.u64 p, %1, 0; mov.f64 %0, 0d0000000000000000; @p ld.global.f64 %0, [%1]; }"
-                 : "=d"(v) : "l"(p) : "memory");
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u64 p, %1, 0; mov.f64 %0, 0d0000000000000000; @p ld.global.f64 %0, [%1]; }"
+        : "=d"(v)
+        : "l"(p)
+        : "memory");
     return v;
 }
 
 __device__ inline void load_whole_or_zero(float *v, const float *p)
 {
-    asm volatile("{ .reg .pred p; setp.ne.u64 p, %4, 0; mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; "
-                 "mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; @p ld.global.v4.f32 {%0, %1, %2, %3}, [%4]; }"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p) : "memory");
+    asm volatile(
+        "{ .reg .pred p; setp.ne.u64 p, %4, 0; mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; "
+        "mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; @p ld.global.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+        : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+        : "l"(p)
+        : "memory");
 }
 
 __device__ inline void load_whole_or_zero(double *v, const double *p)
@@ -124,8 +151,8 @@ __device__ inline void load_whole_or_zero(real *v, const real *p)
 }
 #endif
 
-/* p[first] + p[first + step] + ... below `count`, one value every `stride`: eight loads under way at a time, added up
- * in order. */
+/* p[first] + p[first + step] + ... below `count`, one value every `stride`: eight loads under
+ * way at a time, added up in order. */
 __device__ inline real strided_sum(const real *p, int first, int step, int count, int64 stride)
 {
     real sum = 0;
@@ -143,9 +170,11 @@ __device__ inline real strided_sum(const real *p, int first, int step, int count
 
 /* ---- shared memory ---- */
 
-enum { SHARES = THREADS / 32 };         /* threads that share one of a block's 32 sums: one of each warp */
+/* threads that share one of a block's 32 sums: one of each warp */
+enum { SHARES = THREADS / 32 };
 
-/* Their sums, added up in order: the first warp gets the whole ones. All threads call it; memory: a value a thread. */
+/* Their sums, added up in order: the first warp gets the whole ones. All threads call it;
+ * memory: a value a thread. */
 __device__ inline real sum_of_shares(real *memory, real sum)
 {
     memory[threadIdx.x] = sum;
@@ -156,7 +185,8 @@ __device__ inline real sum_of_shares(real *memory, real sum)
     return sum;
 }
 
-/* to[place(e)] = *from(e), 0 for NULL, for e below COUNT: eight loads of each thread under way at a time. */
+/* to[place(e)] = *from(e), 0 for NULL, for e below COUNT: eight loads of each thread under way
+ * at a time. */
 template <int COUNT, class FROM, class PLACE>
 __device__ inline void stage(real *to, const FROM &from, const PLACE &place)
 {
@@ -177,12 +207,14 @@ __device__ inline void stage(real *to, const FROM &from, const PLACE &place)
     }
 }
 
-/* One value of 4 or 8 bytes from global to shared memory, in the background; 0 where `from` is NULL. */
+/* One value of 4 or 8 bytes from global to shared memory, in the background; 0 where `from` is
+ * NULL. */
 template <class T>
 __device__ inline void copy_async(T *to, const T *from)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(to)),
                  "l"(from), "n"(sizeof(T)), "r"(from ? (int)sizeof(T) : 0)
                  : "memory");
 #else
@@ -210,7 +242,8 @@ __device__ inline void copy_wait()
 /* ---- random numbers ---- */
 
 /* Philox4x32-10 (Salmon et al. 2011), as in csrc/common.h */
-__device__ inline void philox(unsigned out[4], unsigned seed, unsigned c0, unsigned c1, unsigned c2, unsigned c3)
+__device__ inline void philox(unsigned out[4], unsigned seed, unsigned c0, unsigned c1, unsigned c2,
+                              unsigned c3)
 {
     unsigned k0 = seed, k1 = 0;
     for (int round = 0; round < 10; round++) {

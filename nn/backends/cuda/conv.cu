@@ -1,13 +1,28 @@
-/* conv.cu - convolution as a matrix product, without ever storing the unrolled images: the product asks for value
- * (k, n) of the unrolled matrix and gets the address of the pixel. Images (C,IH,IW), F kernels (C,K,K), not flipped.
+/* conv.cu - convolution as a matrix product, without ever storing the unrolled images: the
+ * product asks for value (k, n) of the unrolled matrix and gets the address of the pixel. Images
+ * (C,IH,IW), F kernels (C,K,K), not flipped.
  */
 
-template <int C_, int IH_, int IW_, int F_, int OH_, int OW_, int K_, int STRIDE_, int TOP_, int LEFT_>
+template <int C_, int IH_, int IW_, int F_, int OH_, int OW_, int K_, int STRIDE_, int TOP_,
+          int LEFT_>
 struct conv_shape {
-    enum { C = C_, IH = IH_, IW = IW_, F = F_, OH = OH_, OW = OW_, K = K_, STRIDE = STRIDE_, TOP = TOP_, LEFT = LEFT_ };
+    enum {
+        C = C_,
+        IH = IH_,
+        IW = IW_,
+        F = F_,
+        OH = OH_,
+        OW = OW_,
+        K = K_,
+        STRIDE = STRIDE_,
+        TOP = TOP_,
+        LEFT = LEFT_
+    };
     enum { AREA = K * K, TAPS = C * AREA, PIXELS = OH * OW, IN = IH * IW };
     /* no window reaches over the image's edge */
-    enum { INSIDE = TOP == 0 && LEFT == 0 && (OH - 1) * STRIDE + K <= IH && (OW - 1) * STRIDE + K <= IW };
+    enum {
+        INSIDE = TOP == 0 && LEFT == 0 && (OH - 1) * STRIDE + K <= IH && (OW - 1) * STRIDE + K <= IW
+    };
 };
 
 /* The window of output (r,oy,ox): its image, and where its corner is on it. */
@@ -61,7 +76,8 @@ struct put_conv_output {
 };
 
 template <class T, class S, int ALIGNED, int ACTIVATION>
-__device__ void conv_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
+__device__ void conv_forward(real *out, const real *x, const real *w, const real *b, int n,
+                             block_range range)
 {
     by_rows<S::TAPS, ALIGNED> kernels = {w};
     unrolled<S> images = {x};
@@ -69,7 +85,8 @@ __device__ void conv_forward(real *out, const real *x, const real *w, const real
     gemm<T, 1>(kernels, images, put, S::F, n * S::PIXELS, S::TAPS, range);
 }
 
-/* ---- dx (c, (r,iy,ix)) = w' (c, (f,ky,kx)) dz, each pixel from the outputs whose windows saw it ---- */
+/* ---- dx (c, (r,iy,ix)) = w' (c, (f,ky,kx)) dz, each pixel from the outputs whose windows saw
+ * it ---- */
 
 template <class S>
 struct kernels_by_channel {
@@ -77,7 +94,8 @@ struct kernels_by_channel {
     typedef address place;
     const real *w;
     __device__ place find(int c) const { return place{w + c * S::AREA}; }
-    __device__ const real *at(place a, int k) const { return a.p + k / S::AREA * (S::C * S::AREA) + k % S::AREA; }
+    __device__ const real *at(place a, int k) const
+    { return a.p + k / S::AREA * (S::C * S::AREA) + k % S::AREA; }
 };
 
 template <class S>
@@ -96,7 +114,8 @@ struct outputs_that_saw {
     __device__ const real *at(place a, int k) const
     {
         int f = k / S::AREA, tap = k % S::AREA, y = a.y - tap / S::K, x = a.x - tap % S::K;
-        if (y < 0 || x < 0 || y % S::STRIDE || x % S::STRIDE || y / S::STRIDE >= S::OH || x / S::STRIDE >= S::OW)
+        if (y < 0 || x < 0 || y % S::STRIDE || x % S::STRIDE || y / S::STRIDE >= S::OH ||
+            x / S::STRIDE >= S::OW)
             return 0;
         return a.dz + f * S::PIXELS + y / S::STRIDE * S::OW + x / S::STRIDE;
     }
@@ -119,7 +138,8 @@ struct put_conv_dx {
 };
 
 template <class T, class S, int BELOW>
-__device__ void conv_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, block_range range)
+__device__ void conv_backward_input(real *dx, const real *dz, const real *w, const real *x, int n,
+                                    block_range range)
 {
     kernels_by_channel<S> kernels = {w};
     outputs_that_saw<S> outputs = {dz};
@@ -127,7 +147,8 @@ __device__ void conv_backward_input(real *dx, const real *dz, const real *w, con
     gemm<T, 1>(kernels, outputs, put, S::C, n * S::IN, S::F * S::AREA, range);
 }
 
-/* ---- dw (f, tap) = dz (f, (r,p)) unrolled', db = sums of dz: a further tap that always sees 1 ---- */
+/* ---- dw (f, tap) = dz (f, (r,p)) unrolled', db = sums of dz: a further tap that always sees 1
+ * ---- */
 
 template <class S>
 struct outputs_by_filter {
@@ -150,7 +171,8 @@ struct unrolled_and_ones {
     const real *x;
     __device__ place find(int tap) const
     {
-        return place{tap < S::TAPS ? tap / S::AREA : -1, tap % S::AREA / S::K, tap % S::AREA % S::K};
+        return place{tap < S::TAPS ? tap / S::AREA : -1, tap % S::AREA / S::K,
+                     tap % S::AREA % S::K};
     }
     __device__ const real *at(place a, int output) const
     {
@@ -159,7 +181,8 @@ struct unrolled_and_ones {
 };
 
 template <class T, int SPLITS, class S>
-__device__ void conv_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
+__device__ void conv_backward_parameters(real *g, const real *dz, const real *x, int n,
+                                         block_range range)
 {
     outputs_by_filter<S> filters = {dz};
     unrolled_and_ones<S> images = {x};

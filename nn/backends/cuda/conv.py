@@ -1,8 +1,8 @@
-"""Convolution on the GPU: which kernel of conv.cu, conv_direct.cu or conv_winograd.cu, or which library, and how the
-work is shared out.
+"""Convolution on the GPU: which kernel of conv.cu, conv_direct.cu or conv_winograd.cu,
+or which library, and how the work is shared out.
 
-A training step has three products, named by what they give: `forward` (out), `input` (dx) and `parameters` (dw, db).
-`choose_conv` says by which route each is computed.
+A training step has three products, named by what they give: `forward` (out), `input`
+(dx) and `parameters` (dw, db). `choose_conv` says by which route each is computed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from .dense import finish
 from .memory import NEVER, PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, SHARED_LIMIT, Workspace
 from .program import PASSES, ROWS, Buffer, LayerNode, Op, Phase
 
-WINOGRAD_CHANNELS = 16  # and filters that pay, of WINOGRAD_SIDE that are computed at once
-DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5  # the largest convolutions that are computed without a product,
-DIRECT_WORK = 8  # and the most filters times blocks of pixels for each multiprocessor, from 4 channels on
+# and filters that pay, of WINOGRAD_SIDE that are computed at once
+WINOGRAD_CHANNELS = 16
+# the largest convolutions that are computed without a product,
+DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5
+# and the most filters times blocks of pixels for each multiprocessor, from 4 channels
+# on
+DIRECT_WORK = 8
 
 
 def choose_conv(ws: Workspace, layer: Layer, product: str) -> str:
-    """Return the route of a product (forward, input, parameters): library, winograd, direct or gemm."""
+    """Return the route of a product (forward, input, parameters): library, winograd,
+    direct or gemm."""
     if product != "parameters" and ws.library and ws.library.convolves(layer):
         return "library"
     if uses_winograd(ws, layer):
@@ -36,34 +41,67 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the backward pass: dx and the gradients side by side, then what completes dx."""
+    """Return the phases of the backward pass: dx and the gradients side by side, then
+    what completes dx."""
     phases = _phases(ws, node, "input") if node.dx else [[]]
     phases[0].append(_parameters(ws, node))
     return phases
 
 
 def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
-    """Return the phases of a product, forward or input: its op, and what completes it."""
+    """Return the phases of a product, forward or input: its op, and what completes
+    it."""
     route = choose_conv(ws, node.layer, product)
     if route == "library":
         to, *_, activation = node.product(product)
-        op = Op("cuDNN convolution", arguments=(to,), host=ws.library.convolution(node, product))
-        return [[op], [finish(ws, node, product)]] if product == "forward" or activation != "linear" else [[op]]
-    return [[{"winograd": _winograd, "direct": _direct, "gemm": _gemm}[route](ws, node, product)]]
+        op = Op(
+            "cuDNN convolution",
+            arguments=(to,),
+            host=ws.library.convolution(node, product),
+        )
+        return (
+            [[op], [finish(ws, node, product)]]
+            if product == "forward" or activation != "linear"
+            else [[op]]
+        )
+    return [
+        [
+            {"winograd": _winograd, "direct": _direct, "gemm": _gemm}[route](
+                ws, node, product
+            )
+        ]
+    ]
 
 
 def _parameters(ws: Workspace, node: LayerNode) -> Op:
     """Return the op of dw and db, whose kernels all take the same arguments."""
     route = choose_conv(ws, node.layer, "parameters")
-    own = {"winograd": _winograd_parameters, "direct": _direct_parameters, "gemm": _gemm_parameters}[route]
+    own = {
+        "winograd": _winograd_parameters,
+        "direct": _direct_parameters,
+        "gemm": _gemm_parameters,
+    }[route]
     function, settings, splits, blocks = own(ws, node)
-    return Op(function, settings, (ws.gradient(node, splits), node.dz, node.x, ROWS), blocks)
+    return Op(
+        function, settings, (ws.gradient(node, splits), node.dz, node.x, ROWS), blocks
+    )
 
 
 def shape(layer: Layer) -> str:
     """Return the template argument that names the layer's sizes."""
     (c, ih, iw), (f, oh, ow) = layer.in_shape, layer.out_shape
-    sizes = c, ih, iw, f, oh, ow, layer.kernel, layer.stride, layer.pad_top, layer.pad_left
+    sizes = (
+        c,
+        ih,
+        iw,
+        f,
+        oh,
+        ow,
+        layer.kernel,
+        layer.stride,
+        layer.pad_top,
+        layer.pad_left,
+    )
     return f"conv_shape<{', '.join(map(str, sizes))}>"
 
 
@@ -71,7 +109,7 @@ def _pixels(shape: tuple[int, int, int]) -> int:
     return math.prod(shape[1:])
 
 
-# ---------------------------------------------------------------- winograd: fewer multiplications, conv_winograd.cu
+# ------------------------------------ winograd: fewer multiplications, conv_winograd.cu
 
 
 def uses_winograd(ws: Workspace, layer: Layer) -> bool:
@@ -81,13 +119,20 @@ def uses_winograd(ws: Workspace, layer: Layer) -> bool:
 
 
 def pools_too(ws: Workspace, node: LayerNode | None) -> bool:
-    """Return whether this layer's forward pass is also the next one's: a max pooling of the outputs of a tile."""
+    """Return whether this layer's forward pass is also the next one's: a max pooling of
+    the outputs of a tile."""
     above = node.node_above if node else None
     if above is None or node.layer.kind != "conv" or above.layer.kind != "maxpool":
         return False
-    of_tiles = above.layer.kernel == above.layer.stride == 2 and above.activation == "linear"
+    of_tiles = (
+        above.layer.kernel == above.layer.stride == 2 and above.activation == "linear"
+    )
     by_library = ws.library and ws.library.pools(above.layer)
-    return of_tiles and not by_library and choose_conv(ws, node.layer, "forward") == "winograd"
+    return (
+        of_tiles
+        and not by_library
+        and choose_conv(ws, node.layer, "forward") == "winograd"
+    )
 
 
 def _tiles(ws: Workspace, shape: tuple[int, int, int]) -> int:
@@ -99,67 +144,96 @@ def _sides(channels: int) -> int:
     return -(-channels // WINOGRAD_SIDE)
 
 
-def _transformed(ws: Workspace, node: LayerNode, function: str, channels: int, filters: int) -> Buffer:
+def _transformed(
+    ws: Workspace, node: LayerNode, function: str, channels: int, filters: int
+) -> Buffer:
     """Return a buffer of transformed kernels, which `function` fills."""
-    values = -(-channels // WINOGRAD_DEPTH) * WINOGRAD_DEPTH * _sides(filters) * WINOGRAD_SIDE
-    return ws.make_ready(node, function, (shape(node.layer),), WINOGRAD_PLACES * values, values)
+    values = (
+        -(-channels // WINOGRAD_DEPTH)
+        * WINOGRAD_DEPTH
+        * _sides(filters)
+        * WINOGRAD_SIDE
+    )
+    return ws.make_ready(
+        node, function, (shape(node.layer),), WINOGRAD_PLACES * values, values
+    )
 
 
 def _winograd(ws: Workspace, node: LayerNode, product: str) -> Op:
-    """Return the op of out or dx; with that of out the kernels of the backward pass are made ready, too."""
+    """Return the op of out or dx; with that of out the kernels of the backward pass are
+    made ready, too."""
     to, (source, _, last), result, _, activation = node.product(product)
     settings, more, kernels = (shape(node.layer), activation.upper()), (), node.rotated
     if product == "forward":
         channels, filters = node.layer.in_shape[0], node.layer.out_shape[0]
         kernels = _transformed(ws, node, "winograd_kernels", channels, filters)
         if node.dx:
-            node.rotated = _transformed(ws, node, "winograd_rotated_kernels", filters, channels)
+            node.rotated = _transformed(
+                ws, node, "winograd_rotated_kernels", filters, channels
+            )
         more = (node.node_above.out if pools_too(ws, node) else None,)
         settings += (int(more != (None,)),)
     ws.share(3 * WINOGRAD_DEPTH * WINOGRAD_PLACES * WINOGRAD_SIDE)
     blocks = _sides(result[0]) * -(-_tiles(ws, result) // WINOGRAD_SIDE)
-    return Op(f"winograd_{PASSES[product]}", settings, (to, *more, source, kernels, last, ROWS), blocks)
+    return Op(
+        f"winograd_{PASSES[product]}",
+        settings,
+        (to, *more, source, kernels, last, ROWS),
+        blocks,
+    )
 
 
 def _winograd_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
-    """Return (function, settings, splits, blocks), about as many splits as multiprocessors can take side by side."""
+    """Return (function, settings, splits, blocks), about as many splits as
+    multiprocessors can take side by side."""
     pairs = _sides(node.layer.in_shape[0]) * _sides(node.layer.out_shape[0])
     steps = -(-_tiles(ws, node.layer.out_shape) // WINOGRAD_DEPTH)
     blocks = ws.processors * (2 if steps > 64 * ws.processors else 1)
     splits = max(1, min(blocks // pairs, -(-steps // 2)))
     ws.share(2 * WINOGRAD_DEPTH * (WINOGRAD_PLACES * WINOGRAD_SIDE + 4))
-    return "winograd_backward_parameters", (shape(node.layer), splits), splits, pairs * splits
+    return (
+        "winograd_backward_parameters",
+        (shape(node.layer), splits),
+        splits,
+        pairs * splits,
+    )
 
 
-# ---------------------------------------------------------------- direct: no product, conv_direct.cu
+# --------------------------------------------------- direct: no product, conv_direct.cu
 
 
 def _group(ws: Workspace, layer: Layer, product: str) -> int:
-    """Return the filters (of dx: channels) that a thread computes at once; 0: a matrix product is better.
+    """Return the filters (of dx: channels) that a thread computes at once; 0: a matrix
+    product is better.
 
-    Large batches of large images with many channels are for products: each value that they load is used more often.
+    Large batches of large images with many channels are for products: each value that
+    they load is used more often.
     """
     filters, pixels = layer.out_shape[0], _pixels(layer.out_shape)
     if product == "input":
         filters, pixels = layer.in_shape[0], _pixels(layer.in_shape)
         if layer.stride > 1:
             return 0
-    if layer.fan_in * layer.out_shape[0] > DIRECT_WEIGHTS or layer.kernel > DIRECT_KERNEL:
+    if (
+        layer.fan_in * layer.out_shape[0] > DIRECT_WEIGHTS
+        or layer.kernel > DIRECT_KERNEL
+    ):
         return 0
     chunks = -(-ws.rows * pixels // THREADS)
     if layer.in_shape[0] > 3 and chunks * filters > DIRECT_WORK * ws.processors:
         return 0
     sizes = [size for size in (16, 8, 4) if size < 2 * filters] or [4]
 
-    def time(size: int) -> int:  # a value is loaded and multiplied with each weight, by one block after the other
+    # a value is loaded and multiplied with each weight, by one block after the other
+    def time(size: int) -> int:
         return -(-(-(-filters // size) * chunks) // ws.processors) * (2 + size)
 
     return min(sizes, key=time)
 
 
 def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
-    """Return (filters a thread, output rows of a band, values in shared memory) for the weights' gradients; None: a
-    matrix product is better."""
+    """Return (filters a thread, output rows of a band, values in shared memory) for the
+    weights' gradients; None: a matrix product is better."""
     (channels, _, _), (filters, height, width) = layer.in_shape, layer.out_shape
     if layer.kernel > 3 or layer.fan_in * filters > DIRECT_WEIGHTS:
         return None
@@ -167,7 +241,10 @@ def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
     if -(-filters // per) * channels > 2 * THREADS:
         return None
     for rows in range(height, 0, -1):
-        x = (((rows - 1) * layer.stride + layer.kernel) * ((width - 1) * layer.stride + layer.kernel)) | 1
+        x = (
+            ((rows - 1) * layer.stride + layer.kernel)
+            * ((width - 1) * layer.stride + layer.kernel)
+        ) | 1
         values = channels * x + filters * (rows * width | 1)
         enough = ws.rows * -(-height // rows) >= ws.processors or rows == 1
         if enough and values * ws.itemsize <= SHARED_LIMIT:
@@ -189,10 +266,15 @@ def _direct_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int,
     count = ws.rows * -(-node.layer.out_shape[1] // rows)
     splits = min(ws.processors * (4 if count > 16 * ws.processors else 1), count)
     ws.share(max(values, THREADS))
-    return "direct_backward_parameters", (shape(node.layer), per, rows, splits), splits, splits
+    return (
+        "direct_backward_parameters",
+        (shape(node.layer), per, rows, splits),
+        splits,
+        splits,
+    )
 
 
-# ---------------------------------------------------------------- gemm: a product in tiles, conv.cu
+# ---------------------------------------------------- gemm: a product in tiles, conv.cu
 
 
 def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
@@ -201,11 +283,24 @@ def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
     tile = ws.tile(m, n, k, NEVER, 0)
     aligned = (ws.aligned(node.weight),) if product == "forward" else ()
     settings = tile, shape(node.layer), *aligned, activation.upper()
-    return Op(f"conv_{PASSES[product]}", settings, (to, *operands, ROWS), tile.count(m, n))
+    return Op(
+        f"conv_{PASSES[product]}", settings, (to, *operands, ROWS), tile.count(m, n)
+    )
 
 
 def _gemm_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
     layer = node.layer
     m, n, k = layer.out_shape[0], layer.fan_in + 1, ws.rows * _pixels(layer.out_shape)
-    tile = ws.tile(m, n, k, 0, PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * layer.parameters)
-    return "conv_backward_parameters", (tile, tile.splits, shape(layer)), tile.splits, tile.count(m, n)
+    tile = ws.tile(
+        m,
+        n,
+        k,
+        0,
+        PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * layer.parameters,
+    )
+    return (
+        "conv_backward_parameters",
+        (tile, tile.splits, shape(layer)),
+        tile.splits,
+        tile.count(m, n),
+    )

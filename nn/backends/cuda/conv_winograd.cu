@@ -1,10 +1,13 @@
-/* conv_winograd.cu - convolution with 3 x 3 kernels at stride 1 in 4/9 of the multiplications (Winograd 1980; Lavin and
- * Gray 2016, F(2x2, 3x3)). A tile of 2 x 2 outputs sees 4 x 4 pixels d of the image through a kernel g:
- *     out = A' [(G g G') * (B' d B)] A,   * element by element,   16 multiplications in place of 36.
- * As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G. Summed over channels (for dg: over tiles) the
- * products at each of the 16 PLACES are a matrix product. A block computes all 16 of them for BLOCK_SIDE x BLOCK_SIDE
- * results, DEPTH terms of their sums at a time: 16 threads a place, each with 8 x 8 sums. Float32 only; the error is
- * about that of the direct sum (the CPU takes larger tiles). Same shapes and results as in conv.cu.
+/* conv_winograd.cu - convolution with 3 x 3 kernels at stride 1 in 4/9 of the multiplications
+ * (Winograd 1980; Lavin and Gray 2016, F(2x2, 3x3)). A tile of 2 x 2 outputs sees 4 x 4 pixels d
+ * of the image through a kernel g:
+ *     out = A' [(G g G') * (B' d B)] A,   * element by element,   16 multiplications in place of
+ *                                         36.
+ * As the whole is linear in g, dg = G' [(A dz A') * (B' d B)] G. Summed over channels (for dg:
+ * over tiles) the products at each of the 16 PLACES are a matrix product. A block computes all
+ * 16 of them for BLOCK_SIDE x BLOCK_SIDE results, DEPTH terms of their sums at a time: 16
+ * threads a place, each with 8 x 8 sums. Float32 only; the error is about that of the direct sum
+ * (the CPU takes larger tiles). Same shapes and results as in conv.cu.
  */
 
 /* ---- transforms of a tile: `line` makes TO values of FROM values, both STEP apart ---- */
@@ -59,7 +62,8 @@ struct of_weights {
     template <int STEP>
     __device__ static void line(real *to, const real *s)
     {
-        real s0 = s[0], s1 = s[STEP], s2 = s[2 * STEP], s3 = s[3 * STEP], even = (real)0.5 * (s1 + s2);
+        real s0 = s[0], s1 = s[STEP], s2 = s[2 * STEP], s3 = s[3 * STEP],
+             even = (real)0.5 * (s1 + s2);
         to[0] = s0 + even, to[STEP] = (real)0.5 * (s1 - s2), to[2 * STEP] = even + s3;
     }
 };
@@ -82,17 +86,20 @@ __device__ inline void transform(real *to, const real *tile)
 
 template <class S>
 struct tiles_of {
-    enum { DOWN = (S::OH + 1) / 2, ACROSS = (S::OW + 1) / 2, EACH = DOWN * ACROSS };    /* of an image */
+    /* of an image */
+    enum { DOWN = (S::OH + 1) / 2, ACROSS = (S::OW + 1) / 2, EACH = DOWN * ACROSS };
     enum { WHOLE_TILES = S::OH % 2 == 0 && S::OW % 2 == 0, EXACT = S::INSIDE && WHOLE_TILES };
 
-    /* the 4 x 4 pixels that a tile sees in channel c; zeros outside the image, or if it is not `there` */
+    /* the 4 x 4 pixels that a tile sees in channel c; zeros outside the image, or if it is not
+     * `there` */
     __device__ static void load_image(real (&d)[PLACES], const real *x, int tile, int c, bool there)
     {
         int at = tile % EACH, y = at / ACROSS * 2 - S::TOP, column = at % ACROSS * 2 - S::LEFT;
         const real *corner = x + ((size_t)(tile / EACH) * S::C + c) * S::IN + y * S::IW + column;
         #pragma unroll
         for (int i = 0; i < PLACES; i++) {
-            bool inside = EXACT || ((unsigned)(y + i / 4) < S::IH && (unsigned)(column + i % 4) < S::IW);
+            bool inside =
+                EXACT || ((unsigned)(y + i / 4) < S::IH && (unsigned)(column + i % 4) < S::IW);
             d[i] = load_or_zero(there && inside ? corner + i / 4 * S::IW + i % 4 : 0);
         }
     }
@@ -101,7 +108,8 @@ struct tiles_of {
     __device__ static void load_outputs(real (&z)[4], const real *dz, int tile, int f, bool there)
     {
         int at = tile % EACH, y = at / ACROSS * 2, column = at % ACROSS * 2;
-        const real *corner = dz + ((size_t)(tile / EACH) * S::F + f) * S::PIXELS + y * S::OW + column;
+        const real *corner =
+            dz + ((size_t)(tile / EACH) * S::F + f) * S::PIXELS + y * S::OW + column;
         #pragma unroll
         for (int i = 0; i < 4; i++) {
             bool inside = WHOLE_TILES || (y + i / 2 < S::OH && column + i % 2 < S::OW);
@@ -112,14 +120,19 @@ struct tiles_of {
 
 /* ---- products at all places ---- */
 
-/* Which 8 x 8 results of 32 x 32 are this thread's: two runs of 4 each way, so that 16 bytes are read at once. */
+/* Which 8 x 8 results of 32 x 32 are this thread's: two runs of 4 each way, so that 16 bytes are
+ * read at once. */
 struct results {
     int place, down, across;
-    __device__ results() : place(threadIdx.x / 16), down(threadIdx.x / 4 % 4 * 4), across(threadIdx.x % 4 * 4) {}
+    __device__ results()
+        : place(threadIdx.x / 16), down(threadIdx.x / 4 % 4 * 4), across(threadIdx.x % 4 * 4)
+    {
+    }
     __device__ static int beside(int i) { return i / 4 * 16 + i % 4; }
 };
 
-/* sum += over DEPTH terms of a (DEPTH, PLACES, 32) b (DEPTH, PLACES, 32), each term ROW values after the last */
+/* sum += over DEPTH terms of a (DEPTH, PLACES, 32) b (DEPTH, PLACES, 32), each term ROW values
+ * after the last */
 template <int ROW>
 __device__ inline void multiply_places(real (&sum)[8][8], const real *a, const real *b)
 {
@@ -141,12 +154,13 @@ __device__ inline void multiply_places(real (&sum)[8][8], const real *a, const r
     }
 }
 
-/* take(i, j, m) for each of the block's 32 x 32 results, m its 16 places: they change threads through `memory`, 8 rows
- * at a time. */
+/* take(i, j, m) for each of the block's 32 x 32 results, m its 16 places: they change threads
+ * through `memory`, 8 rows at a time. */
 template <class TAKE>
 __device__ inline void each_result(const real (&sum)[8][8], real *memory, const TAKE &take)
 {
-    enum { ROW = BLOCK_SIDE + 8, PLACE = 8 * ROW };     /* 8 more, so that rows are in different banks */
+    /* 8 more, so that rows are in different banks */
+    enum { ROW = BLOCK_SIDE + 8, PLACE = 8 * ROW };
     const results mine;
     int row = threadIdx.x / BLOCK_SIDE, column = threadIdx.x % BLOCK_SIDE;
     #pragma unroll
@@ -156,8 +170,8 @@ __device__ inline void each_result(const real (&sum)[8][8], real *memory, const 
         for (int i = 0; i < 2; i++)
             #pragma unroll
             for (int j = 0; j < 8; j++)
-                memory[mine.place * PLACE + (mine.down / 2 + i) * ROW + mine.across + results::beside(j)] =
-                    sum[round * 2 + i][j];
+                memory[mine.place * PLACE + (mine.down / 2 + i) * ROW + mine.across +
+                       results::beside(j)] = sum[round * 2 + i][j];
         __syncthreads();
         real m[PLACES];
         #pragma unroll
@@ -173,7 +187,10 @@ __device__ inline void each_result(const real (&sum)[8][8], real *memory, const 
 /* u (channels filled up to DEPTH, PLACES, filters filled up to 32): the transformed kernels */
 template <class S>
 struct kernel_places {
-    enum { CHANNELS = (S::C + DEPTH - 1) / DEPTH * DEPTH, FILTERS = (S::F + BLOCK_SIDE - 1) / BLOCK_SIDE * BLOCK_SIDE };
+    enum {
+        CHANNELS = (S::C + DEPTH - 1) / DEPTH * DEPTH,
+        FILTERS = (S::F + BLOCK_SIDE - 1) / BLOCK_SIDE * BLOCK_SIDE
+    };
 };
 
 template <class S, class KERNELS>
@@ -197,8 +214,10 @@ __device__ inline void transform_kernels(real *u, const KERNELS &kernels, block_
 __device__ inline void copy_whole_async(real *to, const real *from)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
 #else
     *(whole *)to = *(const whole *)from;
 #endif
@@ -212,13 +231,14 @@ __device__ inline void copy_kernels(real *to, const real *u, int first, int filt
     #pragma unroll
     for (int e = threadIdx.x; e < VECTORS; e += THREADS) {
         size_t line = (size_t)first * PLACES + e / LINE;
-        copy_whole_async(to + e * WHOLE, u + line * kernel_places<S>::FILTERS + filter + e % LINE * WHOLE);
+        copy_whole_async(to + e * WHOLE,
+                         u + line * kernel_places<S>::FILTERS + filter + e % LINE * WHOLE);
     }
     copy_group();
 }
 
-/* The outputs of filter f in a tile, from their 16 places m, go where `put` says; with POOL their maximum, of a whole
- * tile, goes to pooled. */
+/* The outputs of filter f in a tile, from their 16 places m, go where `put` says; with POOL
+ * their maximum, of a whole tile, goes to pooled. */
 template <class S, int POOL, class PUT>
 __device__ inline void finish_tile(real *pooled, const PUT &put, const real *m, int f, int tile)
 {
@@ -230,7 +250,8 @@ __device__ inline void finish_tile(real *pooled, const PUT &put, const real *m, 
     #pragma unroll
     for (int k = 0; k < 4; k++) {
         bool inside = tiles::WHOLE_TILES || (y + k / 2 < S::OH && column + k % 2 < S::OW);
-        extra[k] = load_or_zero(PUT::EXTRA && inside ? put.extra(f, output + k / 2 * S::OW + k % 2) : 0);
+        extra[k] =
+            load_or_zero(PUT::EXTRA && inside ? put.extra(f, output + k / 2 * S::OW + k % 2) : 0);
     }
     #pragma unroll
     for (int k = 0; k < 4; k++)
@@ -248,15 +269,21 @@ __device__ inline void finish_tile(real *pooled, const PUT &put, const real *m, 
 
 /* pooled: where the maximum of each whole tile goes, in POOL's case */
 template <class S, int POOL, class PUT>
-__device__ inline void winograd_convolve(real *pooled, const real *x, const real *u, const PUT &put, int n,
-                                         block_range range)
+__device__ inline void winograd_convolve(real *pooled, const real *x, const real *u, const PUT &put,
+                                         int n, block_range range)
 {
     typedef tiles_of<S> tiles;
-    enum { ROW = PLACES * BLOCK_SIDE, BUFFER = DEPTH * ROW, GROUPS = kernel_places<S>::FILTERS / BLOCK_SIDE };
-    real *kernels = (real *)BLOCK_MEMORY, *image = kernels + 2 * BUFFER;        /* kernels twice: one is loading */
+    enum {
+        ROW = PLACES * BLOCK_SIDE,
+        BUFFER = DEPTH * ROW,
+        GROUPS = kernel_places<S>::FILTERS / BLOCK_SIDE
+    };
+    /* kernels twice: one is loading */
+    real *kernels = (real *)BLOCK_MEMORY, *image = kernels + 2 * BUFFER;
     int count = n * tiles::EACH, blocks = (count + BLOCK_SIDE - 1) / BLOCK_SIDE;
     for (int at = range.id; at < GROUPS * blocks; at += range.count) {
-        int filter = at % GROUPS * BLOCK_SIDE, tile = at / GROUPS * BLOCK_SIDE + threadIdx.x % BLOCK_SIDE;
+        int filter = at % GROUPS * BLOCK_SIDE,
+            tile = at / GROUPS * BLOCK_SIDE + threadIdx.x % BLOCK_SIDE;
         int channel = threadIdx.x / BLOCK_SIDE, stage = 0;
         real sum[8][8] = {}, d[PLACES];
         tiles::load_image(d, x, tile, channel, tile < count && channel < S::C);
@@ -294,8 +321,8 @@ __device__ void winograd_kernels(real *u, const real *w, block_range range)
 
 /* POOL: the next layer's outputs, too, where that is a max pooling of 2 x 2 outputs */
 template <class S, int ACTIVATION, int POOL>
-__device__ void winograd_forward(real *out, real *pooled, const real *x, const real *u, const real *b, int n,
-                                 block_range range)
+__device__ void winograd_forward(real *out, real *pooled, const real *x, const real *u,
+                                 const real *b, int n, block_range range)
 {
     put_conv_output<S, ACTIVATION> put = {out, b};
     winograd_convolve<S, POOL>(pooled, x, u, put, n, range);
@@ -308,26 +335,35 @@ __device__ void winograd_rotated_kernels(real *u, const real *w, block_range ran
 }
 
 template <class S, int BELOW>
-__device__ void winograd_backward_input(real *dx, const real *dz, const real *u, const real *x, int n,
-                                        block_range range)
+__device__ void winograd_backward_input(real *dx, const real *dz, const real *u, const real *x,
+                                        int n, block_range range)
 {
     put_conv_dx<S, BELOW> put = {dx, x};
     winograd_convolve<rotated<S>, 0>(0, dz, u, put, n, range);
 }
 
-/* ---- dw and db, the tiles in SPLITS: 32 filters and 32 channels a block, DEPTH tiles at a time ---- */
+/* ---- dw and db, the tiles in SPLITS: 32 filters and 32 channels a block, DEPTH tiles at a time
+ * ---- */
 
 template <class S, int SPLITS>
-__device__ void winograd_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
+__device__ void winograd_backward_parameters(real *g, const real *dz, const real *x, int n,
+                                             block_range range)
 {
     typedef tiles_of<S> tiles;
-    enum { FILTERS = (S::F + BLOCK_SIDE - 1) / BLOCK_SIDE, CHANNELS = (S::C + BLOCK_SIDE - 1) / BLOCK_SIDE };
-    enum { PAIRS = FILTERS * CHANNELS, ROW = PLACES * BLOCK_SIDE + 4 };     /* 4 more: tiles are in different banks */
+    enum {
+        FILTERS = (S::F + BLOCK_SIDE - 1) / BLOCK_SIDE,
+        CHANNELS = (S::C + BLOCK_SIDE - 1) / BLOCK_SIDE
+    };
+    /* 4 more: tiles are in different banks */
+    enum { PAIRS = FILTERS * CHANNELS, ROW = PLACES * BLOCK_SIDE + 4 };
     real *outputs = (real *)BLOCK_MEMORY, *images = outputs + DEPTH * ROW;
-    int count = n * tiles::EACH, steps = (count + DEPTH - 1) / DEPTH, each = (steps + SPLITS - 1) / SPLITS;
-    int lane = threadIdx.x % DEPTH, line = threadIdx.x / DEPTH;         /* tile of a step, filter and channel */
+    int count = n * tiles::EACH, steps = (count + DEPTH - 1) / DEPTH,
+        each = (steps + SPLITS - 1) / SPLITS;
+    /* tile of a step, filter and channel */
+    int lane = threadIdx.x % DEPTH, line = threadIdx.x / DEPTH;
     for (int at = range.id; at < PAIRS * SPLITS; at += range.count) {
-        int split = at / PAIRS, filter = at % FILTERS * BLOCK_SIDE, channel = at % PAIRS / FILTERS * BLOCK_SIDE;
+        int split = at / PAIRS, filter = at % FILTERS * BLOCK_SIDE,
+            channel = at % PAIRS / FILTERS * BLOCK_SIDE;
         int f = filter + line, c = channel + line, tile = split * each * DEPTH + lane;
         int end = min((split + 1) * each * DEPTH, count);
         real sum[8][8] = {}, bias = 0, d[PLACES], z[4];
@@ -344,7 +380,8 @@ __device__ void winograd_backward_parameters(real *g, const real *dz, const real
                 images[lane * ROW + p * BLOCK_SIDE + line] = d[p];
             }
             __syncthreads();
-            tile += DEPTH;                      /* the next tiles are on their way while these are multiplied */
+            /* the next tiles are on their way while these are multiplied */
+            tile += DEPTH;
             tiles::load_outputs(z, dz, tile, f, tile < end && f < S::F);
             tiles::load_image(d, x, tile, c, tile < end && c < S::C);
             multiply_places<ROW>(sum, outputs, images);

@@ -1,5 +1,5 @@
-"""Large matrix products through cuBLAS: its C library called through cffi, with a handle and a workspace of its own
-(CuPy refuses its own inside a graph capture)."""
+"""Large matrix products through cuBLAS: its C library called through cffi, with a
+handle and a workspace of its own (CuPy refuses its own inside a graph capture)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,18 @@ PLAIN, TRANSPOSED = 0, 1
 
 @functools.cache
 def library():
-    """Return (ffi, lib) of cuBLAS. Raise UsageError, which says what to install, where there is none."""
+    """Return (ffi, lib) of cuBLAS. Raise UsageError, which says what to install, where
+    there is none."""
     major = cuda_major()
     package = packages(major, "nvidia-cublas")
     missing = f"--backend cuda: cuBLAS is not installed; pip install {package}, or use --backend omp"
-    return load_library(DECLARATIONS, "libcublas", "cublas", [f"libcublas.so.{major}", "libcublas.so"], missing)[:2]
+    return load_library(
+        DECLARATIONS,
+        "libcublas",
+        "cublas",
+        [f"libcublas.so.{major}", "libcublas.so"],
+        missing,
+    )[:2]
 
 
 def check(code: int, what: str) -> None:
@@ -39,10 +46,12 @@ def check(code: int, what: str) -> None:
 
 
 class Cublas:
-    """The library of engine `cuda`: takes over dense layers' large products. tf32: tensor cores may compute their
-    float32 products with 10 bits of mantissa."""
+    """The library of engine `cuda`: takes over dense layers' large products. tf32:
+    tensor cores may compute their float32 products with 10 bits of mantissa."""
 
-    SMALLEST = 2**30  # operations; below, our own kernels are as fast and take the bias and activation along
+    # operations; below, our own kernels are as fast and take the bias and activation
+    # along
+    SMALLEST = 2**30
 
     def __init__(self, dtype, stream, tf32: bool = False):
         self.ffi, self.lib = library()
@@ -52,12 +61,30 @@ class Cublas:
         self.handle = self.ffi.gc(pointer[0], self.lib.cublasDestroy_v2)
         self.workspace = cupy().empty(WORKSPACE, "uint8")
         self.real = {"float32": "float", "float64": "double"}[dtype.name]
-        self.gemm = self.lib.cublasSgemm_v2 if dtype.name == "float32" else self.lib.cublasDgemm_v2
-        self.one, self.zero = self.ffi.new(f"{self.real} *", 1), self.ffi.new(f"{self.real} *", 0)
-        check(self.lib.cublasSetStream_v2(self.handle, self.pointer(stream.ptr)), "cublasSetStream")
+        self.gemm = (
+            self.lib.cublasSgemm_v2
+            if dtype.name == "float32"
+            else self.lib.cublasDgemm_v2
+        )
+        self.one, self.zero = (
+            self.ffi.new(f"{self.real} *", 1),
+            self.ffi.new(f"{self.real} *", 0),
+        )
+        check(
+            self.lib.cublasSetStream_v2(self.handle, self.pointer(stream.ptr)),
+            "cublasSetStream",
+        )
         workspace = self.pointer(self.workspace.data.ptr)
-        check(self.lib.cublasSetWorkspace_v2(self.handle, workspace, WORKSPACE), "cublasSetWorkspace")
-        check(self.lib.cublasSetMathMode(self.handle, TF32_MATH if tf32 else DEFAULT_MATH), "cublasSetMathMode")
+        check(
+            self.lib.cublasSetWorkspace_v2(self.handle, workspace, WORKSPACE),
+            "cublasSetWorkspace",
+        )
+        check(
+            self.lib.cublasSetMathMode(
+                self.handle, TF32_MATH if tf32 else DEFAULT_MATH
+            ),
+            "cublasSetMathMode",
+        )
 
     def pointer(self, address: int):
         return self.ffi.cast("void *", address)
@@ -72,8 +99,19 @@ class Cublas:
     def pools(self, layer) -> bool:
         return False
 
-    def product(self, c: int, a: int, b: int, m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> None:
-        """Compute c (m, n) = a (m, k) b (k, n) at these addresses, row by row; a transposed factor is stored so.
+    def product(
+        self,
+        c: int,
+        a: int,
+        b: int,
+        m: int,
+        n: int,
+        k: int,
+        a_transposed: bool,
+        b_transposed: bool,
+    ) -> None:
+        """Compute c (m, n) = a (m, k) b (k, n) at these addresses, row by row; a
+        transposed factor is stored so.
 
         cuBLAS counts column by column, where these are c' = b' a'."""
 
@@ -81,15 +119,26 @@ class Cublas:
             return self.ffi.cast(f"{self.real} *", at)
 
         code = self.gemm(
-            self.handle, TRANSPOSED if b_transposed else PLAIN, TRANSPOSED if a_transposed else PLAIN, n, m, k,
-            self.one, address(b), k if b_transposed else n, address(a), m if a_transposed else k,
-            self.zero, address(c), n,
-        )  # fmt: skip
+            self.handle,
+            TRANSPOSED if b_transposed else PLAIN,
+            TRANSPOSED if a_transposed else PLAIN,
+            n,
+            m,
+            k,
+            self.one,
+            address(b),
+            k if b_transposed else n,
+            address(a),
+            m if a_transposed else k,
+            self.zero,
+            address(c),
+            n,
+        )
         check(code, "gemm")
 
     def dense(self, s, product: str):
-        """Return the op of a dense layer's out (n,o) = x (n,i) w', dx (n,i) = dz (n,o) w or dw (o,i) = dz' x, as a
-        function of the runner and the rows of the batch."""
+        """Return the op of a dense layer's out (n,o) = x (n,i) w', dx (n,i) = dz (n,o)
+        w or dw (o,i) = dz' x, as a function of the runner and the rows of the batch."""
         i, o = s.layer.inputs, s.layer.outputs
 
         def run(r, n):
@@ -98,6 +147,11 @@ class Cublas:
                 "input": (s.dx, s.dz, s.weight, n, i, o),
                 "parameters": (s.gradient, s.dz, s.x, o, i, n),
             }[product]
-            self.product(*map(r.address, (c, a, b)), *sizes, product == "parameters", product == "forward")
+            self.product(
+                *map(r.address, (c, a, b)),
+                *sizes,
+                product == "parameters",
+                product == "forward",
+            )
 
         return run

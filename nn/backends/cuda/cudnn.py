@@ -1,10 +1,13 @@
-"""The engine `cudnn`: convolution and pooling by cuDNN, its C library called through cffi; all else as in engine.py.
+"""The engine `cudnn`: convolution and pooling by cuDNN, its C library called through
+cffi; all else as in engine.py.
 
-What stays with our own kernels: a `same` convolution that needs an odd number of zeros, since cuDNN pads both sides
-alike; the backward pass of pooling, since cuDNN does not say which of several equal maxima gets the gradient; and the
-gradients of convolutions' weights, whose deterministic algorithms are slow in full float32 (H200, cuDNN 9,
-microseconds, cuDNN's and ours: 118 and 15 for 32x16x16x16 -> 32 channels, 1925 and 244 for 512x1x50x50 -> 32).
-Algorithms are chosen by cuDNN's heuristics, never by timing, and only those that give the same bits in every run.
+What stays with our own kernels: a `same` convolution that needs an odd number of zeros,
+since cuDNN pads both sides alike; the backward pass of pooling, since cuDNN does not
+say which of several equal maxima gets the gradient; and the gradients of convolutions'
+weights, whose deterministic algorithms are slow in full float32 (H200, cuDNN 9,
+microseconds, cuDNN's and ours: 118 and 15 for 32x16x16x16 -> 32 channels, 1925 and 244
+for 512x1x50x50 -> 32). Algorithms are chosen by cuDNN's heuristics, never by timing,
+and only those that give the same bits in every run.
 """
 
 from __future__ import annotations
@@ -64,23 +67,32 @@ ALGORITHMS = 8  # how many to ask for
 
 @functools.cache
 def library():
-    """Return (ffi, lib) of cuDNN 9. Raise UsageError, which says what to install, where there is none."""
-    install = f"pip install {packages(cuda_major(), 'nvidia-cudnn')}, or use --backend cuda"
+    """Return (ffi, lib) of cuDNN 9. Raise UsageError, which says what to install, where
+    there is none."""
+    install = (
+        f"pip install {packages(cuda_major(), 'nvidia-cudnn')}, or use --backend cuda"
+    )
     missing = f"--backend cudnn: cuDNN is not installed; {install}"
-    ffi, lib, path = load_library(DECLARATIONS, "libcudnn", "cudnn", ["libcudnn.so.9", "libcudnn.so"], missing)
+    ffi, lib, path = load_library(
+        DECLARATIONS, "libcudnn", "cudnn", ["libcudnn.so.9", "libcudnn.so"], missing
+    )
     if lib.cudnnGetVersion() < OLDEST:
         raise UsageError(f"--backend cudnn: {path} is older than version 9; {install}")
     return ffi, lib
 
 
 class Cudnn(Cublas):
-    """The library of engine `cudnn`: takes over convolutions, pooling, and cuBLAS's products."""
+    """The library of engine `cudnn`: takes over convolutions, pooling, and cuBLAS's
+    products."""
 
     def __init__(self, dtype, stream, tf32: bool = False):
         super().__init__(dtype, stream, tf32)
         self.dnn, self.nn = library()
         self.context = self._new()
-        self._check(self.nn.cudnnSetStream(self.context, self.pointer(stream.ptr)), "cudnnSetStream")
+        self._check(
+            self.nn.cudnnSetStream(self.context, self.pointer(stream.ptr)),
+            "cudnnSetStream",
+        )
         self.type = {"float32": 0, "float64": 1}[dtype.name]
         self.math = TF32_MATH if tf32 else FULL_MATH
         self.plans: dict = {}
@@ -113,11 +125,14 @@ class Cudnn(Cublas):
     # ---- layers that cuDNN computes
 
     def convolves(self, layer: Layer) -> bool:
-        """Return whether cuDNN's padding, the same on both sides, gives this layer's output."""
+        """Return whether cuDNN's padding, the same on both sides, gives this layer's
+        output."""
         pads = (layer.pad_top, layer.pad_left)
         return all(
             (side + 2 * pad - layer.kernel) // layer.stride + 1 == out
-            for side, pad, out in zip(layer.in_shape[1:], pads, layer.out_shape[1:], strict=True)
+            for side, pad, out in zip(
+                layer.in_shape[1:], pads, layer.out_shape[1:], strict=True
+            )
         )
 
     def pools(self, layer: Layer) -> bool:
@@ -134,13 +149,39 @@ class Cudnn(Cublas):
                 self.plans[s.layer, n] = _Plan(self, s.layer, n)
             p = self.plans[s.layer, n]
             if product == "forward":
-                direction, a, b, to = "Forward", (p.x, s.x), (p.w, s.weight), (p.out, s.out)
+                direction, a, b, to = (
+                    "Forward",
+                    (p.x, s.x),
+                    (p.w, s.weight),
+                    (p.out, s.out),
+                )
             else:
-                direction, a, b, to = "BackwardData", (p.w, s.weight), (p.out, s.dz), (p.x, s.dx)
-            a, b, to = ((thing, self.pointer(r.address(buffer))) for thing, buffer in (a, b, to))
+                direction, a, b, to = (
+                    "BackwardData",
+                    (p.w, s.weight),
+                    (p.out, s.dz),
+                    (p.x, s.dx),
+                )
+            a, b, to = (
+                (thing, self.pointer(r.address(buffer))) for thing, buffer in (a, b, to)
+            )
             algorithm, workspace = p.choice(direction, a[0], b[0], p.conv, to[0])
-            settings = p.conv, algorithm, self.pointer(workspace.data.ptr), workspace.nbytes
-            self._call(f"cudnnConvolution{direction}", self.context, self.one, *a, *b, *settings, self.zero, *to)
+            settings = (
+                p.conv,
+                algorithm,
+                self.pointer(workspace.data.ptr),
+                workspace.nbytes,
+            )
+            self._call(
+                f"cudnnConvolution{direction}",
+                self.context,
+                self.one,
+                *a,
+                *b,
+                *settings,
+                self.zero,
+                *to,
+            )
 
         return run
 
@@ -151,30 +192,57 @@ class Cudnn(Cublas):
             key = s.layer, n
             if key not in self.plans:
                 windows = [s.layer.kernel] * 2, [0, 0], [s.layer.stride] * 2
-                pooling = self.descriptor("Pooling", "2d", POOLING[s.layer.kind], PROPAGATE_NAN, *sum(windows, []))
-                self.plans[key] = pooling, self.tensor(n, s.layer.in_shape), self.tensor(n, s.layer.out_shape)
+                pooling = self.descriptor(
+                    "Pooling",
+                    "2d",
+                    POOLING[s.layer.kind],
+                    PROPAGATE_NAN,
+                    *sum(windows, []),
+                )
+                self.plans[key] = (
+                    pooling,
+                    self.tensor(n, s.layer.in_shape),
+                    self.tensor(n, s.layer.out_shape),
+                )
             pooling, x, out = self.plans[key]
-            x, out = (x, self.pointer(r.address(s.x))), (out, self.pointer(r.address(s.out)))
-            self._call("cudnnPoolingForward", self.context, pooling, self.one, *x, self.zero, *out)
+            x, out = (
+                (x, self.pointer(r.address(s.x))),
+                (out, self.pointer(r.address(s.out))),
+            )
+            self._call(
+                "cudnnPoolingForward",
+                self.context,
+                pooling,
+                self.one,
+                *x,
+                self.zero,
+                *out,
+            )
 
         return run
 
 
 class _Plan:
-    """A convolution layer as cuDNN sees it, for batches of that many rows: descriptors, algorithms, workspaces."""
+    """A convolution layer as cuDNN sees it, for batches of that many rows: descriptors,
+    algorithms, workspaces."""
 
     def __init__(self, owner: Cudnn, layer: Layer, rows: int):
         self.owner = owner
-        self.x, self.out = owner.tensor(rows, layer.in_shape), owner.tensor(rows, layer.out_shape)
+        self.x, self.out = (
+            owner.tensor(rows, layer.in_shape),
+            owner.tensor(rows, layer.out_shape),
+        )
         self.w = owner.descriptor("Filter", "4d", owner.type, NCHW, *layer.weight_shape)
         windows = layer.pad_top, layer.pad_left, layer.stride, layer.stride, 1, 1
-        self.conv = owner.descriptor("Convolution", "2d", *windows, CROSS_CORRELATION, owner.type)
+        self.conv = owner.descriptor(
+            "Convolution", "2d", *windows, CROSS_CORRELATION, owner.type
+        )
         owner._call("cudnnSetConvolutionMathType", self.conv, owner.math)
         self.choices: dict = {}
 
     def choice(self, direction: str, *descriptors):
-        """Return (algorithm, workspace) for a direction: the first of cuDNN's list that is deterministic and needs no
-        large workspace."""
+        """Return (algorithm, workspace) for a direction: the first of cuDNN's list that
+        is deterministic and needs no large workspace."""
         if direction not in self.choices:
             owner = self.owner
             found = owner.dnn.new("int *")
@@ -184,24 +252,35 @@ class _Plan:
             fitting = [
                 r
                 for r in results[0 : found[0]]
-                if r.status == 0 and r.determinism == DETERMINISTIC and r.memory <= LARGEST_WORKSPACE
+                if r.status == 0
+                and r.determinism == DETERMINISTIC
+                and r.memory <= LARGEST_WORKSPACE
                 and (r.math == FULL_MATH or owner.math == TF32_MATH or owner.type == 1)
-            ]  # fmt: skip
+            ]
             if not fitting:
-                raise UsageError("--backend cudnn: cuDNN cannot compute this convolution; use --backend cuda")
+                raise UsageError(
+                    "--backend cudnn: cuDNN cannot compute this convolution; use --backend cuda"
+                )
             chosen = fitting[0]
-            self.choices[direction] = chosen.algo, cupy().empty(max(1, chosen.memory), "uint8")
+            self.choices[direction] = (
+                chosen.algo,
+                cupy().empty(max(1, chosen.memory), "uint8"),
+            )
         return self.choices[direction]
 
 
 class CudnnEngine(CudaEngine):
-    """A network on a GPU, convolutions and pooling by cuDNN; see the top of this file."""
+    """A network on a GPU, convolutions and pooling by cuDNN; see the top of this
+    file."""
 
     library = Cudnn
 
     def calls_library(self, purpose: Purpose) -> bool:
-        """Return whether the network has convolutions or pooling, which cuDNN computes whatever their size."""
-        return any(layer.kind in ("conv", "maxpool", "avgpool") for layer in self.layers)
+        """Return whether the network has convolutions or pooling, which cuDNN computes
+        whatever their size."""
+        return any(
+            layer.kind in ("conv", "maxpool", "avgpool") for layer in self.layers
+        )
 
     def __init__(self, backend: str, layers, loss: str, dtype: str, **options):
         library()

@@ -1,4 +1,5 @@
-"""A network's rows: on the GPU as a whole where they fit, else streamed from the computer's memory."""
+"""A network's rows: on the GPU as a whole where they fit, else streamed from the
+computer's memory."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ def check_numbers(rows: np.ndarray, count: int) -> None:
 
 @dataclass
 class Segment:
-    """Rows in the GPU's memory, of whole batches, of which a member has its `own` rows. Addresses of inputs, targets,
-    weights, 0: none; order: of the row numbers in the order of training, 0: as stored."""
+    """Rows in the GPU's memory, of whole batches, of which a member has its `own` rows.
+    Addresses of inputs, targets, weights, 0: none; order: of the row numbers in the
+    order of training, 0: as stored."""
 
     x: int
     y: int
@@ -44,30 +46,55 @@ class Segment:
 
 
 class CudaData:
-    """A data set: on the GPU as a whole where it fits, else in the computer's memory, from where it is streamed."""
+    """A data set: on the GPU as a whole where it fits, else in the computer's memory,
+    from where it is streamed."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, dtype: np.dtype, room: int):
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None,
+        weights: np.ndarray | None,
+        dtype: np.dtype,
+        room: int,
+    ):
         self.labels = y is not None and y.dtype == np.int32
         self.rows_as = row_format(x, dtype)
         if x.dtype.names:  # CuPy knows no records: the bytes of each
             x = x.view(np.uint8).reshape(len(x), x.dtype.itemsize)
         self.arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
-        self.resident = sum(array.nbytes for array in self.arrays if array is not None) <= room
+        self.resident = (
+            sum(array.nbytes for array in self.arrays if array is not None) <= room
+        )
         if self.resident:
-            self.on_gpu = [None if array is None else cupy().asarray(array) for array in self.arrays]
+            self.on_gpu = [
+                None if array is None else cupy().asarray(array)
+                for array in self.arrays
+            ]
 
-    def segments(self, order: np.ndarray | None, batch: int, rank_group: RankGroup = ALONE) -> Iterator[Segment]:
-        """Yield the rows of an order (None: all) in segments of whole batches; a member's are its shares of these."""
+    def segments(
+        self, order: np.ndarray | None, batch: int, rank_group: RankGroup = ALONE
+    ) -> Iterator[Segment]:
+        """Yield the rows of an order (None: all) in segments of whole batches; a
+        member's are its shares of these."""
         if not self.resident:
-            yield from self._streamed(np.arange(self.rows) if order is None else order, batch, rank_group)
+            yield from self._streamed(
+                np.arange(self.rows) if order is None else order, batch, rank_group
+            )
             return
         own = None if order is None else own_rows(order, batch, rank_group)
         indices = None if own is None else cupy().asarray(own)
         rows = self.rows if order is None else len(order)
-        yield Segment(*map(_address, [*self.on_gpu, indices]), rows, rows if own is None else len(own))
+        yield Segment(
+            *map(_address, [*self.on_gpu, indices]),
+            rows,
+            rows if own is None else len(own),
+        )
 
-    def _streamed(self, order: np.ndarray, batch: int, rank_group: RankGroup) -> Iterator[Segment]:
-        """Yield segments from two slots in turn: while the GPU uses one, a thread fills the other."""
+    def _streamed(
+        self, order: np.ndarray, batch: int, rank_group: RankGroup
+    ) -> Iterator[Segment]:
+        """Yield segments from two slots in turn: while the GPU uses one, a thread fills
+        the other."""
         row_bytes = sum(array[0].nbytes for array in self.arrays if array is not None)
         each = max(1, most_rows(len(order), batch, rank_group))
         batches = max(1, BLOCK_BYTES // (row_bytes * each))
@@ -78,7 +105,12 @@ class CudaData:
 
             def fill(number: int):
                 block = order[starts[number] : starts[number] + rows]
-                return worker.submit(slots[number % 2].fill, own_rows(block, batch, rank_group), len(block), device)
+                return worker.submit(
+                    slots[number % 2].fill,
+                    own_rows(block, batch, rank_group),
+                    len(block),
+                    device,
+                )
 
             coming = fill(0) if starts else None
             for number in range(len(starts)):
@@ -87,7 +119,8 @@ class CudaData:
                 if number + 1 < len(starts):
                     coming = fill(number + 1)
                 yield segment
-                cupy().cuda.get_current_stream().synchronize()  # the slot may be filled again
+                # the slot may be filled again
+                cupy().cuda.get_current_stream().synchronize()
 
 
 def _address(array) -> int:
@@ -95,22 +128,31 @@ def _address(array) -> int:
 
 
 class _Slot:
-    """Memory for one segment of a streamed data set: pinned on the host, and its copy on the GPU."""
+    """Memory for one segment of a streamed data set: pinned on the host, and its copy
+    on the GPU."""
 
     def __init__(self, arrays: tuple[np.ndarray | None, ...], rows: int):
         from cupyx import empty_pinned
 
         cp = cupy()
         self.sources = arrays
-        self.pinned = [None if a is None else empty_pinned((rows, *a.shape[1:]), a.dtype) for a in arrays]
-        self.on_gpu = [None if a is None else cp.empty(a.shape, a.dtype) for a in self.pinned]
+        self.pinned = [
+            None if a is None else empty_pinned((rows, *a.shape[1:]), a.dtype)
+            for a in arrays
+        ]
+        self.on_gpu = [
+            None if a is None else cp.empty(a.shape, a.dtype) for a in self.pinned
+        ]
         self.stream, self.copied = cp.cuda.Stream(non_blocking=True), cp.cuda.Event()
-        cp.cuda.get_current_stream().synchronize()  # the memory's last user may still read it
+        # the memory's last user may still read it
+        cp.cuda.get_current_stream().synchronize()
 
     def fill(self, rows: np.ndarray, whole: int, device) -> Segment:
         """Gather rows, a member's of `whole`, and begin to copy them to the GPU."""
         with device:
-            for source, pinned, target in zip(self.sources, self.pinned, self.on_gpu, strict=True):
+            for source, pinned, target in zip(
+                self.sources, self.pinned, self.on_gpu, strict=True
+            ):
                 if source is not None:
                     np.take(source, rows, axis=0, out=pinned[: len(rows)])
                     target[: len(rows)].set(pinned[: len(rows)], stream=self.stream)

@@ -10,7 +10,8 @@ struct put_partial_sum {
     enum { EXTRA = 0 };
     __device__ const real *extra(int, int) const { return 0; }
     __device__ real value(real sum, real) const { return sum; }
-    __device__ real *place(int r, int k, int split) const { return partial_sums + ((size_t)split * n + r) * WIDTH + k; }
+    __device__ real *place(int r, int k, int split) const
+    { return partial_sums + ((size_t)split * n + r) * WIDTH + k; }
 };
 
 /* ---- out = f(x w' + b) ---- */
@@ -28,8 +29,8 @@ struct put_dense_output {
 };
 
 template <class T, int SPLITS, int I, int O, int ALIGNED, int ACTIVATION>
-__device__ void dense_forward(real *out, real *partial_sums, const real *x, const real *w, const real *b, int n,
-                              block_range range)
+__device__ void dense_forward(real *out, real *partial_sums, const real *x, const real *w,
+                              const real *b, int n, block_range range)
 {
     by_rows<I> rows = {x};
     by_rows<I, ALIGNED> columns = {w};
@@ -41,10 +42,11 @@ __device__ void dense_forward(real *out, real *partial_sums, const real *x, cons
         gemm<T, SPLITS>(rows, columns, split, n, O, I, range);
 }
 
-/* complete(sum, e) for every LENGTH values side by side of to (n,WIDTH): e is their number, sum that of their partial
- * sums; SPLITS 0: what stands there, as a library left it */
+/* complete(sum, e) for every LENGTH values side by side of to (n,WIDTH): e is their number, sum
+ * that of their partial sums; SPLITS 0: what stands there, as a library left it */
 template <int SPLITS, int WIDTH, int LENGTH, class COMPLETE>
-__device__ inline void finish(real *to, const real *partial_sums, int n, block_range range, const COMPLETE &complete)
+__device__ inline void finish(real *to, const real *partial_sums, int n, block_range range,
+                              const COMPLETE &complete)
 {
     typedef values<LENGTH> side;
     for (int e = range.first(); e < n * WIDTH / LENGTH; e += range.stride()) {
@@ -62,15 +64,17 @@ __device__ inline void finish(real *to, const real *partial_sums, int n, block_r
 
 /* out (n,O,PIXELS) = f(the sum of the partial sums + b (O)) */
 template <int SPLITS, int O, int PIXELS, int ACTIVATION>
-__device__ void output_finish(real *out, const real *partial_sums, const real *b, int n, block_range range)
+__device__ void output_finish(real *out, const real *partial_sums, const real *b, int n,
+                              block_range range)
 {
     enum { LENGTH = beside(PIXELS == 1 ? O : PIXELS) };
-    finish<SPLITS, O * PIXELS, LENGTH>(out, partial_sums, n, range, [&](values<LENGTH> &sum, int e) {
-        int j = e * LENGTH / PIXELS % O;
-        #pragma unroll
-        for (int v = 0; v < LENGTH; v++)
-            sum.v[v] = activate<ACTIVATION>(sum.v[v] + b[PIXELS == 1 ? j + v : j]);
-    });
+    finish<SPLITS, O * PIXELS, LENGTH>(
+        out, partial_sums, n, range, [&](values<LENGTH> &sum, int e) {
+            int j = e * LENGTH / PIXELS % O;
+            #pragma unroll
+            for (int v = 0; v < LENGTH; v++)
+                sum.v[v] = activate<ACTIVATION>(sum.v[v] + b[PIXELS == 1 ? j + v : j]);
+        });
 }
 
 /* ---- dx = dz w, times the derivative of the activation below, from its output x ---- */
@@ -88,8 +92,8 @@ struct put_dense_dx {
 };
 
 template <class T, int SPLITS, int I, int O, int ALIGNED, int BELOW>
-__device__ void dense_backward_input(real *dx, real *partial_sums, const real *dz, const real *w, const real *x,
-                                     int n, block_range range)
+__device__ void dense_backward_input(real *dx, real *partial_sums, const real *dz, const real *w,
+                                     const real *x, int n, block_range range)
 {
     by_rows<O> rows = {dz};
     by_columns<I, ALIGNED> columns = {w};
@@ -103,7 +107,8 @@ __device__ void dense_backward_input(real *dx, real *partial_sums, const real *d
 
 /* dx = the sum of the partial sums times the derivative below */
 template <int SPLITS, int I, int BELOW>
-__device__ void input_finish(real *dx, const real *partial_sums, const real *x, int n, block_range range)
+__device__ void input_finish(real *dx, const real *partial_sums, const real *x, int n,
+                             block_range range)
 {
     enum { LENGTH = beside(I) };
     finish<SPLITS, I, LENGTH>(dx, partial_sums, n, range, [&](values<LENGTH> &sum, int e) {
@@ -121,7 +126,8 @@ template <int I, int O>
 struct put_gradient {
     enum { SIZE = O * I + O, VECTOR = I % WHOLE == 0 && SIZE % WHOLE == 0 };
     real *g;
-    __device__ int last(int) const { return I; }        /* beside the last weight is another row's first */
+    /* beside the last weight is another row's first */
+    __device__ int last(int) const { return I; }
     enum { EXTRA = 0 };
     __device__ const real *extra(int, int) const { return 0; }
     __device__ real value(real sum, real) const { return sum; }
@@ -132,7 +138,8 @@ struct put_gradient {
 };
 
 template <class T, int SPLITS, int I, int O>
-__device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
+__device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n,
+                                          block_range range)
 {
     by_columns<O> rows = {dz};
     by_columns<I, 1, 1> columns = {x};
@@ -140,15 +147,16 @@ __device__ void dense_backward_parameters(real *g, const real *dz, const real *x
     gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, range);
 }
 
-/* dz (n,O) below a last layer of one output, computed as d[r] w[j] f'(a[r][j]) from that layer's dz d (n), its weights
- * w (O) and its input a (n,O). */
+/* dz (n,O) below a last layer of one output, computed as d[r] w[j] f'(a[r][j]) from that layer's
+ * dz d (n), its weights w (O) and its input a (n,O). */
 template <int O, int BELOW>
 struct dz_of_one_output {
     enum { ALONG_K = 0, VECTOR = beside(O) };
     struct place {
         const real *a;
         real w[VECTOR];
-        __device__ real value(int v, real a, real d) const { return d * w[v] * derivative<BELOW>(a); }
+        __device__ real value(int v, real a, real d) const
+        { return d * w[v] * derivative<BELOW>(a); }
     };
     const real *a, *w, *d;
     __device__ place find(int j) const
@@ -169,8 +177,8 @@ struct computed<dz_of_one_output<O, BELOW>> {
 };
 
 template <class T, int SPLITS, int I, int O, int BELOW>
-__device__ void dense_backward_parameters(real *g, const real *a, const real *w, const real *d, const real *x, int n,
-                                          block_range range)
+__device__ void dense_backward_parameters(real *g, const real *a, const real *w, const real *d,
+                                          const real *x, int n, block_range range)
 {
     dz_of_one_output<O, BELOW> rows = {a, w, d};
     by_columns<I, 1, 1> columns = {x};
@@ -197,7 +205,8 @@ __device__ void dense_backward_bias(real *db, const real *dz, int n, block_range
 
 /* dx = dz w, times the derivative below; a thread LENGTH values side by side */
 template <int I, int O, int BELOW>
-__device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, block_range range)
+__device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n,
+                                      block_range range)
 {
     enum { LENGTH = beside(I) };
     typedef values<LENGTH> side;
@@ -219,9 +228,11 @@ __device__ void narrow_backward_input(real *dx, const real *dz, const real *w, c
     }
 }
 
-/* dw = dz' x and db, the rows in SPLITS: 32 columns a block, 8 threads each, whose sums are added up in order */
+/* dw = dz' x and db, the rows in SPLITS: 32 columns a block, 8 threads each, whose sums are
+ * added up in order */
 template <int SPLITS, int I, int O>
-__device__ void narrow_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
+__device__ void narrow_backward_parameters(real *g, const real *dz, const real *x, int n,
+                                           block_range range)
 {
     enum { COLUMNS = (I + 1 + 31) / 32 };
     real *sums = (real *)BLOCK_MEMORY;
@@ -250,7 +261,8 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
     }
 }
 
-/* ---- few outputs of a row, by WARPS warps: of the last layer of a network that learns, and narrow ones ---- */
+/* ---- few outputs of a row, by WARPS warps: of the last layer of a network that learns, and
+ * narrow ones ---- */
 
 /* The threads of one row meet. */
 template <int WARPS>
@@ -271,7 +283,8 @@ struct row_share {
 
 /* z (O) = row w' + bias; z has room for O values a warp */
 template <int WARPS, int I, int O>
-__device__ inline void row_outputs(real *z, const real *row, const real *w, const real *bias, int lane, int warp)
+__device__ inline void row_outputs(real *z, const real *row, const real *w, const real *bias,
+                                   int lane, int warp)
 {
     typedef row_share<WARPS, O> S;
     real sum[S::MINE] = {};
@@ -301,7 +314,8 @@ __device__ inline void row_outputs(real *z, const real *row, const real *w, cons
 
 /* out = f(x w' + b), a warp a row */
 template <int I, int O, int ACTIVATION>
-__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
+__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n,
+                               block_range range)
 {
     int lane = threadIdx.x % 32;
     for (int r = range.first() / 32; r < n; r += range.stride() / 32) {
@@ -312,11 +326,13 @@ __device__ void narrow_forward(real *out, const real *x, const real *w, const re
     }
 }
 
-/* The row's loss, dz (n,O), and dx (n,I) if DX. With K_SPLITS > 0, x comes as K_SPLITS partial sums, and is
- * computed here: x = f(their sum + bias_below), f the activation BELOW. */
-template <int LOSS, int ACTIVATION, int LABELS, int WARPS, int I, int O, int K_SPLITS, int DX, int BELOW>
-__device__ void last_layer(real *dx, real *dz, real *x, const real *partial_sums, const real *bias_below, const real *w,
-                           const real *bias, const control &c, const batch &b, block_range range)
+/* The row's loss, dz (n,O), and dx (n,I) if DX. With K_SPLITS > 0, x comes as K_SPLITS partial
+ * sums, and is computed here: x = f(their sum + bias_below), f the activation BELOW. */
+template <int LOSS, int ACTIVATION, int LABELS, int WARPS, int I, int O, int K_SPLITS, int DX,
+          int BELOW>
+__device__ void last_layer(real *dx, real *dz, real *x, const real *partial_sums,
+                           const real *bias_below, const real *w, const real *bias,
+                           const control &c, const batch &b, block_range range)
 {
     enum { LANES = WARPS * 32 };
     real *z = (real *)BLOCK_MEMORY + threadIdx.x / LANES * (WARPS * O);
@@ -326,7 +342,8 @@ __device__ void last_layer(real *dx, real *dz, real *x, const real *partial_sums
         int64 from = data_row(c, b, r);
         if (K_SPLITS) {
             for (int i = lane; i < I; i += LANES) {
-                real sum = strided_sum(partial_sums + (size_t)r * I + i, 0, 1, K_SPLITS, (int64)b.n * I);
+                real sum =
+                    strided_sum(partial_sums + (size_t)r * I + i, 0, 1, K_SPLITS, (int64)b.n * I);
                 row[i] = activate<BELOW>(sum + bias_below[i]);
             }
             row_barrier<WARPS>();

@@ -1,7 +1,9 @@
-"""The dense layer on the GPU: which kernel of dense.cu, or which library, and how the work is shared out.
+"""The dense layer on the GPU: which kernel of dense.cu, or which library, and how the
+work is shared out.
 
-A training step has three products, named by what they give: `forward` (out = x w'), `input` (dx = dz w) and
-`parameters` (dw = dz' x, db). `choose_dense` says by which route each is computed.
+A training step has three products, named by what they give: `forward` (out = x w'),
+`input` (dx = dz w) and `parameters` (dw = dz' x, db). `choose_dense` says by which
+route each is computed.
 """
 
 from __future__ import annotations
@@ -14,15 +16,20 @@ from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Workspace
 from .program import BATCH, CONTROL, PARTIAL_SUMS, PASSES, ROWS, LayerNode, Op, Phase
 
 NARROW = 4  # outputs that are computed along rows, not in tiles
-FUSED_OUTPUTS, FUSED_PRODUCTS = 16, 2**24  # the largest last layer that is one op with the loss
-FUSED_SPLIT_DELAY = 0.04  # microseconds to wait for a partial sum there, which takes longer with few threads
+# the largest last layer that is one op with the loss
+FUSED_OUTPUTS, FUSED_PRODUCTS = 16, 2**24
+# microseconds to wait for a partial sum there, which takes longer with few threads
+FUSED_SPLIT_DELAY = 0.04
 FUSED_LONG = 1024  # inputs of it that more than one warp adds up
-FUSED_BESIDE = 2**20  # values of its x, for its gradients to be computed beside those of the layer below; a kernel of a
+# values of its x, for its gradients to be computed beside those of the layer below; a
+# kernel of a
+FUSED_BESIDE = 2**20
 # product has too few threads for a loop over more
 
 
 def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
-    """Return the route of a product (forward, input, parameters): fused, narrow, library or tiles."""
+    """Return the route of a product (forward, input, parameters): fused, narrow,
+    library or tiles."""
     i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
     m_n_k = {"forward": (n, o, i), "input": (n, i, o), "parameters": (o, i, n)}[product]
     large = ws.library and ws.library.wants_product(*m_n_k)
@@ -34,12 +41,14 @@ def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the forward pass; nothing where the layer is fused with the loss."""
+    """Return the phases of the forward pass; nothing where the layer is fused with the
+    loss."""
     return _phases(ws, node, "forward")
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the backward pass: dx and the gradients side by side, then what completes dx."""
+    """Return the phases of the backward pass: dx and the gradients side by side, then
+    what completes dx."""
     phases = _phases(ws, node, "input") if node.dx else [[]]
     phases[0] += PARAMETERS[choose_dense(ws, node, "parameters")](ws, node)
     return phases
@@ -49,17 +58,31 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
 
 
 def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
-    """Return the phases of a product, forward or input: its op, and what completes it."""
+    """Return the phases of a product, forward or input: its op, and what completes
+    it."""
     to, operands, _, _, activation = node.product(product)
     i, o, route = node.layer.inputs, node.layer.outputs, choose_dense(ws, node, product)
     if route == "fused":
         return [[]]  # fused_forward, in the loss's place, gives both
     if route == "narrow":  # a warp a row of out, a thread some values of dx
         blocks = ws.elementwise(ws.rows * (32 if product == "forward" else i))
-        return [[Op(f"narrow_{PASSES[product]}", (i, o, activation.upper()), (to, *operands, ROWS), blocks)]]
+        return [
+            [
+                Op(
+                    f"narrow_{PASSES[product]}",
+                    (i, o, activation.upper()),
+                    (to, *operands, ROWS),
+                    blocks,
+                )
+            ]
+        ]
     if route == "library":
         op = Op("cuBLAS gemm", arguments=(to,), host=ws.library.dense(node, product))
-        return [[op], [finish(ws, node, product)]] if product == "forward" or activation != "linear" else [[op]]
+        return (
+            [[op], [finish(ws, node, product)]]
+            if product == "forward" or activation != "linear"
+            else [[op]]
+        )
     return _tiles(ws, node, product)
 
 
@@ -68,7 +91,11 @@ def _tiles(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
     to, operands, _, _, activation = node.product(product)
     i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
     width, terms = (o, i) if product == "forward" else (i, o)
-    above_adds_up = product == "forward" and node.node_above is not None and node.node_above.loss_fused
+    above_adds_up = (
+        product == "forward"
+        and node.node_above is not None
+        and node.node_above.loss_fused
+    )
     fixed, split = (0, FUSED_SPLIT_DELAY) if above_adds_up else (PHASE_COST, 0)
     split += PARTIAL_SUM_COST * ws.itemsize * n * width
     tile = ws.tile(n, width, terms, fixed, split, alone=product == "forward")
@@ -84,16 +111,26 @@ def _tiles(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
 
 
 def finish(ws: Workspace, node: LayerNode, product: str, splits: int = 0) -> Op:
-    """Return what completes a product of a dense or a convolution layer. It adds up the partial sums, 0: what a library
-    left there, then the bias, and activates; or for dx multiplies by the derivative below."""
+    """Return what completes a product of a dense or a convolution layer. It adds up the
+    partial sums, 0: what a library left there, then the bias, and activates; or for dx
+    multiplies by the derivative below."""
     to, (*_, last), shape, _, activation = node.product(product)
-    sizes = (shape[0], math.prod(shape[1:])) if product == "forward" else (math.prod(shape),)
-    function, blocks = {"forward": "output_finish", "input": "input_finish"}[product], math.prod(shape) * ws.rows
+    sizes = (
+        (shape[0], math.prod(shape[1:]))
+        if product == "forward"
+        else (math.prod(shape),)
+    )
+    function, blocks = (
+        {"forward": "output_finish", "input": "input_finish"}[product],
+        math.prod(shape) * ws.rows,
+    )
     settings = splits, *sizes, activation.upper()
-    return Op(function, settings, (to, PARTIAL_SUMS, last, ROWS), ws.elementwise(blocks))
+    return Op(
+        function, settings, (to, PARTIAL_SUMS, last, ROWS), ws.elementwise(blocks)
+    )
 
 
-# ---------------------------------------------------------------- gradients of the parameters
+# ---------------------------------------------------------- gradients of the parameters
 
 
 def _library_parameters(ws: Workspace, node: LayerNode) -> Phase:
@@ -101,8 +138,17 @@ def _library_parameters(ws: Workspace, node: LayerNode) -> Phase:
     gradient = ws.gradient(node)
     ws.share(THREADS)
     return [
-        Op("cuBLAS gemm", arguments=(gradient,), host=ws.library.dense(node, "parameters")),
-        Op("dense_backward_bias", (o,), (gradient.plus(i * o), node.dz, ROWS), -(-o // 32)),
+        Op(
+            "cuBLAS gemm",
+            arguments=(gradient,),
+            host=ws.library.dense(node, "parameters"),
+        ),
+        Op(
+            "dense_backward_bias",
+            (o,),
+            (gradient.plus(i * o), node.dz, ROWS),
+            -(-o // 32),
+        ),
     ]
 
 
@@ -110,10 +156,13 @@ def _narrow_parameters(ws: Workspace, node: LayerNode) -> Phase:
     """Return the op whose threads add up along rows."""
     i, o = node.layer.inputs, node.layer.outputs
     columns = -(-(i + 1) // 32)
-    splits = max(1, min(-(-ws.rows // 64), 4 * ws.processors // columns))  # 8 rows a thread are worth a split
+    # 8 rows a thread are worth a split
+    splits = max(1, min(-(-ws.rows // 64), 4 * ws.processors // columns))
     arguments = ws.gradient(node, splits), node.dz, node.x, ROWS
     ws.share(o * THREADS)
-    return [Op("narrow_backward_parameters", (splits, i, o), arguments, columns * splits)]
+    return [
+        Op("narrow_backward_parameters", (splits, i, o), arguments, columns * splits)
+    ]
 
 
 def _tiles_parameters(ws: Workspace, node: LayerNode) -> Phase:
@@ -128,21 +177,26 @@ def _tiles_parameters(ws: Workspace, node: LayerNode) -> Phase:
     return [Op("dense_backward_parameters", settings, arguments, tile.count(o, i + 1))]
 
 
-PARAMETERS = {"library": _library_parameters, "narrow": _narrow_parameters, "tiles": _tiles_parameters}
+PARAMETERS = {
+    "library": _library_parameters,
+    "narrow": _narrow_parameters,
+    "tiles": _tiles_parameters,
+}
 
 
-# ---------------------------------------------------------------- fused: the last layer, the loss and dx in one op
+# ------------------------------------- fused: the last layer, the loss and dx in one op
 
 
 def fuses_loss(ws: Workspace, layer: Layer) -> bool:
-    """Return whether a last layer with few outputs is computed together with the loss and dx."""
+    """Return whether a last layer with few outputs is computed together with the loss
+    and dx."""
     few = layer.kind == "dense" and layer.outputs <= FUSED_OUTPUTS
     return few and ws.rows * layer.outputs * layer.inputs <= FUSED_PRODUCTS
 
 
 def computes_dz(ws: Workspace, node: LayerNode | None) -> bool:
-    """Return whether the gradients of this layer, below a fused one of one output, compute dz where they need it, so
-    that it is never stored."""
+    """Return whether the gradients of this layer, below a fused one of one output,
+    compute dz where they need it, so that it is never stored."""
     if node is None or node.dx or node.layer.kind != "dense" or node.node_above is None:
         return False
     one_output_above = node.node_above.loss_fused and node.node_above.layer.outputs == 1
@@ -150,18 +204,34 @@ def computes_dz(ws: Workspace, node: LayerNode | None) -> bool:
 
 
 def fused_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase that gives a fused layer's outputs, the loss, dz and dx, and completes x."""
+    """Return the phase that gives a fused layer's outputs, the loss, dz and dx, and
+    completes x."""
     i, o, n, below = node.layer.inputs, node.layer.outputs, ws.rows, node.node_below
-    warps = THREADS // 32 if n <= 2 * ws.processors or i >= FUSED_LONG else 1  # of a row
+    # of a row
+    warps = THREADS // 32 if n <= 2 * ws.processors or i >= FUSED_LONG else 1
     ws.share(THREADS // 32 * o)
     k_splits = below.k_splits if below else 0
     dx = None if computes_dz(ws, below) else node.dx
     settings = (
-        ws.loss.upper(), node.layer.activation.upper(), int(ws.purpose.labels), warps, i, o, k_splits,
-        int(dx is not None), node.activation_below.upper(),
-    )  # fmt: skip
+        ws.loss.upper(),
+        node.layer.activation.upper(),
+        int(ws.purpose.labels),
+        warps,
+        i,
+        o,
+        k_splits,
+        int(dx is not None),
+        node.activation_below.upper(),
+    )
     arguments = (
-        dx, node.out, node.x, PARTIAL_SUMS, below.bias if k_splits else None, node.weight, node.bias, CONTROL,
+        dx,
+        node.out,
+        node.x,
+        PARTIAL_SUMS,
+        below.bias if k_splits else None,
+        node.weight,
+        node.bias,
+        CONTROL,
         BATCH,
-    )  # fmt: skip
+    )
     return [[Op("last_layer", settings, arguments, -(-n * 32 * warps // THREADS))]]

@@ -1,4 +1,5 @@
-"""The GPU itself: finding it and CUDA's libraries, and its errors in the program's words.
+"""The GPU itself: finding it and CUDA's libraries, and its errors in the program's
+words.
 
 CuPy is imported here and nowhere else, and not before a GPU is asked for.
 """
@@ -15,9 +16,11 @@ from pathlib import Path
 
 from ...utils import NnError, UsageError, packages_of
 
-CUPY = {13: "cuda13", 12: "cuda12"}  # major version of CUDA -> extra of nn/utils/packages.py
+# major version of CUDA -> extra of nn/utils/packages.py
+CUPY = {13: "cuda13", 12: "cuda12"}
 OLDEST = 12
-_process: int | None = None  # that has used CUDA: this one, or one that it was forked from
+# that has used CUDA: this one, or one that it was forked from
+_process: int | None = None
 
 
 # ---------------------------------------------------------------- finding a GPU
@@ -30,12 +33,15 @@ def driver():
 
     ffi = cffi.FFI()
     ffi.cdef(DRIVER)
-    return ffi, _opened(ffi, "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    return ffi, _opened(
+        ffi, "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    )
 
 
 def _opened(ffi, name: str):
-    """Return a library as ffi.dlopen does. Raise OSError where there is none, of which cffi would ask gcc and ld too:
-    for a tenth of a second, and for 15 where no process can be started."""
+    """Return a library as ffi.dlopen does. Raise OSError where there is none, of which
+    cffi would ask gcc and ld too: for a tenth of a second, and for 15 where no process
+    can be started."""
     import ctypes
 
     ctypes.CDLL(name)
@@ -54,7 +60,8 @@ int cuGraphExecDestroy(void *executable);
 
 @functools.cache
 def _driver_version() -> int | None:
-    """Return the CUDA version that the driver supports, e.g. 13000; None without a driver."""
+    """Return the CUDA version that the driver supports, e.g. 13000; None without a
+    driver."""
     try:
         ffi, library = driver()
     except OSError:
@@ -64,7 +71,8 @@ def _driver_version() -> int | None:
 
 
 def missing(instead: str = "use --backend omp") -> str | None:
-    """Return why no GPU is usable and what to do; None if one can be tried. Does not import CuPy.
+    """Return why no GPU is usable and what to do; None if one can be tried. Does not
+    import CuPy.
 
     instead: what to do without one.
     """
@@ -82,20 +90,26 @@ def missing(instead: str = "use --backend omp") -> str | None:
 
 
 def packages(major: int, start: str = "") -> str:
-    """Return the packages for a major version of CUDA, or the one whose name begins so, as pip takes them."""
+    """Return the packages for a major version of CUDA, or the one whose name begins so,
+    as pip takes them."""
     return packages_of(CUPY[min(max(major, min(CUPY)), max(CUPY))], start)
 
 
 @functools.cache
 def cupy():
-    """Return the CuPy module once a GPU is found. Raise UsageError, which says what to do, where there is none."""
+    """Return the CuPy module once a GPU is found. Raise UsageError, which says what to
+    do, where there is none."""
     if reason := missing():
         raise UsageError(f"--backend cuda: {reason}")
     try:
         import cupy as module
     except ImportError as error:
-        reinstall = f"pip install --force-reinstall {packages(_driver_version() // 1000)}"
-        raise UsageError(f"--backend cuda: CuPy cannot be loaded ({_line(error)}); {reinstall}") from error
+        reinstall = (
+            f"pip install --force-reinstall {packages(_driver_version() // 1000)}"
+        )
+        raise UsageError(
+            f"--backend cuda: CuPy cannot be loaded ({_line(error)}); {reinstall}"
+        ) from error
     try:
         count = module.cuda.runtime.getDeviceCount()
     except module.cuda.runtime.CUDARuntimeError as error:
@@ -104,7 +118,9 @@ def cupy():
             f"pip install {packages(_driver_version() // 1000)}, or use --backend omp"
         ) from error
     if not count:
-        raise UsageError("--backend cuda: no GPU found; check nvidia-smi, or use --backend omp")
+        raise UsageError(
+            "--backend cuda: no GPU found; check nvidia-smi, or use --backend omp"
+        )
     global _process
     _process = os.getpid()
     return module
@@ -113,8 +129,12 @@ def cupy():
 def check_process() -> None:
     """Raise UsageError in a process that was forked from one that has used CUDA."""
     if _process not in (None, os.getpid()):
-        why = "CUDA does not work in a process that was forked from one that has used it"
-        raise UsageError(f"--backend cuda: {why}; start processes by spawn, or use --backend omp")
+        why = (
+            "CUDA does not work in a process that was forked from one that has used it"
+        )
+        raise UsageError(
+            f"--backend cuda: {why}; start processes by spawn, or use --backend omp"
+        )
 
 
 def _line(error: BaseException) -> str:
@@ -129,10 +149,13 @@ def device_count() -> int:
 
 
 def check_gpus(numbers: tuple[int, ...]) -> None:
-    """Raise UsageError if this machine has no GPU of one of these numbers, or one is listed twice."""
+    """Raise UsageError if this machine has no GPU of one of these numbers, or one is
+    listed twice."""
     twice = [number for number, times in Counter(numbers).items() if times > 1]
     if twice:
-        raise UsageError(f"--gpus {','.join(map(str, numbers))}: GPU {twice[0]} is listed twice; list each GPU once")
+        raise UsageError(
+            f"--gpus {','.join(map(str, numbers))}: GPU {twice[0]} is listed twice; list each GPU once"
+        )
     count = device_count()
     missing = [number for number in numbers if not 0 <= number < count]
     if missing:
@@ -145,7 +168,8 @@ def check_gpus(numbers: tuple[int, ...]) -> None:
 
 
 def address_of(number: int) -> str:
-    """Return a GPU's PCI address, which no other GPU of the machine has. Raise UsageError for an unknown number."""
+    """Return a GPU's PCI address, which no other GPU of the machine has. Raise
+    UsageError for an unknown number."""
     check_gpus((number,))
     return cupy().cuda.runtime.deviceGetPCIBusId(number)
 
@@ -158,9 +182,12 @@ def cuda_major() -> int:
     return cupy().cuda.runtime.runtimeGetVersion() // 1000
 
 
-def load_library(declarations: str, name: str, package: str, others: list[str], missing: str):
-    """Return (ffi, lib, path) of a CUDA library: `name` in the folders of its package and toolkit, else one of `others`
-    by the system's own search. Raise UsageError where there is none: `missing`, which says what to install."""
+def load_library(
+    declarations: str, name: str, package: str, others: list[str], missing: str
+):
+    """Return (ffi, lib, path) of a CUDA library: `name` in the folders of its package
+    and toolkit, else one of `others` by the system's own search. Raise UsageError where
+    there is none: `missing`, which says what to install."""
     import cffi
 
     ffi = cffi.FFI()
@@ -174,15 +201,21 @@ def load_library(declarations: str, name: str, package: str, others: list[str], 
 
 
 def _library_paths(name: str, package: str) -> list[str]:
-    """Return where a CUDA library may be, the likeliest first: wheels of NVIDIA, then the toolkit."""
+    """Return where a CUDA library may be, the likeliest first: wheels of NVIDIA, then
+    the toolkit."""
     found = []
     for root in map(Path, sys.path):
         whole_toolkits = sorted((root / "nvidia").glob("cu[0-9]*/lib"), reverse=True)
         for folder in (root / "nvidia" / package / "lib", *whole_toolkits):
             found += sorted(map(str, folder.glob(f"{name}.so*")), reverse=True)
-    for toolkit in filter(None, (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda")):
+    for toolkit in filter(
+        None,
+        (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"),
+    ):
         for folder in ("lib64", "lib", "targets/x86_64-linux/lib"):
-            found += sorted(map(str, Path(toolkit, folder).glob(f"{name}.so*")), reverse=True)
+            found += sorted(
+                map(str, Path(toolkit, folder).glob(f"{name}.so*")), reverse=True
+            )
     return found
 
 
@@ -191,14 +224,22 @@ def _library_paths(name: str, package: str) -> list[str]:
 
 @contextmanager
 def gpu_errors(what: str, remedy: str):
-    """Turn CuPy's errors inside into NnError: memory runs out while making `what`; the remedy is what to do then."""
+    """Turn CuPy's errors inside into NnError: memory runs out while making `what`; the
+    remedy is what to do then."""
     module = cupy()
     check_process()
     try:
         yield
     except module.cuda.memory.OutOfMemoryError as error:
         raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
-    except (module.cuda.runtime.CUDARuntimeError, module.cuda.driver.CUDADriverError) as error:
+    except (
+        module.cuda.runtime.CUDARuntimeError,
+        module.cuda.driver.CUDADriverError,
+    ) as error:
         if "memory" in str(error).lower() and "illegal" not in str(error).lower():
-            raise NnError(f"the GPU's memory is too small for {what}; {remedy}") from error
-        raise NnError(f"the GPU failed at {what} ({_line(error)}); check nvidia-smi, or use --backend omp") from error
+            raise NnError(
+                f"the GPU's memory is too small for {what}; {remedy}"
+            ) from error
+        raise NnError(
+            f"the GPU failed at {what} ({_line(error)}); check nvidia-smi, or use --backend omp"
+        ) from error

@@ -1,13 +1,16 @@
-/* dropout.cu - while training, sets a share of the values to 0 and scales the others by 1 / (1 - share).
+/* dropout.cu - while training, sets a share of the values to 0 and scales the others by 1 / (1 -
+ * share).
  *
- * Which values: the rule of the C core's plain.c, a function of the value's number in the whole batch, the step and
- * the layer. The backward pass draws the same mask again. A thread takes the four values that one Philox block decides,
- * or those of them that are in this member's share of the batch.
+ * Which values: the rule of the C core's plain.c, a function of the value's number in the whole
+ * batch, the step and the layer. The backward pass draws the same mask again. A thread takes the
+ * four values that one Philox block decides, or those of them that are in this member's share of
+ * the batch.
  */
 
 /* take(e, kept) for each value e of the batch's rows */
 template <int WIDTH, int LAYER, class TAKE>
-__device__ inline void for_each_kept(double rate, const batch &b, block_range range, const TAKE &take)
+__device__ inline void for_each_kept(double rate, const batch &b, block_range range,
+                                     const TAKE &take)
 {
     const double threshold = rate * 4294967296.0;
     const int64 begin = b.first * WIDTH, end = begin + (int64)b.n * WIDTH;
@@ -23,24 +26,27 @@ __device__ inline void for_each_kept(double rate, const batch &b, block_range ra
 }
 
 template <int WIDTH, int LAYER, int ACTIVATION>
-__device__ void dropout_forward(real *out, const real *x, double rate, const batch &b, block_range range)
+__device__ void dropout_forward(real *out, const real *x, double rate, const batch &b,
+                                block_range range)
 {
     const real scale = (real)(1 / (1 - rate));
-    for_each_kept<WIDTH, LAYER>(
-        rate, b, range, [&](int e, bool kept) { out[e] = activate<ACTIVATION>(kept ? x[e] * scale : 0); });
+    for_each_kept<WIDTH, LAYER>(rate, b, range, [&](int e, bool kept) {
+        out[e] = activate<ACTIVATION>(kept ? x[e] * scale : 0);
+    });
 }
 
 template <int WIDTH, int LAYER, int BELOW>
-__device__ void dropout_backward(real *dx, const real *dz, const real *x, double rate, const batch &b,
-                                 block_range range)
+__device__ void dropout_backward(real *dx, const real *dz, const real *x, double rate,
+                                 const batch &b, block_range range)
 {
     const real scale = (real)(1 / (1 - rate));
-    for_each_kept<WIDTH, LAYER>(
-        rate, b, range, [&](int e, bool kept) { dx[e] = (kept ? dz[e] * scale : 0) * derivative<BELOW>(x[e]); });
+    for_each_kept<WIDTH, LAYER>(rate, b, range, [&](int e, bool kept) {
+        dx[e] = (kept ? dz[e] * scale : 0) * derivative<BELOW>(x[e]);
+    });
 }
 
-/* ---- layers that pass on: flatten with an activation, dropout when nothing is being learnt, and activations that are
- * layers, whose FUNCTION takes its derivative from x ---- */
+/* ---- layers that pass on: flatten with an activation, dropout when nothing is being learnt,
+ * and activations that are layers, whose FUNCTION takes its derivative from x ---- */
 
 template <int WIDTH, int ACTIVATION>
 __device__ void pass_forward(real *out, const real *x, int n, block_range range)

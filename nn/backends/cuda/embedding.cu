@@ -1,6 +1,6 @@
-/* embedding.cu - a table's columns become numbers: themselves, a flag for gaps, pieces of their axis, waves of
- * frequencies that are trained, one-hot codes, rows of tables that are trained. A code is a real here; one that no table
- * has, which the host refuses, is a row of zeros.
+/* embedding.cu - a table's columns become numbers: themselves, a flag for gaps, pieces of their
+ * axis, waves of frequencies that are trained, one-hot codes, rows of tables that are trained. A
+ * code is a real here; one that no table has, which the host refuses, is a row of zeros.
  */
 
 static_assert(COLUMN_KINDS == 4 && NUMBER < 4 && GAP < 4 && ONEHOT < 4 && EMBEDDING < 4,
@@ -38,7 +38,8 @@ __device__ inline void copy_or_zero(real *to, const real *row, int width)
 }
 
 /* share[i] = how much of piece i lies below v */
-__device__ inline void encode_pieces(real *__restrict__ share, real v, const real *__restrict__ edges, int pieces)
+__device__ inline void encode_pieces(real *__restrict__ share, real v,
+                                     const real *__restrict__ edges, int pieces)
 {
     #pragma unroll 8
     for (int i = 0; i < pieces; i++) {
@@ -49,8 +50,8 @@ __device__ inline void encode_pieces(real *__restrict__ share, real v, const rea
 
 /* out (n,O) from x (n,I), a thread a value of x; `tables`: the layer's parameters */
 template <int I, int O>
-__device__ void embedding_forward(real *out, const real *x, const embedding_column *columns, const real *tables, int n,
-                                  block_range range)
+__device__ void embedding_forward(real *out, const real *x, const embedding_column *columns,
+                                  const real *tables, int n, block_range range)
 {
     for (int e = range.first(); e < n * I; e += range.stride()) {
         const embedding_column column = columns[e % I];
@@ -69,16 +70,20 @@ __device__ void embedding_forward(real *out, const real *x, const embedding_colu
                 to[k] = value == k;
         } else {
             bool there = value >= 0 && value < column.values;
-            copy_or_zero(to, there ? tables + column.table + (int64)value * column.width : 0, column.width);
+            copy_or_zero(to, there ? tables + column.table + (int64)value * column.width : 0,
+                         column.width);
         }
     }
 }
 
 /* The number that a wave of x is of. */
-__device__ inline real number_of(real x, const embedding_wave &wave) { return x != x && wave.gaps ? (real)wave.fill : x; }
+__device__ inline real number_of(real x, const embedding_wave &wave)
+{ return x != x && wave.gaps ? (real)wave.fill : x; }
 
-__device__ inline void sine_cosine(float r, float *sine, float *cosine) { sincospif(2 * r, sine, cosine); }
-__device__ inline void sine_cosine(double r, double *sine, double *cosine) { sincospi(2 * r, sine, cosine); }
+__device__ inline void sine_cosine(float r, float *sine, float *cosine)
+{ sincospif(2 * r, sine, cosine); }
+__device__ inline void sine_cosine(double r, double *sine, double *cosine)
+{ sincospi(2 * r, sine, cosine); }
 
 /* f v turns without the whole ones, as in csrc/omp/vector_math.h. */
 __device__ inline float turns_left(float f, float v)
@@ -94,8 +99,8 @@ __device__ inline double turns_left(double f, double v)
 
 /* The waves' part of out (n,O) from x (n,I), a thread a wave of a row. */
 template <int WAVES, int I, int O>
-__device__ void embedding_waves_forward(real *out, const real *x, const embedding_wave *waves, const real *frequencies,
-                                        int n, block_range range)
+__device__ void embedding_waves_forward(real *out, const real *x, const embedding_wave *waves,
+                                        const real *frequencies, int n, block_range range)
 {
     for (int e = range.first(); e < n * WAVES; e += range.stride()) {
         const embedding_wave wave = waves[e % WAVES];
@@ -105,14 +110,16 @@ __device__ void embedding_waves_forward(real *out, const real *x, const embeddin
     }
 }
 
-/* The gradient of a wave's turns, but for the factor 2 pi, from a row of outputs and their gradients. */
+/* The gradient of a wave's turns, but for the factor 2 pi, from a row of outputs and their
+ * gradients. */
 __device__ inline real turns_gradient(const real *dz, const real *out, const embedding_wave &wave)
 {
     return dz[wave.sine] * out[wave.cosine] - dz[wave.cosine] * out[wave.sine];
 }
 
-/* g = the frequencies' gradients, in SPLITS partial sums of shares of the batch's rows, SIZE values apart. A block has
- * 32 waves, 8 threads each, whose sums of every eighth row are added up too. */
+/* g = the frequencies' gradients, in SPLITS partial sums of shares of the batch's rows, SIZE
+ * values apart. A block has 32 waves, 8 threads each, whose sums of every eighth row are added
+ * up too. */
 template <int SPLITS, int SIZE, int WAVES, int I, int O>
 __device__ void embedding_backward_waves(real *g, const real *dz, const real *out, const real *x,
                                          const embedding_wave *waves, int n, block_range range)
@@ -120,7 +127,8 @@ __device__ void embedding_backward_waves(real *g, const real *dz, const real *ou
     enum { PARTS = (WAVES + 31) / 32 };
     int share = threadIdx.x / 32, rows = (n + SPLITS - 1) / SPLITS;
     for (int item = range.id; item < PARTS * SPLITS; item += range.count) {
-        int i = item % PARTS * 32 + threadIdx.x % 32, split = item / PARTS, end = min(n, (split + 1) * rows);
+        int i = item % PARTS * 32 + threadIdx.x % 32, split = item / PARTS,
+            end = min(n, (split + 1) * rows);
         const embedding_wave wave = waves[min(i, WAVES - 1)];
         real sum = 0;
         #pragma unroll 4
@@ -133,7 +141,8 @@ __device__ void embedding_backward_waves(real *g, const real *dz, const real *ou
     }
 }
 
-/* The gradient of a value x from those of its outputs; gaps and codes have none, and an edge is in no piece. */
+/* The gradient of a value x from those of its outputs; gaps and codes have none, and an edge is
+ * in no piece. */
 __device__ inline real value_gradient(const real *dz, real x, const embedding_column &column)
 {
     const real *edges = column.edges, *of_pieces = dz + (column.kind == GAP ? 2 : 1);
@@ -148,8 +157,9 @@ __device__ inline real value_gradient(const real *dz, real x, const embedding_co
 /* dx (n,I): of the values themselves, and but for gaps of their waves */
 template <int WAVES, int I, int O>
 __device__ void embedding_backward_input(real *dx, const real *dz, const real *out, const real *x,
-                                         const embedding_column *columns, const embedding_wave *waves,
-                                         const real *frequencies, int n, block_range range)
+                                         const embedding_column *columns,
+                                         const embedding_wave *waves, const real *frequencies,
+                                         int n, block_range range)
 {
     for (int e = range.first(); e < n * I; e += range.stride()) {
         const embedding_column column = columns[e % I];
@@ -164,13 +174,14 @@ __device__ void embedding_backward_input(real *dx, const real *dz, const real *o
     }
 }
 
-/* A block's shared memory while it searches the rows of its codes: among THREADS rows, those that have one. */
+/* A block's shared memory while it searches the rows of its codes: among THREADS rows, those
+ * that have one. */
 struct embedding_hits {
     int row[THREADS], code[THREADS], of_warp[THREADS / 32];
 };
 
-/* The block's rows for which `hit` is true, a row a thread, are listed in order; returns how many. All threads call it,
- * and may read the list until they call it again. */
+/* The block's rows for which `hit` is true, a row a thread, are listed in order; returns how
+ * many. All threads call it, and may read the list until they call it again. */
 __device__ inline int list_hits(embedding_hits &hits, bool hit, int row, int code)
 {
     unsigned mask = __ballot_sync(0xffffffffu, hit);
@@ -194,7 +205,8 @@ __device__ inline int list_hits(embedding_hits &hits, bool hit, int row, int cod
 
 /* The sum of dz, a value a row of the list, of those rows that have this code, in order. */
 template <int O>
-__device__ inline real sum_of_hits(const embedding_hits &hits, int count, int code, const real *dz, real sum)
+__device__ inline real sum_of_hits(const embedding_hits &hits, int count, int code, const real *dz,
+                                   real sum)
 {
     for (int first = 0; first < count; first += 8) {
         real value[8];
@@ -210,19 +222,25 @@ __device__ inline real sum_of_hits(const embedding_hits &hits, int count, int co
     return sum;
 }
 
-/* g = a table's gradient, (VALUES,WIDTH), in SPLITS partial sums of shares of the batch's rows, SIZE values apart; of
- * the column that is value IN of x and the outputs from OUT on. No two threads add to one sum: a thread has one value
- * of the table and adds up its rows in their order. A block has as many codes as it has threads for. */
+/* g = a table's gradient, (VALUES,WIDTH), in SPLITS partial sums of shares of the batch's rows,
+ * SIZE values apart; of the column that is value IN of x and the outputs from OUT on. No two
+ * threads add to one sum: a thread has one value of the table and adds up its rows in their
+ * order. A block has as many codes as it has threads for. */
 template <int SPLITS, int SIZE, int VALUES, int WIDTH, int I, int IN, int O, int OUT>
-__device__ void embedding_backward_table(real *g, const real *dz, const real *x, int n, block_range range)
+__device__ void embedding_backward_table(real *g, const real *dz, const real *x, int n,
+                                         block_range range)
 {
     enum { LANES = WIDTH < THREADS ? WIDTH : (int)THREADS, CODES = THREADS / LANES };
-    enum { CODE_PARTS = (VALUES + CODES - 1) / CODES, PARTS = CODE_PARTS * ((WIDTH + LANES - 1) / LANES) };
+    enum {
+        CODE_PARTS = (VALUES + CODES - 1) / CODES,
+        PARTS = CODE_PARTS * ((WIDTH + LANES - 1) / LANES)
+    };
     embedding_hits &hits = *(embedding_hits *)BLOCK_MEMORY;
     int rows = (n + SPLITS - 1) / SPLITS, own_code = threadIdx.x / LANES;
     for (int item = range.id; item < PARTS * SPLITS; item += range.count) {
         int part = item % PARTS, split = item / PARTS, end = min(n, (split + 1) * rows);
-        int first_code = part % CODE_PARTS * CODES, lane = part / CODE_PARTS * LANES + threadIdx.x % LANES;
+        int first_code = part % CODE_PARTS * CODES,
+            lane = part / CODE_PARTS * LANES + threadIdx.x % LANES;
         bool owner = own_code < CODES && first_code + own_code < VALUES && lane < WIDTH;
         real sum = 0;
         for (int begin = split * rows; begin < end; begin += THREADS) {

@@ -1,4 +1,5 @@
-"""The embedding layer on the GPU: the values of a table's row become numbers (embedding.cu).
+"""The embedding layer on the GPU: the values of a table's row become numbers
+(embedding.cu).
 
 Its parameters are the tables, then the frequencies of all waves.
 """
@@ -18,24 +19,55 @@ SPLIT_VALUES = 1 << 18  # and values of all these sums, which are written and re
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the forward pass; the columns become a part of the program's source."""
+    """Return the phase of the forward pass; the columns become a part of the program's
+    source."""
     ws.program.declarations.append(_declaration(node.layer))
-    settings, arguments = _sizes(node.layer), (node.out, node.x, COLUMNS, node.weight, ROWS)
-    ops = [Op("embedding_forward", settings, arguments, ws.elementwise(ws.rows * node.layer.inputs))]
+    settings, arguments = (
+        _sizes(node.layer),
+        (node.out, node.x, COLUMNS, node.weight, ROWS),
+    )
+    ops = [
+        Op(
+            "embedding_forward",
+            settings,
+            arguments,
+            ws.elementwise(ws.rows * node.layer.inputs),
+        )
+    ]
     if waves := node.layer.frequencies:
-        blocks, arguments = ws.elementwise(ws.rows * waves), (node.out, node.x, WAVES, node.undecayed, ROWS)
+        blocks, arguments = (
+            ws.elementwise(ws.rows * waves),
+            (node.out, node.x, WAVES, node.undecayed, ROWS),
+        )
         ops.append(Op("embedding_waves_forward", (waves, *settings), arguments, blocks))
     return [ops]
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the backward pass: the parameters' gradients, and dx where somebody asks for it."""
+    """Return the phase of the backward pass: the parameters' gradients, and dx where
+    somebody asks for it."""
     ops = _gradients(ws, node) if node.layer.parameters else []
     if node.dx:
         waves = node.layer.frequencies
-        arguments = node.dx, node.dz, node.out, node.x, COLUMNS, WAVES if waves else None, node.undecayed, ROWS
+        arguments = (
+            node.dx,
+            node.dz,
+            node.out,
+            node.x,
+            COLUMNS,
+            WAVES if waves else None,
+            node.undecayed,
+            ROWS,
+        )
         blocks = ws.elementwise(ws.rows * node.layer.inputs)
-        ops.append(Op("embedding_backward_input", (waves, *_sizes(node.layer)), arguments, blocks))
+        ops.append(
+            Op(
+                "embedding_backward_input",
+                (waves, *_sizes(node.layer)),
+                arguments,
+                blocks,
+            )
+        )
     return [ops]
 
 
@@ -44,7 +76,8 @@ def _sizes(layer: Layer) -> tuple[int, int]:
 
 
 def _places(layer: Layer) -> list[tuple[InputColumn, int, int]]:
-    """Return each column with its first output and where its table begins among the parameters."""
+    """Return each column with its first output and where its table begins among the
+    parameters."""
     places, out, table = [], 0, 0
     for column in layer.columns:
         places.append((column, out, table))
@@ -62,7 +95,11 @@ def _declaration(layer: Layer) -> str:
             f"{column.pieces}, {first}}},\n"
         )
         edges += map(float, column.edges)
-    declared = f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n" if edges else ""
+    declared = (
+        f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n"
+        if edges
+        else ""
+    )
     declared += _waves_declaration(layer) if layer.frequencies else ""
     return f"{declared}__device__ const embedding_column {COLUMNS}[] = {{\n{''.join(lines)}}};"
 
@@ -73,25 +110,55 @@ def _waves_declaration(layer: Layer) -> str:
     for at, (column, out, _) in enumerate(_places(layer)):
         sines, gaps = out + column.outputs - 2 * column.waves, int(column.kind == "gap")
         for sine in range(sines, sines + column.waves):
-            lines.append(f"    {{{at}, {sine}, {sine + column.waves}, {gaps}, {float(column.fill)!r}}},\n")
+            lines.append(
+                f"    {{{at}, {sine}, {sine + column.waves}, {gaps}, {float(column.fill)!r}}},\n"
+            )
     return f"__device__ const embedding_wave {WAVES}[] = {{\n{''.join(lines)}}};\n"
 
 
 def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
-    """Return an op for the gradient of each table, and one for those of all frequencies."""
+    """Return an op for the gradient of each table, and one for those of all
+    frequencies."""
     layer = node.layer
     splits = max(1, min(-(-ws.rows // SPLIT_ROWS), SPLIT_VALUES // layer.parameters))
     gradient = ws.gradient(node, splits)
-    ws.share(2 * THREADS + THREADS // 32)  # struct embedding_hits; sums of waves are fewer
+    # struct embedding_hits; sums of waves are fewer
+    ws.share(2 * THREADS + THREADS // 32)
     ops = []
     if waves := layer.frequencies:
         settings = splits, layer.parameters, waves, *_sizes(layer)
-        arguments = gradient.plus(layer.parameters - waves), node.dz, node.out, node.x, WAVES, ROWS
-        ops.append(Op("embedding_backward_waves", settings, arguments, splits * -(-waves // 32)))
+        arguments = (
+            gradient.plus(layer.parameters - waves),
+            node.dz,
+            node.out,
+            node.x,
+            WAVES,
+            ROWS,
+        )
+        ops.append(
+            Op(
+                "embedding_backward_waves",
+                settings,
+                arguments,
+                splits * -(-waves // 32),
+            )
+        )
     for at, (column, out, table) in enumerate(_places(layer)):
         if column.parameters:
-            settings = splits, layer.parameters, column.values, column.width, layer.inputs, at, layer.outputs, out
-            arguments, blocks = (gradient.plus(table), node.dz, node.x, ROWS), splits * _parts(column)
+            settings = (
+                splits,
+                layer.parameters,
+                column.values,
+                column.width,
+                layer.inputs,
+                at,
+                layer.outputs,
+                out,
+            )
+            arguments, blocks = (
+                (gradient.plus(table), node.dz, node.x, ROWS),
+                splits * _parts(column),
+            )
             ops.append(Op("embedding_backward_table", settings, arguments, blocks))
     return ops
 

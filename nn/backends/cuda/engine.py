@@ -1,4 +1,5 @@
-"""The engine `cuda`: our own kernels, compiled for the network at hand, and cuBLAS for large products."""
+"""The engine `cuda`: our own kernels, compiled for the network at hand, and cuBLAS for
+large products."""
 
 from __future__ import annotations
 
@@ -30,40 +31,61 @@ from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, com
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
 MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
-# Operations of a batch up to which whole epochs run in one launch. Measured, microseconds a batch, one launch and
+# Operations of a batch up to which whole epochs run in one launch. Measured,
+# microseconds a batch, one launch and
 # graph: digits 31 and 36 (3e7), cnn0 77 and 71 (4e8), cnn1 93 and 85, cnn2 109 and 102.
 WHOLE_EPOCH_FLOPS = 3e8
-SHARE_FOR_DATA = 0.6  # of the free memory that a data set may take; a larger one is streamed
+# of the free memory that a data set may take; a larger one is streamed
+SHARE_FOR_DATA = 0.6
 
 
 class CudaEngine:
-    """A network on a GPU; the interface is backends/engine.py. `layers` as layers.parse gives them.
+    """A network on a GPU; the interface is backends/engine.py. `layers` as layers.parse
+    gives them.
 
-    member: its place where several GPUs train together (group.py). All members then call `epoch` and `gradients` alike,
-    with the whole batches' rows; each computes its share. Forward passes are each one's own.
+    member: its place where several GPUs train together (group.py). All members then
+    call `epoch` and `gradients` alike, with the whole batches' rows; each computes its
+    share. Forward passes are each one's own.
     """
 
     library = Cublas
     threads = 1
 
     def __init__(
-        self, backend: str, layers, loss: str, dtype: str, *, device: int = 0, tf32: bool = False,
+        self,
+        backend: str,
+        layers,
+        loss: str,
+        dtype: str,
+        *,
+        device: int = 0,
+        tf32: bool = False,
         member: Member | None = None,
-    ):  # fmt: skip
+    ):
         if loss == "reference":
             raise UsageError("--reference computes on seq; leave out --backend")
         check_gpus((device,))
         for layer in layers:
             kind_of(layer)
-        self.name, self.dtype, self.layers, self.loss_name = backend, np.dtype(dtype), layers, loss
+        self.name, self.dtype, self.layers, self.loss_name = (
+            backend,
+            np.dtype(dtype),
+            layers,
+            loss,
+        )
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
         self._has_dropout = any(layer.kind == "dropout" for layer in layers)
-        self.device, self.tf32, self.member = device, tf32, member or Member(ALONE, "", device)
+        self.device, self.tf32, self.member = (
+            device,
+            tf32,
+            member or Member(ALONE, "", device),
+        )
         self.rank_group = self.member.rank_group
         if member:
             members_engines.add(self)
-        self.data_room: int | None = None  # bytes a data set may take on the GPU; None: by the free memory
+        # bytes a data set may take on the GPU; None: by the free memory
+        self.data_room: int | None = None
         self._runners: dict[Purpose, Runner] = {}
         self._chunks: dict[Purpose, int] = {}
         self._library = None
@@ -72,13 +94,21 @@ class CudaEngine:
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
             self.stream = cupy().cuda.Stream(non_blocking=True)
-        with self.here(f"a network of {self.size} parameters", "use fewer or smaller layers"):
+        with self.here(
+            f"a network of {self.size} parameters", "use fewer or smaller layers"
+        ):
             self.vector("parameters")
 
     @contextmanager
     def here(self, what: str, remedy: str = "use a smaller --batch_number"):
-        """Enter this engine's GPU and stream, one thread at a time; CuPy's errors become NnError."""
-        with gpu_errors(what, remedy), self._turn, cupy().cuda.Device(self.device), self.stream:
+        """Enter this engine's GPU and stream, one thread at a time; CuPy's errors
+        become NnError."""
+        with (
+            gpu_errors(what, remedy),
+            self._turn,
+            cupy().cuda.Device(self.device),
+            self.stream,
+        ):
             yield
 
     # ---- facts of the engine
@@ -95,16 +125,22 @@ class CudaEngine:
         return 1
 
     def bytes(self) -> int:
-        return sum(v.nbytes for v in self._vectors.values()) + sum(r.bytes() for r in self._runners.values())
+        return sum(v.nbytes for v in self._vectors.values()) + sum(
+            r.bytes() for r in self._runners.values()
+        )
 
     def pack(self, count: int, rows: int) -> Pack:
-        """Return networks that train together where a block of the GPU is enough for each, and else take turns."""
+        """Return networks that train together where a block of the GPU is enough for
+        each, and else take turns."""
         with self.here("a network's program"):
-            together = self.rank_group.size == 1 and self.runs_small(self.likely_purpose(max(1, rows)))
+            together = self.rank_group.size == 1 and self.runs_small(
+                self.likely_purpose(max(1, rows))
+            )
         return CudaPack(self, count, rows) if together else Turns(self, count)
 
     def reserve(self, rows: int) -> None:
-        """Raise UsageError for batches whose values the kernels cannot count. Memory is taken later, by the epoch."""
+        """Raise UsageError for batches whose values the kernels cannot count. Memory is
+        taken later, by the epoch."""
         widest = max(self.inputs, *(layer.outputs for layer in self.layers))
         if rows * widest > MOST_VALUES:
             raise UsageError(
@@ -133,28 +169,43 @@ class CudaEngine:
             return self.vector(what)[: self.size].get()
 
     def keep(self) -> None:
-        with self.here(f"a copy of {self.size} parameters", "use fewer or smaller layers"):
+        with self.here(
+            f"a copy of {self.size} parameters", "use fewer or smaller layers"
+        ):
             cupy().copyto(self.vector("kept"), self.vector("parameters"))
             self.stream.synchronize()
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CudaData:
+    def load(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> CudaData:
         arrays = self.checked(x, y, weights)
         with self.here("the data set", "use a smaller data set"):
             return CudaData(*arrays, self.dtype, self._room())
 
     def checked(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None):
-        """Return (x, y, weights) as `load` needs them: x (rows, inputs) or records (rows,). Raise ValueError for other
-        shapes, and for codes that a table lacks."""
+        """Return (x, y, weights) as `load` needs them: x (rows, inputs) or records
+        (rows,). Raise ValueError for other shapes, and for codes that a table lacks."""
         x = self._checked_inputs(np.ascontiguousarray(x))
         if y is not None:
             y = np.ascontiguousarray(y)
-            fits = y.shape == (len(x),) if y.dtype == np.int32 else y.shape == (len(x), self.outputs)
+            fits = (
+                y.shape == (len(x),)
+                if y.dtype == np.int32
+                else y.shape == (len(x), self.outputs)
+            )
             if not fits or y.dtype not in (np.int32, self.dtype):
-                raise ValueError(f"targets {y.dtype} {y.shape} do not fit {len(x)} rows of {self.outputs} outputs")
+                raise ValueError(
+                    f"targets {y.dtype} {y.shape} do not fit {len(x)} rows of {self.outputs} outputs"
+                )
         if weights is not None:
             weights = np.ascontiguousarray(weights)
             if weights.shape != (len(x),) or weights.dtype != self.dtype:
-                raise ValueError(f"weights {weights.dtype} {weights.shape} do not fit {len(x)} rows of {self.dtype}")
+                raise ValueError(
+                    f"weights {weights.dtype} {weights.shape} do not fit {len(x)} rows of {self.dtype}"
+                )
         return x, y, weights
 
     def _checked_inputs(self, x: np.ndarray) -> np.ndarray:
@@ -162,10 +213,15 @@ class CudaEngine:
         if columns and x.dtype.names:
             counts_of(x.dtype, self.dtype)
         else:
-            x, types = x.reshape(len(x), -1), (self.dtype,) if columns else (self.dtype, np.dtype(np.uint8))
+            x, types = (
+                x.reshape(len(x), -1),
+                (self.dtype,) if columns else (self.dtype, np.dtype(np.uint8)),
+            )
             if x.shape[1] != self.inputs or x.dtype not in types:
                 wanted = " or ".join(map(str, types))
-                raise ValueError(f"expected {wanted} (rows, {self.inputs}), got {x.dtype} {x.shape}")
+                raise ValueError(
+                    f"expected {wanted} (rows, {self.inputs}), got {x.dtype} {x.shape}"
+                )
         if columns:
             check_rows(x, columns)
         return x
@@ -174,19 +230,24 @@ class CudaEngine:
         if self.data_room is not None:
             return self.data_room
         pool = cupy().get_default_memory_pool()
-        return int(SHARE_FOR_DATA * (cupy().cuda.Device().mem_info[0] + pool.free_bytes()))
+        return int(
+            SHARE_FOR_DATA * (cupy().cuda.Device().mem_info[0] + pool.free_bytes())
+        )
 
     # ---- running programs
 
     def _runner(self, purpose: Purpose) -> Runner:
-        """Return the runner for a purpose; the first call builds and compiles its program and takes its memory."""
+        """Return the runner for a purpose; the first call builds and compiles its
+        program and takes its memory."""
         if purpose not in self._runners:
             self._runners[purpose] = self._new_runner(purpose)
         return self._runners[purpose]
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
-        together = (self.rank_group, self.member.communicator()) if purpose.distribute else ()
+        together = (
+            (self.rank_group, self.member.communicator()) if purpose.distribute else ()
+        )
         with compiling:
             kind, parameters = self._choose_runner(purpose), self.vector("parameters")
             if kind is small.Small:
@@ -203,7 +264,8 @@ class CudaEngine:
         return TimedPhases if purpose.timed else Phases
 
     def _needs_library(self, purpose: Purpose) -> bool:
-        """Return whether a library may take over ops: in large batches, in a group, or of a layer that is its own."""
+        """Return whether a library may take over ops: in large batches, in a group, or
+        of a layer that is its own."""
         large = self.flops(purpose) > WHOLE_EPOCH_FLOPS
         return bool(purpose.distribute) or large or self.calls_library(purpose)
 
@@ -213,10 +275,13 @@ class CudaEngine:
             if self._library is None:
                 self._library = self.library(self.dtype, self.stream, self.tf32)
             library = self._library
-        return Builder(self.layers, self.loss_name, self.dtype.itemsize, processors(), library).build(purpose)
+        return Builder(
+            self.layers, self.loss_name, self.dtype.itemsize, processors(), library
+        ).build(purpose)
 
     def routes(self, rows: int) -> list[str]:
-        """Return how a training step of that many rows is computed: the runner, then each layer's kernels."""
+        """Return how a training step of that many rows is computed: the runner, then
+        each layer's kernels."""
         with self.here("a network's program"):
             own = max(1, most_rows(rows, rows, self.rank_group))
             purpose = self.likely_purpose(own)
@@ -234,18 +299,38 @@ class CudaEngine:
         return self._choose_runner(purpose) is small.Small
 
     def likely_purpose(self, rows: int) -> Purpose:
-        """Return the purpose of a training step of that many rows: the last one's, or the most likely."""
+        """Return the purpose of a training step of that many rows: the last one's, or
+        the most likely."""
         known = (p for p in self._runners if p.kind == "train" and p.rows == rows)
-        return next(known, self.train_purpose(rows, self.loss_name == "ce", PLAIN, False, "ADAM"))
+        return next(
+            known,
+            self.train_purpose(rows, self.loss_name == "ce", PLAIN, False, "ADAM"),
+        )
 
     def train_purpose(
-        self, rows: int, labels: bool, rows_as: RowFormat, weighted: bool, rule: str, moves=(0, 0, 0)
+        self,
+        rows: int,
+        labels: bool,
+        rows_as: RowFormat,
+        weighted: bool,
+        rule: str,
+        moves=(0, 0, 0),
     ) -> Purpose:
-        """Return the purpose of training by batches of that many rows; rule: of the update, moves: of images."""
+        """Return the purpose of training by batches of that many rows; rule: of the
+        update, moves: of images."""
         return Purpose(
-            "train", rows, labels, rows_as, weighted, self._has_dropout, moves, rule, timed=self._to_record > 0,
-            distribute=self.member.distribute, updates_weights=self.member.updates_weights,
-        )  # fmt: skip
+            "train",
+            rows,
+            labels,
+            rows_as,
+            weighted,
+            self._has_dropout,
+            moves,
+            rule,
+            timed=self._to_record > 0,
+            distribute=self.member.distribute,
+            updates_weights=self.member.updates_weights,
+        )
 
     def forget_programs(self) -> None:
         """Give up all programs, and the graphs that were captured of them."""
@@ -255,11 +340,14 @@ class CudaEngine:
         self._recorder = None
 
     def calls_library(self, purpose: Purpose) -> bool:
-        """Return whether a library computes layers of this network whatever their size."""
+        """Return whether a library computes layers of this network whatever their
+        size."""
         return False
 
     def flops(self, purpose: Purpose) -> float:
-        forward = 2.0 * sum(layer.outputs * layer.fan_in for layer in self.layers if layer.weight_shape)
+        forward = 2.0 * sum(
+            layer.outputs * layer.fan_in for layer in self.layers if layer.weight_shape
+        )
         return forward * purpose.rows * (3 if purpose.backward else 1)
 
     # ---- training
@@ -267,29 +355,52 @@ class CudaEngine:
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
         return Progress(row, step, loss)
 
-    def epoch(self, data: CudaData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
+    def epoch(
+        self,
+        data: CudaData,
+        order: np.ndarray,
+        settings: EpochSettings,
+        progress: Progress,
+    ) -> None:
         check_numbers(order, data.rows)
-        left, batch, rule = order[progress.row :], settings.batch, update_rule(settings.optimizer, settings.momentum)
+        left, batch, rule = (
+            order[progress.row :],
+            settings.batch,
+            update_rule(settings.optimizer, settings.momentum),
+        )
         if not len(left):
             return
         with self.here(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
             moves = settings.moves(self.layers[0].in_shape)
-            purpose = self.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule, moves)
+            purpose = self.train_purpose(
+                rows, data.labels, data.rows_as, data.weights is not None, rule, moves
+            )
             runner = self._runner(purpose)
             if purpose.timed:
                 runner.room = self._to_record
                 self._recorder = runner
             weights = batch_weights(data.weights, left, batch, self.rank_group)
-            updates = cupy().asarray(update_table(settings, progress, len(order), self.dtype, weights))
-            moments = {name: self.vector(name).data.ptr for name in settings.moments if self.member.updates_weights}
+            updates = cupy().asarray(
+                update_table(settings, progress, len(order), self.dtype, weights)
+            )
+            moments = {
+                name: self.vector(name).data.ptr
+                for name in settings.moments
+                if self.member.updates_weights
+            }
             done = 0
             for segment in data.segments(left, batch, self.rank_group):
                 row_loss = cupy().empty(max(1, segment.own))
                 runner.set(
-                    segment, batch, row_loss=row_loss.data.ptr, updates=updates.data.ptr + done * updates[0].nbytes,
-                    seed=settings.seed, step=progress.step, **moments,
-                )  # fmt: skip
+                    segment,
+                    batch,
+                    row_loss=row_loss.data.ptr,
+                    updates=updates.data.ptr + done * updates[0].nbytes,
+                    seed=settings.seed,
+                    step=progress.step,
+                    **moments,
+                )
                 batches = -(-segment.rows // batch)
                 done_here = self._batches(runner, batches, progress)
                 done += done_here
@@ -297,8 +408,9 @@ class CudaEngine:
                     break
 
     def _batches(self, runner: Runner, batches: int, progress: Progress) -> int:
-        """Run the batches that the runner was set to, in chunks: large, so that waiting for each costs nothing, but
-        short enough to see `progress.stop` soon. Members agree on both. Return how many batches were done."""
+        """Run the batches that the runner was set to, in chunks: large, so that waiting
+        for each costs nothing, but short enough to see `progress.stop` soon. Members
+        agree on both. Return how many batches were done."""
         purpose, done = runner.program.purpose, 0
         if purpose.distribute:
             runner.prepare()
@@ -309,25 +421,34 @@ class CudaEngine:
             if purpose.distribute:
                 self.stream.synchronize()  # see prepare: what comes next takes memory
             losses = runner.batch_losses(done, chunk)
-            quick, losses = self._agreed(time.perf_counter() - began < LONGEST_WAIT / 2, losses)
+            quick, losses = self._agreed(
+                time.perf_counter() - began < LONGEST_WAIT / 2, losses
+            )
             if quick:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
-            first, last = done * runner.batch, min((done + chunk) * runner.batch, runner.count)
+            first, last = (
+                done * runner.batch,
+                min((done + chunk) * runner.batch, runner.count),
+            )
             advance(progress, losses, last - first)
             done += chunk
         return done
 
     def _agreed(self, quick: bool, losses: np.ndarray) -> tuple[bool, np.ndarray]:
-        """Return whether a chunk was quick for all members, and the sums of their losses, in member order."""
+        """Return whether a chunk was quick for all members, and the sums of their
+        losses, in member order."""
         if self.rank_group.size == 1:
             return quick, losses
         everyone = self.rank_group.gather([quick, losses.tolist()])
-        return all(was_quick for was_quick, _ in everyone), sum(np.array(own) for _, own in everyone)
+        return all(was_quick for was_quick, _ in everyone), sum(
+            np.array(own) for _, own in everyone
+        )
 
     # ---- --profile and --trace
 
     def record(self, batches: int) -> None:
-        """Time the steps of the next `batches` batches of training, each op by itself, which is slower."""
+        """Time the steps of the next `batches` batches of training, each op by itself,
+        which is slower."""
         self._to_record, self._recorder = batches, None
 
     def recorded(self) -> list[list[TimedStep]]:
@@ -335,7 +456,9 @@ class CudaEngine:
         if self._recorder is None:
             return []
         with self.here("timing"):
-            return self._recorder.steps("gpu" if self.rank_group.size == 1 else f"gpu {self.device}")
+            return self._recorder.steps(
+                "gpu" if self.rank_group.size == 1 else f"gpu {self.device}"
+            )
 
     # ---- one batch's gradients
 
@@ -345,65 +468,108 @@ class CudaEngine:
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout
             purpose = Purpose(
-                "gradients", max(1, own), data.labels, data.rows_as, dropout=dropout, distribute=self.member.distribute
+                "gradients",
+                max(1, own),
+                data.labels,
+                data.rows_as,
+                dropout=dropout,
+                distribute=self.member.distribute,
             )
             runner = self._runner(purpose)
-            out, row_loss = cp.empty(max(1, self.size), self.dtype), cp.zeros(max(1, own))
+            out, row_loss = (
+                cp.empty(max(1, self.size), self.dtype),
+                cp.zeros(max(1, own)),
+            )
             runner.input_gradient = cp.empty((own, self.inputs), self.dtype)
             order = None if self.rank_group.size == 1 else np.arange(rows)
             for segment in data.segments(order, rows, self.rank_group):
                 runner.set(
-                    segment, rows, out=out.data.ptr, input_gradient=runner.input_gradient.data.ptr,
-                    row_loss=row_loss.data.ptr, seed=max(seed, 0), step=step,
-                )  # fmt: skip
+                    segment,
+                    rows,
+                    out=out.data.ptr,
+                    input_gradient=runner.input_gradient.data.ptr,
+                    row_loss=row_loss.data.ptr,
+                    seed=max(seed, 0),
+                    step=step,
+                )
                 runner.graphs.clear()  # they hold the address of another input_gradient
                 if purpose.distribute:
                     runner.prepare()
                     self.rank_group.gather(None)
                 runner.run(0, 1)
                 self.stream.synchronize()
-            losses, vector, dx = row_loss.get(), out[: self.size].get(), runner.input_gradient.get()
+            losses, vector, dx = (
+                row_loss.get(),
+                out[: self.size].get(),
+                runner.input_gradient.get(),
+            )
         loss = self.rank_group.sum(float(losses.sum()))
         if self.rank_group.size > 1:
-            dx = np.array(sum(self.rank_group.gather(dx.tolist()), []), self.dtype).reshape(rows, self.inputs)
+            dx = np.array(
+                sum(self.rank_group.gather(dx.tolist()), []), self.dtype
+            ).reshape(rows, self.inputs)
         return loss / rows, vector / self.dtype.type(rows), dx / self.dtype.type(rows)
 
     # ---- forward passes
 
     def forward_purpose(self, kind: str, data: CudaData, count: int) -> Purpose:
-        """Return the purpose of a forward pass over `count` rows of data; kind: predict or loss."""
+        """Return the purpose of a forward pass over `count` rows of data; kind: predict
+        or loss."""
         widest = max(self.inputs, *(layer.outputs for layer in self.layers))
         most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
         weighted = data.weights is not None and kind != "predict"
-        return Purpose(kind, batch, data.labels and kind != "predict", data.rows_as, weighted)
+        return Purpose(
+            kind, batch, data.labels and kind != "predict", data.rows_as, weighted
+        )
 
     def compile_ahead(self, rows: int, others: int, record: np.dtype | None) -> None:
-        """Begin to compile the kernels of a training by batches of that many rows, of networks side by side, and of
-        forward passes over `others` rows. record: the type of a row, None where it is a row of an array."""
-        labels, rows_as = self.loss_name == "ce", row_format(np.empty(0, record or self.dtype), self.dtype)
+        """Begin to compile the kernels of a training by batches of that many rows, of
+        networks side by side, and of forward passes over `others` rows. record: the
+        type of a row, None where it is a row of an array."""
+        labels, rows_as = (
+            self.loss_name == "ce",
+            row_format(np.empty(0, record or self.dtype), self.dtype),
+        )
         data = SimpleNamespace(labels=labels, rows_as=rows_as, weights=None)
         with self.here("a network's program"):
             train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
-            for purpose in train, *(self.forward_purpose(kind, data, others) for kind in ("loss", "predict")):
+            for purpose in (
+                train,
+                *(
+                    self.forward_purpose(kind, data, others)
+                    for kind in ("loss", "predict")
+                ),
+            ):
                 if self.runs_small(purpose):
-                    compile_ahead(self.plan(purpose, pack=True).source(), self.dtype.name, True)
+                    compile_ahead(
+                        self.plan(purpose, pack=True).source(), self.dtype.name, True
+                    )
                 elif program := self.whole_epochs(purpose):
                     compile_ahead(epoch_source(program), self.dtype.name, True)
 
     def whole_epochs(self, purpose: Purpose) -> Program | None:
-        """Return the program of a purpose if one launch runs it for whole epochs; None: others do."""
-        return self._program(purpose) if self._choose_runner(purpose) is WholeEpochs else None
+        """Return the program of a purpose if one launch runs it for whole epochs; None:
+        others do."""
+        return (
+            self._program(purpose)
+            if self._choose_runner(purpose) is WholeEpochs
+            else None
+        )
 
-    def _forward(self, kind: str, data: CudaData, rows: np.ndarray | None) -> np.ndarray:
-        """Return what a program gives for rows, by default all: `predict` outputs (rows, outputs), `loss` each row's
-        loss times its weight (rows,)."""
+    def _forward(
+        self, kind: str, data: CudaData, rows: np.ndarray | None
+    ) -> np.ndarray:
+        """Return what a program gives for rows, by default all: `predict` outputs
+        (rows, outputs), `loss` each row's loss times its weight (rows,)."""
         count = data.rows if rows is None else len(rows)
         if rows is not None:
             check_numbers(rows, data.rows)
         purpose = self.forward_purpose(kind, data, count)
         member, width, dtype = (
-            ("out", (self.outputs,), self.dtype) if kind == "predict" else ("row_loss", (), np.float64)
+            ("out", (self.outputs,), self.dtype)
+            if kind == "predict"
+            else ("row_loss", (), np.float64)
         )
         result, done, batch = np.empty((count, *width), dtype), 0, purpose.rows
         for at in range(0, count, OUT_ROWS):
@@ -419,7 +585,12 @@ class CudaEngine:
                 done += segment.rows
         return result
 
-    def predict(self, data: CudaData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+    def predict(
+        self,
+        data: CudaData,
+        rows: np.ndarray | None = None,
+        vector: np.ndarray | None = None,
+    ) -> np.ndarray:
         with self.here("a forward pass", "use a smaller network"):
             if vector is None:
                 return self._forward("predict", data, rows)

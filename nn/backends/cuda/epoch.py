@@ -1,4 +1,5 @@
-"""Where an epoch stands, the optimiser's numbers in each of its batches, weights and means."""
+"""Where an epoch stands, the optimiser's numbers in each of its batches, weights and
+means."""
 
 from __future__ import annotations
 
@@ -10,24 +11,31 @@ from .abi import UPDATE
 
 
 def advance(progress: Progress, losses: np.ndarray, rows: int) -> None:
-    """Count batches that are done: their losses, one after the other so that the sum does not depend on how many are
-    told at a time, and their rows."""
+    """Count batches that are done: their losses, one after the other so that the sum
+    does not depend on how many are told at a time, and their rows."""
     progress.loss = float(np.cumsum(np.append(progress.loss, losses))[-1])
     progress.row += rows
     progress.step += len(losses)
 
 
 def update_table(
-    settings: EpochSettings, progress: Progress, rows: int, dtype, weights: np.ndarray | None = None
+    settings: EpochSettings,
+    progress: Progress,
+    rows: int,
+    dtype,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return (batches, numbers): struct update of each batch of `rows` rows from progress on, computed in double.
+    """Return (batches, numbers): struct update of each batch of `rows` rows from
+    progress on, computed in double.
 
     weights: of the rows of each of these batches in all; None: one a row.
     """
     row = np.arange(progress.row, rows, settings.batch)
     total = np.minimum(settings.batch, rows - row) if weights is None else weights
     inv_rows = np.divide(1.0, total, out=np.zeros(len(row)), where=total > 0)
-    learning_rate = np.interp(row / rows, np.linspace(0, 1, len(settings.rates)), settings.rates)
+    learning_rate = np.interp(
+        row / rows, np.linspace(0, 1, len(settings.rates)), settings.rates
+    )
     number = progress.step + 1.0 + np.arange(len(row))
     rate, root_scale = learning_rate, np.zeros(len(row))
     constants = [*settings.constants, 0.0, 0.0, 0.0][:3]
@@ -37,10 +45,14 @@ def update_table(
     elif not settings.moments:
         rate = learning_rate * inv_rows
     columns = {
-        "rate": rate, "inv_rows": inv_rows, "decay": learning_rate * settings.weight_decay, "root_scale": root_scale,
+        "rate": rate,
+        "inv_rows": inv_rows,
+        "decay": learning_rate * settings.weight_decay,
+        "root_scale": root_scale,
         **{f"constant{place}": constant for place, constant in enumerate(constants, 1)},
-        "gain1": 1 - constants[0], "gain2": 1 - constants[1],
-    }  # fmt: skip
+        "gain1": 1 - constants[0],
+        "gain2": 1 - constants[1],
+    }
     table = np.empty((len(row), len(UPDATE)), dtype)
     for place, name in enumerate(UPDATE):
         table[:, place] = columns[name]
@@ -48,7 +60,8 @@ def update_table(
 
 
 def summed(losses: np.ndarray) -> float:
-    """Return the sum of rows' losses, added one after the other as add_row_losses in loss_sums.cu does."""
+    """Return the sum of rows' losses, added one after the other as add_row_losses in
+    loss_sums.cu does."""
     return float(np.cumsum(losses)[-1]) if len(losses) else 0.0
 
 
@@ -57,8 +70,11 @@ def total_weight(weights: np.ndarray | None, rows: np.ndarray) -> float:
     return len(rows) if weights is None else float(weights[rows].sum(dtype=np.float64))
 
 
-def mean_loss(losses: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> float:
-    """Return the mean of the losses of rows, each times its weight already; 0 where all weights are 0."""
+def mean_loss(
+    losses: np.ndarray, weights: np.ndarray | None, rows: np.ndarray
+) -> float:
+    """Return the mean of the losses of rows, each times its weight already; 0 where all
+    weights are 0."""
     total = total_weight(weights, rows)
     return summed(losses) / total if total else 0.0
 
@@ -66,11 +82,15 @@ def mean_loss(losses: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) 
 def batch_weights(
     weights: np.ndarray | None, order: np.ndarray, batch: int, rank_group: RankGroup
 ) -> np.ndarray | None:
-    """Return how many rows each batch of an order counts as (batches,), summed over members; None without weights."""
+    """Return how many rows each batch of an order counts as (batches,), summed over
+    members; None without weights."""
     if weights is None:
         return None
     whole = len(order) // batch * batch
     batches = order[:whole].reshape(-1, batch), order[whole:].reshape(1, -1)
-    own = [weights[rows[:, rank_group.share(rows.shape[1])]].sum(axis=1, dtype=np.float64) for rows in batches]
+    own = [
+        weights[rows[:, rank_group.share(rows.shape[1])]].sum(axis=1, dtype=np.float64)
+        for rows in batches
+    ]
     sums = np.concatenate(own)[: -(-len(order) // batch)]
     return sum(np.array(theirs) for theirs in rank_group.gather(sums.tolist()))

@@ -6,13 +6,14 @@ __device__ void gather(real *x, const control &c, const batch &b, block_range ra
 {
     for (int e = range.first(); e < b.n * WIDTH; e += range.stride()) {
         int64 from = data_row(c, b, e / WIDTH) * WIDTH + e % WIDTH;
-        x[e] = BYTES ? (real)(((const unsigned char *)c.x)[from] * (1.0 / 255)) : ((const real *)c.x)[from];
+        x[e] = BYTES ? (real)(((const unsigned char *)c.x)[from] * (1.0 / 255))
+                     : ((const real *)c.x)[from];
     }
 }
 
 /* A number of -MOST .. MOST; of 32 random bits, a fraction of 2^32. */
-template <int MOST>
-__device__ inline int drawn_shift(unsigned bits) { return (int)__umulhi(bits, 2 * MOST + 1) - MOST; }
+template <int MOST> __device__ inline int drawn_shift(unsigned bits)
+{ return (int)__umulhi(bits, 2 * MOST + 1) - MOST; }
 
 /* The same of images, which are moved by the rule of the C core's pass.c. */
 template <int CHANNELS, int HEIGHT, int WIDTH, int BYTES, int DOWN, int RIGHT, int MIRROR>
@@ -28,18 +29,25 @@ __device__ void gather_moved(real *x, const control &c, const batch &b, block_ra
         int64 from = data_row(c, b, e / VALUES) * CHANNELS + line / HEIGHT;
         from = (from * HEIGHT + min(max(down, 0), HEIGHT - 1)) * WIDTH;
         from += MIRROR && word[2] >> 31 ? WIDTH - 1 - right : right;
-        x[e] = BYTES ? (real)(((const unsigned char *)c.x)[from] * (1.0 / 255)) : ((const real *)c.x)[from];
+        x[e] = BYTES ? (real)(((const unsigned char *)c.x)[from] * (1.0 / 255))
+                     : ((const real *)c.x)[from];
     }
 }
 
-/* x (n, WIDTH): the batch's rows from records of ROW_BYTES bytes (nn/core/records.py): numbers, then codes of 4, 2 and
- * 1 bytes. Each value's address is a multiple of its size. */
+/* x (n, WIDTH): the batch's rows from records of ROW_BYTES bytes (nn/core/records.py): numbers,
+ * then codes of 4, 2 and 1 bytes. Each value's address is a multiple of its size. */
 template <int ROW_BYTES, int NUMBERS, int CODES4, int CODES2, int CODES1>
 __device__ void gather_records(real *x, const control &c, const batch &b, block_range range)
 {
-    enum { AT4 = NUMBERS * (int)sizeof(real), AT2 = AT4 + 4 * CODES4, AT1 = AT2 + 2 * CODES2, END = AT1 + CODES1 };
+    enum {
+        AT4 = NUMBERS * (int)sizeof(real),
+        AT2 = AT4 + 4 * CODES4,
+        AT1 = AT2 + 2 * CODES2,
+        END = AT1 + CODES1
+    };
     enum { FIRST2 = NUMBERS + CODES4, FIRST1 = FIRST2 + CODES2, WIDTH = FIRST1 + CODES1 };
-    static_assert((int)END <= ROW_BYTES && ROW_BYTES % (int)sizeof(real) == 0, "records.py lays out other records");
+    static_assert((int)END <= ROW_BYTES && ROW_BYTES % (int)sizeof(real) == 0,
+                  "records.py lays out other records");
     for (int e = range.first(); e < b.n * WIDTH; e += range.stride()) {
         const char *record = (const char *)c.x + data_row(c, b, e / WIDTH) * ROW_BYTES;
         int i = e % WIDTH;

@@ -1,8 +1,10 @@
-"""Several GPUs that train one network: each computes its share of every batch, and NCCL adds up what they have learned.
+"""Several GPUs that train one network: each computes its share of every batch, and NCCL
+adds up what they have learned.
 
-A member is a GPU with its engine (cuda.py), driven by a thread of its own (Group), or by a process of its own where a
-launcher started one for each GPU. What the members say to each other beside the GPUs, they say through their RankGroup
-(nn/cluster): how a chunk of batches went, and whether to stop.
+A member is a GPU with its engine (cuda.py), driven by a thread of its own (Group), or
+by a process of its own where a launcher started one for each GPU. What the members say
+to each other beside the GPUs, they say through their RankGroup (nn/cluster): how a
+chunk of batches went, and whether to stop.
 """
 
 from __future__ import annotations
@@ -35,21 +37,29 @@ class Member:
     rank_group: RankGroup
     distribute: str  # mirrored, central
     device: int
-    communicators: list = field(default_factory=lambda: [None])  # one, or those of all members, by `place`
+    # one, or those of all members, by `place`
+    communicators: list = field(default_factory=lambda: [None])
     place: int = 0
 
     @property
     def updates_weights(self) -> bool:
-        """Return whether parameters are updated here; with `central` on member 0 alone, which has the moments."""
+        """Return whether parameters are updated here; with `central` on member 0 alone,
+        which has the moments."""
         return self.distribute == "mirrored" or self.rank_group.rank == 0
 
     def communicator(self):
-        """Return this member's communicator; all members make theirs together, at the first call."""
+        """Return this member's communicator; all members make theirs together, at the
+        first call."""
         if self.communicators[self.place] is None:
             rank_group = self.rank_group
-            nccl.library()  # a missing NCCL is reported before this member waits for the others
-            unique, *_ = rank_group.gather(nccl.unique_id() if rank_group.rank == 0 else None)
-            self.communicators[self.place] = nccl.Communicator(unique, rank_group.rank, rank_group.size, self.device)
+            # a missing NCCL is reported before this member waits for the others
+            nccl.library()
+            unique, *_ = rank_group.gather(
+                nccl.unique_id() if rank_group.rank == 0 else None
+            )
+            self.communicators[self.place] = nccl.Communicator(
+                unique, rank_group.rank, rank_group.size, self.device
+            )
         return self.communicators[self.place]
 
 
@@ -65,7 +75,8 @@ def _close() -> None:
 
 
 def own_rows(order: np.ndarray, batch: int, rank_group: RankGroup) -> np.ndarray:
-    """Return the rows of an order that a member takes: its share of each batch, one after the other."""
+    """Return the rows of an order that a member takes: its share of each batch, one
+    after the other."""
     if rank_group.size == 1:
         return order
     whole = len(order) // batch * batch
@@ -75,7 +86,8 @@ def own_rows(order: np.ndarray, batch: int, rank_group: RankGroup) -> np.ndarray
 
 
 def most_rows(rows: int, batch: int, rank_group: RankGroup) -> int:
-    """Return the rows of a member's largest share of a batch, of that many rows in all."""
+    """Return the rows of a member's largest share of a batch, of that many rows in
+    all."""
     shares = (rank_group.share(size) for size in (min(batch, rows), rows % batch))
     return max(share.stop - share.start for share in shares)
 
@@ -84,7 +96,8 @@ def most_rows(rows: int, batch: int, rank_group: RankGroup) -> int:
 
 
 class ThreadGroup(RankGroup):
-    """A thread's rank among those of its group, which share `values` and `barrier`; values may be any object."""
+    """A thread's rank among those of its group, which share `values` and `barrier`;
+    values may be any object."""
 
     def __init__(self, values: list, barrier: threading.Barrier, rank: int):
         self._values, self.barrier = values, barrier
@@ -112,7 +125,8 @@ def thread_groups(size: int) -> list[ThreadGroup]:
 # ---------------------------------------------------------------- the engine
 
 
-_kept: dict[tuple[int, ...], list[list]] = {}  # unused communicators: making them takes a second
+# unused communicators: making them takes a second
+_kept: dict[tuple[int, ...], list[list]] = {}
 
 
 def _keep(gpus: tuple[int, ...], communicators: list) -> None:
@@ -123,18 +137,29 @@ def _keep(gpus: tuple[int, ...], communicators: list) -> None:
 class Group:
     """Several GPUs of this process as one engine; the interface is backends/engine.py.
 
-    kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more numbers.
+    kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more
+    numbers.
     """
 
     rank_group = ALONE
     threads = 1
 
     def __init__(
-        self, kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int, ...],
-        distribute: str | None = None, tf32: bool = False,
-    ):  # fmt: skip
+        self,
+        kind,
+        backend: str,
+        layers,
+        loss: str,
+        dtype: str,
+        *,
+        gpus: tuple[int, ...],
+        distribute: str | None = None,
+        tf32: bool = False,
+    ):
         device.check_gpus(gpus)
-        gc.collect()  # what networks of before still have on GPUs goes now, not while members wait for each other
+        # what networks of before still have on GPUs goes now, not while members wait
+        # for each other
+        gc.collect()
         self.gpus, self.distribute = gpus, distribute or "mirrored"
         communicators = _kept[gpus].pop() if _kept.get(gpus) else [None] * len(gpus)
         self._rank_groups, self._communicators = thread_groups(len(gpus)), communicators
@@ -146,7 +171,15 @@ class Group:
         ]
         self.engines: list = [None] * len(gpus)
         self.engines = self._all(
-            lambda rank, _: kind(backend, layers, loss, dtype, device=gpus[rank], tf32=tf32, member=members[rank])
+            lambda rank, _: kind(
+                backend,
+                layers,
+                loss,
+                dtype,
+                device=gpus[rank],
+                tf32=tf32,
+                member=members[rank],
+            )
         )
         first = self.engines[0]
         self.name, self.dtype, self.size = first.name, first.dtype, first.size
@@ -156,16 +189,21 @@ class Group:
     # ---- the members' threads
 
     def _all(self, call) -> list:
-        """Return call(rank, engine) of all members, each on its own thread. Raise the first error after all have ended:
-        the others follow from it."""
+        """Return call(rank, engine) of all members, each on its own thread. Raise the
+        first error after all have ended: the others follow from it."""
         device.check_process()
-        with self._turn:  # members meet in calls, which each thread has in the same order
+        # members meet in calls, which each thread has in the same order
+        with self._turn:
             futures = [
                 thread.submit(call, rank, engine)
-                for rank, (thread, engine) in enumerate(zip(self._threads, self.engines, strict=True))
+                for rank, (thread, engine) in enumerate(
+                    zip(self._threads, self.engines, strict=True)
+                )
             ]
         done, others = wait(futures, return_when=FIRST_EXCEPTION)
-        error = next((future.exception() for future in done if future.exception()), None)
+        error = next(
+            (future.exception() for future in done if future.exception()), None
+        )
         if error is not None:
             self._break_off()
             wait(others)
@@ -180,7 +218,8 @@ class Group:
             communicator.abort()
 
     def _start_afresh(self) -> None:
-        """Drop the old communicators, and the graphs captured with them, after all members have ended."""
+        """Drop the old communicators, and the graphs captured with them, after all
+        members have ended."""
         for engine in filter(None, self.engines):
             engine.forget_programs()
         self._communicators[:] = [None] * len(self._communicators)
@@ -194,7 +233,9 @@ class Group:
         return f"{self.name} ({gpus}, {self.distribute})"
 
     def device_name(self) -> str:
-        return " + ".join(dict.fromkeys(engine.device_name() for engine in self.engines))
+        return " + ".join(
+            dict.fromkeys(engine.device_name() for engine in self.engines)
+        )
 
     def threads_for(self, rows: int) -> int:
         return 1
@@ -203,7 +244,8 @@ class Group:
         return sum(engine.bytes() for engine in self.engines)
 
     def routes(self, rows: int) -> list[str]:
-        """Return how member 0 computes its share of a training step of that many rows."""
+        """Return how member 0 computes its share of a training step of that many
+        rows."""
         return self.engines[0].routes(rows)
 
     def pack(self, count: int, rows: int) -> Turns:
@@ -221,8 +263,14 @@ class Group:
     def keep(self) -> None:
         self._all(lambda _, engine: engine.keep())
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> DataOfDevices:
-        """Return the rows as the engines take them; they go to a GPU when it needs them."""
+    def load(
+        self,
+        x: np.ndarray,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> DataOfDevices:
+        """Return the rows as the engines take them; they go to a GPU when it needs
+        them."""
         return DataOfDevices(*self.engines[0].checked(x, y, weights))
 
     # ---- training
@@ -230,12 +278,23 @@ class Group:
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
         return self.engines[0].progress(row, step, loss)
 
-    def epoch(self, data: DataOfDevices, order: np.ndarray, settings: EpochSettings, progress) -> None:
+    def epoch(
+        self, data: DataOfDevices, order: np.ndarray, settings: EpochSettings, progress
+    ) -> None:
         if len(order) < len(self.gpus):
-            raise UsageError(f"--gpus: {len(self.gpus)} GPUs are more than the {len(order)} rows; use fewer")
-        others = (self.progress(progress.row, progress.step, progress.loss) for _ in self.engines[1:])
+            raise UsageError(
+                f"--gpus: {len(self.gpus)} GPUs are more than the {len(order)} rows; use fewer"
+            )
+        others = (
+            self.progress(progress.row, progress.step, progress.loss)
+            for _ in self.engines[1:]
+        )
         own = [progress, *others]
-        self._all(lambda rank, engine: engine.epoch(data.at(rank, engine), order, settings, own[rank]))
+        self._all(
+            lambda rank, engine: engine.epoch(
+                data.at(rank, engine), order, settings, own[rank]
+            )
+        )
 
     def record(self, batches: int) -> None:
         for engine in self.engines:
@@ -252,20 +311,26 @@ class Group:
     # ---- forward passes
 
     def _shares(self, rows: int) -> list[slice]:
-        """Return which of that many rows each member takes; few rows are all member 0's."""
+        """Return which of that many rows each member takes; few rows are all member
+        0's."""
         if rows < FEWEST_ROWS * len(self.engines):
             return [slice(0, rows)]
         return [rank_group.share(rows) for rank_group in self._rank_groups]
 
-    def _forward(self, data: DataOfDevices, rows: np.ndarray | None, call) -> np.ndarray:
-        """Return call(engine, data, rows) of each member for its share of the rows (None: all), joined."""
+    def _forward(
+        self, data: DataOfDevices, rows: np.ndarray | None, call
+    ) -> np.ndarray:
+        """Return call(engine, data, rows) of each member for its share of the rows
+        (None: all), joined."""
         shares = self._shares(data.rows if rows is None else len(rows))
 
         def own(rank, engine):
             share = shares[rank]
             if rows is None and not data.is_at(rank):
                 return call(engine, data.at(rank, engine, share), None)
-            own_rows = np.arange(share.start, share.stop) if rows is None else rows[share]
+            own_rows = (
+                np.arange(share.start, share.stop) if rows is None else rows[share]
+            )
             return call(engine, data.at(rank, engine), own_rows)
 
         if len(shares) == 1:
@@ -273,33 +338,64 @@ class Group:
         return np.concatenate(self._all(own))
 
     def predict(
-        self, data: DataOfDevices, rows: np.ndarray | None = None, vector: np.ndarray | None = None
+        self,
+        data: DataOfDevices,
+        rows: np.ndarray | None = None,
+        vector: np.ndarray | None = None,
     ) -> np.ndarray:
-        return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which, vector))
+        return self._forward(
+            data, rows, lambda engine, own, which: engine.predict(own, which, vector)
+        )
 
     def loss(self, data: DataOfDevices, rows: np.ndarray) -> float:
-        losses = self._forward(data, rows, lambda engine, own, which: engine.row_losses(own, which))
+        losses = self._forward(
+            data, rows, lambda engine, own, which: engine.row_losses(own, which)
+        )
         return mean_loss(losses, data.weights, rows)
 
 
-# ---------------------------------------------------------------- which of all this a network needs
+# ---------------------------------------------------- which of all this a network needs
 
 
-def create(kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int, ...], distribute, tf32: bool):
-    """Return the engine for these GPUs: a group's, one GPU's, or a member's where a launcher started a process per GPU.
-    Arguments as Group's. Raise UsageError for GPUs that the machine lacks."""
+def create(
+    kind,
+    backend: str,
+    layers,
+    loss: str,
+    dtype: str,
+    *,
+    gpus: tuple[int, ...],
+    distribute,
+    tf32: bool,
+):
+    """Return the engine for these GPUs: a group's, one GPU's, or a member's where a
+    launcher started a process per GPU. Arguments as Group's. Raise UsageError for GPUs
+    that the machine lacks."""
     rank_group = join() if distribute else ALONE
     if rank_group.size > 1:
         member = Member(rank_group, distribute, _device_of_rank(gpus, rank_group))
-        return kind(backend, layers, loss, dtype, device=member.device, tf32=tf32, member=member)
+        return kind(
+            backend, layers, loss, dtype, device=member.device, tf32=tf32, member=member
+        )
     if len(gpus) > 1:
-        return Group(kind, backend, layers, loss, dtype, gpus=gpus, distribute=distribute, tf32=tf32)
+        return Group(
+            kind,
+            backend,
+            layers,
+            loss,
+            dtype,
+            gpus=gpus,
+            distribute=distribute,
+            tf32=tf32,
+        )
     return kind(backend, layers, loss, dtype, device=gpus[0] if gpus else 0, tf32=tf32)
 
 
-def ranks_and_gpus(gpus: tuple[int, ...], distribute: str | None) -> tuple[RankGroup, list[tuple[int, ...]]]:
-    """Return (the ranks that share out networks, `gpus` for an engine on each device of this one); see
-    backends.ranks_and_devices."""
+def ranks_and_gpus(
+    gpus: tuple[int, ...], distribute: str | None
+) -> tuple[RankGroup, list[tuple[int, ...]]]:
+    """Return (the ranks that share out networks, `gpus` for an engine on each device of
+    this one); see backends.ranks_and_devices."""
     rank_group = join() if distribute else ALONE
     if rank_group.size > 1:
         return rank_group, [(_device_of_rank(gpus, rank_group),)]
@@ -309,7 +405,8 @@ def ranks_and_gpus(gpus: tuple[int, ...], distribute: str | None) -> tuple[RankG
 
 
 def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
-    """Return the GPU of this process. A launcher may show it one GPU or all of its host; no two ranks share one."""
+    """Return the GPU of this process. A launcher may show it one GPU or all of its
+    host; no two ranks share one."""
     gpus, local = gpus or tuple(range(device.device_count())), rank_group.local_rank
     number = gpus[0] if len(gpus) == 1 else gpus[local] if local < len(gpus) else None
     address = None if number is None else device.address_of(number)
@@ -317,6 +414,12 @@ def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
     for rank, where in enumerate(all_of_them):
         first = all_of_them.index(where)
         if where[1] is None or first < rank:
-            why = f"it uses the same GPU as rank {first}" if where[1] else "its host has fewer GPUs than ranks"
-            raise UsageError(f"rank {rank}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus")
+            why = (
+                f"it uses the same GPU as rank {first}"
+                if where[1]
+                else "its host has fewer GPUs than ranks"
+            )
+            raise UsageError(
+                f"rank {rank}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
+            )
     return number

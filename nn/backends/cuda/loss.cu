@@ -1,4 +1,5 @@
-/* loss.cu - losses and their derivatives, row by row; the formulas of csrc/seq/nn_aux.c, in the network's own type. */
+/* loss.cu - losses and their derivatives, row by row; the formulas of csrc/seq/nn_aux.c, in the
+ * network's own type. */
 
 /* d loss / d a for one output, before the division by their number */
 template <int LOSS>
@@ -48,7 +49,8 @@ __device__ inline real bce_row(real *z, const control &c, int64 row, int lane)
     return lanes_sum<LANES>(sum) / WIDTH;
 }
 
-/* cross entropy from logits: log(sum exp z) sum y - sum z y; y is a distribution over the outputs */
+/* cross entropy from logits: log(sum exp z) sum y - sum z y; y is a distribution over the
+ * outputs */
 template <int WIDTH, int LABELS, int LANES>
 __device__ inline real ce_row(real *z, const control &c, int64 row, int lane)
 {
@@ -62,10 +64,13 @@ __device__ inline real ce_row(real *z, const control &c, int64 row, int lane)
         total += y;
         hit += (z[k] - largest) * y;
     }
-    exponentials = lanes_sum<LANES>(exponentials), total = lanes_sum<LANES>(total), hit = lanes_sum<LANES>(hit);
+    exponentials = lanes_sum<LANES>(exponentials), total = lanes_sum<LANES>(total),
+    hit = lanes_sum<LANES>(hit);
     for (int k = lane; k < WIDTH; k += LANES)
-        z[k] = exponential(z[k] - largest) / exponentials * total - target<WIDTH, LABELS>(c, row, k);
-    real logarithm = sizeof(real) == 4 ? (real)logf((float)exponentials) : (real)log((double)exponentials);
+        z[k] =
+            exponential(z[k] - largest) / exponentials * total - target<WIDTH, LABELS>(c, row, k);
+    real logarithm =
+        sizeof(real) == 4 ? (real)logf((float)exponentials) : (real)log((double)exponentials);
     return logarithm * total - hit;
 }
 
@@ -90,7 +95,8 @@ __device__ inline real output_row(real *z, const control &c, int64 row, int lane
     projection = lanes_sum<LANES>(projection);
     if (ACTIVATION == SOFTMAX)
         for (int k = lane; k < WIDTH; k += LANES)
-            z[k] *= loss_derivative<LOSS>(z[k] - target<WIDTH, LABELS>(c, row, k)) / WIDTH - projection;
+            z[k] *=
+                loss_derivative<LOSS>(z[k] - target<WIDTH, LABELS>(c, row, k)) / WIDTH - projection;
     return lanes_sum<LANES>(sum) / WIDTH;
 }
 
@@ -105,7 +111,8 @@ __device__ inline real unweighted_row(real *z, const control &c, int64 row, int 
         return output_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z, c, row, lane);
 }
 
-/* A row of the last layer before its activation becomes dz of its loss, which is returned; both times its weight. */
+/* A row of the last layer before its activation becomes dz of its loss, which is returned; both
+ * times its weight. */
 template <int LOSS, int ACTIVATION, int WIDTH, int LABELS, int LANES>
 __device__ inline real loss_row(real *z, const control &c, int64 row, int lane)
 {
@@ -125,7 +132,8 @@ __device__ void loss_backward(real *z, const control &c, const batch &b, block_r
 {
     int lane = threadIdx.x % LANES;
     for (int r = range.first() / LANES; r < b.n; r += range.stride() / LANES) {
-        real loss = loss_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z + (size_t)r * WIDTH, c, data_row(c, b, r), lane);
+        real loss = loss_row<LOSS, ACTIVATION, WIDTH, LABELS, LANES>(z + (size_t)r * WIDTH, c,
+                                                                     data_row(c, b, r), lane);
         if (lane == 0)
             c.row_loss[b.row + r] = loss;
     }

@@ -1,9 +1,10 @@
-/* loss_sums.cu - the rows' losses added up on the GPU, so that few numbers go to the host. Of several networks each has a
- * row of the grid, and of the sums. */
+/* loss_sums.cu - the rows' losses added up on the GPU, so that few numbers go to the host. Of
+ * several networks each has a row of the grid, and of the sums. */
 
-/* sums[i] = the sum of batch first + i's row losses, i below `batches`, in the same order in every run: a warp a batch,
- * as a block of THREADS threads would add them up */
-extern "C" __global__ void batch_losses(double *sums, const control *where, int64 first, int64 batches)
+/* sums[i] = the sum of batch first + i's row losses, i below `batches`, in the same order in
+ * every run: a warp a batch, as a block of THREADS threads would add them up */
+extern "C" __global__ void batch_losses(double *sums, const control *where, int64 first,
+                                        int64 batches)
 {
     const control c = where[blockIdx.y];
     int64 index = (blockIdx.x * THREADS + threadIdx.x) / 32;
@@ -27,7 +28,8 @@ extern "C" __global__ void batch_losses(double *sums, const control *where, int6
 }
 
 /* totals[k] += the sums of network k, one after the other; a thread a network */
-extern "C" __global__ void add_batch_losses(double *totals, const double *sums, int64 networks, int64 batches)
+extern "C" __global__ void add_batch_losses(double *totals, const double *sums, int64 networks,
+                                            int64 batches)
 {
     int64 k = blockIdx.x * THREADS + threadIdx.x;
     if (k >= networks)
@@ -39,8 +41,9 @@ extern "C" __global__ void add_batch_losses(double *totals, const double *sums, 
     totals[k] = total;
 }
 
-/* totals[k] = the sum of the row losses of network k, one after the other as the host adds them (summed in epoch.py): a
- * block a network, whose threads fetch what the first of them adds. -0 stays what it is, the sum of no other numbers. */
+/* totals[k] = the sum of the row losses of network k, one after the other as the host adds them
+ * (summed in epoch.py): a block a network, whose threads fetch what the first of them adds. -0
+ * stays what it is, the sum of no other numbers. */
 extern "C" __global__ void add_row_losses(double *totals, const control *where)
 {
     const control c = where[blockIdx.y];

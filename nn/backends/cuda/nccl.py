@@ -1,7 +1,8 @@
-"""Sums over GPUs through NCCL: its C library called through cffi, a communicator for each GPU.
+"""Sums over GPUs through NCCL: its C library called through cffi, a communicator for
+each GPU.
 
-Every member of a group calls the same functions in the same order. They are started on a stream, may be captured in a
-graph, and the sums are the same in every run.
+Every member of a group calls the same functions in the same order. They are started on
+a stream, may be captured in a graph, and the sums are the same in every run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int op, int r
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, comm_t comm, void *stream);
 """
 SUM, TYPES, ROOT = 0, {"float32": 7, "float64": 8}, 0
-CALLS = {  # what values become: their sums over the members, those on member 0 alone, or member 0's values
+# what values become: their sums over the members, those on member 0 alone, or member
+# 0's values
+CALLS = {
     "all_reduce": ("ncclAllReduce", SUM),
     "reduce": ("ncclReduce", SUM, ROOT),
     "broadcast": ("ncclBroadcast", ROOT),
@@ -42,7 +45,8 @@ class Left(NnError):
 
 @functools.cache
 def library():
-    """Return (ffi, lib) of NCCL. Raise UsageError, which says what to install, where there is none."""
+    """Return (ffi, lib) of NCCL. Raise UsageError, which says what to install, where
+    there is none."""
     missing = f"--gpus: NCCL is not installed; pip install {packages(cuda_major(), 'nvidia-nccl')}, or use one GPU"
     return load_library(DECLARATIONS, "libnccl", "nccl", ["libnccl.so.2"], missing)[:2]
 
@@ -53,11 +57,14 @@ def _check(result: int, call: str, comm=None) -> None:
         text = ffi.string(lib.ncclGetErrorString(result)).decode()
         last = lib.ncclGetLastError(ffi.NULL if comm is None else comm)
         more = " ".join(ffi.string(last).decode().split()) if last != ffi.NULL else ""
-        raise NnError(f"NCCL: {call}: {text}{f' ({more})' if more else ''}; set NCCL_DEBUG=INFO for details")
+        raise NnError(
+            f"NCCL: {call}: {text}{f' ({more})' if more else ''}; set NCCL_DEBUG=INFO for details"
+        )
 
 
 def unique_id() -> str:
-    """Return the identifier that the members of a new group share, as hexadecimal text."""
+    """Return the identifier that the members of a new group share, as hexadecimal
+    text."""
     ffi, lib = library()
     unique = ffi.new("unique_t *")
     _check(lib.ncclGetUniqueId(unique), "ncclGetUniqueId")
@@ -68,7 +75,8 @@ class Communicator:
     """A member's NCCL communicator."""
 
     def __init__(self, unique: str, rank: int, size: int, device: int):
-        """Wait for the other members. Raises NnError if they do not come within cluster.limit_seconds."""
+        """Wait for the other members. Raises NnError if they do not come within
+        cluster.limit_seconds."""
         self.ffi, self.lib = library()
         self._comm = None
         outcome: list[BaseException | None] = []
@@ -80,14 +88,17 @@ class Communicator:
             except BaseException as error:
                 outcome.append(error)
 
-        # NCCL would wait for ever for a member that does not come; a daemon does not keep the program from ending
+        # NCCL would wait for ever for a member that does not come; a daemon does not
+        # keep the program from ending
         thread = threading.Thread(target=meet, daemon=True)
         thread.start()
         thread.join(limit_seconds())
         if not outcome:
             seconds = limit_seconds()
             who = f"GPU {device}, {rank + 1} of {size}"
-            raise NnError(f"{who}: the others did not connect within {seconds:g} s; see their output and nvidia-smi")
+            raise NnError(
+                f"{who}: the others did not connect within {seconds:g} s; see their output and nvidia-smi"
+            )
         if outcome[0] is not None:
             raise outcome[0]
 
@@ -95,28 +106,40 @@ class Communicator:
         pointer, name = self.ffi.new("comm_t *"), self.ffi.new("unique_t *")
         self.ffi.buffer(name)[:] = bytes.fromhex(unique)
         with cupy().cuda.Device(device):
-            _check(self.lib.ncclCommInitRank(pointer, size, name[0], rank), "ncclCommInitRank")
+            _check(
+                self.lib.ncclCommInitRank(pointer, size, name[0], rank),
+                "ncclCommInitRank",
+            )
         self._comm = pointer[0]
         _made.add(self)
 
     def send(self, how: str, address: int, values: int, dtype, stream) -> None:
-        """Replace the values on all members, of `reduce` on member 0 alone; how: a name of CALLS."""
+        """Replace the values on all members, of `reduce` on member 0 alone; how: a name
+        of CALLS."""
         if self._comm is None:
             raise Left
         name, *settings = CALLS[how]
         at, on = (self.ffi.cast("void *", place) for place in (address, stream.ptr))
         call = getattr(self.lib, name)
-        _check(call(at, at, values, TYPES[dtype.name], *settings, self._comm, on), name, self._comm)
+        _check(
+            call(at, at, values, TYPES[dtype.name], *settings, self._comm, on),
+            name,
+            self._comm,
+        )
 
     def abort(self) -> threading.Thread | None:
-        """End the operation under way, so that no other member waits for it; the communicator is then unusable.
+        """End the operation under way, so that no other member waits for it; the
+        communicator is then unusable.
 
-        A thread does it, which is returned: it ends when no graph is left that was captured with the communicator."""
+        A thread does it, which is returned: it ends when no graph is left that was
+        captured with the communicator."""
         comm, self._comm = self._comm, None
         _made.discard(self)
         if comm is None:
             return None
-        thread = threading.Thread(target=self.lib.ncclCommAbort, args=(comm,), daemon=True)
+        thread = threading.Thread(
+            target=self.lib.ncclCommAbort, args=(comm,), daemon=True
+        )
         thread.start()
         return thread
 

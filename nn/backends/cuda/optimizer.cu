@@ -1,13 +1,15 @@
 /* optimizer.cu - one step of SGD, SGD with momentum or Adam; formulas as in csrc/seq/nn_aux.c. */
 
-/* a b + c, rounded once. Of a sum of two products the compiler would choose for itself, and not alike in all kernels,
- * which of them is joined with it. */
+/* a b + c, rounded once. Of a sum of two products the compiler would choose for itself, and not
+ * alike in all kernels, which of them is joined with it. */
 __device__ inline real multiply_add(real a, real b, real c)
 {
-    return sizeof(real) == 4 ? (real)fmaf((float)a, (float)b, (float)c) : (real)fma((double)a, (double)b, (double)c);
+    return sizeof(real) == 4 ? (real)fmaf((float)a, (float)b, (float)c)
+                             : (real)fma((double)a, (double)b, (double)c);
 }
 
-/* w takes its step by gradient sum g; m and v are its moments, decay is above 0 where weight decay applies */
+/* w takes its step by gradient sum g; m and v are its moments, decay is above 0 where weight
+ * decay applies */
 template <int OPTIMIZER>
 __device__ inline real stepped(real w, real g, real *m, real *v, real decay, const update &u)
 {
@@ -20,14 +22,15 @@ __device__ inline real stepped(real w, real g, real *m, real *v, real decay, con
         real mean = g * u.inv_rows;
         *m = multiply_add(u.gain1, mean - *m, *m);
         *v = multiply_add(u.gain2, multiply_add(mean, mean, -*v), *v);
-        return w - multiply_add(decay, w, u.rate * *m / multiply_add(sqrt(*v), u.root_scale, u.constant3));
+        return w - multiply_add(decay, w,
+                                u.rate * *m / multiply_add(sqrt(*v), u.root_scale, u.constant3));
     } else {
         static_assert(OPTIMIZER < 0, "optimizer.cu: stepped() has no formula for this optimiser");
     }
 }
 
-/* take(i, sum) for each of COUNT sums of SPLITS partial sums, SIZE values apart from g on: 32 sums a block, whose shares
- * are added up, too. memory: a value a thread */
+/* take(i, sum) for each of COUNT sums of SPLITS partial sums, SIZE values apart from g on: 32
+ * sums a block, whose shares are added up, too. memory: a value a thread */
 template <int SPLITS, int SIZE, int COUNT, class TAKE>
 __device__ inline void each_sum(const real *g, real *memory, block_range range, const TAKE &take)
 {
@@ -40,8 +43,8 @@ __device__ inline void each_sum(const real *g, real *memory, block_range range, 
     }
 }
 
-/* take(i, sum) for each of SIZE parameters: its gradient's SPLITS partial sums at g, added up in order; one thread
- * each, or with more than FEW_SPLITS of them several. */
+/* take(i, sum) for each of SIZE parameters: its gradient's SPLITS partial sums at g, added up in
+ * order; one thread each, or with more than FEW_SPLITS of them several. */
 template <int SPLITS, int SIZE, class TAKE>
 __device__ inline void each_gradient(const real *g, block_range range, const TAKE &take)
 {
@@ -54,27 +57,33 @@ __device__ inline void each_gradient(const real *g, block_range range, const TAK
 
 /* Parameter i of a layer, in the vector at `at + i`, takes its step. */
 template <int OPTIMIZER, int WEIGHTS>
-__device__ inline void update_parameter(int64 at, int64 i, real g, const control &c, const update &u)
+__device__ inline void update_parameter(int64 at, int64 i, real g, const control &c,
+                                        const update &u)
 {
     enum { MOMENTS = moments_of(OPTIMIZER) };
     real m = MOMENTS > 0 ? c.moment1[at + i] : 0, v = MOMENTS > 1 ? c.moment2[at + i] : 0;
-    c.parameters[at + i] = stepped<OPTIMIZER>(c.parameters[at + i], g, &m, &v, i < WEIGHTS ? u.decay : 0, u);
+    c.parameters[at + i] =
+        stepped<OPTIMIZER>(c.parameters[at + i], g, &m, &v, i < WEIGHTS ? u.decay : 0, u);
     if (MOMENTS > 0)
         c.moment1[at + i] = m;
     if (MOMENTS > 1)
         c.moment2[at + i] = v;
 }
 
-/* A layer's parameters from `at` on, SIZE in all, the first WEIGHTS of which decay; its gradients' partial sums at g. */
+/* A layer's parameters from `at` on, SIZE in all, the first WEIGHTS of which decay; its
+ * gradients' partial sums at g. */
 template <int OPTIMIZER, int SPLITS, int WEIGHTS, int SIZE>
-__device__ void update_layer(int64 at, const real *g, const control &c, const batch &b, block_range range)
+__device__ void update_layer(int64 at, const real *g, const control &c, const batch &b,
+                             block_range range)
 {
     const update u = *b.u;
-    each_gradient<SPLITS, SIZE>(
-        g, range, [&](int64 i, real sum) { update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u); });
+    each_gradient<SPLITS, SIZE>(g, range, [&](int64 i, real sum) {
+        update_parameter<OPTIMIZER, WEIGHTS>(at, i, sum, c, u);
+    });
 }
 
-/* to[i] = the layer's gradient i, a sum over the batch: for the host, or for the other members of a group */
+/* to[i] = the layer's gradient i, a sum over the batch: for the host, or for the other members
+ * of a group */
 template <int SPLITS, int SIZE>
 __device__ void put_gradients(real *to, const real *g, block_range range)
 {

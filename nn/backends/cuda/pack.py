@@ -1,7 +1,8 @@
-"""Packs on the GPU: small networks side by side, each in a block of one launch (small.py); all others take turns.
+"""Packs on the GPU: small networks side by side, each in a block of one launch
+(small.py); all others take turns.
 
-A member has the bits of the network alone: its block computes the same parts of a batch and adds them up in the same
-order, and draws the same order of rows (shuffle.cu).
+A member has the bits of the network alone: its block computes the same parts of a batch
+and adds them up in the same order, and draws the same order of rows (shuffle.cu).
 """
 
 from __future__ import annotations
@@ -21,46 +22,76 @@ from .data import check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
 from .memory import whole_lines
-from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, sources
+from .program import (
+    LINE,
+    PRELUDE,
+    Program,
+    Purpose,
+    epoch_source,
+    losses_source,
+    sources,
+)
 from .runner import batch_losses, compiled, compiling
 from .small import LEAST_SHARED, Plan
 
-# Parts of a batch that a block of a pack computes in the time in which the network alone, a part a block, computes all.
-# Members that are too few for that to pay take turns.
+# Parts of a batch that a block of a pack computes in the time in which the network
+# alone, a part a block, computes all. Members that are too few for that to pay take
+# turns.
 PARTS_A_TURN = 4
-FIRST_BATCHES = 16  # between two looks at the stop flags, before anybody knows how long they take
+# between two looks at the stop flags, before anybody knows how long they take
+FIRST_BATCHES = 16
 LONGEST_WAIT = 0.04  # seconds between two looks at the stop flags
-BLOCK_FLOPS = 1.5e7  # operations of a block in the time in which the engine starts a forward pass of one member
-ROOM = 1 << 30  # bytes for the orders and losses of the members that are trained at a time, or for their activations
-DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4  # of the shared memory that shuffle.cu needs beside a row's 2
+# operations of a block in the time in which the engine starts a forward pass of one
+# member
+BLOCK_FLOPS = 1.5e7
+# bytes for the orders and losses of the members that are trained at a time, or for
+# their activations
+ROOM = 1 << 30
+# of the shared memory that shuffle.cu needs beside a row's 2
+DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4
 MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
 
 
-_rule = attrgetter("optimizer", "batch", "constants", "weight_decay")  # of EpochSettings
+# of EpochSettings
+_rule = attrgetter("optimizer", "batch", "constants", "weight_decay")
 
 
 class CudaPack(Turns):
-    """Networks on one GPU; the interface is Pack in engine.py. Their vectors are there. rows: of most batches."""
+    """Networks on one GPU; the interface is Pack in engine.py. Their vectors are there.
+    rows: of most batches."""
 
     def __init__(self, engine, count: int, rows: int):
         super().__init__(engine, count)
         self._rows, self._plans, self._kernels, self._chunks = rows, {}, {}, {}
-        self._on_gpu: dict[str, object] = {}  # (members, parameters) of each vector that is there
-        with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
+        # (members, parameters) of each vector that is there
+        self._on_gpu: dict[str, object] = {}
+        with engine.here(
+            f"{count} networks of {engine.size} parameters",
+            "use fewer networks, or smaller layers",
+        ):
             self._matrix("parameters")
 
     def describe(self) -> str:
         with self._engine.here("a network's program"):
-            together = self._side_by_side(self._engine.likely_purpose(self._rows), self.count)
-        return f"{self.count} networks, each in a block of the GPU" if together else super().describe()
+            together = self._side_by_side(
+                self._engine.likely_purpose(self._rows), self.count
+            )
+        return (
+            f"{self.count} networks, each in a block of the GPU"
+            if together
+            else super().describe()
+        )
 
     def bytes(self) -> int:
-        return self._engine.bytes() + sum(matrix.nbytes for matrix in self._on_gpu.values())
+        return self._engine.bytes() + sum(
+            matrix.nbytes for matrix in self._on_gpu.values()
+        )
 
     # ---- vectors
 
     def _matrix(self, what: str):
-        """Return the members' vectors on the GPU; the first call makes them, of zeros."""
+        """Return the members' vectors on the GPU; the first call makes them, of
+        zeros."""
         if what not in self._on_gpu:
             size = max(1, whole_lines(self._engine.size))  # kernels load whole vectors
             self._on_gpu[what] = cupy().zeros((self.count, size), self._engine.dtype)
@@ -72,7 +103,9 @@ class CudaPack(Turns):
         check_members([member], self.count)
         with engine.here("the parameters"):
             if engine.size:
-                self._matrix(what)[member, : engine.size].set(np.ascontiguousarray(vector), stream=engine.stream)
+                self._matrix(what)[member, : engine.size].set(
+                    np.ascontiguousarray(vector), stream=engine.stream
+                )
             engine.stream.synchronize()
 
     def get(self, member: int, what: str) -> np.ndarray:
@@ -82,20 +115,29 @@ class CudaPack(Turns):
 
     def keep(self, member: int) -> None:
         check_members([member], self.count)
-        with self._engine.here("a copy of the parameters", "use fewer networks, or smaller layers"):
-            cupy().copyto(self._matrix("kept")[member], self._matrix("parameters")[member])
+        with self._engine.here(
+            "a copy of the parameters", "use fewer networks, or smaller layers"
+        ):
+            cupy().copyto(
+                self._matrix("kept")[member], self._matrix("parameters")[member]
+            )
             self._engine.stream.synchronize()
 
     def _check(self, jobs: Sequence[PackJob]) -> None:
-        """Raise ValueError for members that there are not, or are there twice, and for rows that a data set has not."""
+        """Raise ValueError for members that there are not, or are there twice, and for
+        rows that a data set has not."""
         check_members([job.member for job in jobs], self.count)
-        for job in {(place, id(job.data)): job for place, job in zip(_places(jobs), jobs, strict=True)}.values():
+        for job in {
+            (place, id(job.data)): job
+            for place, job in zip(_places(jobs), jobs, strict=True)
+        }.values():
             check_numbers(job.rows, job.data.rows)
 
     # ---- which way
 
     def _side_by_side(self, purpose: Purpose, members: int) -> bool:
-        """Return whether that many members train together; the current GPU's memory decides."""
+        """Return whether that many members train together; the current GPU's memory
+        decides."""
         plan = self._plan(purpose)
         return plan is not None and plan.fits() and members * PARTS_A_TURN >= plan.parts
 
@@ -103,11 +145,14 @@ class CudaPack(Turns):
         """Return what a block of the pack is to run; None: nothing does."""
         if purpose not in self._plans:
             small = self._engine.runs_small(purpose)
-            self._plans[purpose] = self._engine.plan(purpose, pack=True) if small else None
+            self._plans[purpose] = (
+                self._engine.plan(purpose, pack=True) if small else None
+            )
         return self._plans[purpose]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
-        """Train every job's member; see Pack.epoch. Jobs whose batches are alike train together."""
+        """Train every job's member; see Pack.epoch. Jobs whose batches are alike train
+        together."""
         engine, kinds, alike = self._engine, {}, {}
         self._check(jobs)
         for job in jobs:
@@ -118,11 +163,15 @@ class CudaPack(Turns):
         for (rows, *_), own in kinds.items():
             how, data = own[0].settings, own[0].data
             rule = update_rule(how.optimizer, how.momentum)
-            purpose = engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
+            purpose = engine.train_purpose(
+                rows, data.labels, data.rows_as, data.weights is not None, rule
+            )
             alike.setdefault(purpose, []).extend(own)
         for purpose, own in alike.items():
             with engine.here(f"batches of {purpose.rows} rows"):
-                together = all(job.data.resident for job in own) and self._side_by_side(purpose, len(own))
+                together = all(job.data.resident for job in own) and self._side_by_side(
+                    purpose, len(own)
+                )
                 for some in _in_memory(own, 0) if together else ():
                     self._train(purpose, some)
             if not together:
@@ -131,28 +180,40 @@ class CudaPack(Turns):
     # ---- training side by side
 
     def _train(self, purpose: Purpose, jobs: list[PackJob]) -> None:
-        """Train members whose programs are alike, some batches of all at a time, until they end or are stopped."""
+        """Train members whose programs are alike, some batches of all at a time, until
+        they end or are stopped."""
         kernel = self._kernel(purpose)
         progress = [job.progress for job in jobs]
         begun = np.array([own.row for own in progress])
         control, batches, _arrays = self._control(purpose, jobs, begun)
         arrivals = cupy().zeros(len(control), np.uint32)
-        control["arrivals"] = arrivals.data.ptr + np.arange(len(control)) * arrivals.itemsize
+        control["arrivals"] = (
+            arrivals.data.ptr + np.arange(len(control)) * arrivals.itemsize
+        )
         last, active, done = batches.tolist(), [], 0
         while True:
-            going = [k for k, own in enumerate(progress) if done < last[k] and not own.stop]
+            going = [
+                k for k, own in enumerate(progress) if done < last[k] and not own.stop
+            ]
             if not going:
                 return
             if going != active:
                 active, on_gpu = going, cupy().asarray(control[going].view(np.uint8))
-            chunk = min(self._chunks.get(purpose, FIRST_BATCHES), max(last[k] for k in active) - done)
+            chunk = min(
+                self._chunks.get(purpose, FIRST_BATCHES),
+                max(last[k] for k in active) - done,
+            )
             began = time.perf_counter()
-            losses = kernel.run(on_gpu, [progress[k].loss for k in active], done, chunk, arrivals)
+            losses = kernel.run(
+                on_gpu, [progress[k].loss for k in active], done, chunk, arrivals
+            )
             if time.perf_counter() - began < LONGEST_WAIT / 2:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             done += chunk
             taken = np.minimum(done, batches)
-            rows = (begun + np.minimum(taken * control["batch"], control["count"])).tolist()
+            rows = (
+                begun + np.minimum(taken * control["batch"], control["count"])
+            ).tolist()
             steps = (control["step"] + taken).tolist()
             for k, loss in zip(active, losses, strict=True):
                 own = progress[k]
@@ -166,38 +227,64 @@ class CudaPack(Turns):
         return self._kernels[purpose]
 
     def _control(self, purpose: Purpose, jobs: list[PackJob], begun: np.ndarray):
-        """Return (control structures of the jobs, their batches, arrays on the GPU that these point to). begun: the
-        rows of the epoch before."""
+        """Return (control structures of the jobs, their batches, arrays on the GPU that
+        these point to). begun: the rows of the epoch before."""
         counts = np.array([len(job.rows) for job in jobs])
         batch = np.array([job.settings.batch for job in jobs])
         batches = -(-(counts - begun) // batch)
         orders = Orders(jobs, counts, purpose.weighted)
         row_loss = cupy().empty(int((counts - begun).sum()))
         updates, at = self._updates(jobs, orders)
-        control, members = controls(jobs, self._matrix("parameters")), np.array([job.member for job in jobs])
+        control, members = (
+            controls(jobs, self._matrix("parameters")),
+            np.array([job.member for job in jobs]),
+        )
         for what in jobs[0].settings.moments:
             matrix = self._matrix(what)
             control[what] = matrix.data.ptr + members * matrix[:1].nbytes
         control["order"] = orders.addresses + 8 * begun
         control["count"], control["batch"] = counts - begun, batch
-        control["row_loss"] = row_loss.data.ptr + 8 * (np.cumsum(counts - begun) - (counts - begun))
+        control["row_loss"] = row_loss.data.ptr + 8 * (
+            np.cumsum(counts - begun) - (counts - begun)
+        )
         control["updates"] = updates.data.ptr + at * updates[0].nbytes
         control["seed"] = [job.settings.seed for job in jobs]
         control["step"] = [job.progress.step for job in jobs]
         return control, batches, (orders, row_loss, updates)
 
     def _updates(self, jobs: list[PackJob], orders: Orders):
-        """Return the optimisers' numbers on the GPU, and at which batch each job's begin; jobs alike share them."""
+        """Return the optimisers' numbers on the GPU, and at which batch each job's
+        begin; jobs alike share them."""
         tables, places, at, end = [], {}, [], 0
         rates = {id(job.settings.rates): tuple(job.settings.rates) for job in jobs}
         for k, job in enumerate(jobs):
-            s, progress, weighted = job.settings, job.progress, job.data.weights is not None
-            key = len(job.rows), progress.row, progress.step, rates[id(s.rates)], k if weighted else None, _rule(s)
+            s, progress, weighted = (
+                job.settings,
+                job.progress,
+                job.data.weights is not None,
+            )
+            key = (
+                len(job.rows),
+                progress.row,
+                progress.step,
+                rates[id(s.rates)],
+                k if weighted else None,
+                _rule(s),
+            )
             if key not in places:
                 weights = None
                 if weighted:
-                    weights = batch_weights(job.data.weights, orders.on_host[k][progress.row :], s.batch, ALONE)
-                tables.append(update_table(s, progress, len(job.rows), self._engine.dtype, weights))
+                    weights = batch_weights(
+                        job.data.weights,
+                        orders.on_host[k][progress.row :],
+                        s.batch,
+                        ALONE,
+                    )
+                tables.append(
+                    update_table(
+                        s, progress, len(job.rows), self._engine.dtype, weights
+                    )
+                )
                 places[key], end = end, end + len(tables[-1])
             at.append(places[key])
         return cupy().asarray(np.concatenate(tables)), np.array(at)
@@ -209,14 +296,23 @@ class CudaPack(Turns):
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
         sums = self._passes("loss", jobs)
-        keys = [(id(job.data), place) for job, place in zip(jobs, _places(jobs), strict=True)]
+        keys = [
+            (id(job.data), place)
+            for job, place in zip(jobs, _places(jobs), strict=True)
+        ]
         alike = dict(zip(keys, jobs, strict=True))
-        weights = {key: total_weight(job.data.weights, job.rows) for key, job in alike.items()}
-        return [own / weights[key] if weights[key] else 0.0 for own, key in zip(sums, keys, strict=True)]
+        weights = {
+            key: total_weight(job.data.weights, job.rows) for key, job in alike.items()
+        }
+        return [
+            own / weights[key] if weights[key] else 0.0
+            for own, key in zip(sums, keys, strict=True)
+        ]
 
     def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list:
-        """Return what a forward pass gives for each job: outputs (rows, outputs), or the sum of the rows' losses. Jobs
-        whose passes are alike are in a launch together."""
+        """Return what a forward pass gives for each job: outputs (rows, outputs), or
+        the sum of the rows' losses. Jobs whose passes are alike are in a launch
+        together."""
         engine, of_rows, alike, found = self._engine, {}, {}, {}
         self._check(jobs)
         for job in jobs:
@@ -225,28 +321,42 @@ class CudaPack(Turns):
             purpose = engine.forward_purpose(kind, own[0].data, count)
             alike.setdefault((purpose, -(-count // purpose.rows)), []).extend(own)
         for (purpose, batches), own in alike.items():
-            with engine.here("a forward pass", "use fewer networks, or a smaller network"):
-                passes = self._forward(purpose) if self._passes_pay(purpose, batches, own) else None
+            with engine.here(
+                "a forward pass", "use fewer networks, or a smaller network"
+            ):
+                passes = (
+                    self._forward(purpose)
+                    if self._passes_pay(purpose, batches, own)
+                    else None
+                )
                 if passes:
                     results = []
                     for part in _in_memory(own, passes.bytes):
                         results += passes.run(self._matrix("parameters"), part, batches)
             if not passes:
                 results = [self._alone(kind, job) for job in own]
-            found |= {job.member: result for job, result in zip(own, results, strict=True)}
+            found |= {
+                job.member: result for job, result in zip(own, results, strict=True)
+            }
         return [found[job.member] for job in jobs]
 
     def _passes_pay(self, purpose: Purpose, batches: int, jobs: list[PackJob]) -> bool:
-        """Return whether one block a member is as quick as the whole GPU for one member after the other."""
+        """Return whether one block a member is as quick as the whole GPU for one member
+        after the other."""
         work = batches * self._engine.flops(purpose)
-        return 0 < work <= BLOCK_FLOPS * len(jobs) and all(job.data.resident for job in jobs)
+        return 0 < work <= BLOCK_FLOPS * len(jobs) and all(
+            job.data.resident for job in jobs
+        )
 
     def _forward(self, purpose: Purpose) -> Passes | None:
-        """Return the kernel of a forward pass; None where the network alone has several."""
+        """Return the kernel of a forward pass; None where the network alone has
+        several."""
         if purpose not in self._kernels:
             engine, program = self._engine, self._engine.whole_epochs(purpose)
             with compiling:
-                self._kernels[purpose] = program and Passes(program, engine.dtype, engine.outputs)
+                self._kernels[purpose] = program and Passes(
+                    program, engine.dtype, engine.outputs
+                )
         return self._kernels[purpose]
 
     def _alone(self, kind: str, job: PackJob):
@@ -265,26 +375,32 @@ class CudaPack(Turns):
 
 
 def _places(jobs: Sequence[PackJob]) -> list[tuple]:
-    """Return for each job what is the same for rows of the same memory: members may have views of their own of them."""
+    """Return for each job what is the same for rows of the same memory: members may
+    have views of their own of them."""
     known = {id(job.rows): job.rows for job in jobs}
     places = {
-        key: (rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype) for key, rows in known.items()
+        key: (rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype)
+        for key, rows in known.items()
     }
     return [places[id(job.rows)] for job in jobs]
 
 
 def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
-    """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of each."""
+    """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of
+    each."""
     each = max(1, ROOM // (16 * max(len(job.rows) for job in jobs) + own_bytes))
     for at in range(0, len(jobs), each):
         yield jobs[at : at + each]
 
 
 def start(kernel, networks: int, arguments: tuple, shared_bytes: int) -> None:
-    """Start a kernel with one block a network. It is compiled as for the network alone, whose blocks meet, so that its
-    code is the same; but these never meet, and need not all be there at once as a cooperative launch wants."""
+    """Start a kernel with one block a network. It is compiled as for the network alone,
+    whose blocks meet, so that its code is the same; but these never meet, and need not
+    all be there at once as a cooperative launch wants."""
     grid, block = (1, networks), (THREADS,)
-    kernel.kernel(grid, block, arguments, shared_mem=shared_bytes, enable_cooperative_groups=False)
+    kernel.kernel(
+        grid, block, arguments, shared_mem=shared_bytes, enable_cooperative_groups=False
+    )
 
 
 class SideBySide:
@@ -294,10 +410,15 @@ class SideBySide:
         self.shared_bytes = plan.bytes
         self.kernel = compiled(plan.source(), dtype.name, True).get_function("epoch")
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
-        self.add = compiled(losses_source(), "float64", False).get_function("add_batch_losses")
+        self.add = compiled(losses_source(), "float64", False).get_function(
+            "add_batch_losses"
+        )
 
-    def run(self, control, losses: list[float], first: int, batches: int, arrivals) -> list[float]:
-        """Train networks on batches from `first` on; return their sums of losses, which `losses` were before."""
+    def run(
+        self, control, losses: list[float], first: int, batches: int, arrivals
+    ) -> list[float]:
+        """Train networks on batches from `first` on; return their sums of losses, which
+        `losses` were before."""
         networks, totals = len(losses), cupy().asarray(np.array(losses))
         arguments = (control, np.int64(first), np.int64(batches))
         arrivals.data.memset_async(0, arrivals.nbytes)
@@ -309,7 +430,8 @@ class SideBySide:
 
 
 class Passes:
-    """Forward passes of many networks in one launch: the program of the network alone, by a block each."""
+    """Forward passes of many networks in one launch: the program of the network alone,
+    by a block each."""
 
     def __init__(self, program: Program, dtype: np.dtype, outputs: int):
         self.program, self.dtype, self.outputs = program, dtype, outputs
@@ -318,34 +440,55 @@ class Passes:
             "gradients": program.gradient_values,
             "partial_sums": program.partial_sum_values,
         }
-        self._values = {what: max(LINE, whole_lines(count)) for what, count in values.items()}  # each network's
+        # each network's
+        self._values = {
+            what: max(LINE, whole_lines(count)) for what, count in values.items()
+        }
         self.bytes = sum(self._values.values()) * dtype.itemsize  # of a network
-        self.kernel = compiled(epoch_source(program), dtype.name, True).get_function("epoch")
+        self.kernel = compiled(epoch_source(program), dtype.name, True).get_function(
+            "epoch"
+        )
 
     def run(self, parameters, jobs: list[PackJob], batches: int) -> list:
-        """Return each job's outputs (rows, outputs), or the sum of its rows' losses. parameters: of all members."""
+        """Return each job's outputs (rows, outputs), or the sum of its rows' losses.
+        parameters: of all members."""
         count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
         predicts, width = self.program.purpose.kind == "predict", self.outputs
         (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
-        shape, dtype = ((int(counts.sum()), width), self.dtype) if predicts else (int(counts.sum()), np.float64)
+        shape, dtype = (
+            ((int(counts.sum()), width), self.dtype)
+            if predicts
+            else (int(counts.sum()), np.float64)
+        )
         result = cupy().empty(shape, dtype)
         control = controls(jobs, parameters)
-        arrays = {what: cupy().zeros((count, size), self.dtype) for what, size in self._values.items()}
+        arrays = {
+            what: cupy().zeros((count, size), self.dtype)
+            for what, size in self._values.items()
+        }
         arrays["arrivals"] = cupy().zeros(count, np.uint32)
         for what, array in arrays.items():
             control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
-        control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
+        control["out" if predicts else "row_loss"] = (
+            result.data.ptr + first * result[:1].nbytes
+        )
         control["order"], control["count"] = addresses, counts
         control["batch"] = control["capacity"] = self.program.purpose.rows
         on_gpu = cupy().asarray(control.view(np.uint8))
-        start(self.kernel, count, (on_gpu, np.int64(0), np.int64(batches)), self.program.shared_bytes)
+        start(
+            self.kernel,
+            count,
+            (on_gpu, np.int64(0), np.int64(batches)),
+            self.program.shared_bytes,
+        )
         if predicts:
             return np.split(result.get(), first[1:])
         return summed_losses(on_gpu, count)
 
 
 def summed_losses(control, networks: int) -> list[float]:
-    """Return the sum of the row losses of each network in `control`, on the GPU, as `summed` has it."""
+    """Return the sum of the row losses of each network in `control`, on the GPU, as
+    `summed` has it."""
     sums = cupy().empty(networks)
     kernel = compiled(losses_source(), "float64", False).get_function("add_row_losses")
     kernel((1, networks), (THREADS,), (sums, control), shared_mem=8 * THREADS)
@@ -355,31 +498,48 @@ def summed_losses(control, networks: int) -> list[float]:
 def controls(jobs: list[PackJob], parameters) -> np.ndarray:
     """Return the jobs' control structures, with their parameters and data."""
     control = np.zeros(len(jobs), CONTROL_TYPE)
-    control["parameters"] = parameters.data.ptr + np.array([job.member for job in jobs]) * parameters[:1].nbytes
+    control["parameters"] = (
+        parameters.data.ptr
+        + np.array([job.member for job in jobs]) * parameters[:1].nbytes
+    )
     data = {id(job.data): job.data for job in jobs}
-    addresses = {key: [0 if a is None else a.data.ptr for a in own.on_gpu] for key, own in data.items()}
-    control["x"], control["y"], control["weights"] = np.array([addresses[id(job.data)] for job in jobs]).T
+    addresses = {
+        key: [0 if a is None else a.data.ptr for a in own.on_gpu]
+        for key, own in data.items()
+    }
+    control["x"], control["y"], control["weights"] = np.array(
+        [addresses[id(job.data)] for job in jobs]
+    ).T
     control["size"] = 1
     return control
 
 
 def rows_on_gpu(jobs: list[PackJob]):
-    """Return (the address of each job's rows as they stand, the arrays there); jobs of the same rows share them."""
+    """Return (the address of each job's rows as they stand, the arrays there); jobs of
+    the same rows share them."""
     places = _places(jobs)
     arrays = {place: job.rows for place, job in zip(places, jobs, strict=True)}
-    given = {place: cupy().asarray(np.ascontiguousarray(rows, np.int64)) for place, rows in arrays.items()}
+    given = {
+        place: cupy().asarray(np.ascontiguousarray(rows, np.int64))
+        for place, rows in arrays.items()
+    }
     address = {place: array.data.ptr for place, array in given.items()}
     return np.array([address[place] for place in places]), given
 
 
 class Orders:
-    """The row order of each job on the GPU: drawn there, or with `on_host` on the processor, where it is kept too."""
+    """The row order of each job on the GPU: drawn there, or with `on_host` on the
+    processor, where it is kept too."""
 
     def __init__(self, jobs: list[PackJob], counts: np.ndarray, on_host: bool):
         self.addresses, self._given = rows_on_gpu(jobs)
         self.on_host: dict[int, np.ndarray] = {}
         drawn = [k for k, job in enumerate(jobs) if job.shuffle is not None]
-        limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        limit = (
+            cupy()
+            .cuda.Device()
+            .attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        )
         shared = DRAWN_BYTES + 2 * int(counts.max())
         if on_host or shared > limit or counts.max() > MOST_DRAWN:
             self.on_host = {k: job.order() for k, job in enumerate(jobs)}
@@ -388,12 +548,19 @@ class Orders:
         elif drawn:
             self._draw([jobs[k] for k in drawn], drawn, counts[drawn], shared)
 
-    def _draw(self, jobs: list[PackJob], drawn: list[int], counts: np.ndarray, shared: int) -> None:
+    def _draw(
+        self, jobs: list[PackJob], drawn: list[int], counts: np.ndarray, shared: int
+    ) -> None:
         """Let the GPU draw the orders of jobs, those at the places `drawn`."""
         self._drawn = cupy().empty(int(counts.sum()), np.int64)
         to = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)
-        seeds, epochs = [job.settings.seed for job in jobs], [job.shuffle for job in jobs]
-        self._deals = cupy().asarray(np.stack([self.addresses[drawn], to, counts, seeds, epochs], axis=1))
+        seeds, epochs = (
+            [job.settings.seed for job in jobs],
+            [job.shuffle for job in jobs],
+        )
+        self._deals = cupy().asarray(
+            np.stack([self.addresses[drawn], to, counts, seeds, epochs], axis=1)
+        )
         kernel = compiled(shuffle_source(), "float32", False).get_function("shuffle")
         kernel.max_dynamic_shared_size_bytes = shared
         kernel((len(jobs),), (THREADS,), (self._deals,), shared_mem=shared)
@@ -401,4 +568,8 @@ class Orders:
 
 
 def shuffle_source() -> str:
-    return PRELUDE + f"enum {{ STREAM_SHUFFLE = {STREAM_SHUFFLE} }};\n" + sources("common", "shuffle")
+    return (
+        PRELUDE
+        + f"enum {{ STREAM_SHUFFLE = {STREAM_SHUFFLE} }};\n"
+        + sources("common", "shuffle")
+    )

@@ -1,4 +1,5 @@
-/* pad.cu - zeros around an image: (C,IH,IW) in the middle of (C,OH,OW), n images; a thread a value. */
+/* pad.cu - zeros around an image: (C,IH,IW) in the middle of (C,OH,OW), n images; a thread a
+ * value. */
 
 template <int IH, int IW, int OH, int OW, int TOP, int LEFT, int C, int ACTIVATION>
 __device__ void pad_forward(real *out, const real *x, int n, block_range range)
@@ -6,7 +7,8 @@ __device__ void pad_forward(real *out, const real *x, int n, block_range range)
     for (int e = range.first(); e < n * C * OH * OW; e += range.stride()) {
         int y = e % (OH * OW) / OW - TOP, column = e % OW - LEFT;
         bool inside = (unsigned)y < IH && (unsigned)column < IW;
-        out[e] = activate<ACTIVATION>(inside ? x[(size_t)(e / (OH * OW)) * (IH * IW) + y * IW + column] : 0);
+        out[e] = activate<ACTIVATION>(
+            inside ? x[(size_t)(e / (OH * OW)) * (IH * IW) + y * IW + column] : 0);
     }
 }
 

@@ -1,7 +1,8 @@
-"""Layers without parameters on the GPU: loops over values, of pool.cu, pad.cu, dropout.cu and activation.cu, or a
-library's pooling.
+"""Layers without parameters on the GPU: loops over values, of pool.cu, pad.cu,
+dropout.cu and activation.cu, or a library's pooling.
 
-A flatten that stays in the program, for its activation, passes on; so does dropout where nothing is being learnt.
+A flatten that stays in the program, for its activation, passes on; so does dropout
+where nothing is being learnt.
 """
 
 from __future__ import annotations
@@ -14,18 +15,27 @@ POOLS = ("maxpool", "avgpool")
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the forward pass; none of a pooling that the convolution below has done."""
+    """Return the phases of the forward pass; none of a pooling that the convolution
+    below has done."""
     layer, blocks = node.layer, ws.elementwise(ws.rows * node.layer.outputs)
     if layer.kind in POOLS and conv.pools_too(ws, node.node_below):
         return []
     if layer.kind in POOLS and ws.library and ws.library.pools(layer):
-        pooling = Op("cuDNN pooling", arguments=(node.out,), host=ws.library.pool_forward(node))
+        pooling = Op(
+            "cuDNN pooling", arguments=(node.out,), host=ws.library.pool_forward(node)
+        )
         if node.activation == "linear":
             return [[pooling]]
         settings = node.activation.upper(), layer.outputs
-        return [[pooling], [Op("activation_forward", settings, (node.out, ROWS), blocks)]]
+        return [
+            [pooling],
+            [Op("activation_forward", settings, (node.out, ROWS), blocks)],
+        ]
     name, sizes, last = _kernel(ws, node)
-    settings, arguments = (*sizes, (layer.function or node.activation).upper()), (node.out, node.x, *last)
+    settings, arguments = (
+        (*sizes, (layer.function or node.activation).upper()),
+        (node.out, node.x, *last),
+    )
     return [[Op(f"{name}_forward", settings, arguments, blocks)]]
 
 
@@ -38,19 +48,29 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
         name, sizes = "pool", (*sizes, int(node.layer.kind == "maxpool"))
     elif name == "pass":
         sizes = *sizes, (node.layer.function or "linear").upper()
-    settings, arguments = (*sizes, node.activation_below.upper()), (node.dx, node.dz, node.x, *last)
+    settings, arguments = (
+        (*sizes, node.activation_below.upper()),
+        (node.dx, node.dz, node.x, *last),
+    )
     blocks = ws.elementwise(ws.rows * node.layer.inputs)
     return [[Op(f"{name}_backward", settings, arguments, blocks)]]
 
 
 def _kernel(ws: Workspace, node: LayerNode) -> tuple[str, tuple, tuple]:
-    """Return a kernel's name without its pass, its template arguments up to the activation, and its last arguments."""
+    """Return a kernel's name without its pass, its template arguments up to the
+    activation, and its last arguments."""
     layer = node.layer
     if layer.kind in POOLS:
         sizes = *layer.in_shape, *layer.out_shape[1:], layer.kernel, layer.stride
         return layer.kind, (f"pool_shape<{', '.join(map(str, sizes))}>",), (ROWS,)
     if layer.kind == "pad":
-        sizes = *layer.in_shape[1:], *layer.out_shape[1:], layer.pad_top, layer.pad_left, layer.in_shape[0]
+        sizes = (
+            *layer.in_shape[1:],
+            *layer.out_shape[1:],
+            layer.pad_top,
+            layer.pad_left,
+            layer.in_shape[0],
+        )
         return "pad", sizes, (ROWS,)
     if layer.kind == "dropout" and ws.purpose.dropout:
         return "dropout", (layer.outputs, node.index), (layer.rate, BATCH)

@@ -1,5 +1,5 @@
-/* pool.cu - max and average pooling. A thread a value: backward passes gather what reaches a pixel instead of
- * scattering it, so that no two threads add to one sum. C channels, n images.
+/* pool.cu - max and average pooling. A thread a value: backward passes gather what reaches a
+ * pixel instead of scattering it, so that no two threads add to one sum. C channels, n images.
  */
 
 template <int C_, int IH_, int IW_, int OH_, int OW_, int K_, int STRIDE_>
@@ -23,10 +23,14 @@ __device__ inline int first_maximum(const real *plane, int y, int x)
     return best;
 }
 
-/* A window that is read a row at once, where windows stand side by side and rows of the image are whole windows. */
+/* A window that is read a row at once, where windows stand side by side and rows of the image
+ * are whole windows. */
 template <class S>
 struct whole_window {
-    enum { FITS = S::STRIDE == S::K && S::K <= 4 && S::IW % S::K == 0, TILED = FITS && S::IH % S::K == 0 };
+    enum {
+        FITS = S::STRIDE == S::K && S::K <= 4 && S::IW % S::K == 0,
+        TILED = FITS && S::IH % S::K == 0
+    };
     struct alignas((S::K == 2 || S::K == 4 ? S::K : 1) * sizeof(real)) line { real v[S::K]; };
     line lines[S::K];
 
@@ -53,7 +57,8 @@ template <class S, int ACTIVATION>
 __device__ void maxpool_forward(real *out, const real *x, int n, block_range range)
 {
     for (int e = range.first(); e < n * S::C * S::OH * S::OW; e += range.stride()) {
-        int p = e % (S::OH * S::OW), y = p / S::OW * S::STRIDE, column = p % S::OW * S::STRIDE, first;
+        int p = e % (S::OH * S::OW), y = p / S::OW * S::STRIDE, column = p % S::OW * S::STRIDE,
+            first;
         const real *plane = x + (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW);
         real value;
         if constexpr (whole_window<S>::FITS)
@@ -104,15 +109,17 @@ __device__ inline real gathered(const real *d, const real *image, int y, int x)
     return sum;
 }
 
-/* dx (n,C,IH,IW) of windows that cover the whole image side by side: each pixel is read once, and a row of a window
- * written at once. */
+/* dx (n,C,IH,IW) of windows that cover the whole image side by side: each pixel is read once,
+ * and a row of a window written at once. */
 template <class S, int MAX, int BELOW>
-__device__ inline void pool_backward_tiled(real *dx, const real *dz, const real *x, int n, block_range range)
+__device__ inline void pool_backward_tiled(real *dx, const real *dz, const real *x, int n,
+                                           block_range range)
 {
     typedef whole_window<S> window;
     for (int e = range.first(); e < n * S::C * S::OH * S::OW; e += range.stride()) {
         int p = e % (S::OH * S::OW), best;
-        size_t corner = (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW) + p / S::OW * S::K * S::IW + p % S::OW * S::K;
+        size_t corner = (size_t)(e / (S::OH * S::OW)) * (S::IH * S::IW) + p / S::OW * S::K * S::IW +
+                        p % S::OW * S::K;
         window values(x + corner);
         real d = MAX ? dz[e] : dz[e] / (S::K * S::K);
         values.maximum(&best);
@@ -136,7 +143,8 @@ __device__ void pool_backward(real *dx, const real *dz, const real *x, int n, bl
     } else {
         for (int e = range.first(); e < n * S::C * S::IH * S::IW; e += range.stride()) {
             int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW);
-            const real *image = x + (size_t)plane * (S::IH * S::IW), *d = dz + (size_t)plane * (S::OH * S::OW);
+            const real *image = x + (size_t)plane * (S::IH * S::IW),
+                       *d = dz + (size_t)plane * (S::OH * S::OW);
             real sum = gathered<S, MAX>(d, image, p / S::IW, p % S::IW);
             dx[e] = BELOW == LINEAR ? sum : sum * derivative<BELOW>(x[e]);
         }

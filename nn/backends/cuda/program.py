@@ -1,8 +1,10 @@
-"""The work of a GPU on one batch, as a list of phases: from layers to calls of the functions in the .cu files.
+"""The work of a GPU on one batch, as a list of phases: from layers to calls of the
+functions in the .cu files.
 
-An op is such a call. The ops of one phase do not wait for each other; a phase waits for the one before it. The same
-list becomes one kernel that runs whole epochs, its blocks meeting at a barrier after each phase (runner.WholeEpochs),
-or a kernel a phase, replayed as a graph, beside calls of a library (runner.Phases).
+An op is such a call. The ops of one phase do not wait for each other; a phase waits for
+the one before it. The same list becomes one kernel that runs whole epochs, its blocks
+meeting at a barrier after each phase (runner.WholeEpochs), or a kernel a phase,
+replayed as a graph, beside calls of a library (runner.Phases).
 """
 
 from __future__ import annotations
@@ -16,22 +18,37 @@ from ...layers import Layer
 from .abi import declarations
 
 SOURCES = [
-    "common", "activation", "loss", "gemm", "dense", "conv", "conv_direct", "conv_winograd", "pool", "pad", "dropout",
-    "embedding", "gather", "optimizer",
-]  # fmt: skip
+    "common",
+    "activation",
+    "loss",
+    "gemm",
+    "dense",
+    "conv",
+    "conv_direct",
+    "conv_winograd",
+    "pool",
+    "pad",
+    "dropout",
+    "embedding",
+    "gather",
+    "optimizer",
+]
 LINE = 32  # values; buffers begin at multiples of it
-PASSES = {"forward": "forward", "input": "backward_input"}  # product -> its part of a kernel's name
+# product -> its part of a kernel's name
+PASSES = {"forward": "forward", "input": "backward_input"}
 
 
 @dataclass(frozen=True)
 class Buffer:
     """Values in the GPU's memory, from value `at` of an array on.
 
-    The array is a member of struct control for the kernels, an attribute of the runner for libraries. Of `rows`, value
-    `at` of a row stands for all rows of a batch; `out_rows` is `out` from the batch's first row on, `at` values a row.
+    The array is a member of struct control for the kernels, an attribute of the runner
+    for libraries. Of `rows`, value `at` of a row stands for all rows of a batch;
+    `out_rows` is `out` from the batch's first row on, `at` values a row.
     """
 
-    array: str  # parameters, gradients, rows, partial_sums, input_gradient, out, out_rows
+    # parameters, gradients, rows, partial_sums, input_gradient, out, out_rows
+    array: str
     at: int = 0
 
     def __str__(self) -> str:
@@ -47,17 +64,22 @@ class Buffer:
         return Buffer(self.array, self.at + values)
 
 
-PARTIAL_SUMS = Buffer("partial_sums")  # of sums that several blocks share, until the next phase
-CONTROL, BATCH, ROWS = "c", "{batch}", "{batch}.n"  # arguments of an op: struct control, struct batch, its rows
+# of sums that several blocks share, until the next phase
+PARTIAL_SUMS = Buffer("partial_sums")
+# arguments of an op: struct control, struct batch, its rows
+CONTROL, BATCH, ROWS = "c", "{batch}", "{batch}.n"
 
 
 @dataclass(frozen=True)
 class Op:
-    """A call of a function of the .cu files by `blocks` blocks, or a call of a library: host(runner, rows)."""
+    """A call of a function of the .cu files by `blocks` blocks, or a call of a library:
+    host(runner, rows)."""
 
     function: str  # its name, or the library's
     settings: tuple = ()  # template arguments
-    arguments: tuple = ()  # Buffers, numbers, None for NULL, and the above; a block_range comes last by itself. A
+    # Buffers, numbers, None for NULL, and the above; a block_range comes last by
+    # itself. A
+    arguments: tuple = ()
     # library's: where its result goes
     blocks: int = 1
     host: Callable[[object, int], None] | None = None
@@ -65,12 +87,19 @@ class Op:
 
     @property
     def gives_gradients(self) -> bool:
-        """Return whether it gives those of parameters: the other ops of its phase can wait until these are sent."""
-        return any(isinstance(to, Buffer) and to.array == "gradients" for to in self.arguments[:1])
+        """Return whether it gives those of parameters: the other ops of its phase can
+        wait until these are sent."""
+        return any(
+            isinstance(to, Buffer) and to.array == "gradients"
+            for to in self.arguments[:1]
+        )
 
     def call(self, batch: str, first_block: int) -> str:
-        """Return the call in CUDA source, for the batch of that name, by the blocks from `first_block` on."""
-        arguments = ["0" if argument is None else str(argument) for argument in self.arguments]
+        """Return the call in CUDA source, for the batch of that name, by the blocks
+        from `first_block` on."""
+        arguments = [
+            "0" if argument is None else str(argument) for argument in self.arguments
+        ]
         text = ", ".join([*arguments, f"block_range_from({first_block})"])
         return f"{self.function}<{', '.join(map(str, self.settings))}>({text.format(batch=batch)});"
 
@@ -80,9 +109,12 @@ Phase = list[Op]
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How a data set stores the inputs of a row. Records are those of nn/core/records.py."""
+    """How a data set stores the inputs of a row. Records are those of
+    nn/core/records.py."""
 
-    kind: str = "plain"  # plain: as the network computes with them, bytes: uint8 that counts as x / 255, records
+    # plain: as the network computes with them, bytes: uint8 that counts as x / 255,
+    # records
+    kind: str = "plain"
     row_bytes: int = 0  # of a record
     counts: tuple[int, ...] = ()  # of its numbers, and of its codes of 4, 2 and 1 bytes
 
@@ -103,8 +135,10 @@ class Purpose:
     moves: tuple[int, int, int] = (0, 0, 0)  # how images are moved: EpochSettings.moves
     optimizer: str = ""  # SGD, MOMENTUM, ADAM
     timed: bool = False  # every op is a phase of its own, so that it can be timed
-    distribute: str = ""  # mirrored, central: the batch is shared by the members of a group; "": it is not
-    updates_weights: bool = True  # the parameters take their step here, not on another member
+    # mirrored, central: the batch is shared by the members of a group; "": it is not
+    distribute: str = ""
+    # the parameters take their step here, not on another member
+    updates_weights: bool = True
 
     @property
     def backward(self) -> bool:
@@ -113,7 +147,8 @@ class Purpose:
 
 @dataclass
 class LayerNode:
-    """A layer in the program: its neighbours, its place in the parameter vector, its activation here, its buffers."""
+    """A layer in the program: its neighbours, its place in the parameter vector, its
+    activation here, its buffers."""
 
     layer: Layer
     index: int  # in the network, flatten counted: the layer of dropout's masks
@@ -128,18 +163,37 @@ class LayerNode:
     dx: Buffer | None = None  # None: not needed
     gradient: Buffer | None = None
     row_splits: int = 1  # partial sums over rows that its gradient comes in
-    gradient_sum: Buffer | None = None  # the sum of these, where members of a group add theirs up
-    k_splits: int = 0  # partial sums that its outputs come in and that the layer above adds up
-    loss_fused: bool = False  # its outputs, the loss and dx are one op: last_layer in dense.cu
-    rotated: Buffer | None = None  # its kernels, rotated and transformed, where conv_winograd.cu computes dx
+    # the sum of these, where members of a group add theirs up
+    gradient_sum: Buffer | None = None
+    # partial sums that its outputs come in and that the layer above adds up
+    k_splits: int = 0
+    # its outputs, the loss and dx are one op: last_layer in dense.cu
+    loss_fused: bool = False
+    # its kernels, rotated and transformed, where conv_winograd.cu computes dx
+    rotated: Buffer | None = None
 
-    def product(self, product: str) -> tuple[Buffer, tuple[Buffer, ...], tuple, tuple, str]:
-        """Return of a product, forward or input, (where its result goes, what it and its end are computed from, the
-        shapes of a row's results and of what they are sums of, the activation at its end)."""
+    def product(
+        self, product: str
+    ) -> tuple[Buffer, tuple[Buffer, ...], tuple, tuple, str]:
+        """Return of a product, forward or input, (where its result goes, what it and
+        its end are computed from, the shapes of a row's results and of what they are
+        sums of, the activation at its end)."""
         layer = self.layer
         if product == "forward":
-            return self.out, (self.x, self.weight, self.bias), layer.out_shape, layer.in_shape, self.activation
-        return self.dx, (self.dz, self.weight, self.x), layer.in_shape, layer.out_shape, self.activation_below
+            return (
+                self.out,
+                (self.x, self.weight, self.bias),
+                layer.out_shape,
+                layer.in_shape,
+                self.activation,
+            )
+        return (
+            self.dx,
+            (self.dz, self.weight, self.x),
+            layer.in_shape,
+            layer.out_shape,
+            self.activation_below,
+        )
 
     @property
     def weight(self) -> Buffer:
@@ -152,13 +206,15 @@ class LayerNode:
 
     @property
     def undecayed(self) -> Buffer:
-        """Return the place of the parameters that weight decay leaves alone: biases, or frequencies."""
+        """Return the place of the parameters that weight decay leaves alone: biases, or
+        frequencies."""
         return self.weight.plus(self.layer.parameters - self.layer.undecayed)
 
 
 @dataclass
 class Program:
-    """Phases, and the memory that they need: values a row of the batch, and gradient values."""
+    """Phases, and the memory that they need: values a row of the batch, and gradient
+    values."""
 
     purpose: Purpose
     layers: list[Layer] = field(default_factory=list)
@@ -167,9 +223,12 @@ class Program:
     gradient_values: int = 0
     partial_sum_values: int = 0
     shared_bytes: int = 0
-    sum_values: int = 0  # of the gradients, at their beginning: what members of a group add up
-    sent: list[tuple[str, int]] = field(default_factory=list)  # how members communicate, and how many values at a time
-    declarations: list[str] = field(default_factory=list)  # arrays in CUDA source that ops name as arguments
+    # of the gradients, at their beginning: what members of a group add up
+    sum_values: int = 0
+    # how members communicate, and how many values at a time
+    sent: list[tuple[str, int]] = field(default_factory=list)
+    # arrays in CUDA source that ops name as arguments
+    declarations: list[str] = field(default_factory=list)
 
 
 def lanes_of(width: int) -> int:
@@ -178,7 +237,8 @@ def lanes_of(width: int) -> int:
 
 
 def layer_routes(program: Program) -> list[str]:
-    """Return a line for each layer that computes something: the functions of its forward and backward pass."""
+    """Return a line for each layer that computes something: the functions of its
+    forward and backward pass."""
     functions: dict[tuple[int, str], list[str]] = {}
     for op in (op for phase in program.phases for op in phase):
         name, layer = op.step
@@ -188,9 +248,14 @@ def layer_routes(program: Program) -> list[str]:
     for index, layer in enumerate(program.layers):
         passes = [
             f"{name} {', '.join(dict.fromkeys(functions[index, name]))}"
-            for name in ("forward", "backward") if (index, name) in functions
-        ]  # fmt: skip
-        lines += [f"layer {index} {layer.item or layer.kind}: {'; '.join(passes)}"] if passes else []
+            for name in ("forward", "backward")
+            if (index, name) in functions
+        ]
+        lines += (
+            [f"layer {index} {layer.item or layer.kind}: {'; '.join(passes)}"]
+            if passes
+            else []
+        )
     return lines
 
 
@@ -199,9 +264,12 @@ def layer_routes(program: Program) -> list[str]:
 
 @cache
 def sources(*names: str) -> str:
-    """Return the declarations of abi.py and the .cu files of these names, or of all that programs need."""
+    """Return the declarations of abi.py and the .cu files of these names, or of all
+    that programs need."""
     folder = files(__package__)
-    texts = [(folder / f"{name}.cu").read_text(encoding="utf-8") for name in names or SOURCES]
+    texts = [
+        (folder / f"{name}.cu").read_text(encoding="utf-8") for name in names or SOURCES
+    ]
     return "\n".join([declarations(), *texts])
 
 
@@ -213,29 +281,43 @@ extern __shared__ __align__(16) char block_memory[];
 
 
 def phases_source(program: Program) -> str:
-    """Return CUDA source of a program: kernels phase0, phase1, ..., and advance, which goes on to the next batch."""
-    kernels = [_phase_kernel(index, phase) for index, phase in enumerate(program.phases)]
+    """Return CUDA source of a program: kernels phase0, phase1, ..., and advance, which
+    goes on to the next batch."""
+    kernels = [
+        _phase_kernel(index, phase) for index, phase in enumerate(program.phases)
+    ]
     return _source(program) + "\n".join(kernels) + ADVANCE
 
 
 def switches(purpose: Purpose) -> str:
-    """Return the lines that tell the .cu files whether members of a group share a batch, and rows have weights."""
-    return ("#define SHARED\n" if purpose.distribute else "") + ("#define WEIGHTED\n" if purpose.weighted else "")
+    """Return the lines that tell the .cu files whether members of a group share a
+    batch, and rows have weights."""
+    return ("#define SHARED\n" if purpose.distribute else "") + (
+        "#define WEIGHTED\n" if purpose.weighted else ""
+    )
 
 
 def losses_source(distribute: str = "") -> str:
-    """Return CUDA source of the kernels that add up losses; distribute: of a Purpose."""
-    return switches(Purpose("loss", 1, distribute=distribute)) + PRELUDE + sources("common", "loss_sums")
+    """Return CUDA source of the kernels that add up losses; distribute: of a
+    Purpose."""
+    return (
+        switches(Purpose("loss", 1, distribute=distribute))
+        + PRELUDE
+        + sources("common", "loss_sums")
+    )
 
 
 def epoch_source(program: Program) -> str:
-    """Return CUDA source of a program as one kernel, epoch, for programs that need no library."""
+    """Return CUDA source of a program as one kernel, epoch, for programs that need no
+    library."""
     return _source(program) + _epoch_kernel(program)
 
 
 def _source(program: Program) -> str:
     """Return what stands in front of a program's kernels."""
-    return "\n".join([switches(program.purpose) + PRELUDE, sources(), *program.declarations, ""])
+    return "\n".join(
+        [switches(program.purpose) + PRELUDE, sources(), *program.declarations, ""]
+    )
 
 
 ADVANCE = """
@@ -248,7 +330,8 @@ extern "C" __global__ void advance(control *where)
 
 
 def _calls(phase: Phase, indent: str, batch: str = "b", first_block: int = 0) -> str:
-    """Return the phase's calls; each op's blocks begin where those of the op before it end."""
+    """Return the phase's calls; each op's blocks begin where those of the op before it
+    end."""
     lines = []
     for op in phase:
         if not op.host:
@@ -276,10 +359,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) phase{index}(const cont
 
 
 def _epoch_kernel(program: Program) -> str:
-    """Return a kernel that runs batches one after the other. While the last phase of a batch is computed, other blocks
-    gather the rows of the next batch: nothing reads the old rows any more, unless that phase is the only one."""
+    """Return a kernel that runs batches one after the other. While the last phase of a
+    batch is computed, other blocks gather the rows of the next batch: nothing reads the
+    old rows any more, unless that phase is the only one."""
     gather, *phases = program.phases
-    body = "\n        grid_barrier(c.arrivals, target);\n".join(_calls(phase, " " * 8) for phase in phases)
+    body = "\n        grid_barrier(c.arrivals, target);\n".join(
+        _calls(phase, " " * 8) for phase in phases
+    )
     next_gather = _calls(gather, " " * 12, "next", blocks_of(phases[-1]))
     old_rows_read = "" if len(phases) > 1 else "grid_barrier(c.arrivals, target);"
     return f"""

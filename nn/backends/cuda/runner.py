@@ -1,4 +1,5 @@
-"""Running programs (program.py) on the GPU: their memory, their kernels, graphs of them."""
+"""Running programs (program.py) on the GPU: their memory, their kernels, graphs of
+them."""
 
 from __future__ import annotations
 
@@ -17,11 +18,19 @@ from ..engine import TimedStep
 from .abi import CONTROL_TYPE, THREADS
 from .data import Segment
 from .device import cupy, driver, processors
-from .program import Buffer, Program, blocks_of, epoch_source, losses_source, phases_source
+from .program import (
+    Buffer,
+    Program,
+    blocks_of,
+    epoch_source,
+    losses_source,
+    phases_source,
+)
 
 
 class Runner:
-    """A program ready to run: its memory, its kernels. Everything happens on the stream that is current."""
+    """A program ready to run: its memory, its kernels. Everything happens on the stream
+    that is current."""
 
     about = ""  # a line about the runner
     cooperative = True  # all blocks of a launch are resident, so that they can meet
@@ -40,7 +49,12 @@ class Runner:
         self.graphs: dict[int, object] = {}
 
     def bytes(self) -> int:
-        return self.rows.nbytes + self.gradients.nbytes + self.partial_sums.nbytes + self.control.nbytes
+        return (
+            self.rows.nbytes
+            + self.gradients.nbytes
+            + self.partial_sums.nbytes
+            + self.control.nbytes
+        )
 
     def address(self, buffer: Buffer) -> int:
         """Return a buffer's address, for libraries."""
@@ -48,65 +62,105 @@ class Runner:
         return getattr(self, buffer.array).data.ptr + at * self.dtype.itemsize
 
     def set(self, segment: Segment, batch: int, **members: int) -> None:
-        """Fill in the control structure for batches of a segment; members that are not named are 0."""
-        self.batch, self.count, control = batch, segment.rows, np.zeros((), CONTROL_TYPE)
+        """Fill in the control structure for batches of a segment; members that are not
+        named are 0."""
+        self.batch, self.count, control = (
+            batch,
+            segment.rows,
+            np.zeros((), CONTROL_TYPE),
+        )
         for name in ("parameters", "gradients", "rows", "partial_sums", "arrivals"):
             control[name] = getattr(self, name).data.ptr
         for name in ("x", "y", "weights", "order"):
             control[name] = getattr(segment, name)
-        control["capacity"], control["batch"], control["count"] = self.program.purpose.rows, batch, segment.rows
+        control["capacity"], control["batch"], control["count"] = (
+            self.program.purpose.rows,
+            batch,
+            segment.rows,
+        )
         control["rank"], control["size"] = self.rank_group.rank, self.rank_group.size
         for name, value in members.items():
             control[name] = value
-        self.control.set(np.frombuffer(control.tobytes(), np.uint8), stream=cupy().cuda.get_current_stream())
+        self.control.set(
+            np.frombuffer(control.tobytes(), np.uint8),
+            stream=cupy().cuda.get_current_stream(),
+        )
 
     def run(self, first: int, batches: int) -> None:
-        """Run batches first .. first + batches - 1 of those that `set` described, one after the other."""
+        """Run batches first .. first + batches - 1 of those that `set` described, one
+        after the other."""
         raise NotImplementedError
 
     def batch_losses(self, first: int, batches: int) -> np.ndarray:
-        """Return the sums of that many batches' row losses, of this member's rows; waits for them."""
+        """Return the sums of that many batches' row losses, of this member's rows;
+        waits for them."""
         distribute = self.program.purpose.distribute
         return batch_losses(self.control, 1, first, batches, distribute).get()[0]
 
 
-def batch_losses(control, networks: int, first: int, batches: int, distribute: str = ""):
-    """Return the sums of the batches' row losses on the GPU (networks, batches), each network's in `control`."""
-    sums, arguments = cupy().empty((networks, batches)), (control, np.int64(first), np.int64(batches))
-    kernel = compiled(losses_source(distribute), "float64", False).get_function("batch_losses")
-    kernel((-(-batches * 32 // THREADS), networks), (THREADS,), (sums, *arguments))  # a warp a batch
+def batch_losses(
+    control, networks: int, first: int, batches: int, distribute: str = ""
+):
+    """Return the sums of the batches' row losses on the GPU (networks, batches), each
+    network's in `control`."""
+    sums, arguments = (
+        cupy().empty((networks, batches)),
+        (control, np.int64(first), np.int64(batches)),
+    )
+    kernel = compiled(losses_source(distribute), "float64", False).get_function(
+        "batch_losses"
+    )
+    # a warp a batch
+    kernel((-(-batches * 32 // THREADS), networks), (THREADS,), (sums, *arguments))
     return sums
 
 
 class WholeEpochs(Runner):
-    """Batches in one cooperative launch: for programs whose phases are about as short as starting a kernel."""
+    """Batches in one cooperative launch: for programs whose phases are about as short
+    as starting a kernel."""
 
     about = "runner WholeEpochs: whole epochs in one launch, a barrier of the grid between phases"
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters, code: str | None = None):
+    def __init__(
+        self, program: Program, dtype: np.dtype, parameters, code: str | None = None
+    ):
         super().__init__(program, dtype, parameters, code or epoch_source(program))
         self.kernel = self.module.get_function("epoch")
-        # one block a multiprocessor: of two, some phases would put both on one and leave others idle
-        self.blocks = max(1, min(max(map(blocks_of, program.phases), default=1), processors()))
+        # one block a multiprocessor: of two, some phases would put both on one and
+        # leave others idle
+        self.blocks = max(
+            1, min(max(map(blocks_of, program.phases), default=1), processors())
+        )
 
     def run(self, first: int, batches: int) -> None:
         self.arrivals.data.memset_async(0, 4)
         arguments = (self.control, np.int64(first), np.int64(batches))
-        self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes)
+        self.kernel(
+            (self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes
+        )
 
 
 class Phases(Runner):
-    """A kernel a phase, and libraries: for programs with large products, and for members of a group. Captured once as
-    a graph for each number of rows that a batch may have, and replayed.
+    """A kernel a phase, and libraries: for programs with large products, and for
+    members of a group. Captured once as a graph for each number of rows that a batch
+    may have, and replayed.
 
-    communicator: of a member, see nccl.py. What members do together happens on a second stream, beside what is computed
-    meanwhile; it begins with `send` and is waited for by `meet`.
+    communicator: of a member, see nccl.py. What members do together happens on a second
+    stream, beside what is computed meanwhile; it begins with `send` and is waited for
+    by `meet`.
     """
 
     about = "runner Phases: a kernel or library calls a phase, replayed as a graph"
     cooperative = False
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters, rank_group: RankGroup = ALONE, communicator=None):
+    def __init__(
+        self,
+        program: Program,
+        dtype: np.dtype,
+        parameters,
+        rank_group: RankGroup = ALONE,
+        communicator=None,
+    ):
         super().__init__(program, dtype, parameters, phases_source(program))
         self.kernels = [
             self.module.get_function(f"phase{index}") if blocks_of(phase) else None
@@ -124,18 +178,24 @@ class Phases(Runner):
         for index in range(first, first + batches):
             rows = min(self.batch, self.count - index * self.batch)
             if rows not in self.graphs:
-                self._launch(rows)  # the first time as it is: libraries set themselves up, and some cannot be captured
+                # the first time as it is: libraries set themselves up, and some cannot
+                # be captured
+                self._launch(rows)
                 self.graphs[rows] = self._capture(rows)
             else:
                 self.graphs[rows].launch()
 
     def prepare(self) -> None:
-        """Take memory and load code, for a member before the first of the batches that `set` described.
+        """Take memory and load code, for a member before the first of the batches that
+        `set` described.
 
-        CUDA lets that wait for all GPUs of the process, and for ever where one of them waits for what another member
-        has yet to send. So all of it is done before any member sends, and none of it before all have received.
+        CUDA lets that wait for all GPUs of the process, and for ever where one of them
+        waits for what another member has yet to send. So all of it is done before any
+        member sends, and none of it before all have received.
         """
-        for rows in sorted({min(self.batch, self.count), self.count % self.batch or self.batch}):
+        for rows in sorted(
+            {min(self.batch, self.count), self.count % self.batch or self.batch}
+        ):
             if rows not in self.graphs:
                 self._rehearse(rows, lambda name: name not in COLLECTIVE)
                 if not self._connected:
@@ -145,7 +205,8 @@ class Phases(Runner):
                 self.graphs[rows] = self._capture(rows)
 
     def _rehearse(self, rows: int, wanted: Callable[[str], bool]) -> None:
-        """Run the wanted steps of a batch for what libraries set up at their first call; the results are not used."""
+        """Run the wanted steps of a batch for what libraries set up at their first
+        call; the results are not used."""
         own_rows = self._own_rows(rows)
         for index, phase in enumerate(self.program.phases):
             if wanted(phase[0].step[0]):
@@ -182,10 +243,16 @@ class Phases(Runner):
                 op.host(self, rows)
         if kernel:
             blocks = max(1, min(blocks_of(phase), MOST_BLOCKS))
-            kernel((blocks,), (THREADS,), (self.control,), shared_mem=self.program.shared_bytes)
+            kernel(
+                (blocks,),
+                (THREADS,),
+                (self.control,),
+                shared_mem=self.program.shared_bytes,
+            )
 
     def send(self, how: str, address: int, values: int) -> None:
-        """Communicate values at an address, once all that was started up to now is done."""
+        """Communicate values at an address, once all that was started up to now is
+        done."""
         self.ready.record(cupy().cuda.get_current_stream())
         self.second.wait_event(self.ready)
         self._communicate(how, address, values)
@@ -199,7 +266,8 @@ class Phases(Runner):
         cupy().cuda.get_current_stream().wait_event(self.sent)
 
 
-COLLECTIVE = ("communication", "update")  # the steps that a member takes part in which has no row of a batch
+# the steps that a member takes part in which has no row of a batch
+COLLECTIVE = ("communication", "update")
 FIRST = -1  # priority of a stream whose kernels are started before others that wait
 MOST_BLOCKS = 1 << 16
 
@@ -210,8 +278,9 @@ _captures_lock = threading.Lock()
 
 @contextmanager
 def _nothing_collected():
-    """Let Python free no cycles: an engine among them would close its libraries, and that ends the capture under way.
-    The members of a group capture side by side: the last one lets collections go on."""
+    """Let Python free no cycles: an engine among them would close its libraries, and
+    that ends the capture under way. The members of a group capture side by side: the
+    last one lets collections go on."""
     with _captures_lock:
         _captures.append(gc.isenabled())
         gc.disable()
@@ -224,15 +293,19 @@ def _nothing_collected():
 
 
 class Graph:
-    """A graph that a stream has captured. As CuPy's, but launches of other streams keep their priorities: messages are
-    sent while a product fills the GPU, not after it."""
+    """A graph that a stream has captured. As CuPy's, but launches of other streams keep
+    their priorities: messages are sent while a product fills the GPU, not after it."""
 
     def __init__(self, stream):
         self.ffi, self.driver = driver()
-        graph = self.ffi.cast("void *", cupy().cuda.runtime.streamEndCapture(stream.ptr))
+        graph = self.ffi.cast(
+            "void *", cupy().cuda.runtime.streamEndCapture(stream.ptr)
+        )
         pointer = self.ffi.new("void **")
         try:
-            self._check(self.driver.cuGraphInstantiateWithFlags(pointer, graph, NODE_PRIORITIES))
+            self._check(
+                self.driver.cuGraphInstantiateWithFlags(pointer, graph, NODE_PRIORITIES)
+            )
         finally:
             self.driver.cuGraphDestroy(graph)
         self._executable = self.ffi.gc(pointer[0], self.driver.cuGraphExecDestroy)
@@ -254,7 +327,8 @@ NODE_PRIORITIES = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
 
 
 class TimedPhases(Phases):
-    """The same without graphs, an event after each phase, and on the second stream before and after what is sent."""
+    """The same without graphs, an event after each phase, and on the second stream
+    before and after what is sent."""
 
     about = "runner TimedPhases: each op by itself, timed by events"
 
@@ -262,8 +336,10 @@ class TimedPhases(Phases):
         super().__init__(*arguments, **options)
         self.room = 0  # batches still to be timed
         self._timing = False  # a batch is under way that counts
-        self.began = 0.0  # when the first of them did, on the clock of time.perf_counter
-        self._phases: list[list] = []  # an event at the beginning of each batch and after each phase
+        # when the first of them did, on the clock of time.perf_counter
+        self.began = 0.0
+        # an event at the beginning of each batch and after each phase
+        self._phases: list[list] = []
         self._sent: list[list] = []  # and two for each message
 
     def run(self, first: int, batches: int) -> None:
@@ -300,34 +376,49 @@ class TimedPhases(Phases):
             self._sent[-1].append((before, self._event(self.second)))
 
     def steps(self, lane: str) -> list[list[TimedStep]]:
-        """Return the steps of each timed batch, in the order of time: on the lane, and on `lane nccl` what was sent."""
+        """Return the steps of each timed batch, in the order of time: on the lane, and
+        on `lane nccl` what was sent."""
         names = [phase[0].step for phase in self.program.phases]
-        messages = [step for step in names if step[0] == "communication" and step[1] is not None]
+        messages = [
+            step for step in names if step[0] == "communication" and step[1] is not None
+        ]
 
         def timed(step, begin, end, lane: str) -> TimedStep:  # begin, end: events
             first, began = self._phases[0][0], self.began
-            passed = (cupy().cuda.get_elapsed_time(first, event) / 1e3 for event in (begin, end))
+            passed = (
+                cupy().cuda.get_elapsed_time(first, event) / 1e3
+                for event in (begin, end)
+            )
             return TimedStep(*step, *(began + seconds for seconds in passed), lane)
 
         return [
-            [timed(*each, lane) for each in zip(names, phases, phases[1:], strict=False)]
-            + [timed(step, *events, f"{lane} nccl") for step, events in zip(messages, sent, strict=False)]
+            [
+                timed(*each, lane)
+                for each in zip(names, phases, phases[1:], strict=False)
+            ]
+            + [
+                timed(step, *events, f"{lane} nccl")
+                for step, events in zip(messages, sent, strict=False)
+            ]
             for phases, sent in zip(self._phases, self._sent, strict=True)
         ]
 
 
-# GPUs need their programs at about the same time: one of them compiles, and the others find its work on disk
+# GPUs need their programs at about the same time: one of them compiles, and the others
+# find its work on disk
 compiling = threading.Lock()
 
 
 def compiled(code: str, dtype: str, cooperative: bool):
-    """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next run."""
+    """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next
+    run."""
     ahead = _ahead.pop((code, dtype, cooperative), None)
     return ahead.result() if ahead else module_of(code, dtype, cooperative)
 
 
 def compile_ahead(code: str, dtype: str, cooperative: bool) -> None:
-    """Begin to compile a module that is going to be wanted; NVRTC compiles several at a time."""
+    """Begin to compile a module that is going to be wanted; NVRTC compiles several at a
+    time."""
 
     def compile_on(device) -> object:
         with device:
@@ -336,7 +427,9 @@ def compile_ahead(code: str, dtype: str, cooperative: bool) -> None:
             return module
 
     if (code, dtype, cooperative) not in _ahead:
-        _ahead[code, dtype, cooperative] = _compilers.submit(compile_on, cupy().cuda.Device())
+        _ahead[code, dtype, cooperative] = _compilers.submit(
+            compile_on, cupy().cuda.Device()
+        )
 
 
 _ahead: dict[tuple[str, str, bool], Future] = {}
@@ -347,4 +440,8 @@ _compilers = ThreadPoolExecutor(8)
 def module_of(code: str, dtype: str, cooperative: bool):
     """Return a module; the first call compiles it."""
     real = {"float32": "float", "float64": "double"}[dtype]
-    return cupy().RawModule(code=code, options=("-std=c++17", f"-DREAL={real}"), enable_cooperative_groups=cooperative)
+    return cupy().RawModule(
+        code=code,
+        options=("-std=c++17", f"-DREAL={real}"),
+        enable_cooperative_groups=cooperative,
+    )

@@ -1,6 +1,7 @@
 /* shuffle.cu - the row orders of an epoch, for many networks at once: those of csrc/random.c. */
 
-/* Whose order: rows of the data set, how many, the generator's seed and the epoch, and where the order goes. */
+/* Whose order: rows of the data set, how many, the generator's seed and the epoch, and where the
+ * order goes. */
 struct deal {
     const int64 *rows;
     int64 *order;
@@ -11,7 +12,8 @@ typedef unsigned short place_type;       /* pack.py draws no more rows here than
 
 enum { DRAWERS = THREADS - 32, DRAWN = 2 * DRAWERS };      /* swaps drawn at a time */
 
-/* to[i] = the place that place first + i changes with; two of them from each of the generator's blocks */
+/* to[i] = the place that place first + i changes with; two of them from each of the generator's
+ * blocks */
 __device__ inline void draw_places(int *to, const deal &d, int first, int drawer)
 {
     int i = first + 2 * drawer;
@@ -25,9 +27,10 @@ __device__ inline void draw_places(int *to, const deal &d, int first, int drawer
     }
 }
 
-/* Places first .. first + n change with those that were drawn for them, one after the other; the next is read ahead, as
- * each read of shared memory is waited for. */
-__device__ inline void swap_places(place_type *place, const int *__restrict__ drawn, int first, int n)
+/* Places first .. first + n change with those that were drawn for them, one after the other; the
+ * next is read ahead, as each read of shared memory is waited for. */
+__device__ inline void swap_places(place_type *place, const int *__restrict__ drawn, int first,
+                                   int n)
 {
     int next = drawn[0];
     for (int i = 0; i < n; i++) {
@@ -54,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) shuffle(const deal *deals)
         if (drawer >= 0)
             draw_places(drawn + (parity ^ 1) * DRAWN, d, first + DRAWN, drawer);
         if (threadIdx.x == 0)
-            swap_places(place, drawn + parity * DRAWN, first, d.count - first < DRAWN ? (int)d.count - first : DRAWN);
+            swap_places(place, drawn + parity * DRAWN, first,
+                        d.count - first < DRAWN ? (int)d.count - first : DRAWN);
         __syncthreads();
     }
     for (int i = threadIdx.x; i < d.count; i += THREADS)

@@ -1,46 +1,72 @@
-/* small.cu - networks of dense layers that fit one multiprocessor: a whole epoch in one launch, with everything but
- * the data set in shared memory. small.py writes the kernel that calls these, sizes as constants.
+/* small.cu - networks of dense layers that fit one multiprocessor: a whole epoch in one launch,
+ * with everything but the data set in shared memory. small.py writes the kernel that calls
+ * these, sizes as constants.
  *
- * A row of x ends in a 1, and the weights, stored (I + 1, O), in the biases: they are one further input's. Rows of x
- * and dz are filled up with zeros to whole vectors of 16 bytes, so that no loop has a rest. A block computes
- * ROWS rows, always all of them: rows that a short batch lacks have dz = 0.
+ * A row of x ends in a 1, and the weights, stored (I + 1, O), in the biases: they are one
+ * further input's. Rows of x and dz are filled up with zeros to whole vectors of 16 bytes, so
+ * that no loop has a rest. A block computes ROWS rows, always all of them: rows that a short
+ * batch lacks have dz = 0.
  *
- * A batch is divided into parts, whose gradients are added up in an order that small_update sets: each part is a block's,
- * or, in a pack of networks with a block each, one block computes them all, several at a time.
+ * A batch is divided into parts, whose gradients are added up in an order that small_update
+ * sets: each part is a block's, or, in a pack of networks with a block each, one block computes
+ * them all, several at a time.
  *
- * In every product neighbouring threads take neighbouring weights, which are in different banks, and
- * the same values of x or dz, which are read once for all; each thread keeps several sums at once.
+ * In every product neighbouring threads take neighbouring weights, which are in different banks,
+ * and the same values of x or dz, which are read once for all; each thread keeps several sums at
+ * once.
  */
 
 /* N values at once; p is a multiple of N values. */
 template <int N>
 __device__ inline values<N> load(const real *p) { return *(const values<N> *)p; }
 
-/* A number of values filled up to whole vectors; to an odd number of them, so that threads that read different rows of so
- * many find them in different banks. */
+/* A number of values filled up to whole vectors; to an odd number of them, so that threads that
+ * read different rows of that many find them in different banks. */
 __device__ constexpr int filled(int n) { return (n + WHOLE - 1) / WHOLE * WHOLE; }
-__device__ constexpr int spread(int n) { return filled(n) / WHOLE % 2 ? filled(n) : filled(n) + WHOLE; }
+__device__ constexpr int spread(int n)
+{ return filled(n) / WHOLE % 2 ? filled(n) : filled(n) + WHOLE; }
 
-/* ROWS are computed, PADDED allocated. X, OUT, DZ, DX, W: values from one row to the next of x with its 1, out, dz, dx
- * and the weights; a pack, whose threads read many rows, has them SPREAD. */
+/* ROWS are computed, PADDED allocated. X, OUT, DZ, DX, W: values from one row to the next of x
+ * with its 1, out, dz, dx and the weights; a pack, whose threads read many rows, has them
+ * SPREAD. */
 template <int I_, int O_, int ROWS_, int PADDED_, bool SPREAD>
 struct small_layer {
-    enum { I = I_, O = O_, ROWS = ROWS_, PADDED = PADDED_, INPUTS = filled(I + 1), OUTPUTS = filled(O) };
-    enum { X = SPREAD ? spread(I + 1) : filled(I + 1), OUT = SPREAD ? spread(O + 1) : filled(O + 1) };
-    enum { DZ = SPREAD ? spread(O) : filled(O), DX = SPREAD ? spread(I) : filled(I), W = spread(O) };
+    enum {
+        I = I_,
+        O = O_,
+        ROWS = ROWS_,
+        PADDED = PADDED_,
+        INPUTS = filled(I + 1),
+        OUTPUTS = filled(O)
+    };
+    enum {
+        X = SPREAD ? spread(I + 1) : filled(I + 1),
+        OUT = SPREAD ? spread(O + 1) : filled(O + 1)
+    };
+    enum {
+        DZ = SPREAD ? spread(O) : filled(O),
+        DX = SPREAD ? spread(I) : filled(I),
+        W = spread(O)
+    };
 };
 
-/* The thread's first item of those that begin with thread START: of items side by side, without a barrier between
- * them, each thread gets as many. */
+/* The thread's first item of those that begin with thread START: of items side by side, without
+ * a barrier between them, each thread gets as many. */
 template <int START>
 __device__ inline int first_item() { return (threadIdx.x + THREADS - START % THREADS) % THREADS; }
 
 enum { NOWHERE = 0x7fffffff };
 
-/* Parts in the order in which small_update adds them up: part s, s + SHARES, s + 2 SHARES ... of share s, for each s. */
+/* Parts in the order in which small_update adds them up: part s, s + SHARES, s + 2 SHARES ... of
+ * share s, for each s. */
 template <int PARTS>
 struct turns {
-    enum { EACH = PARTS / SHARES, LONG = PARTS % SHARES, IN_LONG = LONG * (EACH + 1), SHORT = EACH ? EACH : 1 };
+    enum {
+        EACH = PARTS / SHARES,
+        LONG = PARTS % SHARES,
+        IN_LONG = LONG * (EACH + 1),
+        SHORT = EACH ? EACH : 1
+    };
     static __device__ int part(int number)
     {
         if (number < IN_LONG)           /* the first shares have one part more */
@@ -53,8 +79,8 @@ struct turns {
     }
 };
 
-/* Which row of the batch stands in row r of the block's x: the block has SLOTS of the batch's PARTS parts of GROUP rows,
- * those from `first` on, counted as they stand or IN_TURN. */
+/* Which row of the batch stands in row r of the block's x: the block has SLOTS of the batch's
+ * PARTS parts of GROUP rows, those from `first` on, counted as they stand or IN_TURN. */
 template <int PARTS, int GROUP, int SLOTS, bool IN_TURN>
 struct batch_rows {
     int first;
@@ -73,7 +99,8 @@ __device__ inline real total(const whole &s)
     return WHOLE == 4 ? (s.v[0] + s.v[1]) + (s.v[WHOLE - 2] + s.v[WHOLE - 1]) : s.v[0] + s.v[1];
 }
 
-/* out = f(x w), bias included; EACH rows a thread, a vector of sums each, so that additions need not wait for others */
+/* out = f(x w), bias included; EACH rows a thread, a vector of sums each, so that additions need
+ * not wait for others */
 template <class L, int EACH, int ACTIVATION>
 __device__ inline void small_forward(real *out, const real *x, const real *w)
 {
@@ -100,10 +127,11 @@ __device__ inline void small_forward(real *out, const real *x, const real *w)
     }
 }
 
-/* The network's last values z (rows of Z) become dz (rows of DZ), a thread or a warp a row; dz is 0 where the batch, of
- * n rows, has no row. */
+/* The network's last values z (rows of Z) become dz (rows of DZ), a thread or a warp a row; dz
+ * is 0 where the batch, of n rows, has no row. */
 template <class L, int LOSS, int ACTIVATION, int LABELS, int LANES, class ROWS>
-__device__ inline void small_loss(real *dz, real *z, const void *y, double *row_loss, int n, const ROWS &rows)
+__device__ inline void small_loss(real *dz, real *z, const void *y, double *row_loss, int n,
+                                  const ROWS &rows)
 {
     control c;
     c.y = y, c.weights = (const real *)y + L::ROWS * L::O;
@@ -141,11 +169,13 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
         }
         #pragma unroll
         for (int r = 0; r < EACH; r++)
-            dx[(first + r) * L::DX + i] = total(sum[r]) * derivative<BELOW>(x[(first + r) * L::X + i]);
+            dx[(first + r) * L::DX + i] =
+                total(sum[r]) * derivative<BELOW>(x[(first + r) * L::X + i]);
     }
 }
 
-/* sum[i] = the sum of dz x[i] over ROWS rows, for the N inputs from x on, of which there are `inputs` */
+/* sum[i] = the sum of dz x[i] over ROWS rows, for the N inputs from x on, of which there are
+ * `inputs` */
 template <class L, int ROWS, int N>
 __device__ inline void sum_products(real *sum, const real *dz, const real *x, int inputs)
 {
@@ -168,13 +198,14 @@ __device__ inline void sum_products(real *sum, const real *dz, const real *x, in
     }
 }
 
-/* dw (I + 1, O) = x' dz, those of N inputs and an output a thread: take.gradient(i, j, value) gets each. A block has one
- * part of a batch, or in a pack several: SLOTS of PARTS, each of GROUP rows, from part `first_part` of their turns on. Their
- * sums are those of small_update, which adds up the shares' sums if a share has several parts; they wait in `totals` and
+/* dw (I + 1, O) = x' dz, those of N inputs and an output a thread: take.gradient(i, j, value)
+ * gets each. A block has one part of a batch, or in a pack several: SLOTS of PARTS, each of
+ * GROUP rows, from part `first_part` of their turns on. Their sums are those of small_update,
+ * which adds up the shares' sums if a share has several parts; they wait in `totals` and
  * `shares`, which are not needed where the block has all parts at once. */
 template <class L, int PARTS, int GROUP, int SLOTS, int N, int START, class TAKE>
-__device__ inline void small_backward_parameters(const real *dz, const real *x, int first_part, real *totals,
-                                                 real *shares, const TAKE &take)
+__device__ inline void small_backward_parameters(const real *dz, const real *x, int first_part,
+                                                 real *totals, real *shares, const TAKE &take)
 {
     enum { SHARED = PARTS > SHARES };
     for (int e = first_item<START>(); e < (L::I + N) / N * L::O; e += blockDim.x) {
@@ -189,7 +220,8 @@ __device__ inline void small_backward_parameters(const real *dz, const real *x, 
         #pragma unroll 1
         for (int slot = 0; slot < SLOTS && first_part + slot < PARTS; slot++) {
             int r = slot * GROUP;
-            sum_products<L, GROUP, N>(sum, dz + r * L::DZ + j, x + r * L::X + first, L::INPUTS - first);
+            sum_products<L, GROUP, N>(sum, dz + r * L::DZ + j, x + r * L::X + first,
+                                      L::INPUTS - first);
             bool begins = turns<PARTS>::begins_share(first_part + slot);
             #pragma unroll
             for (int i = 0; i < N; i++)
@@ -207,13 +239,14 @@ __device__ inline void small_backward_parameters(const real *dz, const real *x, 
             else if (first_part + SLOTS >= PARTS)
                 take.gradient(first + i, j, SHARED ? total[i] + share[i] : total[i]);
             else
-                totals[(first + i) * L::W + j] = total[i], shares[(first + i) * L::W + j] = share[i];
+                totals[(first + i) * L::W + j] = total[i],
+                                            shares[(first + i) * L::W + j] = share[i];
     }
 }
 
 /* Where value (i, j) of the weights stands in a parameter vector; input I is the bias. */
-template <class L>
-__device__ inline int parameter_place(int i, int j) { return i < L::I ? j * L::I + i : L::O * L::I + j; }
+template <class L> __device__ inline int parameter_place(int i, int j)
+{ return i < L::I ? j * L::I + i : L::O * L::I + j; }
 
 /* One block computes the whole batch: the weights, in shared memory, take their step at once. */
 template <class L, int OPTIMIZER>
@@ -234,14 +267,15 @@ struct keep_partial_sum {
     __device__ void gradient(int i, int j, real value) const { partial_sum[i * L::O + j] = value; }
 };
 
-/* The partial sums of all blocks, SIZE values each, are added up in order, and the parameters in global memory take
- * their step. `sums` is the block's own memory. */
+/* The partial sums of all blocks, SIZE values each, are added up in order, and the parameters in
+ * global memory take their step. `sums` is the block's own memory. */
 template <class L, int OPTIMIZER, int SPLITS, int SIZE>
-__device__ inline void small_update(int64 at, const real *partial_sums, real *sums, const control &c,
-                                    const update &u, block_range range)
+__device__ inline void small_update(int64 at, const real *partial_sums, real *sums,
+                                    const control &c, const update &u, block_range range)
 {
     each_sum<SPLITS, SIZE, (L::I + 1) * L::O>(partial_sums, sums, range, [&](int e, real sum) {
-        update_parameter<OPTIMIZER, L::I * L::O>(at, parameter_place<L>(e / L::O, e % L::O), sum, c, u);
+        update_parameter<OPTIMIZER, L::I * L::O>(at, parameter_place<L>(e / L::O, e % L::O), sum, c,
+                                                 u);
     });
 }
 
@@ -286,9 +320,11 @@ __device__ inline void fill_ones(real *x, int rows, int stride, int n)
         x[r * stride + n] = 1;
 }
 
-/* The data set's row numbers for the block's rows, -1 where the batch has no row; they come in the background. */
+/* The data set's row numbers for the block's rows, -1 where the batch has no row; they come in
+ * the background. */
 template <int PADDED, class ROWS>
-__device__ inline void fetch_rows(int64 *numbers, const control &c, const batch &b, const ROWS &rows)
+__device__ inline void fetch_rows(int64 *numbers, const control &c, const batch &b,
+                                  const ROWS &rows)
 {
     for (int r = threadIdx.x; r < PADDED; r += blockDim.x) {
         int row = rows(r);
@@ -299,12 +335,19 @@ __device__ inline void fetch_rows(int64 *numbers, const control &c, const batch 
     }
 }
 
-/* Starts copying these rows of the data set to shared memory, x for layer L and y of O values, as many values at a time
- * as rows divide into; copy_wait and a barrier end it. */
+/* Starts copying these rows of the data set to shared memory, x for layer L and y of O values,
+ * as many values at a time as rows divide into; copy_wait and a barrier end it. */
 template <class L, int O, int BYTES, int LABELS>
 __device__ inline void fetch_data(real *x, void *y, const int64 *rows, const control &c)
 {
-    enum { ROWS = L::ROWS, EACH = BYTES ? 1 : L::I % WHOLE == 0 ? WHOLE : L::I % 2 == 0 ? 2 : 1, COPIES = L::I / EACH };
+    enum {
+        ROWS = L::ROWS,
+        EACH = BYTES        ? 1
+        : L::I % WHOLE == 0 ? WHOLE
+        : L::I % 2 == 0     ? 2
+                            : 1,
+        COPIES = L::I / EACH
+    };
     typedef values<EACH> some;
     const void *from = c.x;
     for (int e = threadIdx.x; e < ROWS * COPIES; e += blockDim.x) {

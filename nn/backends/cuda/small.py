@@ -1,12 +1,14 @@
-"""Small networks of dense layers on the GPU: a kernel that trains whole epochs with the weights in shared memory.
+"""Small networks of dense layers on the GPU: a kernel that trains whole epochs with the
+weights in shared memory.
 
-One block where a batch is small: it computes the batch and steps the weights itself. Several where it is large: each
-computes a few rows, their gradients meet in global memory, and two barriers of the grid a batch are all that is
-waited for.
+One block where a batch is small: it computes the batch and steps the weights itself.
+Several where it is large: each computes a few rows, their gradients meet in global
+memory, and two barriers of the grid a batch are all that is waited for.
 
-In a pack (pack.py) each network has one block, and a batch that is large is computed part by part: its parts are those
-of the network alone, and so is the order in which their gradients are added up. One block for the network alone is the
-same kernel, a network a row of the grid.
+In a pack (pack.py) each network has one block, and a batch that is large is computed
+part by part: its parts are those of the network alone, and so is the order in which
+their gradients are added up. One block for the network alone is the same kernel, a
+network a row of the grid.
 """
 
 from __future__ import annotations
@@ -21,26 +23,47 @@ from .runner import WholeEpochs
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
 ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
-MOST_WORK = 3_000  # parameters a block can take through its few rows in a few microseconds
+# parameters a block can take through its few rows in a few microseconds
+MOST_WORK = 3_000
 MOST_EACH = 8  # rows a thread computes at once
 UPDATE_WORK = 45  # instructions of a parameter's step, beside those of its gradient
 LEAST_ROWS = 5  # of a block, where there are several
-RESIDENT = 3  # blocks of a pack for which a multiprocessor is to have the registers, if it has the shared memory
-RESERVED = 1 << 10  # bytes of a multiprocessor's shared memory that each block takes beside its own
+# blocks of a pack for which a multiprocessor is to have the registers, if it has the
+# shared memory
+RESIDENT = 3
+# bytes of a multiprocessor's shared memory that each block takes beside its own
+RESERVED = 1 << 10
 
 
 def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
     """Return whether this kernel suits a network and batch."""
-    if purpose.kind != "train" or purpose.rows_as.kind == "records" or any(layer.kind != "dense" for layer in layers):
+    if (
+        purpose.kind != "train"
+        or purpose.rows_as.kind == "records"
+        or any(layer.kind != "dense" for layer in layers)
+    ):
         return False
     return Plan(layers, "", purpose, dtype).fits()
 
 
 class Plan:
-    """Blocks, rows a block, and where everything is in shared memory. pack: of networks with a block each."""
+    """Blocks, rows a block, and where everything is in shared memory. pack: of networks
+    with a block each."""
 
-    def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, pack: bool = False):
-        self.layers, self.loss, self.purpose, self.dtype = layers, loss, purpose, np.dtype(dtype)
+    def __init__(
+        self,
+        layers: list[Layer],
+        loss: str,
+        purpose: Purpose,
+        dtype: np.dtype,
+        pack: bool = False,
+    ):
+        self.layers, self.loss, self.purpose, self.dtype = (
+            layers,
+            loss,
+            purpose,
+            np.dtype(dtype),
+        )
         self.parameters = sum(layer.parameters for layer in layers)
         self.vector = 16 // self.dtype.itemsize
         self._divide()
@@ -53,16 +76,22 @@ class Plan:
     def _divide(self) -> None:
         """Divide a batch into parts, of which the network alone has each in a block."""
         rows, work = self.purpose.rows, self.purpose.rows * self.parameters
-        parts = 1 if work <= ONE_BLOCK_WORK else min(processors(), -(-rows // LEAST_ROWS))
+        parts = (
+            1 if work <= ONE_BLOCK_WORK else min(processors(), -(-rows // LEAST_ROWS))
+        )
         self.part_rows = -(-rows // parts)
         self.parts = -(-rows // self.part_rows)
 
     def _slots(self) -> int:
-        """Return how many parts a block of a pack computes at a time: all if it has room for them, else as many as two
-        blocks of a multiprocessor have room for, or else one block."""
+        """Return how many parts a block of a pack computes at a time: all if it has
+        room for them, else as many as two blocks of a multiprocessor have room for, or
+        else one block."""
         attributes = cupy().cuda.Device().attributes
         most = attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
-        half = attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED) // 2 - RESERVED
+        half = (
+            attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED) // 2
+            - RESERVED
+        )
         for room in (min(half, most), most):
             for slots in range(self.parts, 0, -1):
                 self._lay_out(slots)
@@ -71,33 +100,58 @@ class Plan:
         return 1
 
     def _resident(self) -> int:
-        """Return how many blocks of a pack a multiprocessor is to have at a time, at least."""
-        whole = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED)
+        """Return how many blocks of a pack a multiprocessor is to have at a time, at
+        least."""
+        whole = (
+            cupy()
+            .cuda.Device()
+            .attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED)
+        )
         return max(1, min(RESIDENT, whole // (self.bytes + RESERVED)))
 
     def fits(self) -> bool:
-        """Return whether the GPU has the shared memory, and a block's work is short enough."""
-        limit = cupy().cuda.Device().attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        """Return whether the GPU has the shared memory, and a block's work is short
+        enough."""
+        limit = (
+            cupy()
+            .cuda.Device()
+            .attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+        )
         work = self.parameters * self.part_rows
-        return self.bytes <= limit and work <= max(ONE_BLOCK_WORK, MOST_WORK * self.part_rows)
+        return self.bytes <= limit and work <= max(
+            ONE_BLOCK_WORK, MOST_WORK * self.part_rows
+        )
 
     def each(self, width: int) -> int:
-        """Return the rows that a thread computes at once: as few as give every value a thread; in a pack those that
-        take the fewest loads and products, one after the other."""
+        """Return the rows that a thread computes at once: as few as give every value a
+        thread; in a pack those that take the fewest loads and products, one after the
+        other."""
         if self.pack:
-            turns = {each: -(-(-(-self.rows // each) * width) // THREADS) for each in range(1, MOST_EACH + 1)}
-            return min(turns, key=lambda each: turns[each] * (self.vector + each * (1 + self.vector)))
-        enough = (each for each in range(1, MOST_EACH) if -(-self.rows // each) * width <= THREADS)
+            turns = {
+                each: -(-(-(-self.rows // each) * width) // THREADS)
+                for each in range(1, MOST_EACH + 1)
+            }
+            return min(
+                turns,
+                key=lambda each: turns[each] * (self.vector + each * (1 + self.vector)),
+            )
+        enough = (
+            each
+            for each in range(1, MOST_EACH)
+            if -(-self.rows // each) * width <= THREADS
+        )
         return min(next(enough, MOST_EACH), self.rows)
 
     def inputs_at_once(self, layer: Layer) -> int:
-        """Return the inputs whose gradients, with one output, a thread computes: those that take the fewest loads,
-        products and steps, one after the other."""
+        """Return the inputs whose gradients, with one output, a thread computes: those
+        that take the fewest loads, products and steps, one after the other."""
         rows = self.part_rows * self.parts if self.pack else self.rows
 
         def work(inputs: int) -> int:
             turns = -(-(-(-(layer.inputs + 1) // inputs) * layer.outputs) // THREADS)
-            return turns * (rows * (1 + -(-inputs // self.vector) + inputs) + UPDATE_WORK * inputs)
+            return turns * (
+                rows * (1 + -(-inputs // self.vector) + inputs) + UPDATE_WORK * inputs
+            )
 
         return min((2 * self.vector, self.vector, 1), key=work)
 
@@ -109,7 +163,9 @@ class Plan:
 
     def spread(self, n: int) -> int:
         """Return n values filled up to an odd number of vectors."""
-        return self.filled(n) + (0 if self.filled(n) // self.vector % 2 else self.vector)
+        return self.filled(n) + (
+            0 if self.filled(n) // self.vector % 2 else self.vector
+        )
 
     def weights(self, layer: Layer) -> int:
         return self.filled(layer.inputs + 1) * self.spread(layer.outputs)
@@ -120,7 +176,11 @@ class Plan:
 
     def _lay_out(self, slots: int) -> None:
         """Find everything a place, for that many parts of a batch at a time."""
-        self.slots, self.chunks, self.rows = slots, -(-self.parts // slots) if self.pack else 1, slots * self.part_rows
+        self.slots, self.chunks, self.rows = (
+            slots,
+            -(-self.parts // slots) if self.pack else 1,
+            slots * self.part_rows,
+        )
         row = self.spread if self.pack else self.filled
         self.padded = self._padded()
         self.values, self.places = 0, {}
@@ -134,7 +194,10 @@ class Plan:
         for parity in (0, 1):  # two batches: one is computed, one is loading
             self._place(f"u{parity}", len(UPDATE))
             self._place(f"x{parity}", self.padded * row(first.inputs + 1))
-            self._place(f"y{parity}", self.padded * (last.outputs + self.purpose.weighted))  # weights behind targets
+            # weights behind targets
+            self._place(
+                f"y{parity}", self.padded * (last.outputs + self.purpose.weighted)
+            )
         for index, layer in enumerate(self.layers):
             self._place(f"out{index}", self.padded * row(layer.outputs + 1))
             self._place(f"dz{index}", self.padded * row(layer.outputs))
@@ -144,18 +207,26 @@ class Plan:
         self.bytes = self.values * self.dtype.itemsize + 2 * 8 * self.padded
 
     def _padded(self) -> int:
-        """Return the rows that need memory: a thread's last rows may be further ones."""
+        """Return the rows that need memory: a thread's last rows may be further
+        ones."""
         if not self.pack:
             return self.rows + MOST_EACH
         each = {self.each(layer.outputs) for layer in self.layers}
         each |= {self.each(layer.inputs) for layer in self.layers[1:]}
         return max(-(-self.rows // rows) * rows for rows in each)
 
-    # ---- source; in the kernel a layer's sizes are L0, L1 ..., and a place has its name here
+    # ---- source; in the kernel a layer's sizes are L0, L1 ..., and a place has its
+    # name here
 
     def source(self) -> str:
         optimizer, last = self.purpose.optimizer, len(self.layers) - 1
-        first_part = "blockIdx.x" if self.blocks > 1 else f"step % {self.chunks} * {self.slots}" if self.pack else "0"
+        first_part = (
+            "blockIdx.x"
+            if self.blocks > 1
+            else f"step % {self.chunks} * {self.slots}"
+            if self.pack
+            else "0"
+        )
         types, at, pack = [], [0], str(self.pack).lower()
         for i, layer in enumerate(self.layers):
             sizes = layer.inputs, layer.outputs, self.rows, self.padded, pack
@@ -166,10 +237,22 @@ class Plan:
             at.append(at[-1] + layer.parameters)
         layers = range(len(self.layers))
         vectors = [("parameters", "w"), ("moment1", "m"), ("moment2", "v")]
-        moves = [(f"L{i}", f"{name}{i}", f"c.{vector} + {at[i]}")
-                 for vector, name in vectors if f"{name}0" in self.places for i in layers]  # fmt: skip
-        imports = _lines(f"small_import<{layer}>({here}, {there});" for layer, here, there in moves)
-        leave, after = _lines(f"small_export<{layer}>({there}, {here});" for layer, here, there in moves), ""
+        moves = [
+            (f"L{i}", f"{name}{i}", f"c.{vector} + {at[i]}")
+            for vector, name in vectors
+            if f"{name}0" in self.places
+            for i in layers
+        ]
+        imports = _lines(
+            f"small_import<{layer}>({here}, {there});" for layer, here, there in moves
+        )
+        leave, after = (
+            _lines(
+                f"small_export<{layer}>({there}, {here});"
+                for layer, here, there in moves
+            ),
+            "",
+        )
         if self.blocks > 1:  # else the next batch begins with a barrier
             updates = _lines(
                 f"small_update<L{i}, {optimizer}, {self.parts}, {self.parameters}>"
@@ -177,26 +260,58 @@ class Plan:
                 for i in layers
             )
             meet = "grid_barrier(c.arrivals, target);"
-            leave, after = "", _lines([meet, updates, meet, imports, "__syncthreads();"])
-        ones = [(f"x{p}", "L0::X", "L0::I") for p in (0, 1)] + [(f"out{i}", f"L{i}::OUT", f"L{i}::O") for i in layers]
+            leave, after = (
+                "",
+                _lines([meet, updates, meet, imports, "__syncthreads();"]),
+            )
+        ones = [(f"x{p}", "L0::X", "L0::I") for p in (0, 1)] + [
+            (f"out{i}", f"L{i}::OUT", f"L{i}::O") for i in layers
+        ]
         kinds = f"{int(self.purpose.rows_as == BYTES)}, {int(self.purpose.labels)}"
         files = sources("common", "activation", "loss", "optimizer", "small")
-        return switches(self.purpose) + PRELUDE + files + EPOCH.format(
-            types=_lines(types), threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded,
-            chunks=self.chunks, first_part=first_part, resident=f", {self._resident()}" if self.pack else "",
-            rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {pack}>",
-            places=", ".join(f"*{name} = memory + {place}" for name, place in self.places.items()),
-            ones=_lines(f"fill_ones({name}, {self.padded}, {row}, {width});" for name, row, width in ones),
-            imports=imports, ahead="unsigned target = 0;" if self.blocks > 1 else "", after=after, leave=leave,
-            data=f"fetch_data<L0, L{last}::O, {kinds}>", forward=self._forward(), backward=self._backward_inputs(),
-            parameters=self._backward_parameters(at),
-        )  # fmt: skip
+        return (
+            switches(self.purpose)
+            + PRELUDE
+            + files
+            + EPOCH.format(
+                types=_lines(types),
+                threads=THREADS,
+                values=self.values,
+                numbers=self.numbers,
+                padded=self.padded,
+                chunks=self.chunks,
+                first_part=first_part,
+                resident=f", {self._resident()}" if self.pack else "",
+                rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {pack}>",
+                places=", ".join(
+                    f"*{name} = memory + {place}" for name, place in self.places.items()
+                ),
+                ones=_lines(
+                    f"fill_ones({name}, {self.padded}, {row}, {width});"
+                    for name, row, width in ones
+                ),
+                imports=imports,
+                ahead="unsigned target = 0;" if self.blocks > 1 else "",
+                after=after,
+                leave=leave,
+                data=f"fetch_data<L0, L{last}::O, {kinds}>",
+                forward=self._forward(),
+                backward=self._backward_inputs(),
+                parameters=self._backward_parameters(at),
+            )
+        )
 
     def routes(self) -> list[str]:
         lines = [f"{Small.about}, {self.blocks} block{'s' * (self.blocks > 1)}"]
         for index, layer in enumerate(self.layers):
-            backward = "small_backward_input, small_backward_parameters" if index else "small_backward_parameters"
-            lines.append(f"layer {index} {layer.item or layer.kind}: forward small_forward; backward {backward}")
+            backward = (
+                "small_backward_input, small_backward_parameters"
+                if index
+                else "small_backward_parameters"
+            )
+            lines.append(
+                f"layer {index} {layer.item or layer.kind}: forward small_forward; backward {backward}"
+            )
         return lines
 
     def _forward(self) -> str:
@@ -208,30 +323,47 @@ class Plan:
         names = f"L{last}, {self.loss.upper()}, {self.layers[last].activation.upper()}"
         sizes = f"{int(self.purpose.labels)}, {lanes_of(self.layers[last].outputs)}"
         arguments = f"dz{last}, out{last}, y, c.row_loss + b.row, b.n, rows"
-        return _lines([*lines, f"small_loss<{names}, {sizes}>({arguments});\n__syncthreads();"])
+        return _lines(
+            [*lines, f"small_loss<{names}, {sizes}>({arguments});\n__syncthreads();"]
+        )
 
     def _backward_inputs(self) -> str:
-        """Return the calls for the gradients of all layers' inputs, from the last down: before the weights' step."""
+        """Return the calls for the gradients of all layers' inputs, from the last down:
+        before the weights' step."""
         lines = []
         for i in range(len(self.layers) - 1, 0, -1):
             below, width = self.layers[i - 1].activation.upper(), self.layers[i].inputs
             function = f"small_backward_input<L{i}, {self.each(width)}, {below}>"
-            lines.append(f"{function}(dz{i - 1}, dz{i}, {_input(i)}, w{i});\n__syncthreads();")
+            lines.append(
+                f"{function}(dz{i - 1}, dz{i}, {_input(i)}, w{i});\n__syncthreads();"
+            )
         return _lines(lines)
 
     def _backward_parameters(self, at: list[int]) -> str:
-        """Return those for the gradients of all parameters, side by side: a layer's first is the next thread's. They
-        take a step at once, or are a part of a sum."""
+        """Return those for the gradients of all parameters, side by side: a layer's
+        first is the next thread's. They take a step at once, or are a part of a sum."""
         lines, start = [], 0
-        parts = f"{self.parts}, {self.part_rows}, {self.slots}" if self.pack else f"1, {self.rows}, 1"
+        parts = (
+            f"{self.parts}, {self.part_rows}, {self.slots}"
+            if self.pack
+            else f"1, {self.rows}, 1"
+        )
         for i, layer in enumerate(self.layers):
             inputs = self.inputs_at_once(layer)
-            waiting = f"rows.first, total{i}, share{i}" if self.chunks > 1 else "0, memory, memory"
+            waiting = (
+                f"rows.first, total{i}, share{i}"
+                if self.chunks > 1
+                else "0, memory, memory"
+            )
             if self.blocks > 1:
-                part = f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {at[i]}"
+                part = (
+                    f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {at[i]}"
+                )
                 take = f"keep_partial_sum<L{i}>{{{part}}}"
             else:
-                moments = (f"{m}{i}" if f"{m}{i}" in self.places else "memory" for m in "mv")
+                moments = (
+                    f"{m}{i}" if f"{m}{i}" in self.places else "memory" for m in "mv"
+                )
                 take = f"step_at_once<L{i}, {self.purpose.optimizer}>{{w{i}, {', '.join(moments)}, u}}"
             function = f"small_backward_parameters<L{i}, {parts}, {inputs}, {start}>"
             lines.append(f"{function}(dz{i}, {_input(i)}, {waiting}, {take});")
@@ -314,6 +446,8 @@ class Small(WholeEpochs):
 
     def __init__(self, plan: Plan, dtype: np.dtype, parameters):
         sums = plan.blocks * plan.parameters if plan.blocks > 1 else 0
-        program = Program(plan.purpose, partial_sum_values=sums, shared_bytes=plan.bytes)
+        program = Program(
+            plan.purpose, partial_sum_values=sums, shared_bytes=plan.bytes
+        )
         super().__init__(program, dtype, parameters, plan.source())
         self.blocks, self.kernel.max_dynamic_shared_size_bytes = plan.blocks, plan.bytes

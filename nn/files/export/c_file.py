@@ -1,4 +1,5 @@
-"""A network as one file of C99: rows of raw columns in, class probabilities or values in their own units out."""
+"""A network as one file of C99: rows of raw columns in, class probabilities or values
+in their own units out."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for eac
 _CTYPES = {"float32": "float", "float64": "double"}
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
 _CODE = Path(__file__).with_name("model.c")
-_INTERFACE, _VALUES = (f'#include "example_{part}.h"\n' for part in ("interface", "values"))  # lines of model.c
+# lines of model.c
+_INTERFACE, _VALUES = (
+    f'#include "example_{part}.h"\n' for part in ("interface", "values")
+)
 
 
 def save_c(net, path: str | os.PathLike) -> None:
@@ -66,63 +70,122 @@ class _File:
 
     def __init__(self, net, path):
         self.net, self.path = net, path
-        self.encodings = [member.encoding for member in net.members if member.encoding is not None]
+        self.encodings = [
+            member.encoding for member in net.members if member.encoding is not None
+        ]
         self.shape = input_shape(net.layers)
         self.inputs = net.inputs
         encoders = self.encodings[0].encoders if self.encodings else []
-        self.reads = [input_kind(encoder) for encoder in encoders] or ["number"] * self.inputs
-        self.names = distinct(net.columns if net.encoding is None else net.encoding.names)
+        self.reads = [input_kind(encoder) for encoder in encoders] or [
+            "number"
+        ] * self.inputs
+        self.names = distinct(
+            net.columns if net.encoding is None else net.encoding.names
+        )
         if self.names is None or len(self.names) != self.inputs:
             self.names = None
         self.labels = self.names or [f"column {place}" for place in range(self.inputs)]
         self.vocabularies = []
         if self.encodings:
-            self.vocabularies = c_inputs.vocabularies(self.encodings, self.labels, net.code_page, path)
+            self.vocabularies = c_inputs.vocabularies(
+                self.encodings, self.labels, net.code_page, path
+            )
         self.slot = c_inputs.slot_type(self.encodings)
-        self.constants = Constants(net.dtype, {"nn_slot": c_inputs.SLOT_TYPES[self.slot]})
+        self.constants = Constants(
+            net.dtype, {"nn_slot": c_inputs.SLOT_TYPES[self.slot]}
+        )
         self.has = self._parts()
 
     def text(self) -> str:
-        """Return the whole file: model.c with the definitions of this network in the places of an example's."""
+        """Return the whole file: model.c with the definitions of this network in the
+        places of an example's."""
         self._add_constants()
-        defines = "".join(f"#define HAS_{name} {int(bool(holds))}\n" for name, holds in self.has.items())
-        interface, code = _CODE.read_text(encoding="utf-8").removeprefix(_INTERFACE).split(_VALUES)
-        parts = self._header(), "\n\n", self._interface(), "\n", interface, defines, self.constants.text(), "\n", code
+        defines = "".join(
+            f"#define HAS_{name} {int(bool(holds))}\n"
+            for name, holds in self.has.items()
+        )
+        interface, code = (
+            _CODE.read_text(encoding="utf-8").removeprefix(_INTERFACE).split(_VALUES)
+        )
+        parts = (
+            self._header(),
+            "\n\n",
+            self._interface(),
+            "\n",
+            interface,
+            defines,
+            self.constants.text(),
+            "\n",
+            code,
+        )
         return "".join(parts)
 
     # ---- parts that a network may have
 
     def _parts(self) -> dict[str, object]:
-        """Return the names of parts, those below HAS_ in model.c, and whether this network has each."""
+        """Return the names of parts, those below HAS_ in model.c, and whether this
+        network has each."""
         net, members = self.net, self.net.members
         layers = [row for member in members for row in computing(member.layers)]
         columns = [column for encoding in self.encodings for column in encoding.columns]
-        inputs = {kind for encoding in self.encodings for kind, _, _ in c_inputs.kinds_of(encoding)}
+        inputs = {
+            kind
+            for encoding in self.encodings
+            for kind, _, _ in c_inputs.kinds_of(encoding)
+        }
         functions = {function for _, function, _, _ in layers}
         return {
             "FLOAT64": net.dtype == "float64",
-            "GAPS": net.medians is not None or (net.encoding is not None and not net.encoding.plain),
+            "GAPS": net.medians is not None
+            or (net.encoding is not None and not net.encoding.plain),
             "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
             "WORDS": any(self.vocabularies),
-            "ORDERS": any(encoder.kind == "ordered" for one in self.encodings for encoder in one.encoders),
+            "ORDERS": any(
+                encoder.kind == "ordered"
+                for one in self.encodings
+                for encoder in one.encoders
+            ),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
             "PARTS": inputs & {part.upper() for part in PARTS},
-            "FREQUENT": any(getattr(one, "frequent", 0) for encoding in self.encodings for one in encoding.encoders),
+            "FREQUENT": any(
+                getattr(one, "frequent", 0)
+                for encoding in self.encodings
+                for one in encoding.encoders
+            ),
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(OF_IMAGES),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
-            **{name.upper(): name.upper() in functions for name in ACTIVATIONS if name != "linear"},
+            **{
+                name.upper(): name.upper() in functions
+                for name in ACTIVATIONS
+                if name != "linear"
+            },
         }
 
     def _are_rounded(self) -> bool:
-        """Return whether the reader of files rounds the numbers of a float32 network."""
+        """Return whether the reader of files rounds the numbers of a float32
+        network."""
         found = []
         for encoding in self.encodings:
-            known = [encoder for encoder in encoding.encoders if encoder.kind == "number"]
-            found.append(tuple(np.array([getattr(e, name) for e in known]) for name in ("shift", "scale")))
-        found += [(m.scaling.shift, m.scaling.scale) for m in self.net.members if m.encoding is None]
-        return all(are_rounded("float32", shift, scale, self.net.number_type) for shift, scale in found)
+            known = [
+                encoder for encoder in encoding.encoders if encoder.kind == "number"
+            ]
+            found.append(
+                tuple(
+                    np.array([getattr(e, name) for e in known])
+                    for name in ("shift", "scale")
+                )
+            )
+        found += [
+            (m.scaling.shift, m.scaling.scale)
+            for m in self.net.members
+            if m.encoding is None
+        ]
+        return all(
+            are_rounded("float32", shift, scale, self.net.number_type)
+            for shift, scale in found
+        )
 
     # ---- definitions
 
@@ -130,17 +193,19 @@ class _File:
         net = self.net
         classes = 0 if net.task == "regression" else len(class_names(net))
         (threshold,) = numbers(np.array([float(net.threshold)]))
-        return "\n".join([
-            f"typedef {_CTYPES[net.dtype]} nn_real;",
-            f"typedef {_CTYPES[net.value_dtype]} nn_output;",
-            f"typedef {self.slot} nn_slot;  /* a place among the values of a column */",
-            "",
-            f"enum {{ NN_INPUTS = {self.inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
-            "",
-            "#ifndef NN_THRESHOLD",
-            f"#define NN_THRESHOLD {threshold}  /* from which score on a row is of class 1 */",
-            "#endif",
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                f"typedef {_CTYPES[net.dtype]} nn_real;",
+                f"typedef {_CTYPES[net.value_dtype]} nn_output;",
+                f"typedef {self.slot} nn_slot;  /* a place among the values of a column */",
+                "",
+                f"enum {{ NN_INPUTS = {self.inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
+                "",
+                "#ifndef NN_THRESHOLD",
+                f"#define NN_THRESHOLD {threshold}  /* from which score on a row is of class 1 */",
+                "#endif",
+            ]
+        )
 
     def _add_constants(self) -> None:
         constants, net = self.constants, self.net
@@ -148,19 +213,44 @@ class _File:
         room = [max(size) for size in zip(*sizes, strict=True)]
         self.stack = sum(room) * constants.dtype.itemsize + 24 * net.outputs + _FRAMES
         pixels = math.prod(self.shape[1:]) if isinstance(self.shape, tuple) else 1
-        constants.line(f"\nenum {{ WIDEST_X = {room[0]}, WIDEST_SPARE = {room[1]} }};  /* values between layers */")
+        constants.line(
+            f"\nenum {{ WIDEST_X = {room[0]}, WIDEST_SPARE = {room[1]} }};  /* values between layers */"
+        )
         constants.line(f"enum {{ PIXELS = {pixels} }};  /* that share a scale */")
-        constants.line(f"enum {{ PIXEL_RANGE = {pixel_divisor(net)} }};  /* by which pixels are divided */")
+        constants.line(
+            f"enum {{ PIXEL_RANGE = {pixel_divisor(net)} }};  /* by which pixels are divided */"
+        )
         constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
-        temperature = float(net.temperature) if net.is_combined else 1.0  # a single network has its own
-        constants.line(f"static const double TEMPERATURE = {temperature!r};  /* of the mean */")
-        constants.array("medians", np.array(net.medians or [0.0]), "double", remark="of training, that stand for NaN")
+        # a single network has its own
+        temperature = float(net.temperature) if net.is_combined else 1.0
+        constants.line(
+            f"static const double TEMPERATURE = {temperature!r};  /* of the mean */"
+        )
+        constants.array(
+            "medians",
+            np.array(net.medians or [0.0]),
+            "double",
+            remark="of training, that stand for NaN",
+        )
         missing = net.schema.missing if self.has["WORDS"] else {""}
-        constants.words("gaps", [form for word in sorted(missing) for form in c_inputs.in_bytes(word, net.code_page)])
-        c_inputs.add_vocabularies(constants, self.vocabularies, [comment(label) for label in self.labels])
+        constants.words(
+            "gaps",
+            [
+                form
+                for word in sorted(missing)
+                for form in c_inputs.in_bytes(word, net.code_page)
+            ],
+        )
+        c_inputs.add_vocabularies(
+            constants, self.vocabularies, [comment(label) for label in self.labels]
+        )
         inputs = c_inputs.Inputs(constants, self.vocabularies)
         rows = [self._network(number, inputs) for number in range(len(net.members))]
-        names = [] if net.task == "regression" else [name.encode() for name in class_names(net)]
+        names = (
+            []
+            if net.task == "regression"
+            else [name.encode() for name in class_names(net)]
+        )
         constants.words("class_names", names or [b""])
         constants.structs("network", "networks", rows)
 
@@ -168,19 +258,41 @@ class _File:
         """Add the constants of a member; return the fields of its struct."""
         constants, member = self.constants, self.net.members[number]
         name = f"network_{number}_" if len(self.net.members) > 1 else ""
-        parameters, target, encoding = member.parameters(), member.target_scaling, member.encoding
+        parameters, target, encoding = (
+            member.parameters(),
+            member.target_scaling,
+            member.encoding,
+        )
         fields = [repr(shares(self.net)[number]), repr(float(member.temperature))]
         low, high = ((), ()) if target is None else (target.low, target.high)
-        shift, scale = ((), ()) if encoding is not None else (member.scaling.shift, member.scaling.scale)
-        ways = zip(("target_shift", "target_scale"), units(member) or ((), ()), strict=True)
+        shift, scale = (
+            ((), ())
+            if encoding is not None
+            else (member.scaling.shift, member.scaling.scale)
+        )
+        ways = zip(
+            ("target_shift", "target_scale"), units(member) or ((), ()), strict=True
+        )
         ways = [*ways, ("target_low", low), ("target_high", high)]
-        ways += [("input_shift", shift), ("input_scale", np.where(np.isinf(scale), 0.0, scale))]
-        fields += [constants.array_or_null(f"{name}{what}", values, "double") for what, values in ways]
+        ways += [
+            ("input_shift", shift),
+            ("input_scale", np.where(np.isinf(scale), 0.0, scale)),
+        ]
+        fields += [
+            constants.array_or_null(f"{name}{what}", values, "double")
+            for what, values in ways
+        ]
         count = 0
         if encoding is not None:
             count = inputs.add(name, encoding, parameters.get("layer0.weight"))
         layers = add_layers(constants, name, member.layers, parameters)
-        return [*fields, f"{name}inputs" if count else "NULL", f"{name}layers", str(count), str(layers)]
+        return [
+            *fields,
+            f"{name}inputs" if count else "NULL",
+            f"{name}layers",
+            str(count),
+            str(layers),
+        ]
 
     # ---- the comment in front
 
@@ -188,7 +300,11 @@ class _File:
         net = self.net
         size, stack = self.constants.bytes, self.stack
         name = comment(Path(self.path).name)
-        gaps = "NaN is a gap, infinity cannot be used" if self.has["GAPS"] else "NaN and infinity cannot be used"
+        gaps = (
+            "NaN is a gap, infinity cannot be used"
+            if self.has["GAPS"]
+            else "NaN and infinity cannot be used"
+        )
         if self.has["MEDIANS"]:
             gaps = "NaN becomes the median of training, infinity cannot be used"
         lines = [
@@ -209,7 +325,9 @@ class _File:
             "",
             *self._accuracy_lines(),
         ]
-        return "\n".join([f"/* {lines[0]}", *(f" * {line}".rstrip() for line in lines[1:]), " */"])
+        return "\n".join(
+            [f"/* {lines[0]}", *(f" * {line}".rstrip() for line in lines[1:]), " */"]
+        )
 
     def _network_lines(self) -> list[str]:
         net = self.net
@@ -222,19 +340,32 @@ class _File:
     def _input_lines(self) -> list[str]:
         if isinstance(self.shape, tuple):
             order = "channels x rows x columns of pixels, channel by channel"
-            return [f"  {' x '.join(map(str, self.shape))} {self._pixel_unit()}: {order}"]
+            return [
+                f"  {' x '.join(map(str, self.shape))} {self._pixel_unit()}: {order}"
+            ]
         if not self.names and not self.encodings:
             return [f"  {self.inputs} numbers, in the order of training"]
-        kinds = {"number": "number", "date": "date: seconds since 1970-01-01, in universal time"}
+        kinds = {
+            "number": "number",
+            "date": "date: seconds since 1970-01-01, in universal time",
+        }
         width = max(len(str(self.inputs)), 2)
         lines = []
-        for place, (label, reads) in enumerate(zip(self.labels, self.reads, strict=True)):
-            kind = kinds.get(reads) or f"word: one of {len(self.vocabularies[place].forms)}, by nn_code"
-            lines.append(f"  {place:{width}}  {comment(label)}: {kind}{self._own_way(place)}")
+        for place, (label, reads) in enumerate(
+            zip(self.labels, self.reads, strict=True)
+        ):
+            kind = (
+                kinds.get(reads)
+                or f"word: one of {len(self.vocabularies[place].forms)}, by nn_code"
+            )
+            lines.append(
+                f"  {place:{width}}  {comment(label)}: {kind}{self._own_way(place)}"
+            )
         return lines
 
     def _own_way(self, place: int) -> str:
-        """Return how the table of training wrote the numbers or dates of a column, if it did in a way of its own."""
+        """Return how the table of training wrote the numbers or dates of a column, if
+        it did in a way of its own."""
         if not self.encodings:
             return ""
         encoder = self.encodings[0].encoders[place]
@@ -254,10 +385,16 @@ class _File:
     def _output_lines(self) -> list[str]:
         net = self.net
         if net.task == "regression":
-            return [f"  {place}  {comment(name)}" for place, name in enumerate(prediction_names(net))]
+            return [
+                f"  {place}  {comment(name)}"
+                for place, name in enumerate(prediction_names(net))
+            ]
         is_probability = net.layers[-1].output_function in ("sigmoid", "softmax")
         what = "probability" if is_probability else "score"
-        return [f"  {place}  {what} of class {comment(name)}" for place, name in enumerate(output_names(net))]
+        return [
+            f"  {place}  {what} of class {comment(name)}"
+            for place, name in enumerate(output_names(net))
+        ]
 
     def _accuracy_lines(self) -> list[str]:
         if self.has["FLOAT64"]:
@@ -266,13 +403,18 @@ class _File:
                 "fused products (-ffp-contract=off).",
             ]
             if self.has["CYCLES"] or self.has["TEMPERATURE"]:
-                lines.append("Cycles of dates and temperatures agree but for the last digit.")
+                lines.append(
+                    "Cycles of dates and temperatures agree but for the last digit."
+                )
         else:
-            lines = ["Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."]
+            lines = [
+                "Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."
+            ]
         return [*lines, "An int has 32 bits or more. -ffast-math is refused."]
 
 
-# ---- the layers of a network as an array of C structs, with their weights, and the room that they need
+# ---- the layers of a network as an array of C structs, with their weights, and the
+# room that they need
 
 _KINDS = {
     "dense": "DENSE",
@@ -289,8 +431,9 @@ OF_IMAGES = ("CONV", "MAXPOOL", "AVGPOOL", "PAD")
 
 
 def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
-    """Return (kind, function, number, layer) of each layer that changes its input, at least of the last one; the
-    encoding of inputs is none of them. number: of its parameters, as Network.parameters names them."""
+    """Return (kind, function, number, layer) of each layer that changes its input, at
+    least of the last one; the encoding of inputs is none of them. number: of its
+    parameters, as Network.parameters names them."""
     found, number = [], 0
     for layer in layers:
         kind, function = _KINDS[layer.kind], layer.output_function
@@ -301,26 +444,52 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     return found
 
 
-def add_layers(constants: Constants, name: str, layers: list[Layer], parameters: dict) -> int:
-    """Add an array of layers, and their weights; return how many they are. name: in front of all names."""
+def add_layers(
+    constants: Constants, name: str, layers: list[Layer], parameters: dict
+) -> int:
+    """Add an array of layers, and their weights; return how many they are. name: in
+    front of all names."""
     rows = []
     for kind, function, number, layer in computing(layers):
         has_weights = layer.weight_shape is not None
-        rows.append([
-            *(kind, function, layer.inputs, layer.outputs, braces(layer.in_shape), braces(layer.out_shape)),
-            *(layer.kernel, layer.stride, layer.pad_top, layer.pad_left),
-            *(_parameters(constants, name, number, layer, parameters) if has_weights else ("NULL", "NULL")),
-        ])  # fmt: skip
+        rows.append(
+            [
+                *(
+                    kind,
+                    function,
+                    layer.inputs,
+                    layer.outputs,
+                    braces(layer.in_shape),
+                    braces(layer.out_shape),
+                ),
+                *(layer.kernel, layer.stride, layer.pad_top, layer.pad_left),
+                *(
+                    _parameters(constants, name, number, layer, parameters)
+                    if has_weights
+                    else ("NULL", "NULL")
+                ),
+            ]
+        )
     constants.structs("layer", f"{name}layers", rows)
     return len(rows)
 
 
-def _parameters(constants: Constants, name: str, number: int, layer: Layer, parameters: dict) -> list[str]:
+def _parameters(
+    constants: Constants, name: str, number: int, layer: Layer, parameters: dict
+) -> list[str]:
     """Add weight and bias of a layer; return their names."""
-    weight, bias = parameters[f"layer{number}.weight"], parameters[f"layer{number}.bias"]
-    remark = comment(f"{layer.item}: {' x '.join(map(str, layer.in_shape))} -> {' x '.join(map(str, layer.out_shape))}")
+    weight, bias = (
+        parameters[f"layer{number}.weight"],
+        parameters[f"layer{number}.bias"],
+    )
+    remark = comment(
+        f"{layer.item}: {' x '.join(map(str, layer.in_shape))} -> {' x '.join(map(str, layer.out_shape))}"
+    )
     if layer.kind == "dense":
-        remark, weight = f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}", np.ascontiguousarray(weight.T)
+        remark, weight = (
+            f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}",
+            np.ascontiguousarray(weight.T),
+        )
     return [
         constants.array(f"{name}weight_{number}", weight, remark=remark),
         constants.array(f"{name}bias_{number}", bias),
@@ -328,7 +497,8 @@ def _parameters(constants: Constants, name: str, number: int, layer: Layer, para
 
 
 def widths(layers: list[Layer]) -> tuple[int, int]:
-    """Return the most values that stand in each of the two places between which layers compute."""
+    """Return the most values that stand in each of the two places between which layers
+    compute."""
     first = layers[0].outputs if layers[0].columns else layers[0].inputs
     most, at = [first, 1], 0
     for kind, _, _, layer in computing(layers):

@@ -1,4 +1,5 @@
-"""The columns of a table as C structs: what the first layer gets of each, and the words that columns may hold."""
+"""The columns of a table as C structs: what the first layer gets of each, and the words
+that columns may hold."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from ...data.column import Column, encodings_of
-from ...data.encoding import PARTS, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
+from ...data.encoding import (
+    PARTS,
+    CategoryEncoder,
+    DateEncoder,
+    Encoding,
+    NumberEncoder,
+    TruthEncoder,
+)
 from ...data.written import YES_NO, Order
 from ...layers import InputColumn
 from ...utils import UsageError
@@ -19,12 +27,14 @@ SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and the
 
 
 def in_bytes(word: str, code_page: str) -> list[bytes]:
-    """Return a word as files may hold it: in UTF-8 or, where that is no UTF-8, in the code page."""
+    """Return a word as files may hold it: in UTF-8 or, where that is no UTF-8, in the
+    code page."""
     return [] if UNSEEN in word else encodings_of(word, code_page)
 
 
 class Vocabulary:
-    """The words of a column of text, of all encodings that members have of it; the place of a word is its code.
+    """The words of a column of text, of all encodings that members have of it; the
+    place of a word is its code.
 
     any_case: the words, all in small letters, stand for those in capital letters too.
     """
@@ -36,16 +46,32 @@ class Vocabulary:
             if isinstance(encoder.written, Order):
                 known.update(encoder.written.ranks_of_forms())
             elif isinstance(encoder, CategoryEncoder):
-                words = [word for word in (*encoder.values, *encoder.means) if word is not None]
+                words = [
+                    word
+                    for word in (*encoder.values, *encoder.means)
+                    if word is not None
+                ]
                 known.update(form for word in words for form in encoder.forms(word))
             else:
-                known.update(YES_NO if self.any_case else (way for word in YES_NO for way in spellings(word)))
-        placed = sorted((form, word) for word in known for form in in_bytes(word, code_page))
-        self.forms, self.words = [form for form, _ in placed], [word for _, word in placed]
+                known.update(
+                    YES_NO
+                    if self.any_case
+                    else (way for word in YES_NO for way in spellings(word))
+                )
+        placed = sorted(
+            (form, word) for word in known for form in in_bytes(word, code_page)
+        )
+        self.forms, self.words = (
+            [form for form, _ in placed],
+            [word for _, word in placed],
+        )
 
-    def slots(self, encoder: TruthEncoder | CategoryEncoder | NumberEncoder) -> list[int]:
-        """Return the value of each code: of words, of an unseen word, of a gap; of yes/no words 0, 1, 2 for neither; of
-        ordered words their ranks, the number of them for other words and gaps."""
+    def slots(
+        self, encoder: TruthEncoder | CategoryEncoder | NumberEncoder
+    ) -> list[int]:
+        """Return the value of each code: of words, of an unseen word, of a gap; of
+        yes/no words 0, 1, 2 for neither; of ordered words their ranks, the number of
+        them for other words and gaps."""
         if isinstance(encoder.written, Order):
             ranks, beyond = encoder.written.ranks_of_forms(), len(encoder.written.order)
             return [ranks.get(word, beyond) for word in self.words] + [beyond, beyond]
@@ -56,19 +82,32 @@ class Vocabulary:
         return encoder.encode(Column("text", codes, words))[0].tolist()
 
 
-def vocabularies(encodings: list[Encoding], names: list[str], code_page: str, path) -> list[Vocabulary | None]:
-    """Return the vocabulary of each column, None of one that is not text. Raises UsageError for a very long word."""
+def vocabularies(
+    encodings: list[Encoding], names: list[str], code_page: str, path
+) -> list[Vocabulary | None]:
+    """Return the vocabulary of each column, None of one that is not text. Raises
+    UsageError for a very long word."""
     found = []
-    for name, *encoders in zip(names, *(encoding.encoders for encoding in encodings), strict=True):
-        found.append(Vocabulary(encoders, code_page) if input_kind(encoders[0]) == "text" else None)
+    for name, *encoders in zip(
+        names, *(encoding.encoders for encoding in encodings), strict=True
+    ):
+        found.append(
+            Vocabulary(encoders, code_page)
+            if input_kind(encoders[0]) == "text"
+            else None
+        )
         longest = max(map(len, found[-1].forms), default=0) if found[-1] else 0
         if longest > LONGEST_WORD:
             told = f"expected at most {LONGEST_WORD} in C; shorten it, or leave the column out of the training (--drop)"
-            raise UsageError(f"{path}: column {name}: a value of {longest} bytes, {told}")
+            raise UsageError(
+                f"{path}: column {name}: a value of {longest} bytes, {told}"
+            )
     return found
 
 
-def add_vocabularies(constants: Constants, found: list[Vocabulary | None], names: list[str]) -> None:
+def add_vocabularies(
+    constants: Constants, found: list[Vocabulary | None], names: list[str]
+) -> None:
     """Add the words of each column, and what finds them by a column's place."""
     rows, kept = [], {}
     for place, vocabulary in enumerate(found or [None]):
@@ -78,32 +117,54 @@ def add_vocabularies(constants: Constants, found: list[Vocabulary | None], names
         forms = tuple(vocabulary.forms or [b""])
         if forms not in kept:
             kept[forms] = constants.words(f"words_{place}", list(forms), names[place])
-        rows.append([kept[forms], str(len(vocabulary.forms)), str(int(vocabulary.any_case))])
+        rows.append(
+            [kept[forms], str(len(vocabulary.forms)), str(int(vocabulary.any_case))]
+        )
     constants.structs("vocabulary", "vocabularies", rows)
 
 
 def slot_type(encodings: list[Encoding]) -> str:
     """Return the smallest type for the places among the values of any column."""
-    most = max((column.values for encoding in encodings for _, _, column in kinds_of(encoding)), default=0) or 2
+    most = (
+        max(
+            (
+                column.values
+                for encoding in encodings
+                for _, _, column in kinds_of(encoding)
+            ),
+            default=0,
+        )
+        or 2
+    )
     return next(name for name, size in SLOT_TYPES.items() if most < 1 << 8 * size)
 
 
 def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
-    """Return (kind in C, column of the table, input) of what the first layer gets, in its order.
+    """Return (kind in C, column of the table, input) of what the first layer gets, in
+    its order.
 
-    Sine and cosine of a date's cycle are one; means of targets are a table that is not trained, of a column of numbers.
+    Sine and cosine of a date's cycle are one; means of targets are a table that is not
+    trained, of a column of numbers.
     """
     found = []
     for (place, which), column in zip(encoding.order, encoding.columns, strict=True):
         encoder = encoding.encoders[place]
         if isinstance(encoder, DateEncoder) and which:
-            each = [name for cycle in encoder.cycles for name in (cycle, "")] + encoder.parts
+            each = [
+                name for cycle in encoder.cycles for name in (cycle, "")
+            ] + encoder.parts
             if each[which - 1]:
                 found.append((each[which - 1].upper(), place, column))
         elif isinstance(encoder, TruthEncoder):
             found.append(("TRUTH", place, column))
         elif isinstance(encoder.written, Order):
-            found.append((column.kind.upper(), place, replace(column, values=len(encoder.written.order))))
+            found.append(
+                (
+                    column.kind.upper(),
+                    place,
+                    replace(column, values=len(encoder.written.order)),
+                )
+            )
         elif isinstance(encoder, CategoryEncoder) and which:
             means = replace(column, values=len(encoder.means), width=encoder.targets)
             found += [("EMBEDDING", place, means)] * (which == 1)
@@ -119,7 +180,8 @@ class Inputs:
         self._constants, self._vocabularies = constants, found
 
     def add(self, name: str, encoding: Encoding, weight: np.ndarray | None) -> int:
-        """Add an array of inputs; return how many they are. weight: of the embedding layer. name: before all names."""
+        """Add an array of inputs; return how many they are. weight: of the embedding
+        layer. name: before all names."""
         frequencies = sum(column.waves for column in encoding.columns)
         table, wave = 0, 0 if weight is None else len(weight) - frequencies
         rows = []
@@ -128,7 +190,9 @@ class Inputs:
             if kind == "EMBEDDING" and not column.parameters:
                 learned, own = np.array([*encoder.means.values()]), f"{name}means_"
             elif column.parameters:
-                learned = weight[table : table + column.parameters].reshape(column.values, column.width)
+                learned = weight[table : table + column.parameters].reshape(
+                    column.values, column.width
+                )
                 table += column.parameters
             elif column.waves:
                 learned = weight[wave : wave + column.waves]
@@ -137,34 +201,65 @@ class Inputs:
         self._constants.structs("row_input", f"{name}inputs", rows)
         return len(rows)
 
-    def _fields(self, name: str, kind: str, place: int, column: InputColumn, encoder, learned) -> list[str]:
+    def _fields(
+        self, name: str, kind: str, place: int, column: InputColumn, encoder, learned
+    ) -> list[str]:
         array = self._constants.array_or_null
-        counts = place, int(encoder.kind != "number"), column.pieces, column.waves, column.values, column.width
+        counts = (
+            place,
+            int(encoder.kind != "number"),
+            column.pieces,
+            column.waves,
+            column.values,
+            column.width,
+        )
         return [
-            *(kind, *map(str, counts), *numbers(np.array(_scaling(kind, encoder, column)))),
-            array(f"{name}{'edges' if column.pieces else 'frequent'}_{place}", _compared(encoder, column)),
+            *(
+                kind,
+                *map(str, counts),
+                *numbers(np.array(_scaling(kind, encoder, column))),
+            ),
+            array(
+                f"{name}{'edges' if column.pieces else 'frequent'}_{place}",
+                _compared(encoder, column),
+            ),
             array(f"{name}frequencies_{place}", learned if column.waves else ()),
-            self._slots(place, encoder, column) if input_kind(encoder) == "text" else "NULL",
+            self._slots(place, encoder, column)
+            if input_kind(encoder) == "text"
+            else "NULL",
             self._table(name, place, column, learned),
         ]
 
     def _slots(self, place: int, encoder, column: InputColumn) -> str:
         slots = self._vocabularies[place].slots(encoder)
-        if column.kind == "number" and column.values and not isinstance(encoder.written, Order):  # means
+        # means
+        if (
+            column.kind == "number"
+            and column.values
+            and not isinstance(encoder.written, Order)
+        ):
             places = {word: at for at, word in enumerate(encoder.means)}
-            words = [*map(encoder.canonical, self._vocabularies[place].words), UNSEEN, UNSEEN]
+            words = [
+                *map(encoder.canonical, self._vocabularies[place].words),
+                UNSEEN,
+                UNSEEN,
+            ]
             slots = [places.get(word, len(places)) for word in words]
         return self._constants.array(f"slots_{place}", slots, "nn_slot")
 
     def _table(self, name: str, place: int, column: InputColumn, learned) -> str:
-        """Add a column's table, with a row of zeros behind it for words that have none."""
+        """Add a column's table, with a row of zeros behind it for words that have
+        none."""
         if not column.width:
             return "NULL"
-        return self._constants.array(f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))]))
+        return self._constants.array(
+            f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))])
+        )
 
 
 def _compared(encoder, column: InputColumn) -> list[float] | tuple[float, ...]:
-    """Return the numbers that a number is compared with: ends of pieces, or frequent values."""
+    """Return the numbers that a number is compared with: ends of pieces, or frequent
+    values."""
     if column.kind == "onehot" and isinstance(encoder, NumberEncoder):
         return encoder.frequent
     return column.edges if column.pieces else ()

@@ -7,14 +7,22 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 _WIDTH = 118
-_SIZES = {"double": 8, "pointer": 8, "layer": 72, "row_input": 88, "vocabulary": 16, "network": 88}  # bytes
+# bytes
+_SIZES = {
+    "double": 8,
+    "pointer": 8,
+    "layer": 72,
+    "row_input": 88,
+    "vocabulary": 16,
+    "network": 88,
+}
 
 
 class Constants:
     """Arrays of constants; equal ones of numbers are kept once.
 
-    dtype: the NumPy type of nn_real. sizes: bytes of types whose size the network decides. bytes: of all arrays so
-    far, where pointers have 8.
+    dtype: the NumPy type of nn_real. sizes: bytes of types whose size the network
+    decides. bytes: of all arrays so far, where pointers have 8.
     """
 
     def __init__(self, dtype: str, sizes: dict[str, int]):
@@ -24,8 +32,14 @@ class Constants:
         self._names: dict[tuple, str] = {}
 
     def array(self, name: str, values, ctype: str = "nn_real", remark: str = "") -> str:
-        """Return the name of an array: `name`, or that of an equal one. ctype: its type in C."""
-        array = np.ravel(np.asarray(values, {"nn_real": self.dtype, "double": np.float64}.get(ctype, np.int64)))
+        """Return the name of an array: `name`, or that of an equal one. ctype: its type
+        in C."""
+        array = np.ravel(
+            np.asarray(
+                values,
+                {"nn_real": self.dtype, "double": np.float64}.get(ctype, np.int64),
+            )
+        )
         key = ctype, array.tobytes()
         if key not in self._names:
             self._names[key] = name = self._unused(name)
@@ -61,9 +75,15 @@ class Constants:
             name, number = f"{first}_{number}", number + 1
         return name
 
-    def _add(self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str = "") -> None:
+    def _add(
+        self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str = ""
+    ) -> None:
         heading = f"/* {remark} */\n" if remark else ""
-        self._parts += [f"\n{heading}static const {ctype} {name}[{size}] = {{\n", *lines, "};\n"]
+        self._parts += [
+            f"\n{heading}static const {ctype} {name}[{size}] = {{\n",
+            *lines,
+            "};\n",
+        ]
 
 
 def numbers(array: np.ndarray) -> list[str]:
@@ -78,8 +98,11 @@ def braces(items: Iterable) -> str:
 
 
 def quoted(word: bytes) -> str:
-    """Return a text as a literal of C; other bytes than letters of ASCII are octal, and no trigraph comes about."""
-    plain = (chr(c) if 32 <= c < 127 and c not in b'"\\?' else _escaped(c) for c in word)
+    """Return a text as a literal of C; other bytes than letters of ASCII are octal, and
+    no trigraph comes about."""
+    plain = (
+        chr(c) if 32 <= c < 127 and c not in b'"\\?' else _escaped(c) for c in word
+    )
     return f'"{"".join(plain)}"'
 
 

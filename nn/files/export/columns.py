@@ -1,4 +1,5 @@
-"""Facts of a network that every format asks for: names of columns, classes and outputs, shares of members, units."""
+"""Facts of a network that every format asks for: names of columns, classes and outputs,
+shares of members, units."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ def check_columns(net, path) -> None:
 
 
 def input_kind(encoder) -> str:
-    """Return what an exported model takes for a column: text, number or date. Of numbers and dates that people write
-    in their own way it takes the values: numbers without their unit, seconds since 1970."""
+    """Return what an exported model takes for a column: text, number or date. Of
+    numbers and dates that people write in their own way it takes the values: numbers
+    without their unit, seconds since 1970."""
     if isinstance(encoder.written, WrittenDates):
         return "date"
     if isinstance(encoder.written, WrittenNumbers):
@@ -35,15 +37,21 @@ def input_kind(encoder) -> str:
 
 
 def column_names(net) -> list[str]:
-    """Return the names of a table's columns; by their places in the file where they have none, or not each its own."""
+    """Return the names of a table's columns; by their places in the file where they
+    have none, or not each its own."""
     known = distinct(net.encoding.names)
-    return known or [f"column_{place}" for place in net.encoding.places or range(net.encoding.features)]
+    return known or [
+        f"column_{place}"
+        for place in net.encoding.places or range(net.encoding.features)
+    ]
 
 
 def distinct(names: list[str] | None) -> list[str] | None:
     """Return the names if each column has its own, else None."""
     names = names or []
-    return list(names) if names and all(names) and len(set(names)) == len(names) else None
+    return (
+        list(names) if names and all(names) and len(set(names)) == len(names) else None
+    )
 
 
 def class_names(net) -> list[str]:
@@ -52,14 +60,18 @@ def class_names(net) -> list[str]:
 
 
 def output_names(net) -> list[str]:
-    """Return what each output is of: a target, or a class, of two classes the second one."""
+    """Return what each output is of: a target, or a class, of two classes the second
+    one."""
     if net.task == "regression":
-        return net.targets or ([""] if net.outputs == 1 else [str(i) for i in range(net.outputs)])
+        return net.targets or (
+            [""] if net.outputs == 1 else [str(i) for i in range(net.outputs)]
+        )
     return class_names(net)[1 if net.task == "binary" else 0 :]
 
 
 def prediction_names(net) -> list[str]:
-    """Return what the columns of predictions are called: each target's, or the class and the score of each class."""
+    """Return what the columns of predictions are called: each target's, or the class
+    and the score of each class."""
     if net.task == "regression":
         return [f"predicted {target}".strip() for target in output_names(net)]
     return ["predicted", *(f"score {name}" for name in output_names(net))]
@@ -71,7 +83,8 @@ def shares(net) -> list[float]:
 
 
 def units(net) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (shift, scale) that bring a network's outputs into the targets' own units; None: they are in them."""
+    """Return (shift, scale) that bring a network's outputs into the targets' own units;
+    None: they are in them."""
     if net.target_scaling is None or not len(net.target_scaling.shift):
         return None
     shift, scale = net.target_scaling.shift, net.target_scaling.scale
@@ -79,7 +92,8 @@ def units(net) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def pixel_divisor(net) -> int:
-    """Return by what a network divides the values of a row before all else: the range of its pixels, else 1."""
+    """Return by what a network divides the values of a row before all else: the range
+    of its pixels, else 1."""
     if net.scaling.kind != "pixel" or net.encoding is not None:
         return 1
     return net.pixel_range or BYTE
@@ -87,12 +101,17 @@ def pixel_divisor(net) -> int:
 
 def spellings(word: str) -> list[str]:
     """Return a word in every mixture of small and capital letters."""
-    return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
+    return [
+        "".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))
+    ]
 
 
-def are_rounded(dtype, shift: np.ndarray, scale: np.ndarray, number_type: str | None) -> bool:
-    """Return whether files of columns with these constants are read as float32 by a network of this type: a float32
-    network reads them so, unless that would blur a column. number_type: in which the model reads columns, if it says.
+def are_rounded(
+    dtype, shift: np.ndarray, scale: np.ndarray, number_type: str | None
+) -> bool:
+    """Return whether files of columns with these constants are read as float32 by a
+    network of this type: a float32 network reads them so, unless that would blur a
+    column. number_type: in which the model reads columns, if it says.
     """
     if number_type is not None:
         return np.dtype(dtype) == np.float32 and number_type == "float32"

@@ -1,4 +1,5 @@
-/* Definitions of an example, so that model.c can be opened and compiled; --export puts those of its model here. */
+/* Definitions of an example, so that model.c can be opened and compiled; --export puts those of
+ * its model here. */
 
 typedef float nn_real;
 typedef float nn_output;

@@ -1,10 +1,12 @@
-/* Definitions of an example, so that model.c can be opened and compiled; --export puts those of its model here. HAS_:
- * whether a model has such a part; a compiler leaves out what is below if (HAS_X) where that is 0. */
+/* Definitions of an example, so that model.c can be opened and compiled; --export puts those of
+ * its model here. HAS_: whether a model has such a part; a compiler leaves out what is below if
+ * (HAS_X) where that is 0. */
 
 #define HAS_FLOAT64 0
 #define HAS_GAPS 1
 #define HAS_MEDIANS 1                           /* NaN becomes a median */
-#define HAS_ROUNDING 1                          /* training read numbers, but for dates, as nn_real */
+/* training read numbers, but for dates, as nn_real */
+#define HAS_ROUNDING 1
 #define HAS_WORDS 1
 #define HAS_ORDERS 1
 #define HAS_CYCLES 1
@@ -25,7 +27,8 @@
 
 enum { WIDEST_X = 3, WIDEST_SPARE = 1 };        /* values between layers */
 enum { PIXELS = 1 };                            /* that share a scale */
-enum { PIXEL_RANGE = 255 };                     /* by which pixels are divided, other numbers by 1 */
+/* by which pixels are divided, other numbers by 1 */
+enum { PIXEL_RANGE = 255 };
 enum { NETWORKS = 1 };
 static const double TEMPERATURE = 1.0;          /* of the mean */
 
@@ -42,5 +45,7 @@ static const row_input inputs[2] = {
     {ONEHOT, 1, 0, 0, 0, 2, 0, 0.0, 0.0, 0.0, NULL, NULL, slots_1, NULL},
 };
 static const nn_real weight_0[3] = {0.5f, -1.0f, 1.0f}, bias_0[1] = {0.25f};
-static const layer layers[1] = {{DENSE, SIGMOID, 3, 1, {3, 1, 1}, {1, 1, 1}, 0, 0, 0, 0, weight_0, bias_0}};
-static const network networks[1] = {{1.0, 1.0, NULL, NULL, NULL, NULL, NULL, NULL, inputs, layers, 2, 1}};
+static const layer layers[1] = {
+    {DENSE, SIGMOID, 3, 1, {3, 1, 1}, {1, 1, 1}, 0, 0, 0, 0, weight_0, bias_0}};
+static const network networks[1] = {
+    {1.0, 1.0, NULL, NULL, NULL, NULL, NULL, NULL, inputs, layers, 2, 1}};

@@ -25,9 +25,11 @@ def writer_of(path: str | os.PathLike) -> Callable:
 
 
 def export(net, path: str | os.PathLike) -> None:
-    """Write a network for other programs, replacing `path` only once the new file is complete.
+    """Write a network for other programs, replacing `path` only once the new file is
+    complete.
 
-    Raises UsageError for a network that the format cannot hold, an unknown suffix or a missing package, OutputError.
+    Raises UsageError for a network that the format cannot hold, an unknown suffix or a
+    missing package, OutputError.
     """
     write = writer_of(path)
     check_writable(path)

@@ -6,12 +6,14 @@
 extern "C" {
 #endif
 
-/* out (NN_OUTPUTS) = the prediction for a row (NN_INPUTS). Returns 0, or the number of the first input, counted from 1,
- * that cannot be used, where out stays as it was, or -1 if an output is not finite: the row is too far from training's.
- * Infinity cannot be used; whether NaN can, as a gap, stands above. */
+/* out (NN_OUTPUTS) = the prediction for a row (NN_INPUTS). Returns 0, or the number of the first
+ * input, counted from 1, that cannot be used, where out stays as it was, or -1 if an output is
+ * not finite: the row is too far from training's. Infinity cannot be used; whether NaN can, as a
+ * gap, stands above. */
 int nn_predict(const nn_real *row, nn_output *out);
 
-/* The same for a row of doubles: for values such as the seconds of dates, whose last digits a float does not hold. */
+/* The same for a row of doubles: for values such as the seconds of dates, whose last digits a
+ * float does not hold. */
 int nn_predict_double(const double *row, nn_output *out);
 
 /* Returns the class that out stands for, 0 .. NN_CLASSES - 1; -1 if outputs are no classes. */
@@ -20,8 +22,8 @@ int nn_class(const nn_output *out);
 /* Returns the name of a class, NULL if there is none of this number. */
 const char *nn_class_name(int number);
 
-/* Returns what stands for a word in a row, or -1 if the column, counted from 0, does not hold words. Gaps have a code,
- * and so have words that training has not seen. */
+/* Returns what stands for a word in a row, or -1 if the column, counted from 0, does not hold
+ * words. Gaps have a code, and so have words that training has not seen. */
 int nn_code(int column, const char *word);
 
 #ifdef __cplusplus
@@ -31,7 +33,8 @@ int nn_code(int column, const char *word);
 #ifndef NN_HEADER
 
 #if defined __FAST_MATH__ || (defined __FINITE_MATH_ONLY__ && __FINITE_MATH_ONLY__)
-#error "compile this file without -ffast-math and -ffinite-math-only: NaN and infinity must be told from numbers"
+#error                                                                                             \
+    "compile this file without -ffast-math and -ffinite-math-only: NaN and infinity must be told from numbers"
 #endif
 
 #include <float.h>
@@ -52,23 +55,31 @@ typedef struct {
     activation function;                        /* of the layer's outputs */
     int inputs, outputs;
     int in[3], out[3];                          /* channels, height, width */
-    int kernel, stride, top, left;              /* zeros are above the image and to the left, the others follow */
-    const nn_real *weight, *bias;               /* dense (inputs, outputs), conv (filters, channels, kernel, kernel) */
+    /* zeros are above the image and to the left, the others follow */
+    int kernel, stride, top, left;
+    /* dense (inputs, outputs), conv (filters, channels, kernel, kernel) */
+    const nn_real *weight, *bias;
 } layer;
 
 typedef struct {
-    const char *const *words;                   /* sorted by their bytes; the code of a word is its place */
-    int count;                                  /* code of words that are not here; count + 1 is that of gaps */
-    int any_case;                               /* words are small letters, and stand for capital ones too */
+    /* sorted by their bytes; the code of a word is its place */
+    const char *const *words;
+    /* code of words that are not here; count + 1 is that of gaps */
+    int count;
+    /* words are small letters, and stand for capital ones too */
+    int any_case;
 } vocabulary;
 
 /* What the first layer gets of a value of a row. */
 typedef struct {
     input_kind kind;
-    int place, is_exact;                        /* in the row; whether it is no number that training rounded */
+    /* in the row; whether it is no number that training rounded */
+    int place, is_exact;
     int pieces, waves, values, width;           /* of the arrays below */
-    double shift, scale;                        /* (value - shift) / scale; scale 0: the value is 0 */
-    double fill;                                /* in a gap: the value, or, where a flag tells gaps, what it becomes */
+    /* (value - shift) / scale; scale 0: the value is 0 */
+    double shift, scale;
+    /* in a gap: the value, or, where a flag tells gaps, what it becomes */
+    double fill;
     const nn_real *edges, *frequencies;         /* pieces + 1, or frequent values; waves */
     const nn_slot *slots;                       /* by the code of a word */
     const nn_real *table;                       /* (values, width) */
@@ -76,9 +87,11 @@ typedef struct {
 
 typedef struct {
     double share, temperature;                  /* of the mean; by which logits are divided */
-    const double *target_shift, *target_scale;  /* prediction = output * scale + shift; NULL: output */
+    /* prediction = output * scale + shift; NULL: output */
+    const double *target_shift, *target_scale;
     const double *target_low, *target_high;     /* predictions stay within, unless NULL */
-    const double *shift, *scale;                /* (value - shift) / scale; scale 0: the value is 0; NULL: the value */
+    /* (value - shift) / scale; scale 0: the value is 0; NULL: the value */
+    const double *shift, *scale;
     const row_input *inputs;                    /* NULL: each value is one */
     const layer *layers;
     int input_count, layer_count;
@@ -153,7 +166,8 @@ static void encode_pieces(const row_input *in, nn_real v, nn_real *share)
 /* Sines, then cosines; whole turns are taken away from a product before it is rounded. */
 static void encode_waves(const row_input *in, nn_real v, nn_real *out)
 {
-    const double fractionless = HAS_FLOAT64 ? 2251799813685248.0 : 4194304.0;           /* 2^51, 2^22 */
+    /* 2^51, 2^22 */
+    const double fractionless = HAS_FLOAT64 ? 2251799813685248.0 : 4194304.0;
     for (int i = 0; i < in->waves; i++) {
         const double f = in->frequencies[i], turns = f * v;
         const double angle = fabs(turns) >= fractionless ? 0 : TWO_PI * fma(f, v, -rint(turns));
@@ -201,7 +215,8 @@ static nn_real *encode_cycle(const row_input *in, double seconds, nn_real *out)
 /* A part of a date as a number, the weekday from Monday, 0, on. */
 static double part_of_date(input_kind kind, double seconds)
 {
-    /* centuries, years, months from March: of n days (a n + b) / c are over, which took (c count + d) / a days */
+    /* centuries, years, months from March: of n days (a n + b) / c are over, which took (c count
+     * + d) / a days */
     static const int calendar[3][4] = {{4, 3, 146097, 0}, {4, 3, 1461, 0}, {5, 2, 153, 2}};
     const double days = floor(seconds / 86400);
     double left = days + 719468, count = 0;
@@ -221,7 +236,9 @@ static double part_of_date(input_kind kind, double seconds)
 static int slot_of(const row_input *in, double value)
 {
     const int count = vocabularies[in->place].count;
-    const int code = value != value ? count + 1 : value >= 0 && value <= count + 1 ? (int)value : count;
+    const int code = value != value                     ? count + 1
+                     : value >= 0 && value <= count + 1 ? (int)value
+                                                        : count;
     return in->slots[code];
 }
 
@@ -259,7 +276,8 @@ static void encode_row(const network *net, values row, nn_real *x)
 {
     for (int i = 0; i < net->input_count; i++) {
         const row_input *in = &net->inputs[i];
-        const double given = value_at(row, in->place), value = HAS_ROUNDING && !in->is_exact ? (nn_real)given : given;
+        const double given = value_at(row, in->place),
+                     value = HAS_ROUNDING && !in->is_exact ? (nn_real)given : given;
         if (HAS_ORDERS && in->slots && in->kind <= GAP)
             x = encode_number(in, rank_of(in, value), x);
         else if (HAS_WORDS && in->slots)
@@ -322,7 +340,8 @@ static void activate(activation function, nn_real *a, int n)
 
 /* ---- layers: out = what x becomes ---- */
 
-enum { LANES = 4 };                             /* outputs that are summed side by side, each in the order of x */
+/* outputs that are summed side by side, each in the order of x */
+enum { LANES = 4 };
 
 static void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int first)
 {
@@ -352,7 +371,8 @@ static void dense(const layer *l, const nn_real *x, nn_real *out)
     }
 }
 
-/* The sum over a window of all channels, whose first pixel is in row y and column x of the image, or outside of it. */
+/* The sum over a window of all channels, whose first pixel is in row y and column x of the
+ * image, or outside of it. */
 static double window_sum(const layer *l, const nn_real *image, const nn_real *weight, int y, int x)
 {
     const int height = l->in[1], width = l->in[2], k = l->kernel;
@@ -362,7 +382,8 @@ static double window_sum(const layer *l, const nn_real *image, const nn_real *we
     for (int c = 0; c < l->in[0]; c++)
         for (int ky = top; ky < bottom; ky++)
             for (int kx = left; kx < right; kx++)
-                sum += (double)weight[(c * k + ky) * k + kx] * image[(c * height + y + ky) * width + x + kx];
+                sum += (double)weight[(c * k + ky) * k + kx] *
+                       image[(c * height + y + ky) * width + x + kx];
     return sum;
 }
 
@@ -396,7 +417,8 @@ static nn_real window_mean(const nn_real *window, int width, int k)
     return (nn_real)(sum / ((double)k * k));
 }
 
-static void pool(const layer *l, const nn_real *x, nn_real *out, nn_real (*of_window)(const nn_real *, int, int))
+static void pool(const layer *l, const nn_real *x, nn_real *out,
+                 nn_real (*of_window)(const nn_real *, int, int))
 {
     for (int c = 0; c < l->in[0]; c++)
         for (int oy = 0; oy < l->out[1]; oy++)
@@ -429,7 +451,8 @@ static void layer_of_images(const layer *l, const nn_real *x, nn_real *out)
     }
 }
 
-/* Computes layer after layer, from x to spare and back. Returns where the last one's outputs are. */
+/* Computes layer after layer, from x to spare and back. Returns where the last one's outputs
+ * are. */
 static const nn_real *forward(const network *net, nn_real *x, nn_real *spare)
 {
     for (int i = 0; i < net->layer_count; i++) {
@@ -451,7 +474,8 @@ static const nn_real *forward(const network *net, nn_real *x, nn_real *spare)
 /* A probability, or the nearest number inside (0, 1). */
 static double inside(double p)
 {
-    const double smallest = HAS_FLOAT64 ? DBL_MIN : FLT_MIN, step = HAS_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
+    const double smallest = HAS_FLOAT64 ? DBL_MIN : FLT_MIN,
+                 step = HAS_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
     return fmin(fmax(p, smallest), 1 - step / 2);
 }
 
@@ -460,7 +484,8 @@ static void calibrate(nn_output *p, double temperature)
 {
     double logits[NN_OUTPUTS], largest = -DBL_MAX, sum = 0;
     if (NN_OUTPUTS == 1) {
-        const double logit = (log(inside(p[0])) - log1p(-inside(p[0]))) / temperature, small = exp(-fabs(logit));
+        const double logit = (log(inside(p[0])) - log1p(-inside(p[0]))) / temperature,
+                     small = exp(-fabs(logit));
         p[0] = (nn_output)((logit >= 0 ? 1 : small) / (1 + small));
         return;
     }
@@ -553,7 +578,8 @@ int nn_class(const nn_output *out)
     return best;
 }
 
-const char *nn_class_name(int number) { return number >= 0 && number < NN_CLASSES ? class_names[number] : NULL; }
+const char *nn_class_name(int number)
+{ return number >= 0 && number < NN_CLASSES ? class_names[number] : NULL; }
 
 /* ---- words ---- */
 
@@ -576,7 +602,8 @@ static int find(const vocabulary *v, const char *word, size_t length)
 {
     int low = 0, high = v->count;
     while (low < high) {
-        const int middle = low + (high - low) / 2, order = compare(word, length, v->words[middle], v->any_case);
+        const int middle = low + (high - low) / 2,
+                  order = compare(word, length, v->words[middle], v->any_case);
         if (order == 0)
             return middle;
         if (order < 0)
@@ -587,7 +614,8 @@ static int find(const vocabulary *v, const char *word, size_t length)
     return -1;
 }
 
-/* Returns the length of a decimal such as 1.50 without the zeros at its end, and without a point there. */
+/* Returns the length of a decimal such as 1.50 without the zeros at its end, and without a point
+ * there. */
 static size_t shortest(const char *word, size_t length)
 {
     const size_t first = length && word[0] == '-';
@@ -595,7 +623,8 @@ static size_t shortest(const char *word, size_t length)
     while (i < length && word[i] >= '0' && word[i] <= '9')
         i++;
     point = i;
-    if (point == first || (word[first] == '0' && point > first + 1) || point + 1 >= length || word[point] != '.')
+    if (point == first || (word[first] == '0' && point > first + 1) || point + 1 >= length ||
+        word[point] != '.')
         return length;
     for (i = point + 1; i < length; i++)
         if (word[i] < '0' || word[i] > '9')

@@ -1,4 +1,5 @@
-"""A network as an ONNX file: raw columns in, classes with probabilities or values in their own units out."""
+"""A network as an ONNX file: raw columns in, classes with probabilities or values in
+their own units out."""
 
 from __future__ import annotations
 
@@ -15,17 +16,28 @@ from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
 from .columns import class_names, column_names, input_kind, pixel_divisor, shares, units
 from .onnx_graph import Graph, onnx_package
-from .onnx_inputs import FEATURES, TableInputs, column_inputs, encoded, plain_input, scaled, with_medians
+from .onnx_inputs import (
+    FEATURES,
+    TableInputs,
+    column_inputs,
+    encoded,
+    plain_input,
+    scaled,
+    with_medians,
+)
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
-LABEL, PROBABILITIES, SCORES, VALUES = "label", "probabilities", "scores", "values"  # outputs
-_FACTS = ("task", "classes", "columns", "targets", "threshold")  # kept beside the graph, as JSON
+# outputs
+LABEL, PROBABILITIES, SCORES, VALUES = "label", "probabilities", "scores", "values"
+# kept beside the graph, as JSON
+_FACTS = ("task", "classes", "columns", "targets", "threshold")
 
 
 def save_onnx(net, path: str | os.PathLike) -> None:
     """Write a network (nn.Network) as an ONNX file, replaced whole or not at all.
 
-    Raises UsageError for a network that it cannot hold, or where the package onnx is missing; OutputError.
+    Raises UsageError for a network that it cannot hold, or where the package onnx is
+    missing; OutputError.
     """
     onnx = onnx_package()
     _check(net, path)
@@ -36,7 +48,8 @@ def save_onnx(net, path: str | os.PathLike) -> None:
 
 
 def _checked_bytes(onnx, model) -> bytes:
-    """Return the ModelProto as a file has it. Raises MemoryError, which protobuf calls another name."""
+    """Return the ModelProto as a file has it. Raises MemoryError, which protobuf calls
+    another name."""
     from google.protobuf.message import EncodeError  # it comes with onnx
 
     try:
@@ -50,16 +63,21 @@ def _check(net, path) -> None:
     for member in net.members:
         if member.dtype == "float64":
             check_float64(path, member.layers)
-    size = sum(member.parameter_count for member in net.members) * np.dtype(net.dtype).itemsize
+    size = (
+        sum(member.parameter_count for member in net.members)
+        * np.dtype(net.dtype).itemsize
+    )
     if size >= LARGEST_FILE:
-        raise UsageError(f"{path}: the parameters take {size / 1e9:.1f} GB, an ONNX file at most 2.1 GB; train fewer")
+        raise UsageError(
+            f"{path}: the parameters take {size / 1e9:.1f} GB, an ONNX file at most 2.1 GB; train fewer"
+        )
 
 
 def onnx_model(net):
     """Return the ModelProto of a network.
 
-    Inputs: of a table of plain numbers, whatever the network makes of them, and of images `features`, else one for each
-    column, (rows, 1), by its name.
+    Inputs: of a table of plain numbers, whatever the network makes of them, and of
+    images `features`, else one for each column, (rows, 1), by its name.
     Outputs: `label` and `probabilities` (rows, classes), or `values` (rows, targets).
     """
     from ... import __version__
@@ -67,18 +85,23 @@ def onnx_model(net):
     graph = Graph(net.dtype)
     inputs = _Inputs(graph, net)
     outs = [_predictions(graph, member, inputs) for member in net.members]
-    out = _mean(graph, outs, net) if net.is_combined else outs[0]  # --vary may keep one of several
+    # --vary may keep one of several
+    out = _mean(graph, outs, net) if net.is_combined else outs[0]
     if net.task == "regression":
         graph.output(inputs.free(VALUES), out, net.value_dtype, (net.outputs,))
     else:
         _add_classes(graph, net, out, inputs)
-    return graph.model(__version__, {name: json.dumps(getattr(net, name)) for name in _FACTS})
+    return graph.model(
+        __version__, {name: json.dumps(getattr(net, name)) for name in _FACTS}
+    )
 
 
 class _Inputs:
-    """The inputs of the graph, and what networks read of them; networks that read alike share it.
+    """The inputs of the graph, and what networks read of them; networks that read alike
+    share it.
 
-    Of members on plain numbers some may encode them: the same input is one value, and one for each column.
+    Of members on plain numbers some may encode them: the same input is one value, and
+    one for each column.
     """
 
     def __init__(self, graph: Graph, net):
@@ -92,33 +115,44 @@ class _Inputs:
             self._names, self._columns = [FEATURES], None
             self._shape = _plain_shape(net)
             self._x = plain_input(graph, self._shape, net)
-            if net.medians is not None and pixel_divisor(net) != BYTE:  # bytes have no gaps
+            # bytes have no gaps
+            if net.medians is not None and pixel_divisor(net) != BYTE:
                 self._x = with_medians(graph, self._x, net.medians)
         else:
             self._shape = (net.inputs,)
             self._names = column_names(net)
-            self._x, self._columns = None, column_inputs(graph, self._names, self._reads)
+            self._x, self._columns = (
+                None,
+                column_inputs(graph, self._names, self._reads),
+            )
             if net.medians is not None:
                 pairs = zip(self._columns, net.medians, strict=True)
-                self._columns = [with_medians(graph, column, [median]) for column, median in pairs]
+                self._columns = [
+                    with_medians(graph, column, [median]) for column, median in pairs
+                ]
 
     def read_by(self, net):
         key = id(net.scaling if net.encoding is None else net.encoding)
         if key not in self._read:
-            self._read[key] = self._plain(net) if net.encoding is None else self._encoded(net)
+            self._read[key] = (
+                self._plain(net) if net.encoding is None else self._encoded(net)
+            )
         return self._read[key]
 
     def _plain(self, net) -> str:
         if self._x is None:
             self._x = self._graph.joined(self._columns)
         x = scaled(self._graph, self._x, self._shape, net)
-        if net.layers[0].in_shape[1:] == (1, 1) and len(self._shape) == 3:  # layers take an image of one pixel as a row
+        # layers take an image of one pixel as a row
+        if net.layers[0].in_shape[1:] == (1, 1) and len(self._shape) == 3:
             x = self._graph.add("Flatten", x, axis=1)
         return x
 
     def _encoded(self, net) -> list[str]:
         if self._columns is None:
-            self._columns = [self._graph.columns(self._x, [place]) for place in range(net.inputs)]
+            self._columns = [
+                self._graph.columns(self._x, [place]) for place in range(net.inputs)
+            ]
         table = TableInputs(self._graph, self._columns, self._missing, net.number_type)
         return table.read_by(net.encoding)
 
@@ -130,8 +164,8 @@ class _Inputs:
 
 
 def _plain_shape(net) -> tuple[int, ...]:
-    """Return the shape of a row of plain numbers, or of an image, which has three dimensions where --layers names them,
-    also of one pixel."""
+    """Return the shape of a row of plain numbers, or of an image, which has three
+    dimensions where --layers names them, also of one pixel."""
     shape = input_shape(net.layers)
     if isinstance(shape, tuple):
         return shape
@@ -141,23 +175,34 @@ def _plain_shape(net) -> tuple[int, ...]:
 
 
 def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
-    """Return the predictions of one network (rows, outputs), as Network.predict gives them."""
-    out = _calibrated(graph, outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net)), net)
+    """Return the predictions of one network (rows, outputs), as Network.predict gives
+    them."""
+    out = _calibrated(
+        graph, outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net)), net
+    )
     own = units(net)
     if own is None:
         return out
     shift, scale = own
-    values = graph.add("Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64))
+    values = graph.add(
+        "Mul", graph.cast(out, np.float64), graph.constant([scale], np.float64)
+    )
     values = graph.add("Add", values, graph.constant([shift], np.float64))
     if len(net.target_scaling.low):
-        values = graph.add("Max", values, graph.constant([net.target_scaling.low], np.float64))
-        values = graph.add("Min", values, graph.constant([net.target_scaling.high], np.float64))
+        values = graph.add(
+            "Max", values, graph.constant([net.target_scaling.low], np.float64)
+        )
+        values = graph.add(
+            "Min", values, graph.constant([net.target_scaling.high], np.float64)
+        )
     return graph.cast(values, net.value_dtype)
 
 
 def _mean(graph: Graph, outs: list[str], net) -> str:
     parts = [
-        graph.add("Mul", graph.cast(out, np.float64), graph.constant(weight, np.float64))
+        graph.add(
+            "Mul", graph.cast(out, np.float64), graph.constant(weight, np.float64)
+        )
         for out, weight in zip(outs, shares(net), strict=True)
     ]
     total = parts[0]
@@ -167,27 +212,42 @@ def _mean(graph: Graph, outs: list[str], net) -> str:
 
 
 def _calibrated(graph: Graph, scores: str, net) -> str:
-    """Return class probabilities by the network's temperature (core.thresholds.tempered)."""
+    """Return class probabilities by the network's temperature
+    (core.thresholds.tempered)."""
     if net.temperature == 1:
         return scores
     info = np.finfo(graph.dtype)
-    p = graph.clip(graph.cast(scores, np.float64), float(info.tiny), 1 - float(info.epsneg), np.float64)
+    p = graph.clip(
+        graph.cast(scores, np.float64),
+        float(info.tiny),
+        1 - float(info.epsneg),
+        np.float64,
+    )
     logits = graph.add("Log", p)
     if net.outputs == 1:
         rest = graph.add("Log", graph.add("Sub", graph.constant(1, np.float64), p))
         logits = graph.add("Sub", logits, rest)
     divided = graph.add("Div", logits, graph.constant(net.temperature, np.float64))
-    tempered = graph.add("Sigmoid", divided) if net.outputs == 1 else graph.add("Softmax", divided, axis=1)
+    tempered = (
+        graph.add("Sigmoid", divided)
+        if net.outputs == 1
+        else graph.add("Softmax", divided, axis=1)
+    )
     return graph.cast(tempered, graph.dtype)
 
 
 def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
-    """Add the class of each row and its probabilities, or scores where the last layer gives others."""
+    """Add the class of each row and its probabilities, or scores where the last layer
+    gives others."""
     names = class_names(net)
     if net.task == "binary":
         score = graph.cast(out, np.float64)
-        is_one = graph.add("Not", graph.add("Less", score, graph.constant(net.threshold, np.float64)))
-        index = graph.add("Reshape", graph.cast(is_one, np.int64), graph.constant([-1], np.int64))
+        is_one = graph.add(
+            "Not", graph.add("Less", score, graph.constant(net.threshold, np.float64))
+        )
+        index = graph.add(
+            "Reshape", graph.cast(is_one, np.int64), graph.constant([-1], np.int64)
+        )
     else:
         index = graph.add("ArgMax", out, axis=1, keepdims=0)
     label = graph.add("Gather", graph.constant(np.array(names, object), object), index)
@@ -199,9 +259,10 @@ def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
     graph.output(inputs.free(name), out, graph.dtype, (width,))
 
 
-# ---------------------------------------------------------------- each layer as operators
+# -------------------------------------------------------------- each layer as operators
 
-FLOAT32_ONLY = ("conv", "avgpool", "gelu")  # layer kinds and activations that onnxruntime does not have in float64
+# layer kinds and activations that onnxruntime does not have in float64
+FLOAT32_ONLY = ("conv", "avgpool", "gelu")
 
 
 def check_float64(path, layers: list[Layer]) -> None:
@@ -215,7 +276,12 @@ def check_float64(path, layers: list[Layer]) -> None:
                 )
 
 
-def outputs_of(graph: Graph, layers: list[Layer], parameters: dict[str, np.ndarray], x: str | list[str]) -> str:
+def outputs_of(
+    graph: Graph,
+    layers: list[Layer],
+    parameters: dict[str, np.ndarray],
+    x: str | list[str],
+) -> str:
     """Return the outputs (rows, outputs) of a network's layers.
 
     parameters: as Network.parameters names them. x: what the first layer gets.
@@ -223,10 +289,17 @@ def outputs_of(graph: Graph, layers: list[Layer], parameters: dict[str, np.ndarr
     number, is_image = 0, layers[0].in_shape[1:] != (1, 1)
     for layer in layers:
         if layer.kind in _OF_IMAGES and not is_image:
-            x, is_image = graph.add("Reshape", x, graph.constant([-1, *layer.in_shape], np.int64)), True
+            x, is_image = (
+                graph.add(
+                    "Reshape", x, graph.constant([-1, *layer.in_shape], np.int64)
+                ),
+                True,
+            )
         if is_image and (layer.kind in _OF_VECTORS or layer.activation == "softmax"):
             x, is_image = _flat(graph, x), False
-        weight, bias = (parameters.get(f"layer{number}.{part}") for part in ("weight", "bias"))
+        weight, bias = (
+            parameters.get(f"layer{number}.{part}") for part in ("weight", "bias")
+        )
         number += layer.weight_shape is not None
         x = _KINDS[layer.kind](graph, layer, x, weight, bias)
         x = _ACTIVATIONS[layer.activation](graph, x)
@@ -237,7 +310,7 @@ def _flat(graph: Graph, x: str) -> str:
     return graph.add("Flatten", x, axis=1)
 
 
-# ---------------------------------------------------------------- layer kinds: (graph, layer, x, weight, bias) -> value
+# -------------------------------- layer kinds: (graph, layer, x, weight, bias) -> value
 
 
 def _dense(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
@@ -246,12 +319,19 @@ def _dense(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
 
 def _conv(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
     pads = _pads(layer)
-    settings = {"kernel_shape": [layer.kernel] * 2, "strides": [layer.stride] * 2, "pads": pads}
-    return graph.add("Conv", x, graph.constant(weight), graph.constant(bias), **settings)
+    settings = {
+        "kernel_shape": [layer.kernel] * 2,
+        "strides": [layer.stride] * 2,
+        "pads": pads,
+    }
+    return graph.add(
+        "Conv", x, graph.constant(weight), graph.constant(bias), **settings
+    )
 
 
 def _pads(layer: Layer) -> list[int]:
-    """Return zeros at top, left, bottom, right; windows that do not fit are dropped, by their number."""
+    """Return zeros at top, left, bottom, right; windows that do not fit are dropped, by
+    their number."""
     before = layer.pad_top, layer.pad_left
     needed = [(out - 1) * layer.stride + layer.kernel for out in layer.out_shape[1:]]
     sides = zip(needed, layer.in_shape[1:], before, strict=True)
@@ -279,13 +359,17 @@ _KINDS = {
     "pad": _pad,
     "dropout": lambda graph, layer, x, weight, bias: x,  # of training alone
     "flatten": lambda graph, layer, x, weight, bias: x,  # its input is a vector already
-    "activation": lambda graph, layer, x, weight, bias: _ACTIVATIONS[layer.function](graph, x),
-    "embedding": lambda graph, layer, x, weight, bias: encoded(graph, x, layer.columns, weight),
+    "activation": lambda graph, layer, x, weight, bias: _ACTIVATIONS[layer.function](
+        graph, x
+    ),
+    "embedding": lambda graph, layer, x, weight, bias: encoded(
+        graph, x, layer.columns, weight
+    ),
 }
 _OF_IMAGES, _OF_VECTORS = ("conv", "maxpool", "avgpool", "pad"), ("dense", "flatten")
 
 
-# ---------------------------------------------------------------- activations: (graph, z) -> value
+# ----------------------------------------------------- activations: (graph, z) -> value
 
 
 def _lrelu(graph: Graph, z: str) -> str:
@@ -296,12 +380,21 @@ def _lrelu(graph: Graph, z: str) -> str:
 def _softplus(graph: Graph, z: str) -> str:
     """max(z, 0) + log(1 + exp(-|z|)): onnxruntime has Softplus in float32 only."""
     small = graph.add("Exp", graph.add("Neg", graph.add("Abs", z)))
-    return graph.add("Add", graph.add("Relu", z), graph.add("Log", graph.add("Add", small, graph.constant(1))))
+    return graph.add(
+        "Add",
+        graph.add("Relu", z),
+        graph.add("Log", graph.add("Add", small, graph.constant(1))),
+    )
 
 
 def _silu(graph: Graph, z: str) -> str:
-    """z / (1 + exp(-z)): of z sigmoid(z) onnxruntime makes a QuickGelu, which some versions have in float32 only."""
-    return graph.add("Div", z, graph.add("Add", graph.add("Exp", graph.add("Neg", z)), graph.constant(1)))
+    """z / (1 + exp(-z)): of z sigmoid(z) onnxruntime makes a QuickGelu, which some
+    versions have in float32 only."""
+    return graph.add(
+        "Div",
+        z,
+        graph.add("Add", graph.add("Exp", graph.add("Neg", z)), graph.constant(1)),
+    )
 
 
 def _gelu(graph: Graph, z: str) -> str:
@@ -311,9 +404,13 @@ def _gelu(graph: Graph, z: str) -> str:
 
 
 def _selu(graph: Graph, z: str) -> str:
-    below = graph.add("Sub", graph.add("Exp", graph.clip(z, -np.inf, 0)), graph.constant(1))
+    below = graph.add(
+        "Sub", graph.add("Exp", graph.clip(z, -np.inf, 0)), graph.constant(1)
+    )
     scaled = graph.add("Mul", graph.add("Relu", z), graph.constant(SELU_SCALE))
-    return graph.add("Add", scaled, graph.add("Mul", below, graph.constant(SELU_SCALE * SELU_ALPHA)))
+    return graph.add(
+        "Add", scaled, graph.add("Mul", below, graph.constant(SELU_SCALE * SELU_ALPHA))
+    )
 
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017

@@ -1,4 +1,5 @@
-"""Graph: constants and operators of an ONNX graph. onnx is imported when the first one is made."""
+"""Graph: constants and operators of an ONNX graph. onnx is imported when the first one
+is made."""
 
 from __future__ import annotations
 
@@ -40,27 +41,43 @@ class Graph:
         self._constants: dict[tuple, str] = {}
         self._tensors = []
 
-    def add(self, op: str, *inputs: str, domain: str = "", output: str | None = None, **attributes) -> str:
+    def add(
+        self,
+        op: str,
+        *inputs: str,
+        domain: str = "",
+        output: str | None = None,
+        **attributes,
+    ) -> str:
         """Add an operator with one output; return the name of its value."""
         output = output or f"{self._prefix}{op}_{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], domain=domain, **attributes))
+        self._nodes.append(
+            self._onnx.helper.make_node(
+                op, list(inputs), [output], domain=domain, **attributes
+            )
+        )
         return output
 
     def constant(self, values, dtype=None) -> str:
-        """Return the name of a constant; the same few values are kept once. dtype: None takes that of the network."""
+        """Return the name of a constant; the same few values are kept once. dtype: None
+        takes that of the network."""
         array = np.asarray(values, self.dtype if dtype is None else dtype)
         few = array.tolist() if array.size <= _FEW else len(self._constants)
         key = (array.dtype.str, array.shape, repr(few))
         if key not in self._constants:
             self._constants[key] = f"{self._prefix}constant_{len(self._constants)}"
-            self._tensors.append(self._onnx.numpy_helper.from_array(array, self._constants[key]))
+            self._tensors.append(
+                self._onnx.numpy_helper.from_array(array, self._constants[key])
+            )
         return self._constants[key]
 
     def cast(self, value: str, dtype) -> str:
         return self.add("Cast", value, to=self._type(dtype))
 
     def clip(self, value: str, low: float, high: float, dtype=None) -> str:
-        return self.add("Clip", value, self.constant(low, dtype), self.constant(high, dtype))
+        return self.add(
+            "Clip", value, self.constant(low, dtype), self.constant(high, dtype)
+        )
 
     def columns(self, value: str, places) -> str:
         """Return these columns of a value (rows, columns), in this order."""
@@ -71,8 +88,8 @@ class Graph:
         return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
 
     def input(self, name: str, dtype, shape: tuple[int, ...]) -> str:
-        """Add an input of the graph with rows of this shape; return its name. All inputs come before other values,
-        whose names begin as no input's does."""
+        """Add an input of the graph with rows of this shape; return its name. All
+        inputs come before other values, whose names begin as no input's does."""
         while name.startswith(self._prefix):
             self._prefix = f"nn/{self._prefix}"
         self._inputs.append(self._value(name, dtype, shape))
@@ -85,15 +102,22 @@ class Graph:
     def model(self, version: str, facts: dict[str, str]):
         """Return the ModelProto. facts: texts that are kept beside the graph."""
         helper = self._onnx.helper
-        graph = helper.make_graph(self._nodes, "nn", self._inputs, self._outputs, self._tensors)
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+        graph = helper.make_graph(
+            self._nodes, "nn", self._inputs, self._outputs, self._tensors
+        )
+        opsets = [
+            helper.make_opsetid("", OPSET),
+            helper.make_opsetid("ai.onnx.ml", ML_OPSET),
+        ]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         model.producer_name, model.producer_version = "nn", version
         helper.set_model_props(model, facts)
         return model
 
     def _value(self, name: str, dtype, shape: tuple[int, ...]):
-        return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), ["rows", *shape])
+        return self._onnx.helper.make_tensor_value_info(
+            name, self._type(dtype), ["rows", *shape]
+        )
 
     def _type(self, dtype) -> int:
         if dtype is str:

@@ -19,14 +19,19 @@ from .tables import SMALL, read, tables_of
 
 
 def known(path: Path) -> dict[tuple, dict]:
-    """Return the results in a file of JSON lines by (method, version, table's digest, split)."""
+    """Return the results in a file of JSON lines by (method, version, table's digest,
+    split)."""
     lines = path.read_text().splitlines() if path.exists() else []
     results = [json.loads(line) for line in lines if line.endswith("}")]
-    return {(one["method"], one["version"], one["digest"], one["split"]): one for one in results}
+    return {
+        (one["method"], one["version"], one["digest"], one["split"]): one
+        for one in results
+    }
 
 
 def trained(table, rows, method) -> dict:
-    """Return {"error", "train", "predict"} of a method on one split: seconds; error None, `failure` where it fails."""
+    """Return {"error", "train", "predict"} of a method on one split: seconds; error
+    None, `failure` where it fails."""
     (training, tested), began = rows, time.perf_counter()
     try:
         predict = method.fit(table.x.iloc[training], table.y[training], table.classes)
@@ -35,11 +40,17 @@ def trained(table, rows, method) -> dict:
         seconds = {"train": ended - began, "predict": time.perf_counter() - ended}
         return {"error": judge.error_of(table.y[tested], out, table.classes), **seconds}
     except Exception as failure:  # of any program: it has the worst place
-        return {"error": None, "train": time.perf_counter() - began, "predict": 0.0, "failure": repr(failure)[:300]}
+        return {
+            "error": None,
+            "train": time.perf_counter() - began,
+            "predict": 0.0,
+            "failure": repr(failure)[:300],
+        }
 
 
 def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[dict]:
-    """Return the results of all methods on all tables, trained where the file does not have them."""
+    """Return the results of all methods on all tables, trained where the file does not
+    have them."""
     old, results = known(path), []
     for spec in specs:
         table = read(spec)
@@ -50,18 +61,28 @@ def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[di
             for split, rows in enumerate(table.splits(lite)):
                 key = (name, method.version, table.digest, split)
                 if key not in old:
-                    about = dict(zip(("method", "version", "digest", "split"), key, strict=True))
-                    about |= {"table": table.name, "rows": len(rows[0]), "tested": len(rows[1])}
+                    about = dict(
+                        zip(("method", "version", "digest", "split"), key, strict=True)
+                    )
+                    about |= {
+                        "table": table.name,
+                        "rows": len(rows[0]),
+                        "tested": len(rows[1]),
+                    }
                     old[key] = {**about, **trained(table, rows, method)}
                     with path.open("a") as file:
                         file.write(json.dumps(old[key]) + "\n")
-                    print(f"{table.name} {split} {name}: {old[key]['error']}", file=sys.stderr)
+                    print(
+                        f"{table.name} {split} {name}: {old[key]['error']}",
+                        file=sys.stderr,
+                    )
                 results.append(old[key])
     return results
 
 
 def tell(results: list[dict], methods: list[str]) -> list[dict]:
-    """Print a line for each method, best first, and each table's errors; returns the lines."""
+    """Print a line for each method, best first, and each table's errors; returns the
+    lines."""
     slow = {one["method"] for one in results if one["train"] > judge.MOST_SECONDS}
     methods = [name for name in methods if name not in slow]
     names, found = judge.errors(results, methods)
@@ -72,14 +93,29 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
         own = [one for one in results if one["method"] == name]
         train = np.median([1000 * one["train"] / one["rows"] for one in own])
         predict = np.median([1000 * one["predict"] / one["tested"] for one in own])
-        lines.append({
-            "method": name, "version": own[0]["version"],
-            "elo": round(rating[place]), "low": round(low[place]), "high": round(high[place]),
-            "rank": round(ranks[place], 2), "train": float(f"{train:.3g}"), "predict": float(f"{predict:.2g}"),
-            "total": round(sum(one["train"] for one in own)), "failed": sum(one["error"] is None for one in own),
-        })  # fmt: skip
-    printed(list(lines[0]), [list(map(str, line.values())) for line in lines], title=f"{len(names)} tables")
-    each = [[name, *(f"{value:.4g}" for value in np.nanmean(found[at], axis=0))] for at, name in enumerate(names)]
+        lines.append(
+            {
+                "method": name,
+                "version": own[0]["version"],
+                "elo": round(rating[place]),
+                "low": round(low[place]),
+                "high": round(high[place]),
+                "rank": round(ranks[place], 2),
+                "train": float(f"{train:.3g}"),
+                "predict": float(f"{predict:.2g}"),
+                "total": round(sum(one["train"] for one in own)),
+                "failed": sum(one["error"] is None for one in own),
+            }
+        )
+    printed(
+        list(lines[0]),
+        [list(map(str, line.values())) for line in lines],
+        title=f"{len(names)} tables",
+    )
+    each = [
+        [name, *(f"{value:.4g}" for value in np.nanmean(found[at], axis=0))]
+        for at, name in enumerate(names)
+    ]
     printed(["table", *methods], each, title="errors: 1 - ROC-AUC, log loss or RMSE")
     if slow:
         print(f"over {judge.MOST_SECONDS} s a fit, left out: {', '.join(sorted(slow))}")
@@ -87,17 +123,30 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
 
 
 def draw(lines: list[dict], path: Path) -> None:
-    """Draw Elo over seconds to train 1,000 rows, with the front of methods that none beats in both."""
+    """Draw Elo over seconds to train 1,000 rows, with the front of methods that none
+    beats in both."""
     from matplotlib import pyplot as plt
 
     columns = ("train", "elo", "low", "high")
-    seconds, rating, low, high = (np.array([line[name] for line in lines], float) for name in columns)
+    seconds, rating, low, high = (
+        np.array([line[name] for line in lines], float) for name in columns
+    )
     of_front = judge.front(seconds, rating)
     plt.figure(figsize=(8, 5), layout="constrained")
-    plt.step(seconds[of_front], rating[of_front], where="post", color="silver", zorder=0)
-    plt.errorbar(seconds, rating, yerr=[rating - low, high - rating], fmt="o", elinewidth=0.7)
+    plt.step(
+        seconds[of_front], rating[of_front], where="post", color="silver", zorder=0
+    )
+    plt.errorbar(
+        seconds, rating, yerr=[rating - low, high - rating], fmt="o", elinewidth=0.7
+    )
     for line, x, y in zip(lines, seconds, rating, strict=True):
-        plt.annotate(line["method"], (x, y), xytext=(5, 5), textcoords="offset points", fontsize=9)
+        plt.annotate(
+            line["method"],
+            (x, y),
+            xytext=(5, 5),
+            textcoords="offset points",
+            fontsize=9,
+        )
     plt.xscale("log")
     plt.margins(x=0.12)  # for names
     plt.xlabel("seconds to train, per 1,000 rows")
@@ -107,23 +156,36 @@ def draw(lines: list[dict], path: Path) -> None:
 
 def main(
     specs: Annotated[list[str], typer.Argument(metavar="TABLE...")],
-    methods: Annotated[str, typer.Option(help="With semicolons between.")] = "; ".join(METHODS),
+    methods: Annotated[str, typer.Option(help="With semicolons between.")] = "; ".join(
+        METHODS
+    ),
     folder: Annotated[Path, typer.Option(help="Where the tables lie.")] = Path(),
-    lite: Annotated[bool, typer.Option("--lite", help="The first split of each table alone.")] = False,
-    results: Annotated[Path, typer.Option(help="The file of results.")] = Path("arena.jsonl"),
+    lite: Annotated[
+        bool, typer.Option("--lite", help="The first split of each table alone.")
+    ] = False,
+    results: Annotated[Path, typer.Option(help="The file of results.")] = Path(
+        "arena.jsonl"
+    ),
     plot: Annotated[Path | None, typer.Option(help="Picture of Elo over time.")] = None,
-    log: Annotated[Path | None, typer.Option(help="CSV file to which a line is added for each method.")] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="CSV file to which a line is added for each method."),
+    ] = None,
 ) -> None:
     """Compare the defaults of programs on tables."""
     warnings.simplefilter("ignore")
-    there = [name for name in map(str.strip, methods.split(";")) if METHODS[name].version]
+    there = [
+        name for name in map(str.strip, methods.split(";")) if METHODS[name].version
+    ]
     lines = tell(run(tables_of(specs, folder), there, lite, results), there)
     if plot:
         draw(lines, plot)
     if log:
         with log.open("a") as file:
             date, kind = time.strftime("%Y-%m-%d"), "lite" if lite else "full"
-            csv.writer(file, lineterminator="\n").writerows([date, kind, *line.values()] for line in lines)
+            csv.writer(file, lineterminator="\n").writerows(
+                [date, kind, *line.values()] for line in lines
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What the arena tells: errors, Elo with intervals, mean ranks, and the front of methods."""
+"""What the arena tells: errors, Elo with intervals, mean ranks, and the front of
+methods."""
 
 import numpy as np
 
@@ -9,46 +10,63 @@ SCALE = 400 / np.log(10)
 
 
 def error_of(y: np.ndarray, out: np.ndarray, classes: int) -> float:
-    """Return 1 - ROC-AUC of two classes, the log loss of more, or the RMSE. Raises ValueError for no prediction."""
+    """Return 1 - ROC-AUC of two classes, the log loss of more, or the RMSE. Raises
+    ValueError for no prediction."""
     from sklearn.metrics import log_loss, roc_auc_score
 
-    if out.shape != ((len(y), classes) if classes else (len(y),)) or not np.isfinite(out).all():
-        raise ValueError(f"predictions of shape {out.shape} that are finite {np.isfinite(out).all()}")
+    if (
+        out.shape != ((len(y), classes) if classes else (len(y),))
+        or not np.isfinite(out).all()
+    ):
+        raise ValueError(
+            f"predictions of shape {out.shape} that are finite {np.isfinite(out).all()}"
+        )
     if not classes:
         return float(np.sqrt(np.mean((y - out) ** 2)))
     if classes == 2:
         return 1 - float(roc_auc_score(y, out[:, 1]))
     out = np.clip(out.astype(float), 1e-7, 1)
-    return float(log_loss(y, out / out.sum(axis=1, keepdims=True), labels=np.arange(classes)))
+    return float(
+        log_loss(y, out / out.sum(axis=1, keepdims=True), labels=np.arange(classes))
+    )
 
 
 def errors(results: list[dict], methods: list[str]) -> tuple[list[str], np.ndarray]:
-    """Return (tables, errors (tables, splits, methods)): inf where a method failed, nan where a table has fewer splits
-    or a method took no part."""
+    """Return (tables, errors (tables, splits, methods)): inf where a method failed, nan
+    where a table has fewer splits or a method took no part."""
     tables = list(dict.fromkeys(result["table"] for result in results))
     splits = 1 + max(result["split"] for result in results)
     found = np.full((len(tables), splits, len(methods)), np.nan)
     for result in results:
         if result["method"] in methods:
-            at = tables.index(result["table"]), result["split"], methods.index(result["method"])
+            at = (
+                tables.index(result["table"]),
+                result["split"],
+                methods.index(result["method"]),
+            )
             found[at] = np.inf if result["error"] is None else result["error"]
     return tables, found
 
 
 def wins(found: np.ndarray) -> np.ndarray:
-    """Return how often a method is better than another (tables, methods, methods), half for a tie, mean over splits;
+    """Return how often a method is better than another (tables, methods, methods), half
+    for a tie, mean over splits;
     nan where one of them took no part."""
     ours, theirs = found[..., :, None], found[..., None, :]
     better = np.where(ours == theirs, 0.5, (ours < theirs).astype(float))
     better[np.isnan(ours) | np.isnan(theirs)] = np.nan
     known = ~np.isnan(better)
-    return np.where(known, better, 0).sum(axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    return np.where(known, better, 0).sum(axis=1) / np.where(
+        known.any(axis=1), known.sum(axis=1), np.nan
+    )
 
 
 def elo(won: np.ndarray, reference: int) -> np.ndarray:
-    """Return Elo (methods,) by maximum likelihood (Bradley and Terry), the reference 1000. won: as of wins.
+    """Return Elo (methods,) by maximum likelihood (Bradley and Terry), the reference
+    1000. won: as of wins.
 
-    Each pair has a hundredth of a win more on both sides, so that who always wins has a rating too.
+    Each pair has a hundredth of a win more on both sides, so that who always wins has a
+    rating too.
     """
     games = np.where(np.isnan(won), 0, 1).sum(axis=0)
     points = np.nansum(won, axis=0) + 0.01 * (games > 0)
@@ -57,26 +75,39 @@ def elo(won: np.ndarray, reference: int) -> np.ndarray:
     np.fill_diagonal(games, 0)
     strength = np.ones(len(points))
     for _ in range(1000):
-        strength = points.sum(axis=1) / (games / (strength[:, None] + strength)).sum(axis=1)
+        strength = points.sum(axis=1) / (games / (strength[:, None] + strength)).sum(
+            axis=1
+        )
         strength /= strength[reference]
     return 1000 + SCALE * np.log(strength)
 
 
 def ratings(found: np.ndarray, reference: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Elo (methods,), its 95 % interval (2, methods) by bootstrap over tables)."""
+    """Return (Elo (methods,), its 95 % interval (2, methods) by bootstrap over
+    tables)."""
     won, rng = wins(found), np.random.default_rng(0)
-    drawn = [elo(won[rng.integers(0, len(won), len(won))], reference) for _ in range(ROUNDS)]
+    drawn = [
+        elo(won[rng.integers(0, len(won), len(won))], reference) for _ in range(ROUNDS)
+    ]
     return elo(won, reference), np.percentile(drawn, [2.5, 97.5], axis=0)
 
 
 def mean_ranks(found: np.ndarray) -> np.ndarray:
-    """Return each method's mean rank over tables (methods,): 1 and how many others were better, half for a tie."""
-    others = np.nansum(wins(found), axis=1) - 0.5  # (tables, methods): beside itself a method has half a win
+    """Return each method's mean rank over tables (methods,): 1 and how many others were
+    better, half for a tie."""
+    # (tables, methods): beside itself a method has half a win
+    others = np.nansum(wins(found), axis=1) - 0.5
     took_part = ~np.isnan(found).all(axis=1)
     return np.where(took_part, 1 + others, np.nan).mean(axis=0, where=took_part)
 
 
 def front(seconds: np.ndarray, rating: np.ndarray) -> list[int]:
     """Return the methods that no other one beats in both, from the fastest on."""
-    order = sorted(range(len(seconds)), key=lambda method: (seconds[method], -rating[method]))
-    return [method for place, method in enumerate(order) if all(rating[method] > rating[one] for one in order[:place])]
+    order = sorted(
+        range(len(seconds)), key=lambda method: (seconds[method], -rating[method])
+    )
+    return [
+        method
+        for place, method in enumerate(order)
+        if all(rating[method] > rating[one] for one in order[:place])
+    ]

@@ -1,4 +1,5 @@
-"""Methods of the arena: each program with its defaults, on rows in the form that suits it best."""
+"""Methods of the arena: each program with its defaults, on rows in the form that suits
+it best."""
 
 import importlib
 import importlib.metadata
@@ -16,9 +17,11 @@ import nn
 
 @dataclass
 class Method:
-    """A program with its defaults: fit(x, y, classes) gives a function from rows to predictions.
+    """A program with its defaults: fit(x, y, classes) gives a function from rows to
+    predictions.
 
-    package: whose version it has. Rows are those of a data frame; predictions (rows,) numbers or (rows, classes).
+    package: whose version it has. Rows are those of a data frame; predictions (rows,)
+    numbers or (rows, classes).
     """
 
     package: str
@@ -27,11 +30,23 @@ class Method:
 
     @property
     def version(self) -> str | None:
-        """Return the version of the package, or of the source; None where it is not installed."""
+        """Return the version of the package, or of the source; None where it is not
+        installed."""
         if self.package != "nn":
-            return next((one.version for one in importlib.metadata.distributions(name=self.package)), None)
+            return next(
+                (
+                    one.version
+                    for one in importlib.metadata.distributions(name=self.package)
+                ),
+                None,
+            )
         here = Path(nn.__file__).parent
-        state = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True)
+        state = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+        )
         return state.stdout.strip() or nn.__version__
 
 
@@ -39,14 +54,23 @@ def of_nn(**settings):
     """Return `fit` of nn, on the rows as they are."""
 
     def fit(x, y, classes):
-        target = pd.Series(y, x.index) if not classes else pd.Series([f"k{code}" for code in y], x.index)
-        task = "regression" if not classes else "binary" if classes == 2 else "multiclass"
+        target = (
+            pd.Series(y, x.index)
+            if not classes
+            else pd.Series([f"k{code}" for code in y], x.index)
+        )
+        task = (
+            "regression" if not classes else "binary" if classes == 2 else "multiclass"
+        )
         model = nn.fit(x.assign(target=target), "target", task=task, **settings)
 
         def predict(rows):
             if not classes:
                 return model.predict(rows).reshape(len(rows))
-            out, places = np.zeros((len(rows), classes)), [int(name[1:]) for name in model.network.classes]
+            out, places = (
+                np.zeros((len(rows), classes)),
+                [int(name[1:]) for name in model.network.classes],
+            )
             out[:, places] = model.predict_proba(rows)
             return out
 
@@ -55,54 +79,93 @@ def of_nn(**settings):
     return fit
 
 
-def prepared(make: Callable[[pd.DataFrame], Callable], model: Callable[[int, pd.DataFrame], object]):
-    """Return `fit` of a program with scikit-learn's interface. make: returns an encoding, from its training rows."""
+def prepared(
+    make: Callable[[pd.DataFrame], Callable],
+    model: Callable[[int, pd.DataFrame], object],
+):
+    """Return `fit` of a program with scikit-learn's interface. make: returns an
+    encoding, from its training rows."""
 
     def fit(x, y, classes):
         encode = make(x)
         fitted = model(classes, encode(x)).fit(encode(x), y)
-        return lambda rows: (fitted.predict_proba if classes else fitted.predict)(encode(rows))
+        return lambda rows: (fitted.predict_proba if classes else fitted.predict)(
+            encode(rows)
+        )
 
     return fit
 
 
 def words_of(x: pd.DataFrame) -> list[str]:
-    return [name for name in x.columns if not pd.api.types.is_numeric_dtype(x[name]) or x[name].dtype == bool]
+    return [
+        name
+        for name in x.columns
+        if not pd.api.types.is_numeric_dtype(x[name]) or x[name].dtype == bool
+    ]
 
 
 def as_text(x: pd.DataFrame) -> Callable:
     words = words_of(x)
-    return lambda rows: rows.assign(**{name: rows[name].astype(str).fillna("nan").astype(object) for name in words})
+    return lambda rows: rows.assign(
+        **{name: rows[name].astype(str).fillna("nan").astype(object) for name in words}
+    )
 
 
 def as_categories(x: pd.DataFrame) -> Callable:
-    kinds = {name: pd.CategoricalDtype(sorted(x[name].dropna().astype(str).unique())) for name in words_of(x)}
+    kinds = {
+        name: pd.CategoricalDtype(sorted(x[name].dropna().astype(str).unique()))
+        for name in words_of(x)
+    }
 
     def encode(rows):
-        texts = {name: rows[name].astype(str).where(rows[name].notna()) for name in kinds}
-        return rows.assign(**{name: pd.Categorical(texts[name], dtype=kind) for name, kind in kinds.items()})
+        texts = {
+            name: rows[name].astype(str).where(rows[name].notna()) for name in kinds
+        }
+        return rows.assign(
+            **{
+                name: pd.Categorical(texts[name], dtype=kind)
+                for name, kind in kinds.items()
+            }
+        )
 
     return encode
 
 
 def as_filled(x: pd.DataFrame) -> Callable:
-    """Return the encoding of gaps in numbers by the median and a column that tells of them; words as text."""
+    """Return the encoding of gaps in numbers by the median and a column that tells of
+    them; words as text."""
     text, numbers = as_text(x), x.drop(columns=words_of(x))
-    medians, gaps = numbers.median().fillna(0), [name for name in numbers if numbers[name].isna().any()]
-    return lambda rows: text(rows).fillna(medians).assign(**{f"no {name}": rows[name].isna() * 1.0 for name in gaps})
+    medians, gaps = (
+        numbers.median().fillna(0),
+        [name for name in numbers if numbers[name].isna().any()],
+    )
+    return lambda rows: (
+        text(rows)
+        .fillna(medians)
+        .assign(**{f"no {name}": rows[name].isna() * 1.0 for name in gaps})
+    )
 
 
 def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
-    """Return the encoding of gaps by the median and of words by their numbers, or one-hot and standardised."""
+    """Return the encoding of gaps by the median and of words by their numbers, or
+    one-hot and standardised."""
     from sklearn import compose, impute, pipeline, preprocessing
 
-    words, text, of_numbers = words_of(x), as_text(x), [impute.SimpleImputer(strategy="median")]
+    words, text, of_numbers = (
+        words_of(x),
+        as_text(x),
+        [impute.SimpleImputer(strategy="median")],
+    )
     usual = [name for name in x.columns if name not in words]
     if one_hot:
         of_numbers.append(preprocessing.StandardScaler())
-        of_words = preprocessing.OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        of_words = preprocessing.OneHotEncoder(
+            handle_unknown="ignore", sparse_output=False
+        )
     else:
-        of_words = preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+        of_words = preprocessing.OrdinalEncoder(
+            handle_unknown="use_encoded_value", unknown_value=-1
+        )
     each = (pipeline.make_pipeline(*of_numbers), usual), (of_words, words)
     fitted = compose.make_column_transformer(*each).fit(text(x))
     return lambda rows: fitted.transform(text(rows))
@@ -112,8 +175,17 @@ def of(module: str, name: str, of_classifier: Mapping = {}, **arguments) -> Call
     """Return what makes a model of a module: its regressor or its classifier."""
 
     def make(classes: int, x: pd.DataFrame):
-        words = {"cat_features": words_of(x)} if module == "catboost" else of_classifier if classes else {}
-        kind = getattr(importlib.import_module(module), name + ("Classifier" if classes else "Regressor"))
+        words = (
+            {"cat_features": words_of(x)}
+            if module == "catboost"
+            else of_classifier
+            if classes
+            else {}
+        )
+        kind = getattr(
+            importlib.import_module(module),
+            name + ("Classifier" if classes else "Regressor"),
+        )
         return kind(**arguments, **words)
 
     return make
@@ -131,16 +203,46 @@ METHODS = {
     "nn": Method("nn", of_nn()),
     "nn, quick": Method("nn", of_nn(effort="quick")),
     "nn, best": Method("nn", of_nn(effort="best")),
-    "CatBoost": Method("catboost", prepared(as_text, of("catboost", "CatBoost", verbose=0, allow_writing_files=False))),
-    "LightGBM": Method("lightgbm", prepared(as_categories, of("lightgbm", "LGBM", verbose=-1))),
-    "XGBoost": Method("xgboost", prepared(as_categories, of("xgboost", "XGB", enable_categorical=True))),
-    "forest": Method("scikit-learn", prepared(as_numbers, of("sklearn.ensemble", "RandomForest", n_jobs=-1))),
+    "CatBoost": Method(
+        "catboost",
+        prepared(
+            as_text, of("catboost", "CatBoost", verbose=0, allow_writing_files=False)
+        ),
+    ),
+    "LightGBM": Method(
+        "lightgbm", prepared(as_categories, of("lightgbm", "LGBM", verbose=-1))
+    ),
+    "XGBoost": Method(
+        "xgboost",
+        prepared(as_categories, of("xgboost", "XGB", enable_categorical=True)),
+    ),
+    "forest": Method(
+        "scikit-learn",
+        prepared(as_numbers, of("sklearn.ensemble", "RandomForest", n_jobs=-1)),
+    ),
     "histogram boosting": Method(
         "scikit-learn",
-        prepared(as_categories, of("sklearn.ensemble", "HistGradientBoosting", categorical_features="from_dtype")),
+        prepared(
+            as_categories,
+            of(
+                "sklearn.ensemble",
+                "HistGradientBoosting",
+                categorical_features="from_dtype",
+            ),
+        ),
     ),
     "linear": Method("scikit-learn", prepared(dense, linear)),
-    "scikit-learn's MLP": Method("scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))),
-    "RealMLP": Method("pytabkit", prepared(as_filled, of("pytabkit", "RealMLP_TD_", random_state=0)), slow=True),
-    "TabM": Method("pytabkit", prepared(as_filled, of("pytabkit", "TabM_D_", BY_LOSS, random_state=0)), slow=True),
+    "scikit-learn's MLP": Method(
+        "scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))
+    ),
+    "RealMLP": Method(
+        "pytabkit",
+        prepared(as_filled, of("pytabkit", "RealMLP_TD_", random_state=0)),
+        slow=True,
+    ),
+    "TabM": Method(
+        "pytabkit",
+        prepared(as_filled, of("pytabkit", "TabM_D_", BY_LOSS, random_state=0)),
+        slow=True,
+    ),
 }

@@ -1,4 +1,5 @@
-"""Tables of the arena: files as people publish them and those of packages, with their splits."""
+"""Tables of the arena: files as people publish them and those of packages, with their
+splits."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,14 +13,21 @@ FOLDS, FEW_ROWS, REPEATS = 3, 2500, (10, 3)  # repeats below and from FEW_ROWS o
 GENERATED = {  # by make_NAME of scikit-learn -> arguments
     "friedman1": {"n_samples": 1000, "noise": 1, "random_state": 0},
     "friedman2": {"n_samples": 600, "noise": 100, "random_state": 1},
-    "classification": {"n_samples": 800, "n_informative": 6, "n_redundant": 4, "flip_y": 0.05, "random_state": 3},
+    "classification": {
+        "n_samples": 800,
+        "n_informative": 6,
+        "n_redundant": 4,
+        "flip_y": 0.05,
+        "random_state": 3,
+    },
     "moons": {"n_samples": 400, "noise": 0.3, "random_state": 0},
 }
 
 
 @dataclass
 class Table:
-    """A table: x the features as read, y numbers or class indices; classes: how many, 0 for a regression."""
+    """A table: x the features as read, y numbers or class indices; classes: how many, 0
+    for a regression."""
 
     name: str
     x: pd.DataFrame
@@ -39,30 +47,50 @@ class Table:
         kind = StratifiedKFold if self.classes else KFold
         repeats = range(1 if lite else REPEATS[len(self.y) >= FEW_ROWS])
         each = (kind(FOLDS, shuffle=True, random_state=repeat) for repeat in repeats)
-        return [rows for one in each for rows in one.split(self.x, self.y)][: 1 if lite else None]
+        return [rows for one in each for rows in one.split(self.x, self.y)][
+            : 1 if lite else None
+        ]
 
 
 def tables_of(specs: list[str], folder: Path) -> list[str]:
     """Return the tables of lists and of specs; folder: where the files lie."""
-    each = (Path(spec).read_text().splitlines() if spec.endswith(".txt") else [spec] for spec in specs)
+    each = (
+        Path(spec).read_text().splitlines() if spec.endswith(".txt") else [spec]
+        for spec in specs
+    )
     found = (line for lines in each for line in lines if line and line[0] != "#")
-    return [line if line.split(":")[0] in PACKAGES else str(folder / line) for line in found]
+    return [
+        line if line.split(":")[0] in PACKAGES else str(folder / line) for line in found
+    ]
 
 
 def read(spec: str) -> Table:
-    """Return the table of a spec, without rows that have no target and classes of fewer rows than folds."""
+    """Return the table of a spec, without rows that have no target and classes of fewer
+    rows than folds."""
     path, *more = spec.split(":")
-    dropped = [word[1:] for word in more if word.startswith("-") and not word[1:].isdigit()]
+    dropped = [
+        word[1:] for word in more if word.startswith("-") and not word[1:].isdigit()
+    ]
     others = {"regression", "classes", *(f"-{name}" for name in dropped)}
-    target = next((word for word in more[path in PACKAGES :] if word not in others), None)
+    target = next(
+        (word for word in more[path in PACKAGES :] if word not in others), None
+    )
     name = more[0] if path in PACKAGES else Path(path).name.split(".")[0]
     table = PACKAGES[path](name) if path in PACKAGES else read_csv(path, target)
-    place = -1 if target is None else int(target) if target.lstrip("-").isdigit() else list(table.columns).index(target)
+    place = (
+        -1
+        if target is None
+        else int(target)
+        if target.lstrip("-").isdigit()
+        else list(table.columns).index(target)
+    )
     y = table.pop(table.columns[place])
     table = table.drop(columns=dropped)[y.notna().to_numpy()]
     table.columns = [f"c{column}" for column in table.columns]
     y = y[y.notna()]
-    is_regression = "regression" in more or (y.dtype.kind == "f" and "classes" not in more)
+    is_regression = "regression" in more or (
+        y.dtype.kind == "f" and "classes" not in more
+    )
     table = table.reset_index(drop=True)
     if is_regression:
         return Table(name, table, y.to_numpy(float), 0)
@@ -73,29 +101,41 @@ def read(spec: str) -> Table:
 
 
 def read_csv(path: str, target: str | None) -> pd.DataFrame:
-    """Return a table as people publish them; the first row has names if nothing in it is a number."""
+    """Return a table as people publish them; the first row has names if nothing in it
+    is a number."""
     head = pd.read_csv(path, nrows=5, header=None, dtype=str)
-    named = not head.iloc[0].str.fullmatch(r"\s*[-+.\deE]+\s*").any() and any(head.iloc[0] != head.iloc[1])
+    named = not head.iloc[0].str.fullmatch(r"\s*[-+.\deE]+\s*").any() and any(
+        head.iloc[0] != head.iloc[1]
+    )
     has_names = named and target is not None and not target.lstrip("-").isdigit()
-    return pd.read_csv(path, header=0 if has_names else None, na_values=["?"], skipinitialspace=True)
+    return pd.read_csv(
+        path, header=0 if has_names else None, na_values=["?"], skipinitialspace=True
+    )
 
 
 def of_scikit_learn(name: str) -> pd.DataFrame:
-    """Return a table that scikit-learn has or makes, the target last; classes are words."""
+    """Return a table that scikit-learn has or makes, the target last; classes are
+    words."""
     from sklearn import datasets
 
     arguments = GENERATED.get(name)
     make = getattr(datasets, f"load_{name}" if arguments is None else f"make_{name}")
     x, y = make(**({"return_X_y": True} if arguments is None else arguments))
     table = pd.DataFrame(x)
-    return table.assign(y=y if y.dtype.kind == "f" else [f"class {value}" for value in y])
+    return table.assign(
+        y=y if y.dtype.kind == "f" else [f"class {value}" for value in y]
+    )
 
 
 def of_statsmodels(name: str) -> pd.DataFrame:
     """Return a table that statsmodels has."""
     import statsmodels.api
 
-    return getattr(statsmodels.api.datasets, name).load_pandas().data.reset_index(drop=True)
+    return (
+        getattr(statsmodels.api.datasets, name)
+        .load_pandas()
+        .data.reset_index(drop=True)
+    )
 
 
 PACKAGES = {"scikit-learn": of_scikit_learn, "statsmodels": of_statsmodels}
