@@ -53,7 +53,8 @@ CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBAD
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code. argv: what follows the program's
     name (sys.argv's)."""
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        argv = sys.argv[1:]
     _mend_streams()
     # NumPy's own threads are not used, and may not be there
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -130,7 +131,10 @@ def _none_swallowed(handlers: dict[int, Callable]) -> Iterator[None]:
         if not isinstance(error, (Interrupted, KeyboardInterrupt)):
             usual(unraisable)
             return
-        signum = error.signum if isinstance(error, Interrupted) else signal.SIGINT
+        if isinstance(error, Interrupted):
+            signum = error.signum
+        else:
+            signum = signal.SIGINT
         # else a training knows of it
         if signal.getsignal(signum) in (signal.SIG_DFL, handlers.get(signum)):
             signal.signal(signum, handlers[signum])
@@ -193,7 +197,10 @@ def _explain(error: BaseException) -> tuple[str, int]:
             InputNotFound.exit_code,
         )
     if isinstance(error, OSError):
-        kind = OutputError if error.errno in CANNOT_WRITE else NnError
+        if error.errno in CANNOT_WRITE:
+            kind = OutputError
+        else:
+            kind = NnError
         return (
             f"{error.filename or 'output'}: {error.strerror or error}",
             kind.exit_code,
@@ -256,9 +263,13 @@ def _run(flags: SimpleNamespace) -> None:
 def _warnings_shown(quiet: bool) -> Iterator[None]:
     """Send the package's warnings to stderr while a mode runs, and nowhere with
     --quiet."""
-    handler = logging.NullHandler() if quiet else console.WarningLines()
+    if quiet:
+        handler = logging.NullHandler()
+    else:
+        handler = console.WarningLines()
     usual = log.handlers, log.propagate
-    log.handlers, log.propagate = [handler], False
+    log.handlers = [handler]
+    log.propagate = False
     try:
         yield
     finally:
@@ -285,10 +296,8 @@ def _join_ranks(flags) -> None:
         dict(sorted(given.items())), "give all ranks the same flags", "--{}"
     )
     if rank_group.rank:
-        flags.quiet, flags.verbose, flags.json, flags.profile = (
-            True,
-            False,
-            False,
-            False,
-        )
+        flags.quiet = True
+        flags.verbose = False
+        flags.json = False
+        flags.profile = False
         flags.trace = flags.history = flags.logdir = flags.output = None

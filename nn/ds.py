@@ -100,4 +100,6 @@ def load(
 def _target_of(target) -> str | int | None:
     """Return target columns as their text, or an index."""
     target = plain_value(target)
-    return joined_names(target) if isinstance(target, (list, tuple)) else target
+    if isinstance(target, (list, tuple)):
+        return joined_names(target)
+    return target

@@ -36,7 +36,8 @@ MOST_PARAMETERS = 2**40
 MOST_LAYERS = 10000
 MOST_CODES = 2**24  # of one column: a code is exact in float32
 # so that every share of a piece is a float32
-FARTHEST_EDGE, NEAREST_EDGES = 1e30, 1e-30
+FARTHEST_EDGE = 1e30
+NEAREST_EDGES = 1e-30
 COLUMN_KINDS = {  # kind of an input column -> its outputs
     "number": lambda column: 1 + column.pieces + 2 * column.waves,
     "gap": lambda column: 2 + column.pieces + 2 * column.waves,
@@ -83,7 +84,9 @@ class InputColumn:
     def parameters(self) -> int:
         """Return the number of values of the column's table, 0 without one; frequencies
         are not counted."""
-        return self.values * self.width if self.kind == "embedding" else 0
+        if self.kind == "embedding":
+            return self.values * self.width
+        return 0
 
 
 @dataclass(frozen=True)
@@ -153,24 +156,30 @@ class Layer:
     @property
     def biases(self) -> int:
         """Return the length of the bias vector, 0 for a layer without one."""
-        return self.out_shape[0] if self.weight_shape and not self.columns else 0
+        if self.weight_shape and not self.columns:
+            return self.out_shape[0]
+        return 0
 
     @property
     def parameters(self) -> int:
-        return math.prod(self.weight_shape) + self.biases if self.weight_shape else 0
+        if self.weight_shape:
+            return math.prod(self.weight_shape) + self.biases
+        return 0
 
     @property
     def fan_in(self) -> int:
         """Return how many values each output is a sum of, of a layer with a weight; 1
         of an embedding layer."""
-        return 1 if self.columns else math.prod(self.weight_shape[1:])
+        if self.columns:
+            return 1
+        return math.prod(self.weight_shape[1:])
 
     @property
     def fan_out(self) -> int:
         """Return how many outputs each input value goes into, borders left aside."""
-        return (
-            self.out_shape[0] * self.kernel**2 if self.kind == "conv" else self.outputs
-        )
+        if self.kind == "conv":
+            return self.out_shape[0] * self.kernel**2
+        return self.outputs
 
     @property
     def weight_parts(self) -> list[tuple[int, int, int]]:
@@ -193,7 +202,9 @@ def input_shape(layers: list[Layer]) -> int | Shape:
     if layers[0].columns:
         return layers[0].features
     shape = layers[0].in_shape
-    return shape if shape[1:] != (1, 1) else shape[0]
+    if shape[1:] != (1, 1):
+        return shape
+    return shape[0]
 
 
 def parameter_shapes(layers: list[Layer]) -> dict[str, tuple[int, ...]]:
@@ -253,13 +264,12 @@ def _parsed(
                 )
             layers.append(layer)
             shape = layer.out_shape
-        default = (
-            output_activation
-            if last
-            else activation
-            if layers[-1].weight_shape
-            else "linear"
-        )
+        if last:
+            default = output_activation
+        elif layers[-1].weight_shape:
+            default = activation
+        else:
+            default = "linear"
         layers[-1:] = _with_activation(layers[-1], named or default)
     if sum(layer.parameters for layer in layers) > MOST_PARAMETERS:
         raise UsageError(f"--layers {spec}: more than 2^40 parameters")
@@ -280,7 +290,9 @@ def completed(spec: str | None, row_shape: Sequence[int], outputs: int | None) -
     shape = "x".join(map(str, row_shape))
     if spec is None:
         return f"{shape},{HIDDEN},{outputs}"
-    return f"{shape},{spec.partition(',')[2]}" if begins_auto(spec) else spec
+    if begins_auto(spec):
+        return f"{shape},{spec.partition(',')[2]}"
+    return spec
 
 
 def begins_auto(spec: str) -> bool:
@@ -459,7 +471,8 @@ def _windows(
     """
     if kernel < 1 or stride < 1:
         raise UsageError(f"--layers: {item}: kernel and stride must be at least 1")
-    sides, before = [], []
+    sides = []
+    before = []
     for side in shape[1:]:
         if same:
             out = -(-side // stride)
@@ -481,10 +494,11 @@ def _conv(match, item, shape):
         int(match[1]),
         *(int(match[n]) if match[n] else usual for n, usual in ((2, 3), (3, 1))),
     )
-    same, padding = (
-        match[4] == "same",
-        int((match[4] or "p0")[1:]) if match[4] != "same" else 0,
-    )
+    same = match[4] == "same"
+    if match[4] != "same":
+        padding = int((match[4] or "p0")[1:])
+    else:
+        padding = 0
     if max(kernel, stride, padding) > LARGEST:
         raise UsageError(f"--layers: {item}: a number is too large")
     (height, width), (top, left) = _windows(item, shape, kernel, stride, padding, same)
@@ -501,7 +515,10 @@ def _conv(match, item, shape):
 
 def _pool(match, item, shape):
     kernel = int(match[2])
-    stride = int(match[3]) if match[3] else kernel
+    if match[3]:
+        stride = int(match[3])
+    else:
+        stride = kernel
     (height, width), _ = _windows(item, shape, kernel, stride)
     yield Layer(
         match[1], shape, (shape[0], height, width), kernel=kernel, stride=stride

@@ -18,7 +18,8 @@ def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndar
     ValueError where the shapes do not fit, MemoryError when there is no room to work
     in.
     """
-    a, b = np.asarray(a), np.asarray(b)
+    a = np.asarray(a)
+    b = np.asarray(b)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
         raise ValueError(f"cannot multiply {a.dtype} {a.shape} and {b.dtype} {b.shape}")
     if a.dtype not in PRODUCTS:

@@ -51,7 +51,9 @@ class Optimizer:
 
     def constants_with(self, momentum: float) -> tuple[float, ...]:
         """Return the constants of its formula, as the engines take them."""
-        return (momentum,) if self.takes_momentum else self.constants
+        if self.takes_momentum:
+            return (momentum,)
+        return self.constants
 
     def moments_with(self, momentum: float) -> list[str]:
         """Return the vectors that it keeps beside the parameters: moment1, moment2."""
@@ -227,7 +229,9 @@ EFFORTS = {
 }
 # --validation: each network of a cross-validation is judged by the fold that tests it
 OF_FOLD = "fold"
-MOST_EDGES, MOST_WAVES = 65, 256  # of one number
+# of one number
+MOST_EDGES = 65
+MOST_WAVES = 256
 # that may be asked for: one value may have an edge of its own
 MOST_PIECES = MOST_EDGES - 2
 

@@ -67,7 +67,10 @@ def needs_gpu(item) -> bool:
     backend computes there."""
     if "gpu" in item.fixturenames:
         return True
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    if hasattr(item, "callspec"):
+        parameters = item.callspec.params
+    else:
+        parameters = {}
     return parameters.get("backend") in GPU_BACKENDS
 
 

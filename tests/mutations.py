@@ -68,7 +68,8 @@ def keep_some(session: Path, most: int) -> int:
 def mutate(module: str, tests: str, most: int) -> str:
     """Return the report of the changes of a module that its tests do not see."""
     with tempfile.TemporaryDirectory() as folder:
-        copy, session = Path(folder) / "nn", Path(folder) / "session.sqlite"
+        copy = Path(folder) / "nn"
+        session = Path(folder) / "session.sqlite"
         shutil.copytree(REPOSITORY, copy, ignore=NOT_COPIED)
         config = Path(folder) / "mutations.toml"
         config.write_text(

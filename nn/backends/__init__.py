@@ -64,7 +64,10 @@ def resolve(
     Raises UsageError.
     """
     BY_NAME["backend"].check(backend)
-    flag = "--gpus" if gpus else "--dtype tf32"
+    if gpus:
+        flag = "--gpus"
+    else:
+        flag = "--dtype tf32"
     if (gpus or tf32) and (backend in TRAITS and TRAITS[backend].on_host):
         remedy = f"use --backend cuda, or leave out {flag}"
         raise UsageError(f"{flag}: --backend {backend} runs on the processor; {remedy}")
@@ -75,11 +78,14 @@ def resolve(
 
         if reason := device.missing(f"leave out {flag}"):
             raise UsageError(f"{flag}: {reason}")
-        chosen, reason = "cuda", f"{flag} asks for a GPU"
+        chosen = "cuda"
+        reason = f"{flag} asks for a GPU"
     else:
-        chosen, reason = (
-            auto.choose(layers, rows) if layers else ("omp", "no network was given")
-        )
+        if layers:
+            chosen, reason = auto.choose(layers, rows)
+        else:
+            chosen = "omp"
+            reason = "no network was given"
     log.info("--backend auto chose %s: %s", chosen, reason)
     return chosen
 
@@ -106,7 +112,10 @@ def ranks_and_devices(
     Raises what `create` raises for GPUs or ranks that are not there.
     """
     if TRAITS[backend].on_host:
-        rank_group = expect_ranks() if distribute else ALONE
+        if distribute:
+            rank_group = expect_ranks()
+        else:
+            rank_group = ALONE
         if rank_group.size == 1:
             return ALONE, [Device(threads)]
         from .cpu import share_cores

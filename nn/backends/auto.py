@@ -17,10 +17,8 @@ def choose(layers, rows: int) -> tuple[str, str]:
 
     if reason := device.missing():
         return "omp", reason
-    here, there = (
-        processor_microseconds(layers, rows, default_threads()),
-        gpu_microseconds(layers, rows),
-    )
+    here = processor_microseconds(layers, rows, default_threads())
+    there = gpu_microseconds(layers, rows)
     times = f"a batch of {rows} rows should take {here:.0f} us on the processor and {there:.0f} us on the GPU"
     if here <= there:
         return "omp", times
@@ -56,7 +54,10 @@ def processor_microseconds(layers, rows: int, cores: int) -> float:
     290 us, solar-deep 2.6 to 4 ms.
     """
     operations = _operations(layers, rows)
-    rate = 5e4 if operations < 3e7 else 1e5
+    if operations < 3e7:
+        rate = 5e4
+    else:
+        rate = 1e5
     return 0.5 + operations / (rate * min(cores, int(1.5 + operations / 6e6)))
 
 

@@ -41,7 +41,10 @@ def share_cores(rank_group: RankGroup, threads: int | None) -> int:
     Ranks that may use the same cores of a host divide them, and each stays on its own
     cores, whose caches hold its data.
     """
-    mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if hasattr(os, "sched_getaffinity"):
+        mask = sorted(os.sched_getaffinity(0))
+    else:
+        mask = []
     places = rank_group.gather([platform.node(), mask])
     sharing = [
         rank for rank, place in enumerate(places) if place == places[rank_group.rank]
@@ -97,10 +100,12 @@ class CpuEngine:
         threads: int | None = None,
         distribute: str | None = None,
     ):
-        self.name, self.dtype = backend, np.dtype(dtype)
+        self.name = backend
+        self.dtype = np.dtype(dtype)
         self._suffix = "_" + SUFFIXES[self.dtype.name]
         self.ffi, self.lib = extension(backend)
-        self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
+        self.inputs = layers[0].inputs
+        self.outputs = layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
         # of the core, as they are needed: a row alone is predicted in microseconds
         self._functions: dict = {}
@@ -118,17 +123,17 @@ class CpuEngine:
         self._input_columns = layers[0].columns
         self._shape = layers[0].in_shape
         self._plan = self._specs(layers), len(layers), self._constant(loss)
-        self._own, self._spare, self._turn, self._process = (
-            self._new_net(self.threads),
-            [],
-            Lock(),
-            os.getpid(),
-        )
+        self._own = self._new_net(self.threads)
+        self._spare = []
+        self._turn = Lock()
+        self._process = os.getpid()
         self._parameters = self._new_vector(self._own.net)
-        self._layers, self._profile = len(layers), None
+        self._layers = len(layers)
+        self._profile = None
         self._layer_names = [layer.item or layer.kind for layer in layers]
         self._block_rows = self._rows_of_a_block(layers)
-        self._ranks, self._has_moments = None, True
+        self._ranks = None
+        self._has_moments = True
         # the core shares batches with the other ranks over MPI
         if self.rank_group.size > 1:
             from . import mpi
@@ -183,7 +188,8 @@ class CpuEngine:
             self._process = os.getpid()
             # by a thread that is not there in a process that was forked
             if self._turn.locked():
-                self._own, self._turn = self._new_net(self.threads), Lock()
+                self._own = self._new_net(self.threads)
+                self._turn = Lock()
         with self._turn:
             own = self._own
             self._use(own, self._parameters)
@@ -199,7 +205,10 @@ class CpuEngine:
         with the engine's parameters or those of a vector. It waits for nobody."""
         is_own = self._turn.acquire(False)
         try:
-            own = self._own if is_own else self._spare.pop()
+            if is_own:
+                own = self._own
+            else:
+                own = self._spare.pop()
         except IndexError:
             own = self._new_net(1)
         try:
@@ -244,18 +253,16 @@ class CpuEngine:
     def _column_specs(self, columns):
         """Return the columns of an embedding layer as the core reads them; the core
         keeps pointers to them and to their edges."""
-        specs, edges = (
-            self.ffi.new("nn_column[]", len(columns)),
-            self._pointer(self._edges),
-        )
+        specs = self.ffi.new("nn_column[]", len(columns))
+        edges = self._pointer(self._edges)
         for spec, column in zip(specs, columns, strict=True):
             spec.kind = self._constant(f"column_{column.kind}")
-            spec.values, spec.width, spec.fill = (
-                column.values,
-                column.width,
-                column.fill,
-            )
-            spec.pieces, spec.edges, spec.waves = column.pieces, edges, column.waves
+            spec.values = column.values
+            spec.width = column.width
+            spec.fill = column.fill
+            spec.pieces = column.pieces
+            spec.edges = edges
+            spec.waves = column.waves
             edges += len(column.edges)
         return specs
 
@@ -263,30 +270,36 @@ class CpuEngine:
         specs = self.ffi.new("nn_layer[]", len(layers))
         at = 0
         for spec, layer in zip(specs, layers, strict=True):
-            spec.kind, spec.activation = (
-                self._constant(layer.kind),
-                self._constant(layer.activation),
-            )
+            spec.kind = self._constant(layer.kind)
+            spec.activation = self._constant(layer.activation)
             spec.function = self._constant(layer.function or "linear")
             setattr(spec, "in", layer.in_shape)
             spec.out = layer.out_shape
-            spec.kernel, spec.stride, spec.rate = layer.kernel, layer.stride, layer.rate
-            spec.pad_top, spec.pad_left = layer.pad_top, layer.pad_left
-            spec.columns = self._columns if layer.columns else self.ffi.NULL
+            spec.kernel = layer.kernel
+            spec.stride = layer.stride
+            spec.rate = layer.rate
+            spec.pad_top = layer.pad_top
+            spec.pad_left = layer.pad_left
+            if layer.columns:
+                spec.columns = self._columns
+            else:
+                spec.columns = self.ffi.NULL
             spec.weight = spec.bias = -1
             if layer.weight_shape:
-                spec.weight, spec.bias = at, at + layer.parameters - layer.undecayed
+                spec.weight = at
+                spec.bias = at + layer.parameters - layer.undecayed
                 at += layer.parameters
         return specs
 
     def describe(self) -> str:
         isa = self.ffi.string(self.lib.nn_isa()).decode()
-        name = self.name if self.name == "seq" else f"{self.name} ({isa})"
-        return (
-            f"{name}, {self.rank_group.size} ranks"
-            if self.rank_group.size > 1
-            else name
-        )
+        if self.name == "seq":
+            name = self.name
+        else:
+            name = f"{self.name} ({isa})"
+        if self.rank_group.size > 1:
+            return f"{name}, {self.rank_group.size} ranks"
+        return name
 
     def device_name(self) -> str:
         return processor_name()
@@ -343,10 +356,12 @@ class CpuEngine:
         y: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> CpuData:
-        x, y, weights = (
-            None if array is None else np.ascontiguousarray(array)
-            for array in (x, y, weights)
-        )
+        if x is not None:
+            x = np.ascontiguousarray(x)
+        if y is not None:
+            y = np.ascontiguousarray(y)
+        if weights is not None:
+            weights = np.ascontiguousarray(weights)
         struct = self.ffi.new("nn_data *")
         if x.dtype.names:
             self._load_records(struct, x)
@@ -366,7 +381,10 @@ class CpuEngine:
         struct.x = self._pointer(
             x, (len(x), self.inputs), dtype=x.dtype if raw else None
         )
-        struct.x_type = self.lib.NN_BYTES if raw else self.lib.NN_SAME_TYPE
+        if raw:
+            struct.x_type = self.lib.NN_BYTES
+        else:
+            struct.x_type = self.lib.NN_SAME_TYPE
         if self._input_columns:
             check_rows(x, self._input_columns)
 
@@ -380,7 +398,8 @@ class CpuEngine:
             )
         check_rows(x, self._input_columns)
         struct.x = self._pointer(x.view(np.uint8), dtype=np.uint8)
-        struct.x_type, struct.record_bytes = self.lib.NN_RECORDS, x.dtype.itemsize
+        struct.x_type = self.lib.NN_RECORDS
+        struct.record_bytes = x.dtype.itemsize
         struct.numbers, struct.codes4, struct.codes2, struct.codes1 = counts
 
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
@@ -393,10 +412,8 @@ class CpuEngine:
         settings: EpochSettings,
         progress: Progress,
     ) -> None:
-        rows, training = (
-            self._rows(data, order),
-            self.ffi.new("nn_training *", self._training(settings)),
-        )
+        rows = self._rows(data, order)
+        training = self.ffi.new("nn_training *", self._training(settings))
         with self._alone(changes=True) as net:
             failed = self._call(
                 "net_epoch", net, data.struct, *rows, training, progress
@@ -460,10 +477,8 @@ class CpuEngine:
         self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
     ) -> tuple[float, np.ndarray, np.ndarray]:
         rows = len(x)
-        grads, dx = (
-            np.empty(self.size, self.dtype),
-            np.empty((rows, self.inputs), self.dtype),
-        )
+        grads = np.empty(self.size, self.dtype)
+        dx = np.empty((rows, self.inputs), self.dtype)
         loss = self.ffi.new("double *")
         given = (
             self._pointer(x, (rows, self.inputs)),
@@ -492,17 +507,16 @@ class CpuEngine:
         vector: np.ndarray | None = None,
     ) -> np.ndarray:
         indices, count = self._rows(data, rows)
-        out, most = (
-            np.empty((count, self.outputs), self.dtype),
-            min(count, self._block_rows),
-        )
+        out = np.empty((count, self.outputs), self.dtype)
+        most = min(count, self._block_rows)
         self._forward(
             "net_predict", most, vector, self._pointer(out), data.struct, indices, count
         )
         return out
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
-        indices, most = self._rows(data, rows)[0], min(len(rows), self._block_rows)
+        indices = self._rows(data, rows)[0]
+        most = min(len(rows), self._block_rows)
         return self._forward("net_loss", most, None, data.struct, indices, len(rows))
 
 
@@ -511,7 +525,8 @@ class CpuPack:
     engine.py."""
 
     def __init__(self, engine: CpuEngine, count: int):
-        self.count, self._engine = count, engine
+        self.count = count
+        self._engine = engine
         pack = engine._call("pack_new", *engine._plan, count, engine.threads)
         if pack == engine.ffi.NULL:
             raise self._no_memory()
@@ -561,16 +576,12 @@ class CpuPack:
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         structs = self._structs(jobs)
         for struct, job in zip(structs, jobs, strict=True):
-            struct.training, struct.progress = (
-                self._engine._training(job.settings),
-                job.progress,
-            )
+            struct.training = self._engine._training(job.settings)
+            struct.progress = job.progress
             if job.shuffle is not None:
-                struct.shuffled, struct.stream, struct.lane = (
-                    1,
-                    STREAM_SHUFFLE,
-                    job.shuffle,
-                )
+                struct.shuffled = 1
+                struct.stream = STREAM_SHUFFLE
+                struct.lane = job.shuffle
         batch = max((min(job.settings.batch, len(job.rows)) for job in jobs), default=1)
         self._run(
             "pack_epoch",
@@ -584,7 +595,8 @@ class CpuPack:
             )
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        engine, structs = self._engine, self._structs(jobs)
+        engine = self._engine
+        structs = self._structs(jobs)
         outs = [np.empty((len(job.rows), engine.outputs), engine.dtype) for job in jobs]
         for struct, out in zip(structs, outs, strict=True):
             struct.out = engine._pointer(out, writable=True)
@@ -607,7 +619,8 @@ class CpuPack:
         check_members([job.member for job in jobs], self.count)
         structs = self._engine.ffi.new("nn_job[]", len(jobs))
         for struct, job in zip(structs, jobs, strict=True):
-            struct.member, struct.data = job.member, job.data.struct
+            struct.member = job.member
+            struct.data = job.data.struct
             struct.rows, struct.n = self._engine._rows(job.data, job.rows)
         return structs
 

@@ -52,10 +52,8 @@ class EpochSettings:
     def moves(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         """Return how images of a shape are moved: rows and columns at most, and whether
         half of them are mirrored."""
-        shifts, mirrors = (
-            self.augment in ("shift", "both"),
-            self.augment in ("mirror", "both"),
-        )
+        shifts = self.augment in ("shift", "both")
+        mirrors = self.augment in ("mirror", "both")
         down, right = (
             math.ceil(side / 10) if shifts and side > 1 else 0 for side in shape[1:]
         )

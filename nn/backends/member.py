@@ -37,7 +37,8 @@ class Turns:
     vectors wait on the host."""
 
     def __init__(self, engine: Engine, count: int):
-        self.count, self._engine = count, engine
+        self.count = count
+        self._engine = engine
         self._vectors: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
 
     def describe(self) -> str:
@@ -99,7 +100,9 @@ class DataOfDevices:
         weights: np.ndarray | None = None,
     ):
         """x, y, weights: as Engine.load takes them."""
-        self._arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
+        self._arrays = (x, y, weights)
+        self.weights = weights
+        self.rows = len(x)
         self._loaded: dict[tuple[int, tuple[int, ...]], Any] = {}
 
     def is_at(self, device: int) -> bool:
@@ -111,11 +114,10 @@ class DataOfDevices:
         one of them."""
         key = device, () if part is None else (part.start, part.stop)
         if key not in self._loaded:
-            own = (
-                self._arrays
-                if part is None
-                else [None if a is None else a[part] for a in self._arrays]
-            )
+            if part is None:
+                own = self._arrays
+            else:
+                own = [None if a is None else a[part] for a in self._arrays]
             self._loaded[key] = engine.load(*own)
         return self._loaded[key]
 
@@ -139,20 +141,17 @@ class MemberEngine:
 
     def __init__(self, engine: Engine, pack: Pack, member: int, device: int = 0):
         """device: the number of the pack's device, where there are several."""
-        self._engine, self.pack_of_member, self._member, self.on_device = (
-            engine,
-            pack,
-            member,
-            device,
-        )
+        self._engine = engine
+        self.pack_of_member = pack
+        self._member = member
+        self.on_device = device
 
     def job(self, job: PackJob) -> PackJob:
         """Return a job as one of this member, with the data where it is computed."""
-        data = (
-            job.data.at(self.on_device, self._engine)
-            if isinstance(job.data, DataOfDevices)
-            else job.data
-        )
+        if isinstance(job.data, DataOfDevices):
+            data = job.data.at(self.on_device, self._engine)
+        else:
+            data = job.data
         return PackJob(
             self._member, data, job.rows, job.settings, job.progress, job.shuffle
         )
@@ -170,7 +169,8 @@ class MemberEngine:
         self.pack_of_member.keep(self._member)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        rows = np.arange(data.rows) if rows is None else rows
+        if rows is None:
+            rows = np.arange(data.rows)
         return self.pack_of_member.predict([PackJob(self._member, data, rows)])[0]
 
 
@@ -191,7 +191,9 @@ class RankMember:
         """engine: any of this rank, for what is not of the network alone. own: that of
         the network, on its owner. from_owner: takes the owner's array, of other ranks
         None, and returns it on all of them."""
-        self._engine, self._own, self._from_owner = engine, own, from_owner
+        self._engine = engine
+        self._own = own
+        self._from_owner = from_owner
         self._last = np.zeros(0, engine.dtype)  # parameters that were set
         self.tells = False  # whether vectors go to all ranks
 
@@ -207,10 +209,15 @@ class RankMember:
     def get(self, what: str) -> np.ndarray:
         """Return a copy of the network's vector; on other ranks than the owner's,
         unless it tells, the parameters that were last set there."""
-        own = None if self._own is None else self._own.get(what)
+        if self._own is None:
+            own = None
+        else:
+            own = self._own.get(what)
         if self.tells:
             return self._from_owner(own)
-        return self._last.copy() if own is None else own
+        if own is None:
+            return self._last.copy()
+        return own
 
     def keep(self) -> None:
         if self._own is not None:
@@ -224,7 +231,9 @@ class RankMember:
     ) -> Any:
         """Return the data set as the network's engine takes it; None where it is that
         of another rank."""
-        return None if self._own is None else self._own.load(x, y, weights)
+        if self._own is None:
+            return None
+        return self._own.load(x, y, weights)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
         return self._from_owner(

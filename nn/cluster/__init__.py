@@ -105,7 +105,8 @@ def end(code: int, text: str | None = None) -> int:
     """End this rank with an exit code and a last line, which is printed; return the
     exit code of all ranks."""
     global _world
-    world, _world = _world, None
+    world = _world
+    _world = None
     return (world or ALONE).end(code, text)
 
 
@@ -113,8 +114,12 @@ def _end_of_program() -> None:
     """End the group of a Python program that does not call `end`; Python has printed an
     uncaught exception."""
     error = getattr(sys, "last_value", None)
-    rank, text = current().rank, f"{type(error).__name__}: {error}"
-    code = end(1, text if rank else None) if error else end(0)
+    rank = current().rank
+    text = f"{type(error).__name__}: {error}"
+    if error:
+        code = end(1, text if rank else None)
+    else:
+        code = end(0)
     if code and not error:
         sys.stdout.flush()
         os._exit(code)

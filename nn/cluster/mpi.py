@@ -32,10 +32,12 @@ from .rank_group import RANK_0_SECONDS, RankGroup, after_rank_0, say
 # that a failed rank waits for the others: most failures are those of all
 GRACE_SECONDS = 2.0
 # a launcher has these for a rank's last line
-READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1
+READING_SECONDS = 1.0
+PASSING_ON_SECONDS = 0.1
 MOST_BYTES = 1 << 30  # of a message: MPI counts in 32 bits
 # a rank that waits gives its core away, first for a moment, then for longer
-SPINS, PAUSE_SECONDS = 500, 0.0005
+SPINS = 500
+PAUSE_SECONDS = 0.0005
 FUNCTIONS = "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
 NO_MPI = "an MPI, and mpi4py finds none: pip install mpich, or load the site's MPI (module load)"
 FIXES = {
@@ -172,7 +174,8 @@ class MpiGroup(RankGroup):
 
     def __init__(self, mpi, finalizes: bool):
         """finalizes: MPI is to be finalised at the end."""
-        self.mpi, self._finalizes = mpi, finalizes
+        self.mpi = mpi
+        self._finalizes = finalizes
         self._comm = self.communicator()
         self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
         self._is_broken = False
@@ -215,7 +218,8 @@ class MpiGroup(RankGroup):
     def _exchange(self, message: list, seconds: float | None = None) -> list | None:
         """Return every rank's message, in rank order; None if not all ranks came within
         that time."""
-        own, lengths = json.dumps(message).encode(), np.zeros(self.size, np.int64)
+        own = json.dumps(message).encode()
+        lengths = np.zeros(self.size, np.int64)
         with self._unbroken():
             if not _finished(
                 self._comm.Iallgather(np.array([len(own)]), lengths), seconds
@@ -262,7 +266,9 @@ class MpiGroup(RankGroup):
         return RankEnded(self._of(rank, text), code)
 
     def _of(self, rank: int, text: str | None) -> str:
-        return f"rank {rank} of {self.size}: {text}" if text and rank else text or ""
+        if text and rank:
+            return f"rank {rank} of {self.size}: {text}"
+        return text or ""
 
     # ---- the end
 
@@ -297,9 +303,11 @@ class MpiGroup(RankGroup):
                 if said:
                     return self._outcome_of(said)
         except (NnError, Interrupted) as error:
-            code, text = code or error.exit_code, text or str(error)
+            code = code or error.exit_code
+            text = text or str(error)
         except KeyboardInterrupt:
-            code, text = 128 + signal.SIGINT, "stopped by SIGINT"
+            code = 128 + signal.SIGINT
+            text = "stopped by SIGINT"
         # most often by a signal to all ranks, of which rank 0 tells
         if self._is_broken and self.rank:
             time.sleep(RANK_0_SECONDS)
@@ -338,7 +346,10 @@ def _finished(request, seconds: float | None = None) -> bool:
 
     MPI's own waiting would keep a core busy and hold back Python's signal handlers.
     """
-    end = None if seconds is None else time.monotonic() + seconds
+    if seconds is None:
+        end = None
+    else:
+        end = time.monotonic() + seconds
     turns = 0
     while not request.Test():
         if end is not None and time.monotonic() > end:

@@ -41,7 +41,8 @@ class RankGroup:
     def share(self, rows: int, rank: int | None = None) -> slice:
         """Return a rank's slice of `rows` rows, by default this one's; slices differ by
         one row at most, and may be empty."""
-        rank = self.rank if rank is None else rank
+        if rank is None:
+            rank = self.rank
         return slice(rows * rank // self.size, rows * (rank + 1) // self.size)
 
     def agree(self, facts: dict, fix: str, name: str = "{}") -> None:
@@ -54,7 +55,8 @@ class RankGroup:
         first, *others = self.gather(json.loads(json.dumps(facts)))
         for rank, theirs in enumerate(others, 1):
             for key in dict.fromkeys([*first, *theirs]):
-                here, there = first.get(key), theirs.get(key)
+                here = first.get(key)
+                there = theirs.get(key)
                 if here != there:
                     raise UsageError(
                         f"{name.format(key)}: rank {rank} has {_shown(there)}, rank 0 has {_shown(here)}; {fix}"
@@ -74,13 +76,11 @@ def say(text: str | None) -> None:
 
 
 def _shown(value) -> str:
-    return (
-        "none"
-        if value is None
-        else value
-        if isinstance(value, str)
-        else json.dumps(value)
-    )
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 ALONE = RankGroup()

@@ -73,7 +73,10 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         return ds, None, "held-out rows", trained_on(net, ds)
     if net.holdout:
         return ds, None, "held-out rows", Trained.none_of(ds.rows)
-    count = None if net.config.get("reference") else ds.rows
+    if net.config.get("reference"):
+        count = None
+    else:
+        count = ds.rows
     return ds, None, "rows", Trained(ds.rows, count)
 
 
@@ -99,7 +102,9 @@ def write_page(flags, net, *rows, **more) -> None:
 def progress_of(flags, what: str) -> Steps | None:
     """Return what tells a person how far a long computation is; None with --quiet and
     --json."""
-    return None if flags.quiet or flags.json else make_steps(what)
+    if flags.quiet or flags.json:
+        return None
+    return make_steps(what)
 
 
 _WRITTEN = {  # by mode and flag: the formats of a file, and a name that it may have
@@ -115,7 +120,9 @@ def check_files(mode: str, flags) -> None:
     """Raise before any work if a file that is written would replace one that is read,
     or be written twice, also by the unfinished network of a training that is stopped;
     or if the page of --report cannot be written."""
-    trains, known, taken = mode == "train", read_by(mode), {}
+    trains = mode == "train"
+    known = read_by(mode)
+    taken = {}
     names = [
         *["model"] * trains,
         "checkpoint",

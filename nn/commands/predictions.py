@@ -39,7 +39,10 @@ def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
     for first in range(0, ds.rows, BLOCK_ROWS):
         some = ds.of_rows(slice(first, first + BLOCK_ROWS))
         scores = scores_of(net, some, first)
-        deviations = list(net.deviation(some.x).T) if len(net.members) > 1 else []
+        if len(net.members) > 1:
+            deviations = list(net.deviation(some.x).T)
+        else:
+            deviations = []
         yield _columns(
             net,
             some,
@@ -78,11 +81,17 @@ def _columns(
     truth."""
     beside = [*facts, *ds.ids.values()]
     if net.task == "regression":
-        truth = [] if ds.y is None else list(ds.y.reshape(len(scores), -1).T)
+        if ds.y is None:
+            truth = []
+        else:
+            truth = list(ds.y.reshape(len(scores), -1).T)
         return [*beside, *scores.T, *deviations, *truth]
     names = np.array(class_names(net))
     predicted = names[decide(scores, threshold)].tolist()
-    truth = [] if ds.y is None else [names[ds.y].tolist()]
+    if ds.y is None:
+        truth = []
+    else:
+        truth = [names[ds.y].tolist()]
     return [
         *beside,
         predicted,
@@ -97,15 +106,16 @@ def _names(
 ) -> list[str]:
     """Return the names of the columns of _columns."""
     outputs = output_names(net)
-    predicted, spread, truth = prediction_names(net), [], []
+    predicted = prediction_names(net)
+    spread = []
+    truth = []
     if deviations and len(net.members) > 1:
         spread = [f"deviation {output}".strip() for output in outputs]
     if ds.y is not None:
-        truth = (
-            [f"true {target}".strip() for target in outputs]
-            if net.task == "regression"
-            else ["true"]
-        )
+        if net.task == "regression":
+            truth = [f"true {target}".strip() for target in outputs]
+        else:
+            truth = ["true"]
     # targets may have one name
     own = told_apart(["row", *facts, *predicted, *spread, *truth])
     before = 1 + len(facts)
@@ -118,8 +128,14 @@ def contribution_table(
     """Return row, base, what each column contributes, and value, of each row; of
     several outputs a line for each, with the output's name behind the row. progress: is
     told how many rows are done, and of all."""
-    outputs = output_names(net) if net.outputs > 1 else []
-    kind = ["class" if net.classes else "target"] if outputs else []
+    if net.outputs > 1:
+        outputs = output_names(net)
+    else:
+        outputs = []
+    if outputs:
+        kind = ["class" if net.classes else "target"]
+    else:
+        kind = []
     names = names_apart(explainer.names, ["row", *kind, "base", "value"])
     return Table(
         ["row", *kind, "base", *names, "value"],

@@ -10,7 +10,10 @@ from .common import load_network, print_json, unseen_rows
 def bench_command(flags) -> None:
     from ..study.bench import bench, report
 
-    names = [] if flags.bench == MODES["bench"].alone else flags.bench.split(",")
+    if flags.bench == MODES["bench"].alone:
+        names = []
+    else:
+        names = flags.bench.split(",")
     result = bench(
         names,
         backend=flags.backend,
@@ -49,10 +52,8 @@ def plot_command(flags) -> None:
     from ..study import results, sweep_page
 
     if model_file.is_model(flags.plot):
-        drawn, reason = (
-            _page_of_model(flags),
-            "the model holds no history; give a data set with --dataset",
-        )
+        drawn = _page_of_model(flags)
+        reason = "the model holds no history; give a data set with --dataset"
     else:
         rows = results.collect(flags.plot)
         failed = sum(row["status"] != results.OK for row in rows)

@@ -177,7 +177,9 @@ def _write_parquet(file: BinaryIO, table: Table) -> None:
     arrow = pyarrow("Parquet files")
     from pyarrow import parquet
 
-    writer, waiting, rows = None, [], 0
+    writer = None
+    waiting = []
+    rows = 0
     try:
         for block in table.blocks:
             waiting.append(
@@ -189,7 +191,8 @@ def _write_parquet(file: BinaryIO, table: Table) -> None:
             writer = writer or parquet.ParquetWriter(file, waiting[0].schema)
             if rows >= GROUP_ROWS:
                 writer.write_table(arrow.Table.from_batches(waiting))
-                waiting, rows = [], 0
+                waiting = []
+                rows = 0
         if waiting:
             writer.write_table(arrow.Table.from_batches(waiting))
     finally:

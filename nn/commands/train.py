@@ -67,7 +67,10 @@ def train_command(flags) -> None:
         finish(batch_size=net.config["batch_number"])
     _print(flags, result)
     if lost:  # the training went on without some of its outputs, or was stopped
-        written = "" if flags.model is None else f"; {flags.model} is written"
+        if flags.model is None:
+            written = ""
+        else:
+            written = f"; {flags.model} is written"
         raise OutputError("; ".join(map(str, lost)) + written, lost[0].exit_code)
 
 
@@ -88,7 +91,8 @@ def _checked_effort(flags) -> str | None:
             f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin"
         )
     effort = effort_for(flags.effort, given_values(flags, vars(flags)))
-    effort = None if into_text else effort
+    if into_text:
+        effort = None
     if flags.output and flags.folds is None and effort is None:
         raise UsageError(
             f"--output {flags.output}: --train writes the predictions of --folds F there; add it"
@@ -142,11 +146,10 @@ def _check_networks(flags, into_text: bool) -> None:
     is about one network."""
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
-    flag = (
-        f"--networks {flags.networks}"
-        if flags.folds is None
-        else f"--folds {flags.folds}"
-    )
+    if flags.folds is None:
+        flag = f"--networks {flags.networks}"
+    else:
+        flag = f"--folds {flags.folds}"
     if into_text:
         raise UsageError(
             f"{flag}: a .m file holds one network; give --model another suffix, .bin"
@@ -172,7 +175,10 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     of_network = keywords(flags, "network", "engine")
     ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
     reading = (began, time.perf_counter())
-    reason = why_not(ds, effort) if effort else None
+    if effort:
+        reason = why_not(ds, effort)
+    else:
+        reason = None
     if reason and flags.effort:
         raise UsageError(
             f"--effort {flags.effort}: {reason}; leave it out or give --layers"
@@ -195,11 +201,10 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             check_layers(net.layers)
             check_plain(flags.model, ds, flags.number_embedding)
         name = replacing(given_values(flags, vars(flags)))
-        replaced = (
-            ""
-            if effort
-            else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
-        )
+        if effort:
+            replaced = ""
+        else:
+            replaced = f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
     observers = Observers(
         flags, lambda: chosen.net if is_chosen else net, reading, records=not is_chosen
     )
@@ -225,9 +230,10 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         "callback": callback,
     }
     try:
-        net, result = (
-            chosen.run(trained) if is_chosen else (net, trained(net, ds, **options))
-        )
+        if is_chosen:
+            net, result = chosen.run(trained)
+        else:
+            net, result = (net, trained(net, ds, **options))
     except Stopped as stopped:
         raise _unfinished(
             flags, chosen.net if is_chosen else net, checkpoint, stopped
@@ -255,14 +261,13 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
 def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
     """Keep the network beside the model, where the state is not in the checkpoint;
     returns the error to end with."""
-    kept, lost = (
-        f"the state is saved in {flags.checkpoint}, continue with --resume auto",
-        checkpoint.failure,
-    )
+    kept = f"the state is saved in {flags.checkpoint}, continue with --resume auto"
+    lost = checkpoint.failure
     if (flags.checkpoint is None or lost) and cluster.current().rank == 0:
-        kept = (
-            "nothing is kept" if flags.model is None else _keep_part(net, flags.model)
-        )
+        if flags.model is None:
+            kept = "nothing is kept"
+        else:
+            kept = _keep_part(net, flags.model)
     cluster.current().gather(None)  # nobody leaves while rank 0 writes
     if lost:
         return OutputError(f"{stopped}: {lost}; {kept}")

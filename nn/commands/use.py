@@ -122,7 +122,8 @@ def compare_command(flags) -> None:
     if len(paths) != 2 or paths[0] == paths[1]:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
-    sides, abouts = [], []
+    sides = []
+    abouts = []
     for net, path in zip(nets, paths, strict=True):
         ds, found, about, trained = unseen_rows(flags, net, path)
         if found is not None:
@@ -159,11 +160,12 @@ def explain_command(flags) -> None:
     from ..test.shapley import background_rows
     from ..train.folds import judging_parts
 
-    background = (
-        background_rows(net, flags.background, flags.seed or 0, flags.model)
-        if flags.output
-        else None
-    )
+    if flags.output:
+        background = background_rows(
+            net, flags.background, flags.seed or 0, flags.model
+        )
+    else:
+        background = None
     ds, found, about, trained = unseen_rows(
         flags, net, flags.model, labelled=not flags.output
     )
@@ -216,7 +218,10 @@ def explain_command(flags) -> None:
 def _errors_of_contributions(error: float, background_error: float | None) -> str:
     """Return how exact contributions are: beside all coalitions, and beside other
     background rows."""
-    coalitions = "exact" if error == 0 else f"within {error:.2g} (a standard deviation)"
+    if error == 0:
+        coalitions = "exact"
+    else:
+        coalitions = f"within {error:.2g} (a standard deviation)"
     if background_error is None:
         return coalitions
     return f"{coalitions}; by the choice of background rows within {background_error:.2g} (a standard deviation)"
@@ -264,27 +269,25 @@ def info_command(flags) -> None:
     """Show the contents of --model, or the network that --layers describes."""
     if flags.model is not None:
         net = load_network(flags)
-        layers, facts = net.layers, net.metadata()
+        layers = net.layers
+        facts = net.metadata()
         for own in [facts, *facts.get("members", ())]:
             if "config" in own:
                 own["config"] = settings_of_model(own["config"])
     elif flags.layers is not None:
         output, _ = TASKS.get(flags.task, TASKS["regression"])
-        net, layers = (
-            None,
-            parse_layers(flags.layers, flags.activation or "relu", output),
-        )
+        net = None
+        layers = parse_layers(flags.layers, flags.activation or "relu", output)
         facts = {"layers": to_spec(layers)}
     else:
         raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
     if net is not None:
         write_page(flags, net)
     if not flags.json:
-        told = (
-            ""
-            if net is None
-            else target_text(net.targets, net.config.get("target"), is_table=False)
-        )
+        if net is None:
+            told = ""
+        else:
+            told = target_text(net.targets, net.config.get("target"), is_table=False)
         if told:
             show(told)
         for title, own in [("", layers)] if net is None else layers_of(net):
@@ -292,7 +295,10 @@ def info_command(flags) -> None:
         if net is not None:
             tables.model_report(net, flags.model)
         return
-    networks = [layers] if net is None else [member.layers for member in net.members]
+    if net is None:
+        networks = [layers]
+    else:
+        networks = [member.layers for member in net.members]
     parameters = sum(layer.parameters for own in networks for layer in own)
     of_model = {}
     if net is not None:

@@ -216,7 +216,8 @@ def intervals(
     RESAMPLES.
     """
     sampling = sampling or Sampling(len(judged.truth))
-    names = judged.names if names is None else names
+    if names is None:
+        names = judged.names
     if sampling.units < 2:
         return dict.fromkeys(names)
     values = resampled([judged], weights, seed, sampling, names, resamples)
@@ -234,7 +235,9 @@ def interval(values: Sequence[float | None]) -> Interval:
     is."""
     numbers = np.asarray(values, np.float64)
     numbers = numbers[np.isfinite(numbers)]
-    return np.percentile(numbers, PERCENTILES).tolist() if numbers.size else None
+    if numbers.size:
+        return np.percentile(numbers, PERCENTILES).tolist()
+    return None
 
 
 def wilson(hits: float, rows: float) -> Interval:

@@ -64,7 +64,9 @@ def checked_weights(weights, rows: int, where: str = "weights") -> np.ndarray | 
     if not weights.any():
         raise DataError(f"{where}: all weights are 0, expected at least one above 0")
     whole = weights.sum() < 2.0**53 and (weights == np.floor(weights)).all()
-    return weights.astype(np.int64) if whole else weights
+    if whole:
+        return weights.astype(np.int64)
+    return weights
 
 
 def without_zeros(weights: np.ndarray | None, *arrays: np.ndarray) -> tuple:
@@ -85,7 +87,8 @@ def mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
 def total(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return the sum of values (rows,), rounded once: the order of the rows does not
     matter."""
-    values = values if weights is None else weights * values
+    if weights is not None:
+        values = weights * values
     # Python's numbers take four times the memory
     blocks = range(0, len(values), SUMMED)
     return math.fsum(
@@ -132,7 +135,9 @@ def confusion_matrix(
     counts = np.bincount(cell, weights, minlength=classes * classes).reshape(
         classes, classes
     )
-    return counts if weights is None else counts.astype(weights.dtype)
+    if weights is None:
+        return counts
+    return counts.astype(weights.dtype)
 
 
 def confusion_counts(truth: np.ndarray, predicted: np.ndarray, weights=None) -> Counts:
@@ -143,7 +148,9 @@ def confusion_counts(truth: np.ndarray, predicted: np.ndarray, weights=None) -> 
 
 def ratio(part: float, whole: float) -> float:
     """Return part / whole, and 0 where whole is 0 (the original program's rule)."""
-    return part / whole if whole else 0.0
+    if whole:
+        return part / whole
+    return 0.0
 
 
 @formula_of("counts", "precision")
@@ -198,7 +205,10 @@ class ClassCounts(NamedTuple):
         cls, truth: np.ndarray, predicted: np.ndarray, classes: int, weights=None
     ) -> ClassCounts:
         """Count rows; truth and predicted (rows,) class indices."""
-        each = np.ones(len(truth), np.int64) if weights is None else weights
+        if weights is None:
+            each = np.ones(len(truth), np.int64)
+        else:
+            each = weights
         right = truth == predicted
         rows = ((truth[right], each[right]), (predicted, each), (truth, each))
         return cls(
@@ -239,7 +249,8 @@ def accuracy_of_classes(classes: ClassCounts) -> float:
 @formula_of("classes", "mcc")
 def mcc_of_classes(classes: ClassCounts) -> float:
     """Return the same coefficient for several classes, R_K (Gorodkin 2004)."""
-    right, rows = sum(classes.right), sum(classes.support)
+    right = sum(classes.right)
+    rows = sum(classes.support)
     top = right * rows - sum(
         p * t for p, t in zip(classes.predicted, classes.support, strict=True)
     )
@@ -259,10 +270,8 @@ class Ranks:
 
     def __init__(self, truth: np.ndarray, scores: np.ndarray):
         self._order = np.argsort(-scores.astype(np.float64))
-        ranked, self._positive = (
-            scores[self._order],
-            (truth[self._order] == 1).astype(np.int64),
-        )
+        ranked = scores[self._order]
+        self._positive = (truth[self._order] == 1).astype(np.int64)
         # of each run of equal scores
         self._first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
@@ -276,15 +285,12 @@ class Ranks:
         """
         if not len(self._order):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        each = (
-            np.ones(len(self._order), np.int64)
-            if weights is None
-            else weights[self._order]
-        )
-        positives, rows = (
-            np.add.reduceat(counted, self._first)
-            for counted in (each * self._positive, each)
-        )
+        if weights is None:
+            each = np.ones(len(self._order), np.int64)
+        else:
+            each = weights[self._order]
+        positives = np.add.reduceat(each * self._positive, self._first)
+        rows = np.add.reduceat(each, self._first)
         return positives[rows > 0], (rows - positives)[rows > 0]
 
 
@@ -361,7 +367,9 @@ def row_brier_scores(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def _type_of(scores: np.ndarray) -> np.dtype:
-    return scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
+    if scores.dtype.kind == "f":
+        return scores.dtype
+    return np.dtype(np.float64)
 
 
 def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -406,7 +414,9 @@ def skill(
     """Return 1 - rmse / persistence_rmse (Marquez and Coimbra 2013), None where
     persistence makes no error."""
     reference = rmse(of_persistence, mean)
-    return 1 - rmse(errors, mean) / reference if reference else None
+    if reference:
+        return 1 - rmse(errors, mean) / reference
+    return None
 
 
 @formula_of("numbers", "r2")
@@ -458,28 +468,32 @@ class Judged:
     def __init__(
         self, task: str, truth, scores, threshold=None, persistence=None, ranking=None
     ):
-        self.task, truth, scores = task, np.asarray(truth), np.asarray(scores)
+        self.task = task
+        truth = np.asarray(truth)
+        scores = np.asarray(scores)
         if task == "regression":
             truth, scores = (
                 array.astype(np.float64).reshape(len(truth), -1)
                 for array in (truth, scores)
             )
             self._errors = scores - truth
-            self._of_persistence = (
-                None
-                if persistence is None
-                else np.asarray(persistence, np.float64) - truth
-            )
+            if persistence is None:
+                self._of_persistence = None
+            else:
+                self._of_persistence = np.asarray(persistence, np.float64) - truth
         else:
-            scores = scores.reshape(len(truth)) if task == "binary" else scores
+            if task == "binary":
+                scores = scores.reshape(len(truth))
             self.predicted = decide(
                 scores, DEFAULTS["threshold"] if threshold is None else threshold
             )
             self.are_probabilities = are_probabilities(scores)
-        self.truth, self.scores = truth, scores
-        self._ranking = (
-            scores if ranking is None else np.asarray(ranking).reshape(len(truth))
-        )
+        self.truth = truth
+        self.scores = scores
+        if ranking is None:
+            self._ranking = scores
+        else:
+            self._ranking = np.asarray(ranking).reshape(len(truth))
         # of metrics that are means of the rows' values
         self._row_values: dict[str, np.ndarray] = {}
 
@@ -526,12 +540,11 @@ class Judged:
         def mean_of(values: np.ndarray) -> float:
             if weights is None and values.ndim > 1:
                 return float(np.mean(values))
-            values = values if values.ndim == 1 else values.mean(axis=1)
-            return (
-                mean(values, weights)
-                if exact
-                else float((values * weights).sum() / weights.sum())
-            )
+            if values.ndim != 1:
+                values = values.mean(axis=1)
+            if exact:
+                return mean(values, weights)
+            return float((values * weights).sum() / weights.sum())
 
         formed_from = {
             "counts": cache(lambda: (self.counts(weights),)),
@@ -566,7 +579,10 @@ def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
     """Raise UsageError for a metric that is unknown or does not fit the task; the
     message lists the fitting ones."""
     if name not in metrics_of(task):
-        found = f"does not fit a {task} task" if name in METRICS else "unknown"
+        if name in METRICS:
+            found = f"does not fit a {task} task"
+        else:
+            found = "unknown"
         raise UsageError(
             f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}"
         )
@@ -577,7 +593,9 @@ def formula_name(name: str, task: str) -> str:
     classes, the mse of numbers."""
     if name != "loss":
         return name
-    return "mse" if task == "regression" else "log_loss"
+    if task == "regression":
+        return "mse"
+    return "log_loss"
 
 
 def metric(

@@ -32,7 +32,8 @@ STREAM_VALIDATION = 0x56000000  # the same of the rows that are not held out
 # of encoded rows that are shuffled all together, by their size alone
 SHUFFLED_BYTES = 1 << 30
 # of more: rows of a block, and blocks, from anywhere, that are shuffled together
-BLOCK_ROWS, BLOCKS = 1024, 64
+BLOCK_ROWS = 1024
+BLOCKS = 64
 
 
 def shuffled(n: int, seed: int, stream: int, lane: int = 0):
@@ -48,7 +49,8 @@ def shuffled_by_blocks(n: int, seed: int, lane: int):
     """Return a permutation of 0..n-1 (int64) for rows that no memory may hold: it takes
     the rows of a few blocks at a time, which are drawn from all."""
     blocks = shuffled(-(-n // BLOCK_ROWS), seed, STREAM_SHUFFLE, lane)
-    order, at = np.empty(n, np.int64), 0
+    order = np.empty(n, np.int64)
+    at = 0
     for place, first in enumerate(range(0, len(blocks), BLOCKS)):
         rows = (
             BLOCK_ROWS * blocks[first : first + BLOCKS, None] + np.arange(BLOCK_ROWS)
@@ -90,14 +92,23 @@ class PhiloxOrder:
     def __init__(
         self, rows: int, seed: int, ahead: bool = False, by_blocks: bool = False
     ):
-        self.rows, self.seed, self._by_blocks = rows, seed, by_blocks
-        self._worker, self._coming = ThreadPoolExecutor(1) if ahead else None, {}
+        self.rows = rows
+        self.seed = seed
+        self._by_blocks = by_blocks
+        if ahead:
+            self._worker = ThreadPoolExecutor(1)
+        else:
+            self._worker = None
+        self._coming = {}
 
     def epoch(self, number: int):
         """Return the order of epoch `number` (from 0): an int64 permutation of
         0..rows-1."""
         coming = self._coming.pop(number, None)
-        order = coming.result() if coming else self._draw(number)
+        if coming:
+            order = coming.result()
+        else:
+            order = self._draw(number)
         if self._worker:
             self._coming = {number + 1: self._worker.submit(self._draw, number + 1)}
         return order
@@ -162,7 +173,8 @@ class GlibcOrder:
     stream of the weights."""
 
     def __init__(self, rows: int, random: GlibcRandom):
-        self._order, self._random = np.arange(rows, dtype=np.int64), random
+        self._order = np.arange(rows, dtype=np.int64)
+        self._random = random
 
     def epoch(self, number: int):
         """Return the next epoch's order, int64 (rows,); epochs must be asked for one

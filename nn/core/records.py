@@ -25,7 +25,10 @@ def record_type(dtype, numbers: int, codes4: int, codes2: int, codes1: int) -> n
     """
     dtype = np.dtype(dtype)
     counts = {"numbers": numbers, "codes4": codes4, "codes2": codes2, "codes1": codes1}
-    names, formats, offsets, end = [], [], [], 0
+    names = []
+    formats = []
+    offsets = []
+    end = 0
     for name, count in counts.items():
         if count:
             names.append(name)
@@ -72,7 +75,10 @@ def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
     ):
         is_code = column.kind in ("onehot", "embedding")
         if x.dtype.names and is_code != (array.dtype.kind == "u"):
-            wanted = "code" if is_code else "number"
+            if is_code:
+                wanted = "code"
+            else:
+                wanted = "number"
             raise ValueError(
                 f"value {number} of a record: expected a {wanted}, got {array.dtype}"
             )

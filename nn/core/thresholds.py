@@ -63,7 +63,8 @@ class CutOffs:
         all scores for the first."""
         if k == 0:
             return float(np.nextafter(self.scores[1], math.inf))
-        here, lower = self.scores[k], self.scores[min(k + 1, len(self.scores) - 1)]
+        here = self.scores[k]
+        lower = self.scores[min(k + 1, len(self.scores) - 1)]
         half = lower + (here - lower) / 2
         return float(half if lower < half else here)
 
@@ -80,9 +81,8 @@ def cut_offs(truth: np.ndarray, scores: np.ndarray, weights=None) -> CutOffs:
     )
     positives, negatives = Ranks(truth, scores).counts(weights)
     distinct = np.unique(scores.astype(np.float64))[::-1]
-    tp, fp = (
-        np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives)
-    )
+    tp = np.concatenate([[0.0], np.cumsum(positives)])
+    fp = np.concatenate([[0.0], np.cumsum(negatives)])
     return CutOffs(np.concatenate([[math.inf], distinct]), tp, fp, tp[-1] - tp)
 
 
@@ -144,7 +144,8 @@ _BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
 # ---------------------------------------------------------------- temperature
 
 # temperatures; only rows that are all right, or no better than chance, ask for others
-LEAST, MOST = 1 / 64, 64.0
+LEAST = 1 / 64
+MOST = 64.0
 # halvings of the range of the temperature's logarithm: more digits than float64 has
 STEPS = 60
 
@@ -167,7 +168,9 @@ def logits_of(scores: np.ndarray) -> np.ndarray:
     """
     info = np.finfo(scores.dtype)
     p = np.clip(scores.astype(np.float64), float(info.tiny), 1 - float(info.epsneg))
-    return np.log(p) - np.log1p(-p) if scores.shape[1] == 1 else np.log(p)
+    if scores.shape[1] == 1:
+        return np.log(p) - np.log1p(-p)
+    return np.log(p)
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:
@@ -186,7 +189,9 @@ def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> flo
     finds it, in float64, the same each time.
     """
     logits = logits_of(scores)
-    low, high = np.log(1 / MOST), np.log(1 / LEAST)  # of 1/temperature
+    # of 1/temperature
+    low = np.log(1 / MOST)
+    high = np.log(1 / LEAST)
     for _ in range(STEPS):
         middle = (low + high) / 2
         if _slope(truth, logits, np.exp(middle), weights) < 0:

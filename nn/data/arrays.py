@@ -87,9 +87,12 @@ def _filled(
     array = new_rows(shape if size <= most else (0,), kind, order)
     found = fill(file, array)
     if found < size or file.read(1):  # of an archive this also compares the checksum
-        count = (
-            "too few" if size > most else "more" if found == size else f"only {found}"
-        )
+        if size > most:
+            count = "too few"
+        elif found == size:
+            count = "more"
+        else:
+            count = f"only {found}"
         declared = f"the {'x'.join(map(str, shape))} values its header declares"
         raise ValueError(f"{count} bytes, expected {size} for {declared}")
     return array
@@ -135,11 +138,10 @@ def _numpy_array(
     found = f"{place}: {kind} of shape {shape}"
     if kind.kind not in kinds or (axes and len(shape) != axes):
         wanted = "a table of numbers (rows, columns), the targets among the columns; for images save x and y with"
-        wanted = (
-            f"{wanted} numpy.savez"
-            if axes
-            else "numbers (or text for y); Python objects are never loaded"
-        )
+        if axes:
+            wanted = f"{wanted} numpy.savez"
+        else:
+            wanted = "numbers (or text for y); Python objects are never loaded"
         raise DataError(f"{found}, expected {wanted}")
     # other files of the table may have rows
     is_part = axes == 2 and shape[0] == 0 < shape[1]
@@ -150,7 +152,9 @@ def _numpy_array(
     array = _filled(
         file, shape, kind, most - len(start) - len(text), "F" if in_columns else "C"
     )
-    return array.view(np.uint8) if axes and kind.kind == "b" else array
+    if axes and kind.kind == "b":
+        return array.view(np.uint8)
+    return array
 
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
@@ -206,10 +210,14 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
         x = x.transpose(0, 3, 1, 2)
-    y = None if y is None else np.asarray(y)
+    if y is not None:
+        y = np.asarray(y)
     if y is not None and y.dtype.kind == "O":
         y = np.array(y.tolist())
-    targets = None if y is None else _npz_targets(place, y, len(x))
+    if y is None:
+        targets = None
+    else:
+        targets = _npz_targets(place, y, len(x))
     return Arrays(kept_numbers(place, x, dtype), targets, None)
 
 
@@ -224,7 +232,10 @@ def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
             raise DataError(
                 f"{place}: text of shape {y.shape}, expected ({rows},) class names; correct it"
             )
-        text = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
+        if y.dtype.kind == "S":
+            text = np.char.decode(y, "utf-8", "replace")
+        else:
+            text = y
         names, codes = np.unique(text, return_inverse=True)
         return Targets(
             codes.reshape(rows, 1).astype(np.float64), place, row, names.tolist()
@@ -315,8 +326,14 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8."""
     with Source(path) as source:  # a large file of another kind is not read
         is_read = source.is_gzip or source.most % CIFAR_RECORD == 0
-        data = b"".join(iter(partial(source.read, BLOCK), b"")) if is_read else b""
-    size = len(data) if is_read else source.most
+        if is_read:
+            data = b"".join(iter(partial(source.read, BLOCK), b""))
+        else:
+            data = b""
+    if is_read:
+        size = len(data)
+    else:
+        size = source.most
     if size % CIFAR_RECORD:
         cure = "the file is cut or in another format"
         raise DataError(

@@ -93,7 +93,8 @@ def parquet(path: str) -> tuple:
     from pyarrow import parquet
 
     opened = parquet.ParquetFile(path)
-    metadata, schema = opened.metadata, opened.schema_arrow
+    metadata = opened.metadata
+    schema = opened.schema_arrow
     texts = [field.name for field in schema if str(field.type) in _TEXTS]
     if texts:
         opened = parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts)
@@ -126,7 +127,8 @@ def feather(path: str) -> tuple:
         return batch
 
     whole = opened([])
-    names, pieces = whole.schema.names, whole.num_record_batches
+    names = whole.schema.names
+    pieces = whole.num_record_batches
     first = opened(names and [0])  # of the columns
     return (
         names,
@@ -152,8 +154,10 @@ def arrow_block(column) -> Column:
     """Return the block of a column (pyarrow.Array or ChunkedArray). Raises
     Unreadable."""
     pa = pyarrow("columns of Arrow")
-    column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
-    kind, types = column.type, pa.types
+    if isinstance(column, pa.Array):
+        column = pa.chunked_array([column])
+    kind = column.type
+    types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind)
@@ -171,7 +175,10 @@ def arrow_block(column) -> Column:
     ):
         return _texts(pa, column)
     array = _whole(pa, column)
-    is_null = ~_bits(array.buffers()[0], array) if array.null_count else None
+    if array.null_count:
+        is_null = ~_bits(array.buffers()[0], array)
+    else:
+        is_null = None
     if types.is_boolean(kind):
         return truths(_bits(array.buffers()[1], array), is_null)
     name = str(kind)
@@ -186,9 +193,9 @@ def arrow_block(column) -> Column:
 
 def _whole(pa, column):
     """Return a column as one array, without a copy where it is one."""
-    return (
-        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-    )
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks)
 
 
 def _bits(buffer, array) -> np.ndarray:
@@ -214,26 +221,27 @@ def _texts(pa, column) -> Column:
     converted once."""
     kind = column.type
     try:
-        column = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
+        if not pa.types.is_dictionary(kind):
+            column = column.dictionary_encode()
     except pa.ArrowNotImplementedError:  # lists, structures, ...
         raise Unreadable(
             f"fields of type {str(kind).replace('element', 'item')}"
         ) from None
     array = _whole(pa, column.unify_dictionaries() if column.num_chunks > 1 else column)
-    indices, values = array.indices, array.dictionary.to_pylist()
+    indices = array.indices
+    values = array.dictionary.to_pylist()
     if any(isinstance(value, bytes) for value in values):
         raise Unreadable(f"fields of type {kind}")
     codes = _values(indices, str(indices.type))
-    is_known = (
-        slice(None) if not indices.null_count else _bits(indices.buffers()[0], indices)
-    )
+    if not indices.null_count:
+        is_known = slice(None)
+    else:
+        is_known = _bits(indices.buffers()[0], indices)
     known = codes[is_known]
     if len(known) and not 0 <= known.min() <= known.max() < len(values):
         raise pa.ArrowInvalid("an index beyond its dictionary")
     places = np.full(len(codes), -1, np.int32)
     places[is_known] = known
-    return (
-        texts(places, values)
-        if all(isinstance(value, str) for value in values)
-        else recoded(places, values)
-    )
+    if all(isinstance(value, str) for value in values):
+        return texts(places, values)
+    return recoded(places, values)

@@ -121,7 +121,9 @@ class Column:
     @property
     def is_gap(self) -> np.ndarray:
         """Return which fields are gaps (rows,), odd words among them."""
-        return self.values < 0 if self.reads == "text" else np.isnan(self.values)
+        if self.reads == "text":
+            return self.values < 0
+        return np.isnan(self.values)
 
     def texts(self) -> list[str]:
         """Return the texts of all fields, of a gap an empty one."""
@@ -131,10 +133,8 @@ class Column:
     def is_mostly_right(self) -> bool:
         """Return whether MOSTLY of the known fields are what the column was read as,
         and no odd words."""
-        odd, right = (
-            sum(one.rows for one in self.odd.values()),
-            len(self) - int(self.is_gap.sum()),
-        )
+        odd = sum(one.rows for one in self.odd.values())
+        right = len(self) - int(self.is_gap.sum())
         return right / (odd + right) >= MOSTLY
 
     @cached_property
@@ -230,20 +230,25 @@ class Table:
     def row(self, index: int) -> str:
         """Return how messages call a row: by its line in the file, counted from 1
         (unknown behind a blank line)."""
-        index = index if self.kept is None else int(self.kept[index])
+        if self.kept is not None:
+            index = int(self.kept[index])
         span = [span for span in self.spans if span.at <= index][-1]
         after = index - span.at
-        place = (
-            f"row {span.line + after}" if span.has_lines else f"data row {1 + after}"
-        )
-        return place if span.path is None else f"{place} of {span.path}"
+        if span.has_lines:
+            place = f"row {span.line + after}"
+        else:
+            place = f"data row {1 + after}"
+        if span.path is None:
+            return place
+        return f"{place} of {span.path}"
 
 
 @np.errstate(over="ignore")
 def is_coarse(low, high) -> bool:
     """Return whether float32, off by up to 2^-24, would blur a column between these
     bounds, or one of several."""
-    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    low = np.asarray(low, np.float64)
+    high = np.asarray(high, np.float64)
     size = np.maximum(np.abs(low), np.abs(high))
     return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
 
@@ -282,7 +287,8 @@ def blurs(shift: np.ndarray, scale: np.ndarray) -> bool:
     """Return whether float32 would blur a column with one of these means and
     deviations."""
     known = np.isfinite(scale) & (scale > 0)
-    low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
+    low = shift[known] + -1 * _REACH * scale[known]
+    high = shift[known] + 1 * _REACH * scale[known]
     return is_coarse(low, high)
 
 
@@ -290,7 +296,8 @@ def blurs(shift: np.ndarray, scale: np.ndarray) -> bool:
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # what text of a file is where it is no UTF-8; LATIN for earlier models
-WINDOWS, LATIN = "windows-1252", "latin-1"
+WINDOWS = "windows-1252"
+LATIN = "latin-1"
 CODE_PAGES = WINDOWS, LATIN
 _WINDOWS_AT = {
     byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte)
@@ -309,13 +316,18 @@ def decoded(text: bytes, code_page: str = WINDOWS) -> str:
         return text.decode()
     except UnicodeDecodeError:
         characters = text.decode("latin-1")
-    return characters.translate(_WINDOWS_AT) if code_page == WINDOWS else characters
+    if code_page == WINDOWS:
+        return characters.translate(_WINDOWS_AT)
+    return characters
 
 
 def encodings_of(text: str, code_page: str = WINDOWS) -> list[bytes]:
     """Return the bytes for which `decoded` gives a text."""
     found = [text.encode(errors="surrogatepass")]
-    characters = text.translate(_BYTE_OF_WINDOWS) if code_page == WINDOWS else text
+    if code_page == WINDOWS:
+        characters = text.translate(_BYTE_OF_WINDOWS)
+    else:
+        characters = text
     other = characters.encode("latin-1", "ignore")
     if other not in found and decoded(other, code_page) == text:
         found.append(other)
@@ -348,7 +360,9 @@ def number_in(text: str, point: str = ".") -> float | None:
         number = float(text if point == "." else text.replace(point, "."))
     except ValueError:
         return None
-    return None if math.isinf(number) else number
+    if math.isinf(number):
+        return None
+    return number
 
 
 def is_not_finite(text: str) -> bool:
@@ -365,8 +379,11 @@ def date_in(text: str) -> float | None:
     if not (text[:4].isdecimal() and text[4:5] in ("-", "/")):
         return None
     ffi, lib = extension("seq")  # here: who makes a network of no table does without it
-    raw, seconds = text.encode(), ffi.new("double *")
-    return seconds[0] if lib.csv_date(seconds, raw, len(raw)) else None
+    raw = text.encode()
+    seconds = ffi.new("double *")
+    if lib.csv_date(seconds, raw, len(raw)):
+        return seconds[0]
+    return None
 
 
 def number_text(value) -> str:
@@ -374,7 +391,9 @@ def number_text(value) -> str:
     if isinstance(value, (int, np.integer)) or not math.isfinite(value):
         return str(value)
     text = str(value)
-    return text.removesuffix(".0") if "e" not in text else text
+    if "e" not in text:
+        return text.removesuffix(".0")
+    return text
 
 
 def decimal_text(text: str) -> str:
@@ -384,9 +403,9 @@ def decimal_text(text: str) -> str:
     if number is None:
         return text
     # one zero
-    return (
-        str(int(text)) if text.lstrip("+-").isdecimal() else number_text(number + 0.0)
-    )
+    if text.lstrip("+-").isdecimal():
+        return str(int(text))
+    return number_text(number + 0.0)
 
 
 # ---------------------------------------------------------------- targets
@@ -458,7 +477,8 @@ def target_column(
         gaps |= wanted.names & counts.keys()
     found = without_words(column, gaps)
     if kind is None and not (are_numbers and any(map(is_code, others))):
-        of_gaps, found = found.gaps, settled(found, None, point, is_pure=True)
+        of_gaps = found.gaps
+        found = settled(found, None, point, is_pure=True)
         found.gaps = of_gaps
     return found
 
@@ -497,7 +517,12 @@ def settled(
     """
     if column.reads != "text" or kind == "text":
         return column
-    words, counts, least = column.words, column.word_rows, 1.0 if is_pure else MOSTLY
+    words = column.words
+    counts = column.word_rows
+    if is_pure:
+        least = 1.0
+    else:
+        least = MOSTLY
     for reads, value_in in VALUE_IN.items():
 
         def share(
@@ -509,7 +534,9 @@ def settled(
                 or (reads == "number" and is_not_finite(one))
                 for one in words
             ]
-            return own[right].sum() / own.sum() if own.any() else 0.0
+            if own.any():
+                return own[right].sum() / own.sum()
+            return 0.0
 
         if kind == reads or (
             kind is None
@@ -530,11 +557,10 @@ def valued(column: Column, reads: str, of_words: np.ndarray) -> Column:
     """Return a column of texts as the values of its words, nan for an odd one and, at
     the end, for a gap."""
     values = of_words[column.values]
-    bounds = (
-        (np.nanmin(values), np.nanmax(values))
-        if np.isfinite(values).any()
-        else (math.inf, -math.inf)
-    )
+    if np.isfinite(values).any():
+        bounds = (np.nanmin(values), np.nanmax(values))
+    else:
+        bounds = (math.inf, -math.inf)
     return Column(reads, values, [], odd_words(column, of_words), *map(float, bounds))
 
 
@@ -559,7 +585,10 @@ def as_text(column: Column) -> Column:
     different, codes = np.unique(column.values, return_inverse=True)
     codes = codes.reshape(-1).astype(np.int32)
     codes[np.isnan(column.values)] = -1
-    write = number_text if column.reads == "number" else _date_text
+    if column.reads == "number":
+        write = number_text
+    else:
+        write = _date_text
     return Column(
         "text", codes, [write(value) for value in different[~np.isnan(different)]]
     )

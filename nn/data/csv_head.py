@@ -95,8 +95,13 @@ class Head:
     def column(self, index: int) -> str:
         """Return how messages call a column: by its name, or by its place counted from
         1."""
-        name = self.names[index] if self.names else ""
-        return f"column {name}" if name else f"column {index + 1} of {self.width}"
+        if self.names:
+            name = self.names[index]
+        else:
+            name = ""
+        if name:
+            return f"column {name}"
+        return f"column {index + 1} of {self.width}"
 
     def has_labels(self, place: int) -> bool:
         """Return whether the first fields of a target may be labels: codes with zeros
@@ -140,19 +145,18 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
     """
     (text, is_gzip), separator = _start(path), schema.choices.separator
     if said := _SEPARATOR_LINE.match(text):
-        text, separator = b"\n" + text[said.end() :], separator or decoded(said[1])
+        text = b"\n" + text[said.end() :]
+        separator = separator or decoded(said[1])
     if not text.strip():
-        found = (
-            f"its first {len(text)} bytes are blank lines"
-            if len(text) > LONGEST_LINE
-            else "the file is empty"
-        )
+        if len(text) > LONGEST_LINE:
+            found = f"its first {len(text)} bytes are blank lines"
+        else:
+            found = "the file is empty"
         raise NoRows(f"{path}: {found}, expected rows of numbers separated by commas")
-    separator = (
-        separator_of(text)
-        if separator is None
-        else _given_separator(path, text, separator)
-    )
+    if separator is None:
+        separator = separator_of(text)
+    else:
+        separator = _given_separator(path, text, separator)
     rows = FirstRows(text, separator, code_page=schema.code_page)
     if rows.counts[0] > MOST_COLUMNS:
         raise DataError(
@@ -168,13 +172,13 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
             f"{path}, row 1: begins with #, as a comment does, expected names of columns or a row; remove the lines "
             "above the table"
         )
-    names = (
-        [cell.text for cell in rows.rows[0]]
-        if _has_header(rows, schema, first)
-        else None
-    )
+    if _has_header(rows, schema, first):
+        names = [cell.text for cell in rows.rows[0]]
+    else:
+        names = None
     row = int(names is not None)
-    below, width = rows.rows[row:], rows.counts[0 if names else row]
+    below = rows.rows[row:]
+    width = rows.counts[0 if names else row]
     if are_names(names):
         below = [cells for cells in below if [cell.text for cell in cells] != names]
     if not below:
@@ -217,11 +221,13 @@ def open_quote(path: str, line: int) -> DataError:
 def _start(path: str) -> tuple[bytes, bool]:
     """Return the first lines of a file, at least two that are not blank, and whether it
     is gzip."""
-    text, is_all = b"", False
+    text = b""
+    is_all = False
     with Source(path) as source:
         for size in (_HEAD_BYTES, LONGEST_LINE):
             block = source.read(size)
-            is_all, text = len(block) < size, text + block
+            is_all = len(block) < size
+            text = text + block
             # without the last line, which may be cut
             lines = text.split(b"\n", 64)[:-1]
             if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
@@ -232,12 +238,14 @@ def _start(path: str) -> tuple[bytes, bool]:
         )
     if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
         raise too_long(path)
-    text = text if is_all else text[: text.rfind(b"\n") + 1]
+    if not is_all:
+        text = text[: text.rfind(b"\n") + 1]
     return text.removeprefix(BYTE_ORDER_MARK), source.is_gzip
 
 
 def _given_separator(path: str, text: bytes, separator: str) -> str:
-    separator = "\t" if separator in ("tab", "\\t") else separator
+    if separator in ("tab", "\\t"):
+        separator = "\t"
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
         raise UsageError(
             f'--separator "{separator}": expected one character such as , ; | or tab'
@@ -291,15 +299,18 @@ class FirstRows:
         code_page: str = WINDOWS,
     ):
         places = np.empty(2 * MOST_COLUMNS + _HEAD_FIELDS, _PLACE)
-        rows, self.separator = split(text, separator, most, places), separator
+        rows = split(text, separator, most, places)
+        self.separator = separator
         rows = rows[
             (np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)
         ]
-        self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
+        self.lines = rows["line"].tolist()
+        self.counts = rows["fields"].tolist()
         cells = []
         for start, stop, doubled, is_number in places[: sum(self.counts)].tolist():
             field = decoded(text[start:stop], code_page)
-            field = field.replace('""', '"') if doubled else field
+            if doubled:
+                field = field.replace('""', '"')
             cells.append(Cell(field, "number" if is_number else _kind_of(field)))
         cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]
@@ -336,12 +347,12 @@ def split(
 ) -> np.ndarray:
     """Return at most `most` rows (_ROW) that are not blank; the first of their fields
     go to places (_PLACE)."""
-    csv, rows = ffi.new("struct csv *"), np.empty(most, _ROW)
-    csv.separator, csv.point = separator.encode(), b"."
-    c_rows, c_places = (
-        ffi.from_buffer("struct csv_row[]", rows),
-        ffi.from_buffer("struct csv_place[]", places),
-    )
+    csv = ffi.new("struct csv *")
+    rows = np.empty(most, _ROW)
+    csv.separator = separator.encode()
+    csv.point = b"."
+    c_rows = ffi.from_buffer("struct csv_row[]", rows)
+    c_places = ffi.from_buffer("struct csv_place[]", places)
     count = lib.csv_split(
         csv, c_rows, most, c_places, len(places), ffi.from_buffer(text), len(text)
     )
@@ -395,7 +406,8 @@ def separator_of(text: bytes) -> str:
 def _has_header(rows: FirstRows, schema: Schema, first: First | None) -> bool:
     """Return whether the first row names the columns: a person says so, or its words,
     or those below, or that it comes again among rows that are unlike it."""
-    texts, asked = [cell.text for cell in rows.rows[0]], schema.choices.header
+    texts = [cell.text for cell in rows.rows[0]]
+    asked = schema.choices.header
     if asked == "no" or (first and first.names == texts):
         return asked != "no"
     if asked == "yes":
@@ -444,17 +456,22 @@ def _are_names(rows: list[list[Cell]]) -> bool:
         for cell, below in columns
         if cell.text not in GAPS and re.search(r"\w", cell.text)
     ]
-    evidence = 0.0 if any(cell.kind == "number" for cell, _ in known) else 0.25
+    if any(cell.kind == "number" for cell, _ in known):
+        evidence = 0.0
+    else:
+        evidence = 0.25
     for cell, below in known:
         if below.kind == "text":
             repeat = 2 * len(below.words) <= len(below.cells)
-            evidence += (
-                -1.0
-                if cell.text in below.words
-                else 0.5 * (repeat and cell.kind != "number")
-            )
+            if cell.text in below.words:
+                evidence += -1.0
+            else:
+                evidence += 0.5 * (repeat and cell.kind != "number")
         elif below.kind and cell.kind != "number":
-            evidence += -1.0 if cell.kind == below.kind else 1.0
+            if cell.kind == below.kind:
+                evidence += -1.0
+            else:
+                evidence += 1.0
     above = [
         cell.text
         for cell, below in columns
@@ -486,7 +503,8 @@ def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
         for cell, below in columns
         if "number" == cell.kind == below.kind
     ]
-    own, others = ([pair[side] for pair in numbers] for side in (0, 1))
+    own = [pair[0] for pair in numbers]
+    others = [pair[1] for pair in numbers]
     return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
 
 
@@ -513,4 +531,6 @@ def _kind_of(text: str) -> str:
         return "truth"
     if text[:4].isdecimal() and date_in(text) is not None:
         return "date"
-    return "written" if _WRITTEN.fullmatch(text) else "text"
+    if _WRITTEN.fullmatch(text):
+        return "written"
+    return "text"

@@ -64,14 +64,13 @@ class CsvSource(TableSource):
     """
 
     def __init__(self, paths: list[str], path: str, schema: Schema = UNSAID):
-        self.path, self.files = path, Files(paths)
+        self.path = path
+        self.files = Files(paths)
         self._heads = _heads_of(paths, schema)
         self._head = first = self._heads[0]
-        self.names, self.width, self.default_target = (
-            first.names,
-            first.width,
-            first.last_filled,
-        )
+        self.names = first.names
+        self.width = first.width
+        self.default_target = first.last_filled
         self.column = first.column
         for head in self._heads[1:]:
             head.names = head.names or first.names
@@ -213,7 +212,10 @@ class CsvSource(TableSource):
         """Raise DataError for a decimal comma where the first numbers with decimals
         have a point, or the other way round."""
         head = self._head
-        other = "," if head.point == "." else "."
+        if head.point == ".":
+            other = ","
+        else:
+            other = "."
         for place, column in columns.items():
             words = column.odd or (column.words if place in guessed else [])
             others = (
@@ -225,15 +227,15 @@ class CsvSource(TableSource):
             if word is None:
                 continue
             codes = column.values
-            first = (
-                column.odd[word].first
-                if column.odd
-                else int(np.argmax(codes == column.words.index(word)))
-            )
-            row, name = (
-                Table({}, codes, [], spans).row(first),
-                "comma" if head.point == "," else "point",
-            )
+            if column.odd:
+                first = column.odd[word].first
+            else:
+                first = int(np.argmax(codes == column.words.index(word)))
+            row = Table({}, codes, [], spans).row(first)
+            if head.point == ",":
+                name = "comma"
+            else:
+                name = "point"
             raise DataError(
                 f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                 f"as in the other numbers; write all numbers one way"
@@ -243,8 +245,12 @@ class CsvSource(TableSource):
 
     def _rows(self, stored: Wanted) -> CsvReader:
         """Return all rows, of one large file that is not packed by several threads."""
-        head, several = self._head, len(self._heads) > 1
-        size = 0 if several or head.is_gzip else os.path.getsize(local(head.path))
+        head = self._head
+        several = len(self._heads) > 1
+        if several or head.is_gzip:
+            size = 0
+        else:
+            size = os.path.getsize(local(head.path))
         if size and (rows := _read_pieces(head, stored, size)):
             return rows
         reader = CsvReader(head, stored, size and head.rows_in(size), several)
@@ -267,7 +273,8 @@ def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
         except NoRows as lack:
             lacking.append(lack)
             if first is None and lack.names is not None:
-                first, named = First(lack.names), path
+                first = First(lack.names)
+                named = path
             continue
         if first is None:
             first = First(heads[0].names)
@@ -303,14 +310,14 @@ def _gaps(missing: frozenset[str], code_page: str, memory: dict):
         lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
     may_be_number = np.zeros(256, np.uint8)
     may_be_number[[word[0] for word in words if _is_number(word)]] = 1
-    gaps, ends = (
-        ffi.new("struct csv_gaps *"),
-        np.cumsum([len(word) for word in words], dtype=np.intc),
-    )
+    gaps = ffi.new("struct csv_gaps *")
+    ends = np.cumsum([len(word) for word in words], dtype=np.intc)
     numbers = np.array(
         [number for number in map(number_in, missing) if number is not None]
     )
-    gaps.count, gaps.empty, gaps.number_count = len(words), "" in missing, len(numbers)
+    gaps.count = len(words)
+    gaps.empty = "" in missing
+    gaps.number_count = len(numbers)
     _point(
         gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers
     )
@@ -325,7 +332,8 @@ def _header(head: Head, memory: dict):
     count = max(map(len, forms))
     forms = [[*own, *own[:1] * (count - len(own))] for own in forms]
     flat = [form for own in forms for form in own]
-    header, starts = ffi.new("struct csv_header *"), np.zeros(256, np.uint8)
+    header = ffi.new("struct csv_header *")
+    starts = np.zeros(256, np.uint8)
     firsts = [form[:1] or (head.separator + "\n").encode() for form in forms[0]]
     starts[[byte for first in firsts for byte in first] + [ord('"')]] = 1
     header.forms = count
@@ -365,12 +373,13 @@ class _Words:
     csv_words, and the words as text."""
 
     def __init__(self, c, are_odd: bool):
-        self._c, self._memory, self._text, c.limit = (
-            c,
-            {},
-            np.empty(0, np.uint8),
-            MOST_ODD if are_odd else MAX_WORDS,
-        )
+        self._c = c
+        self._memory = {}
+        self._text = np.empty(0, np.uint8)
+        if are_odd:
+            c.limit = MOST_ODD
+        else:
+            c.limit = MAX_WORDS
         self._arrays = dict.fromkeys(
             ["ends", "rows", *["first"] * are_odd], np.empty(0, np.int64)
         )
@@ -381,7 +390,10 @@ class _Words:
         c = self._c
         if c.count == c.limit:
             return False
-        used = int(self._arrays["ends"][c.count - 1]) if c.count else 0
+        if c.count:
+            used = int(self._arrays["ends"][c.count - 1])
+        else:
+            used = 0
         if c.size - used < length or not c.size:
             c.size = 2 * used + max(length, 1024)
             self._text = _with_room(self._text, c.size)
@@ -402,8 +414,11 @@ class _Words:
     def facts(self, code_page: str) -> dict:
         """Return the words and the rows of each, or the odd words, in the order of
         their first rows, as a Column's."""
-        count, most, odd = self._c.count, self._c.most, {}
-        ends, rows = self._arrays["ends"][:count].tolist(), self._arrays["rows"]
+        count = self._c.count
+        most = self._c.most
+        odd = {}
+        ends = self._arrays["ends"][:count].tolist()
+        rows = self._arrays["rows"]
         data = bytes(self._text[: ends[-1] if ends else 0])
         words = [
             decoded(data[start:end], code_page)
@@ -438,12 +453,10 @@ class CsvReader:
     def __init__(
         self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False
     ):
-        self.csv, self._memory, self._reads, self._several = (
-            ffi.new("struct csv *"),
-            {},
-            wanted.reads,
-            several,
-        )
+        self.csv = ffi.new("struct csv *")
+        self._memory = {}
+        self._reads = wanted.reads
+        self._several = several
         self.csv.columns = head.width
         self.csv.gaps = self._gaps = _gaps(wanted.missing, head.code_page, self._memory)
         self._header_memory: dict = {}
@@ -452,29 +465,32 @@ class CsvReader:
         self._rest = b""  # the front of a row whose end is still to come
         self.spans: list[Span] = []
         self.begin(head)
-        csv, self.places = self.csv, {"matrix": [], "doubles": [], "codes": []}
+        csv = self.csv
+        self.places = {"matrix": [], "doubles": [], "codes": []}
         roles = np.zeros((csv.columns, 2), np.intc)
         for place, reads in sorted(wanted.reads.items()):
             if reads == "text":
-                role, name = (
-                    lib.CSV_RAW if place in wanted.raw else lib.CSV_WORD,
-                    "codes",
-                )
+                if place in wanted.raw:
+                    role = lib.CSV_RAW
+                else:
+                    role = lib.CSV_WORD
+                name = "codes"
             elif reads == "number" and place not in wanted.exact:
-                role, name = lib.CSV_NUMBER, "matrix"
+                role = lib.CSV_NUMBER
+                name = "matrix"
             else:
-                role, name = (
-                    lib.CSV_DATE if reads == "date" else lib.CSV_EXACT,
-                    "doubles",
-                )
+                if reads == "date":
+                    role = lib.CSV_DATE
+                else:
+                    role = lib.CSV_EXACT
+                name = "doubles"
             roles[place] = role, len(self.places[name])
             self.places[name].append(place)
         csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
         roles[self.places["doubles"], 1] += csv.numbers
         csv.is_double = wanted.dtype == "float64"
-        self._low, self._high = (
-            np.full(csv.numbers + csv.apart, bound) for bound in (np.inf, -np.inf)
-        )
+        self._low = np.full(csv.numbers + csv.apart, np.inf)
+        self._high = np.full(csv.numbers + csv.apart, -np.inf)
         _point(
             csv,
             self._memory,
@@ -496,9 +512,12 @@ class CsvReader:
     def begin(self, head: Head) -> None:
         """Go on with the rows of a file."""
         self._end_span()
-        self._head, csv = head, self.csv
-        csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
-        csv.first_line, csv.line = head.first_line, 0
+        self._head = head
+        csv = self.csv
+        csv.separator = head.separator.encode()
+        csv.point = (head.point or ".").encode()
+        csv.first_line = head.first_line
+        csv.line = 0
         self.spans.append(
             Span(self.csv.rows, head.first_line, head.path if self._several else None)
         )
@@ -518,13 +537,17 @@ class CsvReader:
 
     def read(self, text: bytes, is_end: bool = False) -> None:
         """Take in the next bytes of the file. is_end: the last line is whole."""
-        text, csv, head = self._rest + text, self.csv, self._head
-        stop = len(text) if is_end else text.rfind(b"\n") + 1
-        at = (
-            min(3, stop)
-            if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK
-            else 0
-        )
+        text = self._rest + text
+        csv = self.csv
+        head = self._head
+        if is_end:
+            stop = len(text)
+        else:
+            stop = text.rfind(b"\n") + 1
+        if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
+            at = min(3, stop)
+        else:
+            at = 0
         buffer = ffi.from_buffer(text)
         while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (
             lib.CSV_OK,
@@ -538,7 +561,10 @@ class CsvReader:
             if result == lib.CSV_FULL:
                 self._make_room(csv.rows + self._block_rows)
             elif result == lib.CSV_RAGGED:
-                like = "the header" if head.names else f"row {head.first_line}"
+                if head.names:
+                    like = "the header"
+                else:
+                    like = f"row {head.first_line}"
                 told = f"{csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
                 raise DataError(f"{head.path}, row {csv.row_line}: {told}")
             elif not self._words[place].make_room(csv.length):
@@ -597,7 +623,9 @@ class CsvReader:
 def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
     """Return all rows of a file, read by a thread a piece; None if that cannot be done,
     or is not worth it."""
-    pieces, cuts, failures = min(default_threads(), size // _PIECE_BYTES), {0, size}, []
+    pieces = min(default_threads(), size // _PIECE_BYTES)
+    cuts = {0, size}
+    failures = []
     with open(local(head.path), "rb") as file:
         for piece in range(1, pieces):
             file.seek(piece * size // pieces)
@@ -616,7 +644,10 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
 
     def read(start: int, stop: int) -> CsvReader:
         # the rows of all pieces will stand behind those of the first
-        room = stop - start if start else cuts[-1]
+        if start:
+            room = stop - start
+        else:
+            room = cuts[-1]
         reader = CsvReader(
             replace(head, first_line=0) if start else head, wanted, head.rows_in(room)
         )
@@ -643,9 +674,12 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
 def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | None:
     """Return the rows of all pieces, moved behind those of the first one; None if they
     have too many words."""
-    first, lines, last_line = pieces[0], pieces[0].csv.line, pieces[0].csv.row_line
+    first = pieces[0]
+    lines = pieces[0].csv.line
+    last_line = pieces[0].csv.row_line
     for rows in pieces[1:]:
-        start, first.csv.rows = first.csv.rows, first.csv.rows + rows.csv.rows
+        start = first.csv.rows
+        first.csv.rows = first.csv.rows + rows.csv.rows
         first.csv.repeats += rows.csv.repeats
         lines, last_line = (
             lines + rows.csv.line,
@@ -659,10 +693,8 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
         for name in ("matrix", "doubles"):
-            to, own = (
-                first.arrays[name][start : first.csv.rows],
-                rows.arrays[name][: rows.csv.rows],
-            )
+            to = first.arrays[name][start : first.csv.rows]
+            own = rows.arrays[name][: rows.csv.rows]
             list(
                 pool.map(
                     np.copyto,
@@ -688,11 +720,10 @@ def _recode(first: CsvReader, rows: CsvReader, start: int, slot: int) -> None:
     """Add the words of further rows to the first ones; their codes become places among
     these. -1, a gap, stays."""
     place = first.places["codes"][slot]
-    column, own = first.columns[place], rows.columns[place]
-    words, of_word = (
-        column.words,
-        {word: index for index, word in enumerate(column.words)},
-    )
+    column = first.columns[place]
+    own = rows.columns[place]
+    words = column.words
+    of_word = {word: index for index, word in enumerate(column.words)}
     for word in own.words:
         if of_word.setdefault(word, len(words)) == len(words):
             words.append(word)

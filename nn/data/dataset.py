@@ -123,11 +123,15 @@ class Schema:
 
     @property
     def pixels(self) -> tuple[int, int, int] | None:
-        return self.inputs if isinstance(self.inputs, tuple) else None
+        if isinstance(self.inputs, tuple):
+            return self.inputs
+        return None
 
     @property
     def width(self) -> int | None:
-        return math.prod(self.pixels) if self.pixels else self.inputs
+        if self.pixels:
+            return math.prod(self.pixels)
+        return self.inputs
 
     @property
     def missing(self) -> frozenset[str]:
@@ -177,11 +181,9 @@ def with_gaps(x):
         )
     if not isinstance(x, np.ma.MaskedArray) or x.dtype.kind not in "biuf":
         return x
-    return (
-        x.astype(np.result_type(x, np.float32)).filled(np.nan)
-        if np.ma.is_masked(x)
-        else x.data
-    )
+    if np.ma.is_masked(x):
+        return x.astype(np.result_type(x, np.float32)).filled(np.nan)
+    return x.data
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,9 @@ class TableRows:
     rows[3:5], rows[indices]."""
 
     columns: tuple[Column, ...]
-    dtype, ndim = None, 2  # as of arrays
+    # as of arrays
+    dtype = None
+    ndim = 2
 
     @classmethod
     def of(cls, x: np.ndarray | TableRows) -> TableRows:
@@ -228,7 +232,10 @@ class TableRows:
             return self
         columns = []
         for one in self.columns:
-            values = in_type(one.values, dtype) if one.reads == "number" else one.values
+            if one.reads == "number":
+                values = in_type(one.values, dtype)
+            else:
+                values = one.values
             columns.append(Column(one.reads, values, one.words))
         return TableRows(tuple(columns))
 
@@ -362,12 +369,14 @@ class Dataset:
         `check` raises."""
         if not isinstance(self.x, TableRows):
             is_plain = type(self.x) is np.ndarray and self.x.dtype.kind in "biuf"
-            self.x = self.x if is_plain else np.asarray(with_gaps(self.x))
+            if not is_plain:
+                self.x = np.asarray(with_gaps(self.x))
         if np.ma.is_masked(self.y):
             raise DataError(
                 "y: found a masked value, expected one of each row; leave its row out"
             )
-        self.y = None if self.y is None else np.asarray(self.y)
+        if self.y is not None:
+            self.y = np.asarray(self.y)
         if any(
             isinstance(array, np.ndarray) and array.dtype.kind in "OUSM"
             for array in (self.x, self.y)
@@ -411,7 +420,9 @@ class Dataset:
     def sha256(self) -> str | None:
         """The SHA-256 of the bytes that determine the data; of one file, that file's.
         None if the file has been written to since it was read, or there is none."""
-        return self.digest.sha256 if isinstance(self.digest, Files) else self.digest
+        if isinstance(self.digest, Files):
+            return self.digest.sha256
+        return self.digest
 
     @property
     def rows(self) -> int:
@@ -437,7 +448,10 @@ class Dataset:
         targets."""
         if self.y is None:
             return None
-        targets = 1 if self.y.ndim == 1 else self.y.shape[1]
+        if self.y.ndim == 1:
+            targets = 1
+        else:
+            targets = self.y.shape[1]
         return {"binary": 1, "multiclass": len(self.classes or ())}.get(
             self.task, targets
         )
@@ -449,15 +463,20 @@ class Dataset:
             name: getattr(self, name)
             for name in ("y", "weights", "groups", "times", "sets_of_twins")
         }
-        at = np.arange(self.rows)[rows].tolist() if self.ids else []
+        if self.ids:
+            at = np.arange(self.rows)[rows].tolist()
+        else:
+            at = []
         ids = {name: [texts[row] for row in at] for name, texts in self.ids.items()}
         with within(share_of(self.memory)):
-            x = (
-                self.x
-                if inputs or self.now is not None
-                else np.zeros((self.rows, 0), np.float32)
-            )
-            x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
+            if inputs or self.now is not None:
+                x = self.x
+            else:
+                x = np.zeros((self.rows, 0), np.float32)
+            if isinstance(x, TableRows):
+                x = x[rows]
+            else:
+                x = some_rows(x, rows)
         taken = {
             name: None if values is None else values[rows]
             for name, values in each.items()
@@ -471,7 +490,8 @@ class Dataset:
         if self.whole is not None:
             return self.whole
         whole = copy(self)  # which checks nothing again
-        whole.x, whole.ids = np.zeros((self.rows, 0), np.float32), {}
+        whole.x = np.zeros((self.rows, 0), np.float32)
+        whole.ids = {}
         return whole
 
     def _numbers_of(self, rows) -> np.ndarray:
@@ -479,15 +499,16 @@ class Dataset:
         whole."""
         if self.part_rows is not None:
             return self.part_rows[rows]
-        return (
-            np.arange(*rows.indices(self.rows))
-            if isinstance(rows, slice)
-            else np.arange(self.rows)[rows]
-        )
+        if isinstance(rows, slice):
+            return np.arange(*rows.indices(self.rows))
+        return np.arange(self.rows)[rows]
 
     def row_name(self, row: int) -> str:
         """Return how messages call a row."""
-        of_whole = row if self.part_rows is None else int(self.part_rows[row])
+        if self.part_rows is None:
+            of_whole = row
+        else:
+            of_whole = int(self.part_rows[row])
         return self.row_names.get(of_whole) or f"data row {of_whole + 1}"
 
     def persistence(self) -> np.ndarray | None:
@@ -511,9 +532,9 @@ class Dataset:
     def about_weightless(self) -> str:
         """Return how many rows were left out because their weight is 0; nothing where
         none were."""
-        return (
-            f"left out: {self.weightless} rows of weight 0" if self.weightless else ""
-        )
+        if self.weightless:
+            return f"left out: {self.weightless} rows of weight 0"
+        return ""
 
     @property
     def left_out_rows(self) -> dict[str, int]:
@@ -541,11 +562,9 @@ class Dataset:
     def counting_rows(self) -> np.ndarray:
         """Return the rows (indices, ascending) whose weight is above 0: all others
         train nothing and judge nothing."""
-        return (
-            np.arange(self.rows)
-            if self.weights is None
-            else np.flatnonzero(self.weights)
-        )
+        if self.weights is None:
+            return np.arange(self.rows)
+        return np.flatnonzero(self.weights)
 
     def without_duplicates(self, rows: np.ndarray) -> np.ndarray:
         """Return those of some rows (indices, ascending) that a training uses: of twins
@@ -564,7 +583,9 @@ class Dataset:
         """Return how many rows leave a training because an equal one stays; nothing
         where none do."""
         count = self.duplicates()
-        return f"left out: {count} rows that repeat another" if count else ""
+        if count:
+            return f"left out: {count} rows that repeat another"
+        return ""
 
     def about_left_out(self) -> list[str]:
         """Return a line for each reason for which rows count for nothing in a
@@ -582,12 +603,17 @@ class Dataset:
     def row_counts(self, rows) -> np.ndarray | None:
         """Return as how many rows each of these rows (indices) counts, float64; None:
         each as one."""
-        return None if self.weights is None else row_counts(self.weights[rows])
+        if self.weights is None:
+            return None
+        return row_counts(self.weights[rows])
 
     def class_counts(self, rows=None) -> list[int]:
         """Return the rows of each class, in the order of `classes`, among all rows or
         the given ones."""
-        y = self.y if rows is None else self.y[rows]
+        if rows is None:
+            y = self.y
+        else:
+            y = self.y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
@@ -613,7 +639,9 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
         if not unknown:
             numbers = np.array([number[name] for name in ds.classes], np.int32)
             changed |= {"classes": list(classes), "y": numbers[ds.y]}
-    return replace(ds, **changed) if changed else ds
+    if changed:
+        return replace(ds, **changed)
+    return ds
 
 
 def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
@@ -662,13 +690,17 @@ def check_trainable(ds: Dataset) -> None:
     counts = ds.class_counts(rows)
     present = [name for name, count in zip(ds.classes, counts, strict=True) if count]
     if len(present) == 1:
-        column = (
-            f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
-        )
+        if ds.targets and len(ds.targets) == 1:
+            column = f", column {ds.targets[0]}"
+        else:
+            column = ""
         told = "expected at least two classes to train on; add rows of another class or choose the target with --target"
         if PICTURE_NAMES in ds.ids:
             told = "expected at least two classes to train on; add a folder of pictures of another class"
-        left_out = f"; {ds.about_unlabelled()}" if ds.unlabelled else ""
+        if ds.unlabelled:
+            left_out = f"; {ds.about_unlabelled()}"
+        else:
+            left_out = ""
         raise DataError(
             f"{name_of(ds)}{column}: only class {present[0]} ({len(rows)} rows), {told}{left_out}"
         )
@@ -698,9 +730,9 @@ def columns_digest(
     numbers them.
     """
     own = [*features, *beside]
-    numbers, texts, dates = (
-        [c for c in own if c.reads == reads] for reads in ("number", "text", "date")
-    )
+    numbers = [c for c in own if c.reads == "number"]
+    texts = [c for c in own if c.reads == "text"]
+    dates = [c for c in own if c.reads == "date"]
     with ThreadPoolExecutor(default_threads()) as pool:
         digests = list(
             pool.map(
@@ -724,7 +756,8 @@ def columns_digest(
 def _of_values(values: np.ndarray) -> bytes:
     """Return the digest of a column's values: numbers, or codes as a byte each, the gap
     0, from _ESCAPE on all bytes in a digest of their own."""
-    small, large = hashlib.sha256(), hashlib.sha256()
+    small = hashlib.sha256()
+    large = hashlib.sha256()
     for start in range(0, len(values), _ROWS):
         some = values[start : start + _ROWS]
         if some.dtype == np.int32:

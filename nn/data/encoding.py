@@ -46,11 +46,16 @@ MOST_WIDTH = 8  # of an embedding
 MOST_MEANS = 1 << 12  # words of a column that have means
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
 # of a column with one usual value: the most, and the fewest rows of each
-PIECES, ROWS_A_PIECE = 48, 30
+PIECES = 48
+ROWS_A_PIECE = 30
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 # such rows whose values are worth inputs, rows of each, values
-REPEATED, ROWS_A_VALUE, MOST_VALUES = 1000, 10, 128
-DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
+REPEATED = 1000
+ROWS_A_VALUE = 10
+MOST_VALUES = 128
+# seconds
+DAY = 86_400.0
+YEAR = 31_556_952.0
 CYCLES = ("year", "week", "day")  # of dates
 # of dates -> shift
 PARTS = {
@@ -95,17 +100,28 @@ class NumberStatistics:
         """counts: as how many rows each value counts; None: each as one."""
         is_known = ~np.isnan(values)
         known = values[is_known]
-        of_known = None if counts is None else counts[is_known]
-        self.gap_share = (
-            float(np.average(~is_known, weights=counts)) if len(values) else 0.0
-        )
-        self.moments = (
-            Moments.of(known[:, None], weights=of_known) if len(known) else None
-        )
+        if counts is None:
+            of_known = None
+        else:
+            of_known = counts[is_known]
+        if len(values):
+            self.gap_share = float(np.average(~is_known, weights=counts))
+        else:
+            self.gap_share = 0.0
+        if len(known):
+            self.moments = Moments.of(known[:, None], weights=of_known)
+        else:
+            self.moments = None
         step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
         self.sample = known[::step].astype(np.float64)
-        self.sample_counts = None if of_known is None else of_known[::step]
-        self.median = median(self.sample, self.sample_counts) if len(known) else 0.0
+        if of_known is None:
+            self.sample_counts = None
+        else:
+            self.sample_counts = of_known[::step]
+        if len(known):
+            self.median = median(self.sample, self.sample_counts)
+        else:
+            self.median = 0.0
         cycles = [
             cycle
             for cycle in CYCLES
@@ -139,7 +155,10 @@ class NumberStatistics:
             return []
         pieces = pieces or min(PIECES, int(rows) // ROWS_A_PIECE)
         is_other = ~np.isin(self.sample, usual)
-        of_others = None if self.sample_counts is None else self.sample_counts[is_other]
+        if self.sample_counts is None:
+            of_others = None
+        else:
+            of_others = self.sample_counts[is_other]
         ends = quantiles(
             self.sample[is_other], np.linspace(0, 1, pieces + 1), of_others
         )
@@ -208,9 +227,8 @@ def statistics_of(
         if kind.kind == "category":
             found.append(TextStatistics(values, column.words, means_of, counts))
             continue
-        values = (
-            kind.written.values_of(column.words)[values] if kind.written else values
-        )
+        if kind.written:
+            values = kind.written.values_of(column.words)[values]
         found.append(
             NumberStatistics(values, kind.kind in ("date", "written date"), counts)
         )
@@ -222,7 +240,9 @@ def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
     its days only, from Thursday."""
     if cycle == "week":
         return np.floor(seconds / DAY) % 7 / 7
-    return seconds % YEAR / YEAR if cycle == "year" else seconds % DAY / DAY
+    if cycle == "year":
+        return seconds % YEAR / YEAR
+    return seconds % DAY / DAY
 
 
 def part(seconds, name: str, floor: Callable = np.floor):
@@ -238,7 +258,9 @@ def part(seconds, name: str, floor: Callable = np.floor):
     for a, b, c, d in CALENDAR:
         count = floor((rest * a + b) / c)
         rest = rest - floor((count * c + d) / a)
-    return rest + 1 if name == "monthday" else count + 3 - floor((count + 2) / 12) * 12
+    if name == "monthday":
+        return rest + 1
+    return count + 3 - floor((count + 2) / 12) * 12
 
 
 # ---------------------------------------------------------------- encoders
@@ -261,7 +283,8 @@ class ColumnEncoder:
 
     plain_kind: str
     written: Written | None = None
-    unknown_share, means = 0.0, None
+    unknown_share = 0.0
+    means = None
     later = {  # fields that earlier files lack, by what they have nothing without
         "decimals": ("decimals",),
         "means": ("means",),
@@ -272,7 +295,9 @@ class ColumnEncoder:
 
     @property
     def kind(self) -> str:
-        return self.written.kind if self.written else self.plain_kind
+        if self.written:
+            return self.written.kind
+        return self.plain_kind
 
     @property
     def reads(self) -> str:
@@ -292,11 +317,9 @@ class ColumnEncoder:
     def _numbers(self, column: Column) -> np.ndarray:
         """Return numbers, dates, or the values of words, in float64; a gap, and a word
         without a value, is nan."""
-        return (
-            self.written.values_of(column.words)[column.values]
-            if self.written
-            else column.values.astype(np.float64)
-        )
+        if self.written:
+            return self.written.values_of(column.words)[column.values]
+        return column.values.astype(np.float64)
 
 
 class AxisEncoder(ColumnEncoder):
@@ -312,7 +335,11 @@ class AxisEncoder(ColumnEncoder):
     ) -> dict:
         """Return the fields of what the axis gets beside itself. Two values are no
         axis: they get no waves."""
-        asked, more = embedding.kind if embedding else None, {}
+        if embedding:
+            asked = embedding.kind
+        else:
+            asked = None
+        more = {}
         if scale and asked != "linear":
             edges = found.edges(embedding.count if asked == "pieces" else None)
             more["edges"] = _apart(edges, shift, scale)
@@ -322,7 +349,9 @@ class AxisEncoder(ColumnEncoder):
 
     @property
     def waves_of(self) -> dict:
-        return {"waves": self.waves, "deviation": self.deviation} if self.waves else {}
+        if self.waves:
+            return {"waves": self.waves, "deviation": self.deviation}
+        return {}
 
     def axis(self, middle: float) -> InputColumn:
         """Return the input of the axis itself. middle: what a gap becomes."""
@@ -351,7 +380,9 @@ def _apart(edges: list[float], shift: float, scale: float) -> list[float]:
         if scaled - last >= NEAREST_EDGES:
             kept.append(edge)
             last = scaled
-    return kept if len(kept) > 1 else []
+    if len(kept) > 1:
+        return kept
+    return []
 
 
 @dataclass(frozen=True)
@@ -388,10 +419,14 @@ class NumberEncoder(AxisEncoder):
     ) -> NumberEncoder:
         """Return the encoder of a column. Ranks are scaled, and no more."""
         if isinstance(kind.written, Order):
-            scaling, embedding = "standardization", NumberEmbedding("linear")
+            scaling = "standardization"
+            embedding = NumberEmbedding("linear")
         shift, scale = scaling_constants(scaling, found, name)
         more = cls.more_inputs(found, embedding, shift, scale)
-        more["frequent"] = found.frequent() if more.get("edges") else []
+        if more.get("edges"):
+            more["frequent"] = found.frequent()
+        else:
+            more["frequent"] = []
         return cls(
             shift, scale, found.median, found.gap_share, written=kind.written, **more
         )
@@ -412,10 +447,8 @@ class NumberEncoder(AxisEncoder):
         if not self.frequent:
             return [axis]
         with np.errstate(over="ignore"):
-            known, numbers = (
-                np.array([*self.frequent, np.nan], np.float32),
-                numbers.astype(np.float32),
-            )
+            known = np.array([*self.frequent, np.nan], np.float32)
+            numbers = numbers.astype(np.float32)
         places = np.searchsorted(known[:-1], numbers)
         # of others: beyond all, no input
         codes = np.where(known[places] == numbers, places, len(self.frequent))
@@ -436,7 +469,8 @@ class TruthEncoder(ColumnEncoder):
     stands for a gap later."""
 
     share: float
-    plain_kind, written = "yes/no", YesNo()
+    plain_kind = "yes/no"
+    written = YesNo()
 
     @classmethod
     def fit(
@@ -499,7 +533,8 @@ class CategoryEncoder(ColumnEncoder):
             if count < least and value is not None
         )
         rare = of_rare > 0 or 0 < found.gaps < least
-        slots, unknown = len(values) + rare, (found.gaps + of_rare) / max(1, found.rows)
+        slots = len(values) + rare
+        unknown = (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
             return cls(
                 values, rare, 0, unknown, kind.decimals, found.means, kind.truths
@@ -529,14 +564,21 @@ class CategoryEncoder(ColumnEncoder):
         return len(next(iter(self.means.values()), ()))
 
     def inputs(self) -> list[InputColumn]:
-        kind = "embedding" if self.width else "onehot"
+        if self.width:
+            kind = "embedding"
+        else:
+            kind = "onehot"
         return [
             InputColumn(kind, values=self.slots, width=self.width),
             *[InputColumn("number")] * self.targets,
         ]
 
     def encode(self, column: Column) -> list[np.ndarray]:
-        other = 0 if self.shared else self.slots  # beyond all slots: no input
+        # beyond all slots: no input
+        if self.shared:
+            other = 0
+        else:
+            other = self.slots
         places = {value: index + self.shared for index, value in enumerate(self.values)}
         # code -1 is a gap
         codes = np.array(
@@ -556,7 +598,9 @@ class CategoryEncoder(ColumnEncoder):
     def unknown(self, column: Column) -> float:
         known = set(self.values)
         is_unknown = np.array([*(word not in known for word in column.words), True])
-        return float(is_unknown[column.values].mean()) if len(column) else 0.0
+        if len(column):
+            return float(is_unknown[column.values].mean())
+        return 0.0
 
     def facts(self) -> list[str]:
         own = f"{self.slots} value{'s' * (self.slots > 1)}" + (
@@ -583,10 +627,8 @@ class DateEncoder(AxisEncoder):
     waves: int = 0
     deviation: float = 1.0
     parts: list[str] = field(default_factory=list)
-    plain_kind, later = (
-        "date",
-        ColumnEncoder.later | {"edges": ("edges",), "parts": ("parts",)},
-    )
+    plain_kind = "date"
+    later = ColumnEncoder.later | {"edges": ("edges",), "parts": ("parts",)}
 
     def __post_init__(self):
         if not (set(self.cycles) <= set(CYCLES) and set(self.parts) <= set(PARTS)):
@@ -602,7 +644,10 @@ class DateEncoder(AxisEncoder):
         name="a column",
     ) -> DateEncoder:
         shift, scale = scaling_constants("standardization", found, name)
-        more = cls.more_inputs(found, embedding, shift, scale) if embedding else {}
+        if embedding:
+            more = cls.more_inputs(found, embedding, shift, scale)
+        else:
+            more = {}
         if "waves" in more:
             more["parts"] = found.parts
         return cls(shift, scale, found.cycles, found.gap_share, kind.written, **more)
@@ -649,7 +694,8 @@ def scaling_constants(
 ) -> tuple[float, float]:
     """Return (shift, scale) of a column, scale 0 for one of a single value. name: of
     the column in messages."""
-    kind, moments = SCALING_ALIASES.get(kind, kind), found.moments
+    kind = SCALING_ALIASES.get(kind, kind)
+    moments = found.moments
     if kind in ("none", "pixel"):
         return 0.0, 1.0
     if not moments or moments.low[0] == moments.high[0]:
@@ -732,18 +778,18 @@ class Encoding:
         """Return rows as records for the engine. digest: of the data, whose records a
         checkpoint's file may keep.
         Raises DataError for rows of other columns."""
-        found, expected = x.kinds, tuple(encoder.reads for encoder in self.encoders)
+        found = x.kinds
+        expected = tuple(encoder.reads for encoder in self.encoders)
         if found != expected:
             raise DataError(
                 f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training"
             )
         # words are looked up once a block
         rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))
-        key = (
-            None
-            if digest is None
-            else json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
-        )
+        if digest is None:
+            key = None
+        else:
+            key = json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
         return filled_records(
             len(x),
             self.record_of(dtype),
@@ -760,7 +806,10 @@ class Encoding:
                 encoder.inputs(), encoder.encode(own), strict=True
             ):
                 size = _code_bytes(column)
-                group = f"codes{size}" if size else "numbers"
+                if size:
+                    group = f"codes{size}"
+                else:
+                    group = "numbers"
                 records[group][:, at[size]] = values
                 at[size] += 1
 
@@ -768,7 +817,8 @@ class Encoding:
         """Log a line for each column whose gaps and unseen values are much more
         frequent than in training; none of fewer than `least` rows."""
         for index, encoder in enumerate(self.encoders if len(x) >= least else ()):
-            share, usual = encoder.unknown(x.columns[index]), encoder.unknown_share
+            share = encoder.unknown(x.columns[index])
+            usual = encoder.unknown_share
             if share > usual + _FREQUENT and share > 2 * usual:
                 told = "column %s: %s of the values are gaps or were not seen in training, where %s were gaps%s"
                 rare = " or rare" * isinstance(encoder, CategoryEncoder)
@@ -824,7 +874,8 @@ class Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
         encoders: list[ColumnEncoder] = []
         try:
-            places, plain = values["places"], values.get("plain", False)
+            places = values["places"]
+            plain = values.get("plain", False)
             if not are_places(places):
                 raise ValueError("places")
             for column in values["columns"]:
@@ -904,8 +955,6 @@ def _is_of(kind: str, value) -> bool:
 def _code_bytes(column: InputColumn) -> int:
     """Return the bytes of an input column's codes, 0 for numbers. One code more says
     that there is no input."""
-    return (
-        0
-        if column.kind in ("number", "gap")
-        else np.min_scalar_type(column.values).itemsize
-    )
+    if column.kind in ("number", "gap"):
+        return 0
+    return np.min_scalar_type(column.values).itemsize

@@ -109,7 +109,10 @@ def without_unlabelled(
         for place in places.targets
         if not table.columns[place].odd
     ]
-    lacks = np.logical_or.reduce(gaps) if gaps else np.zeros(len(table), bool)
+    if gaps:
+        lacks = np.logical_or.reduce(gaps)
+    else:
+        lacks = np.zeros(len(table), bool)
     if not lacks.any():
         return table, {}
     if lacks.all():
@@ -126,17 +129,19 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
     """Return the rows of a table that stay (rows,)."""
     rows = np.flatnonzero(stays)
     numbers = table.numbers[rows]
-    slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
+    slots = {place: slot for slot, place in enumerate(table.number_places)}
+    columns = {}
     for place, column in table.columns.items():
         odd = {
             word: one
             for word, one in column.odd.items()
             if one.rows > 1 or stays[one.first]
         }
-        values, words = (
-            numbers[:, slots[place]] if place in slots else column.values[rows],
-            column.words,
-        )
+        if place in slots:
+            values = numbers[:, slots[place]]
+        else:
+            values = column.values[rows]
+        words = column.words
         # fields of odd words are gaps
         if column.reads != "text" and not np.isnan(values).any():
             odd = {}
@@ -148,9 +153,13 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
             ]
             codes = np.full(len(words) + 1, -1, np.int32)
             codes[order] = np.arange(len(order))
-            values, words = codes[values], [words[code] for code in order]
+            values = codes[values]
+            words = [words[code] for code in order]
         columns[place] = replace(column, values=values, words=words, odd=odd)
-    kept = rows if table.kept is None else table.kept[rows]
+    if table.kept is None:
+        kept = rows
+    else:
+        kept = table.kept[rows]
     return replace(table, columns=columns, numbers=numbers, kept=kept)
 
 
@@ -217,7 +226,8 @@ def odd_remarks(
 
     kinds: of the columns, or a model's encoders of them.
     """
-    remarks, refused = [], []
+    remarks = []
+    refused = []
     for (place, column), kind in zip(columns.items(), kinds, strict=True):
         odd = column.odd
         _check_finite(source, table, place, column)
@@ -281,9 +291,10 @@ def first_odd(
     """Return the first odd word, and where it was found; words of numbers and dates
     count all rows that were read."""
     word = min(odd, key=lambda word: odd[word].first)
-    counted = (
-        table if table.columns[place].reads == "text" else replace(table, kept=None)
-    )
+    if table.columns[place].reads == "text":
+        counted = table
+    else:
+        counted = replace(table, kept=None)
     return (
         word,
         f'{counted.row(odd[word].first)}, {source.column(place)}: found "{shortened(word)}"',
@@ -293,7 +304,9 @@ def first_odd(
 def _flag(source: TableSource, place: int) -> str:
     """Return a column as a flag names it in a shell."""
     has_name = source.names and source.names[place]
-    return shlex.quote(in_a_list(source.names[place])) if has_name else str(place)
+    if has_name:
+        return shlex.quote(in_a_list(source.names[place]))
+    return str(place)
 
 
 def _remark(
@@ -305,16 +318,24 @@ def _remark(
         f'"{shortened(word)}"' + f" ({odd[word].rows})" * (odd[word].rows > 1)
         for word in words
     )
-    more = ", ..." if len(odd) > len(words) else ""
-    values, it = (
-        (f"{rows} values that are", "them") if rows > 1 else ("1 value that is", "it")
-    )
-    other = (
-        f"add {it} to --ordered"
-        if kind.kind == "ordered"
-        else f"use --categories {_flag(source, place)}"
-    )
-    cure = "" if of_model else f"; correct {it}, or {other}; --strict refuses {it}"
+    if len(odd) > len(words):
+        more = ", ..."
+    else:
+        more = ""
+    if rows > 1:
+        values = f"{rows} values that are"
+        it = "them"
+    else:
+        values = "1 value that is"
+        it = "it"
+    if kind.kind == "ordered":
+        other = f"add {it} to --ordered"
+    else:
+        other = f"use --categories {_flag(source, place)}"
+    if of_model:
+        cure = ""
+    else:
+        cure = f"; correct {it}, or {other}; --strict refuses {it}"
     told = (
         f"{values} {_words_of(kind)[1]} {'are' if rows > 1 else 'is'} taken for a gap"
     )
@@ -352,7 +373,10 @@ def _check_finite(
         and (is_infinite := np.isinf(column.values)).any()
     ):
         row = int(np.argmax(is_infinite))
-        found = column.high if column.values[row] > 0 else column.low
+        if column.values[row] > 0:
+            found = column.high
+        else:
+            found = column.low
         told = "expected at most 3.4e38 for float32; correct it or use --dtype float64"
         raise DataError(
             f'{place_of(source, table, row, place)}: found "{found:g}", {told}'
@@ -367,11 +391,10 @@ def check_numbers(
     column = table.columns[place]
     if column.odd:
         word, found = first_odd(source, table, place, column.odd)
-        cure = (
-            "finite number; correct it or"
-            if is_not_finite(word)
-            else "number; correct it, or"
-        )
+        if is_not_finite(word):
+            cure = "finite number; correct it or"
+        else:
+            cure = "number; correct it, or"
         raise DataError(
             f"{source.path}, {found}, expected a {cure} remove the row or the column"
         )
@@ -415,32 +438,36 @@ def role_values(
             found["groups"] = as_text(column).values.astype(np.int64)
             continue
         if column.reads == "text":  # dates as people write them
-            name = source.names[place] if source.names else None
+            if source.names:
+                name = source.names[place]
+            else:
+                name = None
             kind = kind_of(
                 column, Kind("date"), source.column(place), name or str(place)
             )
             of_words = kind.written and kind.written.values_of(column.words)
-            column = (
-                settled(column, "date")
-                if of_words is None
-                else valued(column, "date", of_words)
-            )
+            if of_words is None:
+                column = settled(column, "date")
+            else:
+                column = valued(column, "date", of_words)
         values = column.values.astype(np.float64)
         bad = np.flatnonzero(
             np.isnan(values) | ((values < 0) if role == "weight" else False)
         )
         if len(bad):
-            shown = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+            if np.isnan(values[bad[0]]):
+                shown = "a gap"
+            else:
+                shown = f"{values[bad[0]]:g}"
             told = f"{place_of(source, table, int(bad[0]), place)}: found {shown}"
             if column.odd:
                 told = (
                     f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
                 )
-            expected = (
-                "a finite number, 0 or above"
-                if role == "weight"
-                else "a number or a date"
-            )
+            if role == "weight":
+                expected = "a finite number, 0 or above"
+            else:
+                expected = "a number or a date"
             raise DataError(
                 f"{told}, expected {expected} for --{role}; correct it or remove the row"
             )
@@ -457,8 +484,12 @@ def remarks_on(ds: Dataset, bounds: Sequence[tuple[float, float]]) -> list[str]:
     missing values. bounds: of the columns, as the file has them."""
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
-    columns, looks = TableRows.of(ds.x).columns, (slice(_LOOK_ROWS), slice(None))
-    given_away = _sums(ds, columns) if ds.y is not None and ds.classes is None else []
+    columns = TableRows.of(ds.x).columns
+    looks = (slice(_LOOK_ROWS), slice(None))
+    if ds.y is not None and ds.classes is None:
+        given_away = _sums(ds, columns)
+    else:
+        given_away = []
     if ds.y is not None and ds.classes is not None:
         given_away = [
             [place]
@@ -480,13 +511,18 @@ def _name(ds: Dataset, place: int) -> str:
 
 
 def _leave_out(ds: Dataset, places: list[int]) -> str:
-    names, target = (
-        [_name(ds, place) for place in places],
-        ds.targets[0] if ds.targets else "the target",
-    )
-    told, them, they = f"column {names[0]} alone tells", "it", "it is"
+    names = [_name(ds, place) for place in places]
+    if ds.targets:
+        target = ds.targets[0]
+    else:
+        target = "the target"
+    told = f"column {names[0]} alone tells"
+    them = "it"
+    they = "it is"
     if len(names) > 1:
-        told, them, they = f"columns {' + '.join(names)} tell", "them", "they are"
+        told = f"columns {' + '.join(names)} tell"
+        them = "them"
+        they = "they are"
     return (
         f"{told} {target} of all {len(ds.x)} rows: leave {them} out "
         f"(--drop {shlex.quote(','.join(map(in_a_list, names)))}) unless {they} known beforehand"
@@ -500,7 +536,8 @@ def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     Numbers tell two classes if all of one lie above those of the other; texts if each
     stands for one class, and they are as few as the classes, twice that at most.
     """
-    values, y = column.values[rows], y[rows]
+    values = column.values[rows]
+    y = y[rows]
     if column.reads == "text":
         counts = np.zeros((len(column.words) + 1, int(y.max()) + 1), np.int64)
         np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
@@ -511,7 +548,8 @@ def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     classes = np.flatnonzero(np.bincount(y))
     if len(classes) != 2:
         return len(classes) < 2
-    no, yes = values[y == classes[0]], values[y == classes[1]]
+    no = values[y == classes[0]]
+    yes = values[y == classes[1]]
     # never with a gap, which is nan
     return bool(no.max() < yes.min() or yes.max() < no.min())
 
@@ -520,7 +558,8 @@ def _sums(ds: Dataset, columns) -> list[list[int]]:
     """Return the columns, if there are some, of which the target is a sum or
     difference, or one of them in any unit."""
     places = [place for place, column in enumerate(columns) if column.reads == "number"]
-    some, least = slice(_LOOK_ROWS), 2 * len(places)
+    some = slice(_LOOK_ROWS)
+    least = 2 * len(places)
     if (
         ds.y.shape[1] != 1
         or not 0 < len(places) <= _MOST_COLUMNS
@@ -583,7 +622,10 @@ def _stand_ins(
     numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
     if len(numbers) < 2 * RARE:
         return []
-    end = 0 if numbers[1] - numbers[0] > numbers[-1] - numbers[-2] else -1
+    if numbers[1] - numbers[0] > numbers[-1] - numbers[-2]:
+        end = 0
+    else:
+        end = -1
     if counts[end] < max(RARE, _FREQUENT * len(some)):
         return []
     number = numbers[end]

@@ -167,8 +167,12 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     """
     files = with_bytes(data_files(path))
     formats = list(map(format_of, files))
-    first, tables = formats[0], [known.name for known in FORMATS if known.table]
-    expected = f"{first.name} as in {files[0]}" if first.table else " or ".join(tables)
+    first = formats[0]
+    tables = [known.name for known in FORMATS if known.table]
+    if first.table:
+        expected = f"{first.name} as in {files[0]}"
+    else:
+        expected = " or ".join(tables)
     for file, other in zip(files, formats, strict=True):
         if other is not first or not (
             first.table or first is PICTURES or len(files) == 1
@@ -200,10 +204,12 @@ def _has_bytes(path: str) -> bool:
 def format_of(path: str) -> Format:
     """Return the format of a file. Raises InputNotFound, and DataError if it is none
     that is read."""
-    start, is_gzip = None, False
+    start = None
+    is_gzip = False
     if not os.path.isdir(path):
         with Source(database_of(path)[0]) as source:
-            start, is_gzip = source.read(_HEAD), source.is_gzip
+            start = source.read(_HEAD)
+            is_gzip = source.is_gzip
     known = next((known for known in FORMATS if known.recognises(start)), None)
     if start is not None and path.lower().endswith(IMAGE_SUFFIXES):
         known = PICTURES  # some begin as other files may

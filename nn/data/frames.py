@@ -60,7 +60,10 @@ def columns_of(frame) -> Opened | None:
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.dtype.names is not None:
             return None
-        array = np.asarray(frame) if isinstance(frame, np.matrix) else frame
+        if isinstance(frame, np.matrix):
+            array = np.asarray(frame)
+        else:
+            array = frame
         return _opened(*array.shape, None, lambda place: array_block(array[:, place]))
     if isinstance(frame, dict):
         return _columns_of_dictionary(frame)
@@ -111,7 +114,8 @@ def _columns_of_rows(rows: Sequence) -> Opened | None:
 def _columns_of_dictionary(columns: dict) -> Opened:
     """Return the columns of a dictionary: a sequence or array each, or a single value
     where there is one row."""
-    names, fields = list(map(str, columns)), list(map(_sequence, columns.values()))
+    names = list(map(str, columns))
+    fields = list(map(_sequence, columns.values()))
     sizes = list(map(len, fields))
     for name, size in zip(names, sizes, strict=True):
         if size != sizes[0]:
@@ -120,9 +124,9 @@ def _columns_of_dictionary(columns: dict) -> Opened:
 
     def block(place: int) -> Column:
         values = fields[place]
-        return (
-            array_block(values) if isinstance(values, np.ndarray) else objects(values)
-        )
+        if isinstance(values, np.ndarray):
+            return array_block(values)
+        return objects(values)
 
     return _opened(sizes[0] if sizes else 0, len(names), names, block)
 
@@ -138,7 +142,9 @@ def _sequence(values) -> np.ndarray | list:
         or not hasattr(values, "__len__")
         or np.ndim(values) == 0
     )
-    return [values] if is_one else list(values)
+    if is_one:
+        return [values]
+    return list(values)
 
 
 def _two_axes(y):
@@ -157,7 +163,8 @@ def _beside(frame: Opened, targets: Opened) -> Opened:
         raise DataError(
             f"y: {targets.rows} targets for {frame.rows} rows, expected one for each"
         )
-    own, count = frame.width, targets.width
+    own = frame.width
+    count = targets.width
     names = targets.names or (
         [TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)]
     )
@@ -165,7 +172,9 @@ def _beside(frame: Opened, targets: Opened) -> Opened:
     ((_, features),), ((_, beside),) = frame.parts([]), targets.parts([])
 
     def block(place: int) -> Column:
-        return features(place) if place < own else beside(place - own)
+        if place < own:
+            return features(place)
+        return beside(place - own)
 
     return _opened(
         frame.rows,
@@ -196,7 +205,8 @@ def pandas_block(series) -> Column:
 def json_lines(path: str) -> Opened:
     """Open a file of JSON lines, an object each. Raises DataError for another line, and
     if the memory does not suffice for them."""
-    blocks, size = [], 0
+    blocks = []
+    size = 0
     for block in read_blocks(path):
         blocks.append(block)
         size += len(block)
@@ -231,4 +241,6 @@ def _objects(text: str) -> list[dict] | None:
         rows = json.loads(f"[{text}]")
     except (ValueError, RecursionError):
         return None
-    return rows if all(isinstance(row, dict) for row in rows) else None
+    if all(isinstance(row, dict) for row in rows):
+        return rows
+    return None

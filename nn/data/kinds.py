@@ -34,20 +34,16 @@ _MANY_WORDS = 16
 _GLANCE = 1 << 10  # words that rule out most ways
 # from which whole numbers that go up by one are taken for row numbers
 COUNTED_ROWS = 100
-GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = (
-    "gaps only",
-    "one value only",
-    "counts the rows",
-    "an id",
-)
+GAPS_ONLY = "gaps only"
+ONE_VALUE = "one value only"
+COUNTS_ROWS = "counts the rows"
+AN_ID = "an id"
 # the last word of a name, or no name at all
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")
 _NO_NAME = re.compile(r"Unnamed: \d+")  # what pandas calls a column without one
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_DIFFERS, _ARE_RARE = (
-    "nearly every value differs",
-    f"nearly every value has fewer than {RARE} rows",
-)
+_DIFFERS = "nearly every value differs"
+_ARE_RARE = f"nearly every value has fewer than {RARE} rows"
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,9 @@ class Kind:
     def reads(self) -> str:
         """Return what the column is read as; a column of texts may become a number or a
         date by `settled`."""
-        return "text" if self.written or self.kind == "category" else self.kind
+        if self.written or self.kind == "category":
+            return "text"
+        return self.kind
 
 
 NUMBER = Kind("number")
@@ -83,7 +81,10 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
     """Return what a column is. choice: a person's, perhaps with how it is written; a
     date without that is as most of them are. name, flag: how messages and flags call
     it. Raises DataError for dates whose form must be asked for."""
-    asked = choice.kind if choice else None
+    if choice:
+        asked = choice.kind
+    else:
+        asked = None
     if column.reads != "text":
         return Kind(column.reads)
     if choice and choice.written:
@@ -122,7 +123,9 @@ def least_rows(counts: Collection[int]) -> int:
     them all, in a fold at the latest.
     """
     is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * RARE * len(counts)
-    return 2 if is_small else RARE
+    if is_small:
+        return 2
+    return RARE
 
 
 # ---------------------------------------------------------------- how words are written
@@ -147,14 +150,11 @@ def way_of_numbers(
         or (not asked and len(known) < len(words))
     ):
         return found
-    return (
-        None
-        if all(
-            number_in(word) is not None or found.value_of(word) is None
-            for word in known
-        )
-        else found
-    )
+    if all(
+        number_in(word) is not None or found.value_of(word) is None for word in known
+    ):
+        return None
+    return found
 
 
 def _between_signs(words: dict[str, int], way: str) -> written.WrittenNumbers:
@@ -235,7 +235,9 @@ def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
     }
     with_digits = sum(rows for word, rows in known.items() if has_digit[word])
     are_few = len(known) < _LEAST_WORDS or with_digits < MOSTLY * sum(known.values())
-    return {} if are_few and not asked else known
+    if are_few and not asked:
+        return {}
+    return known
 
 
 def _best(ways: dict, words: dict[str, int]):
@@ -245,12 +247,19 @@ def _best(ways: dict, words: dict[str, int]):
     def rows_of(some: Iterable[str], value_of=bool) -> int:
         return sum(words[word] for word in some if value_of(word) is not None)
 
-    first, total, most, best = [*islice(words, _GLANCE)], sum(words.values()), 0, None
+    first = [*islice(words, _GLANCE)]
+    total = sum(words.values())
+    most = 0
+    best = None
     for way, value_of in ways.items():
         if most < total and rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first):
             rows = rows_of(words, value_of)
-            most, best = (rows, way) if rows > most else (most, best)
-    return best if most >= MOSTLY * total else None
+            if rows > most:
+                most = rows
+                best = way
+    if most >= MOSTLY * total:
+        return best
+    return None
 
 
 # ---------------------------------------------------------------- what all columns are
@@ -268,9 +277,14 @@ def decide(
     is_plain: all are numbers without gaps, of which nobody has said anything. Raises
     DataError if none is an input.
     """
-    kinds, left_out = {}, {}
+    kinds = {}
+    left_out = {}
     for place, column in columns.items():
-        name, kind = source.names[place] if source.names else None, NUMBER
+        if source.names:
+            name = source.names[place]
+        else:
+            name = None
+        kind = NUMBER
         if column.reads != "number":
             kind = kind_of(
                 column, choices.get(place), source.column(place), name or str(place)
@@ -280,7 +294,10 @@ def decide(
             left_out[place] = reason
         kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
-        stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
+        if COUNTS_ROWS in left_out.values():
+            stay = COUNTS_ROWS
+        else:
+            stay = AN_ID
         left_out = {
             place: reason for place, reason in left_out.items() if reason != stay
         }
@@ -310,12 +327,12 @@ def reason_to_leave_out(
             is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
             if len(rows) <= 2 or is_shared or kind.kind != "category":
                 return None
-            return (
-                _DIFFERS
-                if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known
-                else _ARE_RARE
-            )
-        return ONE_VALUE if known else GAPS_ONLY
+            if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known:
+                return _DIFFERS
+            return _ARE_RARE
+        if known:
+            return ONE_VALUE
+        return GAPS_ONLY
     if np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
     reasons = [
@@ -329,7 +346,9 @@ def reason_to_leave_out(
         and (values == values[0]).all()
     ):
         reasons.append(ONE_VALUE)  # of plain numbers the scaling says how many
-    return reasons[0] if reasons else None
+    if reasons:
+        return reasons[0]
+    return None
 
 
 def _count_rows(values: np.ndarray, _name: str | None) -> bool:

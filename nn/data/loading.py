@@ -81,11 +81,15 @@ def load(
     """Read a data set; ds.load explains the arguments and the errors. path: may be a
     data frame too. weights: of the rows of such data, checked; those of weight 0 leave
     before anything is decided by the rows."""
-    memory = None if memory is None else BYTES("--memory", memory)
+    if memory is not None:
+        memory = BYTES("--memory", memory)
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y, weights)
     if weights is not None:
-        ds.weights = weights if schema.keeps_weightless else weights[weights != 0]
+        if schema.keeps_weightless:
+            ds.weights = weights
+        else:
+            ds.weights = weights[weights != 0]
     ds.memory = memory
     if schema.choices.drop_duplicates and ds.y is not None:
         if ds.are_images:
@@ -99,9 +103,13 @@ def load(
 def _loaded(
     path, schema: Schema, labelled: bool, y, weights: np.ndarray | None
 ) -> Dataset:
-    source = None if isinstance(path, str) else open_frame(path, y=y)
+    if isinstance(path, str):
+        source = None
+    else:
+        source = open_frame(path, y=y)
     if source is not None:
-        recorded, places = source.path, range(source.features, source.width)
+        recorded = source.path
+        places = range(source.features, source.width)
         if y is not None:
             is_last = len(places) == 1 and not schema.of_model
             schema = replace(
@@ -138,9 +146,12 @@ def _loaded(
             )
         if known.pictures:
             return _of_arrays(known.pictures(files, schema, labelled), path, schema)
-        source, recorded = known.table(files, path, schema), absolute(path)
+        source = known.table(files, path, schema)
+        recorded = absolute(path)
     places = find_places(source, schema, labelled)
-    table, unlabelled, weightless = source.read(_wanted(places, schema)), {}, {}
+    table = source.read(_wanted(places, schema))
+    unlabelled = {}
+    weightless = {}
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
         table.columns[places.roles["group"]] = canonical(
@@ -178,7 +189,8 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
     """Return what is read of a table: the columns that are meant, as a model has them,
     a person says, or they are."""
     reads: dict[int, str | None]
-    is_numeric, choices = schema.is_numeric, places.choices
+    is_numeric = schema.is_numeric
+    choices = places.choices
     if is_numeric:
         reads = dict.fromkeys(places.features, "number")
     elif schema.of_model:
@@ -193,7 +205,10 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
         is_code(name) or is_target_gap(name, schema.missing)
         for name in schema.classes or ()
     )
-    of_targets = "text" if has_words else None
+    if has_words:
+        of_targets = "text"
+    else:
+        of_targets = None
     if schema.plain or len(places.targets) > 1:
         of_targets = "number"
     reads |= dict.fromkeys(places.targets, of_targets)
@@ -206,13 +221,16 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
         *places.targets,
         *(place for role, place in places.roles.items() if role != "group"),
     }
-    missing = (
-        frozenset()
-        if schema.plain or (is_numeric and not schema.of_model)
-        else schema.missing
-    )
-    dtype, is_fixed = schema.number_type or schema.dtype, schema.number_type is not None
-    names = _class_names(schema, missing) if of_targets != "number" else frozenset()
+    if schema.plain or (is_numeric and not schema.of_model):
+        missing = frozenset()
+    else:
+        missing = schema.missing
+    dtype = schema.number_type or schema.dtype
+    is_fixed = schema.number_type is not None
+    if of_targets != "number":
+        names = _class_names(schema, missing)
+    else:
+        names = frozenset()
     targets = frozenset(places.targets)
     return Wanted(
         reads,
@@ -256,12 +274,14 @@ def _dataset(
 ) -> Dataset:
     """Return the data set of a table's rows."""
     columns = {place: table.columns[place] for place in places.features}
-    is_numeric, is_clean = schema.is_numeric, all(map(_is_clean, columns.values()))
-    decided, left_out, kinds = (
-        None,
-        {},
-        None if is_numeric else schema.encoding and schema.encoding.encoders,
-    )
+    is_numeric = schema.is_numeric
+    is_clean = all(map(_is_clean, columns.values()))
+    decided = None
+    left_out = {}
+    if is_numeric:
+        kinds = None
+    else:
+        kinds = schema.encoding and schema.encoding.encoders
     if not schema.of_model and not is_numeric:
         decided, left_out = decide(
             source, columns, places.choices, is_clean and not places.choices
@@ -271,16 +291,18 @@ def _dataset(
     if not is_clean and kinds:
         pairs = zip(columns.items(), kinds, strict=True)
         columns = {place: canonical(column, kind) for (place, column), kind in pairs}
-    remarks = (
-        []
-        if is_clean
-        else odd_remarks(
+    if is_clean:
+        remarks = []
+    else:
+        remarks = odd_remarks(
             source, table, columns, places, schema, kinds or [NUMBER] * len(columns)
         )
-    )
     if schema.width not in (None, len(columns)):  # --layers say another number
         if not left_out or len(columns) + len(left_out) != schema.width:
-            found = len(columns) if schema.target is not None else source.width
+            if schema.target is not None:
+                found = len(columns)
+            else:
+                found = source.width
             raise LayersMismatch(column_mismatch(source, found, schema))
         reasons = ", ".join(
             f"{source.name(place)} ({why})" for place, why in left_out.items()
@@ -290,12 +312,16 @@ def _dataset(
             f"--layers with {len(columns)} or auto, or keep a column by --numbers or --categories"
         )
     if is_numeric or (decided and (is_clean or all(map(_is_clean, columns.values())))):
-        x, kinds = _matrix(table, list(columns)), ()
+        x = _matrix(table, list(columns))
+        kinds = ()
         if is_numeric and schema.pixels is not None:
             x = _pixels(x, schema)
     else:
         x = _in_one_type(TableRows(tuple(columns.values())))
-    targets = targets_of(source, table, places.targets, schema) if has_targets else None
+    if has_targets:
+        targets = targets_of(source, table, places.targets, schema)
+    else:
+        targets = None
     used = {*columns, *places.targets}
     names = source.names and [source.names[place] for place in columns]
     of_targets = source.names and [source.names[place] for place in places.targets]
@@ -330,7 +356,8 @@ def _dataset(
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
     bounds = [(column.low, column.high) for column in columns.values()]
-    ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds, bounds)]
+    if not schema.of_model:
+        ds.remarks += [*remarks, *remarks_on(ds, bounds)]
     return ds
 
 
@@ -346,7 +373,10 @@ def _remarks_on_rows(source: TableSource, table: Table) -> list[str]:
     """Return a line for rows that repeat the names of the columns."""
     if not table.repeats:
         return []
-    times = "once" if table.repeats == 1 else f"{table.repeats} times"
+    if table.repeats == 1:
+        times = "once"
+    else:
+        times = f"{table.repeats} times"
     return [
         f"{source.path}: the names of the columns come again {times} among the rows; left out"
     ]
@@ -375,7 +405,8 @@ def _is_clean(column: Column) -> bool:
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     """Return a column as its kind has it: dates and numbers for words that are, one
     word for 1, 1.0 and 1e0."""
-    decimals, truths = getattr(kind, "decimals", False), getattr(kind, "truths", False)
+    decimals = getattr(kind, "decimals", False)
+    truths = getattr(kind, "truths", False)
     if decimals or truths:
         return column.with_words(
             [canonical_word(word, decimals, truths) for word in column.words]
@@ -418,11 +449,10 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     if not known.table:
         raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
     source = known.table(files, path, schema)
-    places = (
-        list(range(source.width))
-        if names == "*"
-        else columns_asked_for(source, "id", names)
-    )
+    if names == "*":
+        places = list(range(source.width))
+    else:
+        places = columns_asked_for(source, "id", names)
     table = source.read(
         Wanted(
             dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()
@@ -454,21 +484,21 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
         raise UsageError(
             f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out"
         )
-    x, shape = found.x, schema.pixels or (schema.inputs,)
+    x = found.x
+    shape = schema.pixels or (schema.inputs,)
     if schema.inputs is not None:
         same_values = math.prod(shape) == math.prod(x.shape[1:])
         if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
-            own, expected = (
-                "x".join(map(str, sizes)) for sizes in (x.shape[1:], shape)
-            )
+            own = "x".join(map(str, x.shape[1:]))
+            expected = "x".join(map(str, shape))
             told = f"{own} values a row, expected {expected}, one per input of the network; check --layers"
             raise LayersMismatch(f"{path or 'the array'}: {told}")
-        x = x.reshape(-1, *shape) if schema.pixels else x
-    facts = (
-        {}
-        if path is None
-        else {"path": absolute(path), "given": path, "digest": found.sha256}
-    )
+        if schema.pixels:
+            x = x.reshape(-1, *shape)
+    if path is None:
+        facts = {}
+    else:
+        facts = {"path": absolute(path), "given": path, "digest": found.sha256}
     if found.names is None:
         tell_range(schema.pictures, x, path or "the array")
     if found.names is not None:
@@ -498,11 +528,15 @@ def load_for(
     remark; strict refuses them, and words among numbers. Raises UsageError where
     `memory` is too little for the network.
     """
-    memory = None if memory is None else BYTES("--memory", memory)
+    if memory is not None:
+        memory = BYTES("--memory", memory)
     records.check_memory(
         memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network"
     )
-    schema = net.schema if target is None else replace(net.schema, target=target)
+    if target is None:
+        schema = net.schema
+    else:
+        schema = replace(net.schema, target=target)
     given = {
         name: value
         for name, value in (("separator", separator), ("header", header))
@@ -525,7 +559,9 @@ def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:
     other data as they are. cure: the end of the line."""
     with records.within(records.share_of(ds.memory)):
         x = net.filled(ds.x, name_of(ds), cure)
-    return ds if x is ds.x else replace(ds, x=x)
+    if x is ds.x:
+        return ds
+    return replace(ds, x=x)
 
 
 def held_out(
@@ -601,7 +637,10 @@ def training_file(net, model: str | os.PathLike) -> str:
     recorded = (net.dataset or {}).get("path")
     if recorded is None:
         raise UsageError(f"{model} does not record its training data; give --dataset")
-    files = [recorded] if os.path.exists(recorded) else recorded.split(",")
+    if os.path.exists(recorded):
+        files = [recorded]
+    else:
+        files = recorded.split(",")
     beside = ",".join(str(Path(model).parent / _file_name(file)) for file in files)
     if not lies_elsewhere(recorded) and are_there(recorded):
         return recorded

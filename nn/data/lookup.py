@@ -59,7 +59,8 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
             f"{source.path}: no input columns left, expected one or more; check --target and --drop"
         )
     # a prediction does not ask for them
-    roles = roles if labelled or not schema.of_model else {}
+    if not (labelled or not schema.of_model):
+        roles = {}
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
@@ -68,9 +69,10 @@ def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
     for flag, word, choice in parse_choices(choices, source.names or ()):
         (column,) = columns_asked_for(source, flag, in_a_list(word))
         if column in chosen:
-            again = (
-                "is given two kinds" if chosen[column] != choice else "is listed twice"
-            )
+            if chosen[column] != choice:
+                again = "is given two kinds"
+            else:
+                again = "is listed twice"
             raise UsageError(f"--{flag}: {source.column(column)} {again}; name it once")
         chosen[column] = choice
     return chosen
@@ -83,7 +85,9 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
         return []
     if schema.target is not None:
         return columns_asked_for(source, "target", str(schema.target))
-    names, inputs, outputs = source.names, schema.width, schema.outputs
+    names = source.names
+    inputs = schema.width
+    outputs = schema.outputs
     if names and schema.targets:
         return _targets_by_name(source, schema, labelled)
     fits = inputs is not None and source.width - inputs in (
@@ -113,25 +117,25 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
     training's file tells the target. Raises DataError if there is no target, and for
     such names in another file.
     """
-    found, needed = (
-        Counter(source.names),
-        Counter([*(schema.columns or []), *schema.targets]),
-    )
+    found = Counter(source.names)
+    needed = Counter([*(schema.columns or []), *schema.targets])
     absent = [name for name in needed if found[name] < needed[name]]
     if not set(absent).isdisjoint(schema.targets):
         if not labelled:
             return []
-        beside = " besides the inputs" if any(name in found for name in absent) else ""
+        if any(name in found for name in absent):
+            beside = " besides the inputs"
+        else:
+            beside = ""
         cure = ", or choose the target with --target"
         raise _columns_lack(
             source, absent, beside, f", {listed(schema.targets)} as the target", cure
         )
     doubled = [name for name in schema.targets if found[name] > 1]
-    places = (
-        _places_in_training(source, schema)
-        if doubled
-        else list(map(source.names.index, schema.targets))
-    )
+    if doubled:
+        places = _places_in_training(source, schema)
+    else:
+        places = list(map(source.names.index, schema.targets))
     if places is None:
         those = listed(
             [column for column, name in enumerate(source.names) if name == doubled[0]]
@@ -146,10 +150,11 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
 def _columns_lack(
     source: TableSource, absent: list[str], beside: str, more: str, cure: str
 ) -> DataError:
-    names, it = (
-        f"column{'s' * (len(absent) > 1)} {listed(absent)}",
-        "it" if len(absent) == 1 else "them",
-    )
+    names = f"column{'s' * (len(absent) > 1)} {listed(absent)}"
+    if len(absent) == 1:
+        it = "it"
+    else:
+        it = "them"
     expected = f"expected every column that the model was trained on{more}"
     return DataError(f"{source.path}: no {names}{beside}, {expected}; add {it}{cure}")
 
@@ -170,7 +175,9 @@ def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None
         source.names[column]
         for column in [*(c for c in kept if c not in places), *places]
     ]
-    return places if names == [*schema.columns, *schema.targets] else None
+    if names == [*schema.columns, *schema.targets]:
+        return places
+    return None
 
 
 def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[int]:
@@ -199,7 +206,8 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
 def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]:
     """Return the columns of ids, weights, groups or times; a file that a model is used
     on need not have them."""
-    asked, names = getattr(schema.choices, flag), source.names
+    asked = getattr(schema.choices, flag)
+    names = source.names
     if not schema.of_model or not names or asked in names:
         return columns_asked_for(source, flag, asked)
     words = [
@@ -219,15 +227,17 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
         index = int(word)
     except ValueError:
         similar = closest(word, source.names or [])
-        advice = (
-            f"did you mean {similar}?"
-            if similar
-            else "use a name from the header or an index from 0"
-        )
+        if similar:
+            advice = f"did you mean {similar}?"
+        else:
+            advice = "use a name from the header or an index from 0"
         parts = word.split()
         if len(parts) > 1 and {*parts} <= {*(source.names or ())}:
             advice = f"put commas between the columns: {','.join(parts)}"
-        known = "" if source.names else " (the file has no header)"
+        if source.names:
+            known = ""
+        else:
+            known = " (the file has no header)"
         raise UsageError(
             f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}"
         ) from None
@@ -262,11 +272,12 @@ def feature_columns(
     found = [places[name].pop() if places.get(name) else None for name in names]
     absent = [name for name, column in zip(names, found, strict=True) if column is None]
     if absent:
-        beside, cure = (
-            (" besides the target", ", or choose the target with --target")
-            if targets
-            else ("", "")
-        )
+        if targets:
+            beside = " besides the target"
+            cure = ", or choose the target with --target"
+        else:
+            beside = ""
+            cure = ""
         raise _columns_lack(source, absent, beside, "", cure)
     return found
 
@@ -274,17 +285,14 @@ def feature_columns(
 def column_mismatch(source: TableSource, found: int, schema: Schema) -> str:
     """Return what is wrong with the columns of a file, or with those besides the
     targets, if these were chosen."""
-    inputs, outputs = schema.width, schema.outputs
+    inputs = schema.width
+    outputs = schema.outputs
     if found != source.width:
-        found, expected = (
-            f"{found} columns besides the target",
-            f"{inputs}, one per input of the network",
-        )
+        found = f"{found} columns besides the target"
+        expected = f"{inputs}, one per input of the network"
     else:
-        found, expected = (
-            f"{found} columns",
-            f"{inputs + 1} ({inputs} inputs and a target)",
-        )
+        found = f"{found} columns"
+        expected = f"{inputs + 1} ({inputs} inputs and a target)"
         if outputs is not None and outputs > 1:
             expected += (
                 f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"

@@ -34,11 +34,16 @@ def medians_of(
     sample = x[rows[some]]
     if not sample.size:
         return None
-    counts = None if weights is None else weights[some]
+    if weights is None:
+        counts = None
+    else:
+        counts = weights[some]
     medians = np.array(
         [median(column.astype(np.float64), counts) for column in sample.T]
     )
-    return medians.tolist() if np.isfinite(medians).all() else None
+    if np.isfinite(medians).all():
+        return medians.tolist()
+    return None
 
 
 def has_gaps(x: np.ndarray) -> bool:
@@ -49,10 +54,8 @@ def has_gaps(x: np.ndarray) -> bool:
 def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
     """Put the medians into the gaps of x, (rows, columns); return how many each column
     had."""
-    counts, of_columns = (
-        np.zeros(x.shape[1], np.int64),
-        np.array(medians).astype(x.dtype),
-    )
+    counts = np.zeros(x.shape[1], np.int64)
+    of_columns = np.array(medians).astype(x.dtype)
     step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
     for start in range(0, len(x), step):
         block = x[start : start + step]
@@ -74,7 +77,10 @@ def tell_filled(
         return
     called = []
     for column in columns.tolist():
-        rows = "1 row" if counts[column] == 1 else f"{counts[column]} rows"
+        if counts[column] == 1:
+            rows = "1 row"
+        else:
+            rows = f"{counts[column]} rows"
         called.append(f"column {names[column] if names else column} ({rows})")
     told = "%s: gaps in %s, where training had none, become the median of training%s"
     log.warning(told, where, listed(called, _MOST_TOLD), cure)

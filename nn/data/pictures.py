@@ -33,7 +33,9 @@ from .records import check_left, in_rows, new_rows
 from .scaling import Scaling
 from .source import IMAGE_SUFFIXES, readable
 
-BYTE, WORD = 255, 65535  # white, in 8 and 16 bits
+# white, in 8 and 16 bits
+BYTE = 255
+WORD = 65535
 RANGES = (1, BYTE, WORD)
 WHITE = "white"  # the only way of reading alpha today
 MAGIC = (  # how files of pictures begin
@@ -64,7 +66,10 @@ _PIXEL_BYTES = 8  # of a picture, while it is read
 _GREY = ("1", "L", "LA", "La")
 _COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
 _WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
-_ORIENTATION, _BITS, _PHOTOMETRIC = 0x0112, 258, 262  # tags of EXIF and TIFF
+# tags of EXIF and TIFF
+_ORIENTATION = 0x0112
+_BITS = 258
+_PHOTOMETRIC = 262
 _NAMED = 5  # folders in a message
 # by the EXIF orientation: stored pixels as they are shown
 _TURNED: dict[int, Callable[[np.ndarray], np.ndarray]] = {
@@ -86,7 +91,10 @@ def pictures_of(ds: Dataset, scaling: Scaling) -> dict | None:
     they are no images."""
     if not ds.are_images and scaling.kind != "pixel":
         return None
-    shape = list(ds.row_shape) if len(ds.row_shape) == 3 else None
+    if len(ds.row_shape) == 3:
+        shape = list(ds.row_shape)
+    else:
+        shape = None
     return {"range": _range_of(ds), "shape": shape, "alpha": WHITE}
 
 
@@ -98,7 +106,9 @@ def _range_of(ds: Dataset) -> int | None:
     if ds.pixel_range is not None:
         return ds.pixel_range
     is_share = bool(ds.x.min() >= 0 and ds.x.max() <= 1)
-    return 1 if is_share else None
+    if is_share:
+        return 1
+    return None
 
 
 def check_range(pictures: dict | None, ds: Dataset) -> None:
@@ -176,7 +186,10 @@ def read_folder(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
 def read_pictures(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
     """Read single pictures. Raises DataError where classes are wanted."""
     if labelled:
-        found = "a picture" if len(paths) == 1 else f"{len(paths)} pictures"
+        if len(paths) == 1:
+            found = "a picture"
+        else:
+            found = f"{len(paths)} pictures"
         raise DataError(
             f"{paths[0]}: {found} without a class, {_class_folders('FOLDER', Path(paths[0]))}"
         )
@@ -292,7 +305,9 @@ def _described(folder: Path, inside: list[Path]) -> str:
 def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
     """Return the rows of pictures as a network of this schema takes them, and their
     classes, if they have any."""
-    rows, digest, transparent = _Rows(schema, len(gallery.files)), hashlib.sha256(), 0
+    rows = _Rows(schema, len(gallery.files))
+    digest = hashlib.sha256()
+    transparent = 0
     for row, (file, name) in enumerate(zip(gallery.files, gallery.names, strict=True)):
         with readable(file):
             check_left(
@@ -301,7 +316,10 @@ def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
                 "replace or remove it",
             )
             data = file.read_bytes()
-        own = f"{file.parent.name}/{file.name}" if "/" in name else file.name
+        if "/" in name:
+            own = f"{file.parent.name}/{file.name}"
+        else:
+            own = file.name
         digest.update(os.fsencode(f"{own}\0{len(data)}\0"))
         digest.update(data)
         picture = decoded(file, data, as_shown=rows.as_shown)
@@ -352,7 +370,8 @@ class _Rows:
     """
 
     def __init__(self, schema: Schema, count: int):
-        self._schema, self._count = schema, count
+        self._schema = schema
+        self._count = count
         self._model = schema.pictures
         self.as_shown = self._model is not None or not schema.of_model
         self.range: int | None = BYTE if self._model is None else self._model["range"]
@@ -402,16 +421,22 @@ class _Rows:
         if self.range is None:
             found = "a picture, the model was trained on numbers that are no pixels from 0 to 1 or 255"
             raise DataError(f"{file}: {found}; give arrays of such numbers")
-        self._first, self._size = file, picture.pixels.shape[:2]
+        self._first = file
+        self._size = picture.pixels.shape[:2]
         wanted = self._wanted_channels(file)
-        self._channels_known, self._channels = wanted is not None, wanted or 3
-        kind = np.uint8 if self.range == BYTE else schema.dtype
+        self._channels_known = wanted is not None
+        self._channels = wanted or 3
+        if self.range == BYTE:
+            kind = np.uint8
+        else:
+            kind = schema.dtype
         self._x = new_rows((self._count, self._channels, *self._size), kind)
 
     def _wanted_channels(self, file: Path) -> int | None:
         """Return the channels of the network's pictures; None where the pictures
         decide."""
-        channels, values = None, math.prod(self._size)
+        channels = None
+        values = math.prod(self._size)
         if self._shape is not None:
             channels = self._shape[0]
         elif self._schema.inputs == values:
@@ -425,21 +450,19 @@ class _Rows:
             raise DataError(
                 f"{file}: a picture, which has 1 or 3 channels, the network has {channels}; give arrays"
             )
-        return channels if channels in (1, 3) else None
+        if channels in (1, 3):
+            return channels
+        return None
 
     def _check_size(self, file: Path, picture: Picture) -> None:
-        size, expected, like = (
-            picture.pixels.shape[:2],
-            self._size,
-            f"as in {self._first}",
-        )
+        size = picture.pixels.shape[:2]
+        expected = self._size
+        like = f"as in {self._first}"
         cure = "resize all images to one size"
         if self._schema.of_model and self._shape is not None:
-            expected, like, cure = (
-                self._shape[1:],
-                "as in the training of the model",
-                "resize it",
-            )
+            expected = self._shape[1:]
+            like = "as in the training of the model"
+            cure = "resize it"
         if size != expected:
             raise DataError(
                 f"{file}: {_sides(size)} pixels, expected {_sides(expected)} {like}; {cure}"
@@ -473,7 +496,9 @@ class _Rows:
             self.range = WORD
             return pixels.astype(self._schema.dtype)
         values = pixels.astype(np.float64) * self.range / own
-        return values if self.as_shown else np.rint(values).astype(np.uint8)
+        if self.as_shown:
+            return values
+        return np.rint(values).astype(np.uint8)
 
 
 def _sides(size: Sequence[int]) -> str:
@@ -523,16 +548,16 @@ def decoded(file: Path, data: bytes, as_shown: bool = True) -> Picture:
                 image.load()
                 picture = _picture(image, bits, _png_depth(data), as_shown)
                 mode = image.mode
-                turned = _TURNED.get(_orientation(image)) if as_shown else None
+                if as_shown:
+                    turned = _TURNED.get(_orientation(image))
+                else:
+                    turned = None
     except (NnError, MemoryError):
         raise
     except Exception as error:  # decoders raise anything for a damaged image
         reason = " ".join(str(error).split()) or type(error).__name__
-        reason = (
-            "no format of pictures that is read"
-            if "cannot identify" in reason
-            else reason
-        )
+        if "cannot identify" in reason:
+            reason = "no format of pictures that is read"
         cure = "replace or remove it"
         raise DataError(
             f"{file}: cannot read the image ({reason}), expected a complete one; {cure}"
@@ -542,11 +567,9 @@ def decoded(file: Path, data: bytes, as_shown: bool = True) -> Picture:
         raise DataError(
             f"{file}: an image of mode {mode}, expected 8 bits per channel, or 16 of grey; {cure}"
         )
-    return (
-        picture
-        if turned is None
-        else Picture(turned(picture.pixels), picture.range, picture.is_transparent)
-    )
+    if turned is None:
+        return picture
+    return Picture(turned(picture.pixels), picture.range, picture.is_transparent)
 
 
 def _orientation(image) -> int:
@@ -556,7 +579,9 @@ def _orientation(image) -> int:
         found = image.getexif().get(_ORIENTATION, 1)
     except Exception:  # a viewer shows such a picture as it is stored
         return 1
-    return found if isinstance(found, int) else 1
+    if isinstance(found, int):
+        return found
+    return 1
 
 
 def _bits(image) -> tuple[int, bool]:
@@ -574,7 +599,9 @@ def _bits(image) -> tuple[int, bool]:
 
 def _png_depth(data: bytes) -> int:
     """Return the bits of a sample in a PNG file; 8 of another file."""
-    return data[24] if data.startswith(b"\x89PNG") and len(data) > 24 else 8
+    if data.startswith(b"\x89PNG") and len(data) > 24:
+        return data[24]
+    return 8
 
 
 def _picture(
@@ -588,9 +615,10 @@ def _picture(
         white = (1 << depth) - 1
         if is_inverted:
             stored = white - stored
-        values = (
-            stored if white == WORD else (stored * (WORD / white)).astype(np.float32)
-        )
+        if white == WORD:
+            values = stored
+        else:
+            values = (stored * (WORD / white)).astype(np.float32)
         clear = image.info.get("transparency")
         if not as_shown or not isinstance(clear, int):
             return Picture(values, WORD)
@@ -610,7 +638,8 @@ def _picture(
 def _pixels(image, png_depth: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Return pixels (height, width) or (height, width, 3) and their alpha (height,
     width), None without any."""
-    is_grey, clear = image.mode in _GREY, image.info.get("transparency")
+    is_grey = image.mode in _GREY
+    clear = image.info.get("transparency")
     if image.mode in ("1", "L", "RGB") and isinstance(clear, (int, tuple)):
         pixels = np.asarray(image.convert("L" if is_grey else "RGB"))
         is_clear = pixels == np.array(_sample(clear, png_depth, image.mode))
@@ -623,9 +652,15 @@ def _pixels(image, png_depth: int) -> tuple[np.ndarray, np.ndarray | None]:
         and image.palette.mode.endswith("A")
     )
     if image.mode in _WITH_ALPHA or clear is not None or has_palette_alpha:
-        upright = image.convert("LA") if image.mode == "La" else image
+        if image.mode == "La":
+            upright = image.convert("LA")
+        else:
+            upright = image
         rgba = np.asarray(upright.convert("RGBA"))
-        pixels = rgba[..., 0] if is_grey else rgba[..., :3]
+        if is_grey:
+            pixels = rgba[..., 0]
+        else:
+            pixels = rgba[..., :3]
         return pixels, rgba[..., 3]
     return np.asarray(image.convert("L" if is_grey else "RGB")), None
 
@@ -638,7 +673,9 @@ def _sample(
     if isinstance(clear, tuple):
         return tuple(_sample(value, depth, mode) for value in clear)
     if mode == "1":
-        return BYTE if clear else 0
+        if clear:
+            return BYTE
+        return 0
     if depth > 8:
         return clear >> (depth - 8)
     return clear * (BYTE // ((1 << depth) - 1))

@@ -95,7 +95,9 @@ def within(most: int | None = None, beside: str | None = None) -> Iterator[None]
 def share_of(memory: int | None) -> int | None:
     """Return what rows may take of --memory while no network is known; None without a
     limit."""
-    return None if memory is None else max(0, memory - PROGRAM_BYTES) // 2
+    if memory is None:
+        return None
+    return max(0, memory - PROGRAM_BYTES) // 2
 
 
 def taken() -> int:
@@ -117,7 +119,8 @@ def fits(size: int) -> bool:
         2 * size <= left
         and 3 * (_Room.taken + size) <= 2 * (left + own_bytes() - beside)
     )
-    _Room.unasked = 0 if has_room else _Room.unasked
+    if has_room:
+        _Room.unasked = 0
     return has_room
 
 
@@ -126,7 +129,10 @@ def new_rows(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LEAST_BYTES_MAPPED:
         return np.zeros(shape, dtype, order)
-    memory = _memory(size) if fits(size) else _file(max(1, size))
+    if fits(size):
+        memory = _memory(size)
+    else:
+        memory = _file(max(1, size))
     return np.frombuffer(memory, dtype, math.prod(shape)).reshape(shape, order=order)
 
 
@@ -222,8 +228,12 @@ def some_rows(array: np.ndarray, rows) -> np.ndarray:
     that NumPy gives them."""
     if isinstance(rows, slice) or len(rows) * array[:1].nbytes < LEAST_BYTES:
         return array[rows]
-    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-    order = "C" if array[rows[:2]].flags.c_contiguous else "F"
+    if rows.dtype == bool:
+        rows = np.flatnonzero(rows)
+    if array[rows[:2]].flags.c_contiguous:
+        order = "C"
+    else:
+        order = "F"
     return _filled(
         new_rows((len(rows), *array.shape[1:]), array.dtype, order),
         lambda some: array[rows[some]],
@@ -233,7 +243,10 @@ def some_rows(array: np.ndarray, rows) -> np.ndarray:
 def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
     """Return an array of a type whose rows lie one after the other: itself, or a
     copy."""
-    dtype = array.dtype if dtype is None else np.dtype(dtype)
+    if dtype is None:
+        dtype = array.dtype
+    else:
+        dtype = np.dtype(dtype)
     if array.flags.c_contiguous and array.dtype == dtype:
         return array
     return _filled(new_rows(array.shape, dtype), array.__getitem__)
@@ -244,7 +257,10 @@ def in_file(array):
     memory."""
     if not isinstance(array, np.ndarray):
         return array.in_file()
-    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        order = "F"
+    else:
+        order = "C"
     with within(0):
         return _filled(new_rows(array.shape, array.dtype, order), array.__getitem__)
 
@@ -282,7 +298,10 @@ def filled_records(
     beside the checkpoint if there is one and a key, which decides their bytes. columns:
     the InputColumns of the records. Raises OutputError."""
     blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
-    beside = None if key is None or not _Room.checkpoints else _Room.checkpoints[-1]
+    if key is None or not _Room.checkpoints:
+        beside = None
+    else:
+        beside = _Room.checkpoints[-1]
     size = rows * dtype.itemsize
     if (
         beside is None
@@ -336,7 +355,8 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
             _in_use.pop(Path(path), None)
     if not is_first:
         return
-    folder, name = Path(path).parent, glob.escape(cut_name(Path(path).name))
+    folder = Path(path).parent
+    name = glob.escape(cut_name(Path(path).name))
     for kept in folder.glob(f"{name}.rows-{'[0-9a-f]' * KEY_CHARACTERS}"):
         with contextlib.suppress(OSError):
             kept.unlink()
@@ -390,7 +410,8 @@ def _read(
 
 
 def _is_whole(memory: mmap.mmap, digest: bytes) -> bool:
-    whole, size = hashlib.sha256(digest), len(memory) - DIGEST_BYTES
+    whole = hashlib.sha256(digest)
+    size = len(memory) - DIGEST_BYTES
     for first in range(0, size, COPIED_BYTES):
         whole.update(memoryview(memory)[first : min(first + COPIED_BYTES, size)])
     return whole.digest() == memory[size:]
@@ -433,7 +454,10 @@ def make_room(net, ds, networks: Sequence[int]) -> int | None:
 def check_left(needed: int, what: str, cure: str) -> None:
     """Raise NnError if the machine, or a control group, has no memory left for what
     needs it: the system would kill."""
-    left = memory_left() if needed >= LEAST_BYTES_FREE else None
+    if needed >= LEAST_BYTES_FREE:
+        left = memory_left()
+    else:
+        left = None
     of_files = resident_bytes() - own_bytes()  # pages that the system gives up
     if left is not None and needed > left + of_files:
         missing = (
@@ -492,4 +516,6 @@ def network_bytes(
 
 def size_text(size: int) -> str:
     """Return bytes as --memory takes them, rounded up to whole mebibytes."""
-    return f"{-(-size >> 20)}M" if size % (1 << 30) else f"{size >> 30}G"
+    if size % (1 << 30):
+        return f"{-(-size >> 20)}M"
+    return f"{size >> 30}G"

@@ -43,9 +43,11 @@ def fact_of(
     that were first.
     """
     if before is None:
-        wide, salt = _wide_columns(ds.x, rows), ds.sha256
+        wide = _wide_columns(ds.x, rows)
+        salt = ds.sha256
     else:
-        wide, salt = before["wide"], salt_of(before)
+        wide = before["wide"]
+        salt = salt_of(before)
     smallest = np.zeros(0, np.uint64)
     for hashes in _blocks(ds.x, encoders, _salt(salt), wide, rows):
         smallest = _smallest(smallest, hashes)
@@ -166,7 +168,10 @@ def _wide_columns(x, rows: np.ndarray) -> list[int]:
         numbers = {}
     wide = []
     for place, values in numbers.items():
-        known = values[rows] if values.dtype == np.float64 else values[:0]
+        if values.dtype == np.float64:
+            known = values[rows]
+        else:
+            known = values[:0]
         known = known[np.isfinite(known)]
         if len(known) and is_coarse(known.min(), known.max()):
             wide.append(place)
@@ -184,7 +189,10 @@ def _blocks(
         if isinstance(some, TableRows):
             columns = []
             for place, column in enumerate(some.columns):
-                encoder = encoders[place] if place < len(encoders) else None
+                if place < len(encoders):
+                    encoder = encoders[place]
+                else:
+                    encoder = None
                 if column.reads == "text" and place not in words:
                     words[place] = _of_words(column.words, encoder)
                 columns.append(

@@ -65,7 +65,8 @@ class Scaling:
         if not SCALINGS[kind].is_fitted:
             return cls(kind)
         moments = Moments.of(x, rows, weights=weights)
-        low, constant = moments.low, moments.low == moments.high
+        low = moments.low
+        constant = moments.low == moments.high
         called = columns or [
             f"{feature + 1} of {len(low)}" for feature in range(len(low))
         ]
@@ -89,7 +90,8 @@ class Scaling:
         """Scale the rows of x into a new array of type `dtype`. pixel_range: by what
         pixels are divided; None: bytes by 255 and other numbers by nothing."""
         out = new_rows(x.shape, dtype)
-        shift, scale = _beside(self.shift, x), _beside(self.scale, x)
+        shift = _beside(self.shift, x)
+        scale = _beside(self.scale, x)
         for target, block in zip(
             *(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True
         ):
@@ -111,9 +113,12 @@ class Scaling:
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
-        shift, scale = _beside(self.shift, y), _beside(self.scale, y)
+        shift = _beside(self.shift, y)
+        scale = _beside(self.scale, y)
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
-        return np.clip(values, self.low, self.high) if len(self.low) else values
+        if len(self.low):
+            return np.clip(values, self.low, self.high)
+        return values
 
     @cached_property
     def is_blurred(self) -> bool:
@@ -124,11 +129,10 @@ class Scaling:
         """Return the constants as JSON; the infinite scale of a constant feature is
         written as 0."""
         scale = np.where(np.isinf(self.scale), 0.0, self.scale)
-        bounds = (
-            {"low": self.low.tolist(), "high": self.high.tolist()}
-            if len(self.low)
-            else {}
-        )
+        if len(self.low):
+            bounds = {"low": self.low.tolist(), "high": self.high.tolist()}
+        else:
+            bounds = {}
         return {
             "kind": self.kind,
             "shift": self.shift.tolist(),
@@ -158,13 +162,15 @@ def constants(
     name: of a feature in messages. Raises DataError for numbers that are too large, or
     differ by too little, for them.
     """
-    low, high = moments.low, moments.high
+    low = moments.low
+    high = moments.high
     with np.errstate(over="ignore"):
-        shift, scale = (
-            (low, high - low)
-            if kind == "normalization"
-            else (moments.mean, moments.deviation)
-        )
+        if kind == "normalization":
+            shift = low
+            scale = high - low
+        else:
+            shift = moments.mean
+            scale = moments.deviation
     check_spread(low, high, shift, scale, name)
     return np.where(np.isfinite(shift), shift, low), scale
 
@@ -207,8 +213,14 @@ class Moments:
         all are 1. block_values: added up at a time, which decides how sums are rounded.
         Raises UsageError if there are no rows.
         """
-        axes, total, count = (0,) if x.ndim == 2 else (0, 2, 3), 0.0, 0
-        low, high = np.inf, -np.inf
+        if x.ndim == 2:
+            axes = (0,)
+        else:
+            axes = (0, 2, 3)
+        total = 0.0
+        count = 0
+        low = np.inf
+        high = -np.inf
         # constants() refuses what is no number then
         with np.errstate(over="ignore", invalid="ignore"):
             for block, counts in _weighted_blocks(x, rows, weights, block_values):
@@ -224,7 +236,8 @@ class Moments:
                     "no rows to find the scaling constants in; use --scaling none"
                 )
             mean = total / count
-            squares, shift = 0.0, _beside(mean, x)
+            squares = 0.0
+            shift = _beside(mean, x)
             for block, counts in _weighted_blocks(x, rows, weights, block_values):
                 # differences to the mean: no cancellation
                 block = block.astype(np.float64)
@@ -261,4 +274,6 @@ def _weighted_sum(
 
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return values[:, None, None] if len(values) and x.ndim > 2 else values
+    if len(values) and x.ndim > 2:
+        return values[:, None, None]
+    return values

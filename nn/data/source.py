@@ -97,7 +97,10 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        name = error.filename if path is None else path
+        if path is None:
+            name = error.filename
+        else:
+            name = path
         if name is None:
             raise
         raise InputNotFound(f"{name}: cannot read: {os_reason(error)}") from error
@@ -128,7 +131,9 @@ def data_files(path: str) -> list[str]:
             return [file for name in names for file in data_files(name)]
         if is_uri(path):
             file = file_of_uri(path)
-            return [file] if isinstance(file, Fetched) else data_files(file)
+            if isinstance(file, Fetched):
+                return [file]
+            return data_files(file)
         if not glob.has_magic(path):
             return [path]
         files = [file for file in glob.glob(path) if os.path.isfile(file)]
@@ -166,7 +171,9 @@ def _tables_in(folder: str) -> list[str]:
         for file in entry.iterdir()
     )
     has_image = any(file.suffix.lower() in IMAGE_SUFFIXES for file in beside)
-    return [] if has_image else sorted(map(str, tables), key=_by_number)
+    if has_image:
+        return []
+    return sorted(map(str, tables), key=_by_number)
 
 
 def _by_number(path: str) -> list:
@@ -192,11 +199,9 @@ def are_there(path: str) -> bool:
 
 def absolute(path: str) -> str:
     """Return the same files, named so that the program finds them from any folder."""
-    return (
-        os.path.abspath(path)
-        if os.path.exists(path)
-        else relative_to(os.getcwd(), path)
-    )
+    if os.path.exists(path):
+        return os.path.abspath(path)
+    return relative_to(os.getcwd(), path)
 
 
 def relative_to(folder: str | os.PathLike, path: str) -> str:
@@ -215,8 +220,12 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
 def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several
     the first and their number."""
-    first, *more = [path] if os.path.exists(path) else path.split(",")
-    first = first.partition("?")[0] if is_uri(first) else first
+    if os.path.exists(path):
+        first, *more = [path]
+    else:
+        first, *more = path.split(",")
+    if is_uri(first):
+        first = first.partition("?")[0]
     return os.path.basename(first.rstrip("/")) + (
         f" and {len(more)} more" if more else ""
     )
@@ -225,7 +234,9 @@ def short_name(path: str) -> str:
 def local(path: str) -> str:
     """Return where the bytes of a file are on this machine: of one that lies elsewhere,
     those of its copy."""
-    return path.copy if isinstance(path, Fetched) else path
+    if isinstance(path, Fetched):
+        return path.copy
+    return path
 
 
 class Files:
@@ -233,7 +244,8 @@ class Files:
     their digest."""
 
     def __init__(self, paths: list[str]):
-        self.paths, self._states = paths, list(map(_state, paths))
+        self.paths = paths
+        self._states = list(map(_state, paths))
 
     def check(self) -> None:
         """Raise DataError if one of the files has changed."""
@@ -254,11 +266,9 @@ class Files:
                     return None
             except (OSError, InputNotFound):
                 return None
-        return (
-            digests[0]
-            if len(digests) == 1
-            else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
-        )
+        if len(digests) == 1:
+            return digests[0]
+        return hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 
     @staticmethod
     def changed(path: str) -> DataError:
@@ -289,15 +299,15 @@ class TableSource:
 
     def column(self, place: int) -> str:
         """Return how messages call a column."""
-        return (
-            f"column {self.names[place]}"
-            if self.names
-            else f"column {place} of {self.width}"
-        )
+        if self.names:
+            return f"column {self.names[place]}"
+        return f"column {place} of {self.width}"
 
     def name(self, place: int) -> str:
         """Return a column's name, its place where it has none."""
-        return self.names[place] if self.names else str(place)
+        if self.names:
+            return self.names[place]
+        return str(place)
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table,
@@ -361,9 +371,10 @@ class Source:
             self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
             self.is_gzip = self.read(2) == GZIP
             self._file.seek(0)
-        self._reader = (
-            gzip.GzipFile(fileobj=self._file, mode="rb") if self.is_gzip else self._file
-        )
+        if self.is_gzip:
+            self._reader = gzip.GzipFile(fileobj=self._file, mode="rb")
+        else:
+            self._reader = self._file
         self.most = facts.st_size * (DEFLATE_RATIO if self.is_gzip else 1)
 
     def read(self, size: int) -> bytes:
@@ -371,7 +382,10 @@ class Source:
         try:
             return self._reader.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            reason = "ends too early" if isinstance(error, EOFError) else "is corrupt"
+            if isinstance(error, EOFError):
+                reason = "ends too early"
+            else:
+                reason = "is corrupt"
             cure = "copy or download it again"
             raise DataError(
                 f"{self.path}: the gzip file {reason}, expected a complete one; {cure}"
@@ -434,7 +448,8 @@ class Fetched(str):
     """A file that lies elsewhere, which is read from a copy. filesystem, inner: of
     pyarrow, and the file's name there; None: standard input."""
 
-    filesystem, inner = None, ""
+    filesystem = None
+    inner = ""
 
     def __reduce__(self):
         return str, (str(self),)
@@ -528,11 +543,9 @@ def _path_of_uri(uri: str) -> str | None:
         parts = urlsplit(uri)
     except ValueError:  # brackets that are no address
         return None
-    return (
-        unquote(parts.path)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost")
-        else None
-    )
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return unquote(parts.path)
+    return None
 
 
 def file_of_uri(uri: str) -> str:
@@ -573,5 +586,6 @@ def file_of_uri(uri: str) -> str:
             f"{uri}: not one file; give the URI of each file, with commas between them"
         )
     file = Fetched(uri)
-    file.filesystem, file.inner = filesystem, inner
+    file.filesystem = filesystem
+    file.inner = inner
     return file

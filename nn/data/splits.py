@@ -45,7 +45,10 @@ def split_rows(
     Raises UsageError for a share that is none, and for indices that are none, or twice
     there; DataError where all rows have weight 0.
     """
-    own = np.arange(ds.rows) if rows is None else np.unique(np.asarray(rows, np.int64))
+    if rows is None:
+        own = np.arange(ds.rows)
+    else:
+        own = np.unique(np.asarray(rows, np.int64))
     if rows is not None and (
         len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows
     ):
@@ -91,7 +94,10 @@ def fold_rows(
             Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)
         ]
     else:
-        few = [] if rare else _classes_below(ds, rows, folds)
+        if rare:
+            few = []
+        else:
+            few = _classes_below(ds, rows, folds)
         if few:
             raise UsageError(
                 f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold"
@@ -122,7 +128,10 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray
     next class from the fold on where the last one ended; where there are twins, sets of
     them are."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
-    labels = np.zeros(len(rows), np.int64) if ds.classes is None else ds.y[rows]
+    if ds.classes is None:
+        labels = np.zeros(len(rows), np.int64)
+    else:
+        labels = ds.y[rows]
     order = order[np.argsort(labels[order], kind="stable")]
     sets = twins_to_keep_together(ds, rows)
     if sets is not None:
@@ -150,7 +159,8 @@ def _numbers_of_twins(
         raise UsageError(
             f"--folds {folds}: {len(sizes)} distinct rows, expected at least one for each fold"
         )
-    of_set, filled = np.full(len(sizes), -1, np.int64), np.zeros(folds, np.int64)
+    of_set = np.full(len(sizes), -1, np.int64)
+    filled = np.zeros(folds, np.int64)
     label_of = labels[order[first]]
     classes = np.unique(labels)
     for label in classes:
@@ -159,7 +169,8 @@ def _numbers_of_twins(
             continue  # no fold could train on the class and judge it
         of_class = of_class[np.argsort(first[of_class], kind="stable")]
         of_class = of_class[np.argsort(-sizes[of_class], kind="stable")]
-        several, single = of_class[sizes[of_class] > 1], of_class[sizes[of_class] == 1]
+        several = of_class[sizes[of_class] > 1]
+        single = of_class[sizes[of_class] == 1]
         in_class = np.zeros(folds, np.int64)
         for number in several:
             of_set[number] = np.lexsort((filled + in_class, in_class))[0]
@@ -197,7 +208,9 @@ def remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None
 def copied_rows(ds: Dataset, rows: np.ndarray) -> int:
     """Return how many of the rows have a twin, where they are copies; 0 elsewhere."""
     sets = twins_to_keep_together(ds, rows)
-    return 0 if sets is None else count_of_twins(sets)
+    if sets is None:
+        return 0
+    return count_of_twins(sets)
 
 
 def unjudged_classes(ds: Dataset, rows: np.ndarray) -> list[str]:
@@ -226,7 +239,8 @@ def _numbers_by_group(
             f"--folds {folds}: {len(sizes)} groups, expected at least one for each fold"
         )
     order = shuffled(len(sizes), seed, STREAM_FOLDS)
-    filled, of_group = np.zeros(folds, np.int64), np.empty(len(sizes), np.int64)
+    filled = np.zeros(folds, np.int64)
+    of_group = np.empty(len(sizes), np.int64)
     for group in order[np.argsort(-sizes[order], kind="stable")]:
         of_group[group] = np.argmin(filled)
         filled[of_group[group]] += sizes[group]
@@ -270,7 +284,10 @@ def remark_on_dates(ds: Dataset) -> None:
     dates."""
     dates = [number for number, kind in enumerate(ds.kinds) if kind.kind == "date"]
     if dates and ds.times is None:
-        name = ds.columns[dates[0]] if ds.columns else str(ds.places[dates[0]])
+        if ds.columns:
+            name = ds.columns[dates[0]]
+        else:
+            name = str(ds.places[dates[0]])
         log.warning(
             "rows are divided at random; for a forecast of later days --time %s", name
         )
@@ -285,7 +302,10 @@ def remark_on_rare_classes(ds: Dataset, split: Split) -> None:
         for name, rows in parts.items()
         if len(rows) and ds.classes is not None
     }
-    rows = ds.class_counts(ds.counting_rows()) if counts else []
+    if counts:
+        rows = ds.class_counts(ds.counting_rows())
+    else:
+        rows = []
     rare = [
         i
         for i, count in enumerate(rows)
@@ -311,7 +331,8 @@ def _apart(
     if ds.groups is not None:
         taken = _by_group(ds, rows, share, seed, stream)
     elif ds.times is not None:  # those later than the last one that stays
-        stay, times = len(rows) - int(share * len(rows)), ds.times[rows]
+        stay = len(rows) - int(share * len(rows))
+        times = ds.times[rows]
         taken = times > np.partition(times, stay - 1)[stay - 1]
     else:
         taken = _by_class(ds, rows, share, seed, stream)
@@ -323,9 +344,10 @@ def _by_class(
 ) -> np.ndarray:
     """Return which of the rows are taken: of each class the share, rounded down."""
     order = shuffled(len(rows), seed, stream)
-    labels = (
-        ds.y[rows[order]] if ds.classes is not None else np.zeros(len(rows), np.int32)
-    )
+    if ds.classes is not None:
+        labels = ds.y[rows[order]]
+    else:
+        labels = np.zeros(len(rows), np.int32)
     taken = np.zeros(len(rows), bool)
     for label in np.unique(labels):
         of_class = order[labels == label]
@@ -342,10 +364,13 @@ def _by_group(
     order = shuffled(len(sizes), seed, stream)
     if ds.times is not None:
         order = np.argsort(-_latest(ds, rows, group_of), kind="stable")
-    wanted, done, chosen = share * len(rows), 0, np.zeros(len(sizes), bool)
+    wanted = share * len(rows)
+    done = 0
+    chosen = np.zeros(len(sizes), bool)
     for group in order[: len(sizes) - 1]:  # one stays
         if abs(done + int(sizes[group]) - wanted) < abs(done - wanted):
-            chosen[group], done = True, done + int(sizes[group])
+            chosen[group] = True
+            done = done + int(sizes[group])
         elif ds.times is not None:
             break  # no earlier group in the place of a later one
     return chosen[group_of]

@@ -79,12 +79,21 @@ def _table_of(connection: sqlite3.Connection, file: str, asked: str | None) -> s
     tables = sorted(name for name in names if not name.startswith("sqlite_"))
     if asked in tables or (asked is None and len(tables) == 1):
         return asked or tables[0]
-    there = f"the tables are {listed(tables)}" if tables else "there is none"
+    if tables:
+        there = f"the tables are {listed(tables)}"
+    else:
+        there = "there is none"
     if asked is not None:
         similar = closest(asked, tables)
-        advice = f"; did you mean {file}:{similar}?" if similar else ""
+        if similar:
+            advice = f"; did you mean {file}:{similar}?"
+        else:
+            advice = ""
         raise DataError(f"{file}: no table {asked} in this database, {there}{advice}")
-    advice = f"; choose one, for example {file}:{tables[0]}" if tables else ""
+    if tables:
+        advice = f"; choose one, for example {file}:{tables[0]}"
+    else:
+        advice = ""
     raise DataError(
         f"{file}: {len(tables)} tables in this database, expected one; {there}{advice}"
     )
@@ -114,11 +123,10 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
         # most often a length that is none, in a file that is damaged
         is_large = isinstance(error, MemoryError)
-        reason = (
-            "a field of it does not fit into memory"
-            if is_large
-            else " ".join(str(error).split())
-        )
+        if is_large:
+            reason = "a field of it does not fit into memory"
+        else:
+            reason = " ".join(str(error).split())
         raise DataError(
             f"{file}: cannot be read ({reason}); {_CURES.get(reason, _CURE)}"
         ) from error

@@ -45,7 +45,8 @@ _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
 # doses
 _LABEL_GAPS = 1.25, 5
 # of the median: targets that are named, where they are no more of all
-_FAR_TIMES, _MOST_FAR = 1e6, 0.25
+_FAR_TIMES = 1e6
+_MOST_FAR = 0.25
 # texts that are classes if they have _CLASS_ROWS rows each, on average
 _NAMED_CLASSES = 1000
 
@@ -55,10 +56,17 @@ def targets_of(
 ) -> Targets:
     """Return the targets of a table's rows. Raises DataError for a field that is no
     target."""
-    names = [source.names[place] for place in places] if source.names else None
+    if source.names:
+        names = [source.names[place] for place in places]
+    else:
+        names = None
     columns = [table.columns[place] for place in places]
-    place, column = places[0], columns[0]
-    where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
+    place = places[0]
+    column = columns[0]
+    if len(places) > 1:
+        where = source.path
+    else:
+        where = f"{source.path}, {source.column(place)}"
     told = {"place": where, "row": table.row, "columns": names}
     if len(places) == 1:
         told["label_type"] = column.given
@@ -67,7 +75,10 @@ def targets_of(
             check_numbers(source, table, one)
         return Targets(np.column_stack([one.values for one in columns]), **told)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
-        spelling = None if schema.task == "regression" else column
+        if schema.task == "regression":
+            spelling = None
+        else:
+            spelling = column
         return Targets(
             settled(column, "number").values[:, None], spelling=spelling, **told
         )
@@ -84,7 +95,10 @@ def targets_of(
         numbers = valued(column, "number", way.values_of(column.words))
         if numbers.odd:
             word, found = first_odd(source, table, place, numbers.odd)
-            like = "" if way == WrittenNumbers() else f" written as {way}"
+            if way == WrittenNumbers():
+                like = ""
+            else:
+                like = f" written as {way}"
             cure = f"; correct it, or remove the row{gap_advice([word])}"
             raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
         return Targets(numbers.values[:, None], **told)
@@ -122,21 +136,22 @@ def _check_names(
     )
     takes_gaps = False
     if infinite.any():
-        wrong, expected = infinite, "a finite number; correct it or remove the row"
+        wrong = infinite
+        expected = "a finite number; correct it or remove the row"
     elif schema.task == "regression" or is_mixed:
         takes_gaps = schema.task == "regression" or bool(
             numbers[column.values[~column.is_gap]].mean() > 0.5
         )
-        wrong, what = (
-            (~numbers, "a number")
-            if takes_gaps
-            else (numbers, "text as in the other rows")
-        )
-        cure = (
-            "remove the row"
-            if schema.task == "regression"
-            else "add --task multiclass if it is a class name"
-        )
+        if takes_gaps:
+            wrong = ~numbers
+            what = "a number"
+        else:
+            wrong = numbers
+            what = "text as in the other rows"
+        if schema.task == "regression":
+            cure = "remove the row"
+        else:
+            cure = "add --task multiclass if it is a class name"
         expected = f"{what}; correct it, or {cure}"
     elif len(words) > MAX_CLASSES:
         wrong = np.arange(len(words)) >= MAX_CLASSES
@@ -145,10 +160,8 @@ def _check_names(
         return
     row = int(np.argmax(np.append(wrong, False)[column.values]))
     strays = [word for word, is_wrong in zip(words, wrong, strict=True) if is_wrong]
-    where, word = (
-        place_of(source, table, row, place),
-        shortened(words[column.values[row]]),
-    )
+    where = place_of(source, table, row, place)
+    word = shortened(words[column.values[row]])
     raise DataError(
         f'{where}: found "{word}", expected {expected}{gap_advice(strays) if takes_gaps else ""}'
     )
@@ -183,7 +196,10 @@ def dataset_of(
         )
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if task == "regression":
-        furthest = np.unique(np.abs(y).argmax(axis=0)).tolist() if len(y) else []
+        if len(y):
+            furthest = np.unique(np.abs(y).argmax(axis=0)).tolist()
+        else:
+            furthest = []
         ds.row_names = {row: found.row(row) for row in furthest}
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, found.label_type)
@@ -193,18 +209,25 @@ def dataset_of(
         and found.width == 1
         and found.names is None
     )
-    distinct = found.different[0] if is_chosen and not found.are_many else ()
+    if is_chosen and not found.are_many:
+        distinct = found.different[0]
+    else:
+        distinct = ()
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(
         found.values
     )
     # there is doubt
     if 2 < len(distinct) <= AUTO_CLASSES and not hardly_repeat and _are_whole(distinct):
-        taken, other = (
-            ("numbers", "multiclass takes them as classes"),
-            ("classes", "regression takes them as numbers"),
-        )
-        what, cure = taken if task == "regression" else other
-        place = found.columns[0] if found.columns else "the target"
+        taken = ("numbers", "multiclass takes them as classes")
+        other = ("classes", "regression takes them as numbers")
+        if task == "regression":
+            what, cure = taken
+        else:
+            what, cure = other
+        if found.columns:
+            place = found.columns[0]
+        else:
+            place = "the target"
         ds.remarks.append(
             f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}"
         )
@@ -227,12 +250,19 @@ def about_far_targets(ds: Dataset) -> list[str]:
         row = int(rows[values[rows].argmax()])
         usual = float(np.median(values[values > 0]))
         times = float(f"{values[row] / usual:.2g}")
-        shown = f"{times:,.0f}" if times < 1e12 else f"{times:g}"
+        if times < 1e12:
+            shown = f"{times:,.0f}"
+        else:
+            shown = f"{times:g}"
         mark = number_text(ds.y.reshape(ds.rows, -1)[row, target])
-        others = f", like {len(rows) - 1} more" if len(rows) > 1 else ""
-        column = (
-            f"column {ds.targets[target]}" if ds.targets else f"target {target + 1}"
-        )
+        if len(rows) > 1:
+            others = f", like {len(rows) - 1} more"
+        else:
+            others = ""
+        if ds.targets:
+            column = f"column {ds.targets[target]}"
+        else:
+            column = f"target {target + 1}"
         found = f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {mark}, {shown} times the median{others}"
         lines.append(
             f"{found}; correct it or remove the row{gap_advice([mark]) if ds.places else ''}"
@@ -248,7 +278,9 @@ def _far_rows(sizes: np.ndarray) -> np.ndarray:
         return np.zeros(0, np.intp)
     least = _FAR_TIMES * (1 - 1e-6)  # rounded to float32
     rows = np.flatnonzero(sizes >= least * np.median(counted))
-    return rows if len(rows) <= _MOST_FAR * len(sizes) else rows[:0]
+    if len(rows) <= _MOST_FAR * len(sizes):
+        return rows
+    return rows[:0]
 
 
 def _type_of(classes: list[str], label_type: str | None) -> str | None:
@@ -271,19 +303,29 @@ def resolve(
     Raises DataError or UsageError if the targets do not fit the schema: its task, and
     the network's outputs.
     """
-    task, outputs = schema.task, schema.outputs
+    task = schema.task
+    outputs = schema.outputs
     if task != "regression" and schema.classes is not None:
         y = _known_classes(targets, schema.classes)
         return y, _task_of(task, schema.classes, outputs), schema.classes
     are_several = targets.width > 1
-    labels = (
-        _several if are_several else _named if targets.names is not None else _numbers
-    )
-    found = None if task == "regression" else labels(targets, schema)
+    if are_several:
+        labels = _several
+    elif targets.names is not None:
+        labels = _named
+    else:
+        labels = _numbers
+    if task == "regression":
+        found = None
+    else:
+        found = labels(targets, schema)
     if found is None:
         return _regression(targets, schema), "regression", None
     y, names = found
-    task = "multiclass" if are_several else _task_of(task, names, outputs)
+    if are_several:
+        task = "multiclass"
+    else:
+        task = _task_of(task, names, outputs)
     count = len(names)
     if task == "binary" and count > 2:
         raise DataError(
@@ -304,13 +346,11 @@ def resolve(
 
 def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
     """Return the task itself; of auto what these classes are."""
-    return (
-        task
-        if task != "auto"
-        else "binary"
-        if len(classes) <= 2 and outputs in (None, 1)
-        else "multiclass"
-    )
+    if task != "auto":
+        return task
+    if len(classes) <= 2 and outputs in (None, 1):
+        return "binary"
+    return "multiclass"
 
 
 def _positive_last(
@@ -321,11 +361,10 @@ def _positive_last(
     none of two classes."""
     if task != "binary" or len(classes) != 2:
         if asked is not None:
-            found = (
-                "numbers"
-                if classes is None
-                else f"{len(classes)} class{'es' * (len(classes) != 1)}"
-            )
+            if classes is None:
+                found = "numbers"
+            else:
+                found = f"{len(classes)} class{'es' * (len(classes) != 1)}"
             raise UsageError(
                 f"--positive {asked}: {place} has {found}, expected two classes; leave it out"
             )
@@ -342,7 +381,9 @@ def _positive_last(
         positive = classes.index(asked if asked in classes else same[0])
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
-    return (y, classes) if positive == 1 else (1 - y, classes[::-1])
+    if positive == 1:
+        return (y, classes)
+    return (1 - y, classes[::-1])
 
 
 def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
@@ -362,9 +403,11 @@ def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
 def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
     """Return (y, class names) of texts. Raises DataError for texts that are no class
     names: dates, names of the rows, more than rows can teach."""
-    count, rows = len(targets.names), len(targets.values)
+    count = len(targets.names)
+    rows = len(targets.values)
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
-        found, are_dates = None, True
+        found = None
+        are_dates = True
         with suppress(DataError):  # the day or the month may be first
             are_dates = way_of_dates(dict.fromkeys(targets.names, 1)) is not None
         if are_dates:
@@ -383,11 +426,13 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
 
 def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
     """Return (y, class names) of numbers that are labels; None: they are numbers."""
-    is_auto, outputs = schema.task == "auto", schema.outputs
+    is_auto = schema.task == "auto"
+    outputs = schema.outputs
     if is_auto and targets.are_many and (outputs or 0) <= AUTO_CLASSES:
         return None
     distinct, which = targets.different
-    count, whole = len(distinct), _are_whole(distinct)
+    count = len(distinct)
+    whole = _are_whole(distinct)
     if is_auto:
         as_many = 2 < count == outputs  # the network has an output for each
         is_label = as_many or count == 1 or _are_labels(distinct, np.bincount(which))
@@ -460,7 +505,8 @@ def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def _regression(targets: Targets, schema: Schema) -> np.ndarray:
-    outputs, dtype = schema.outputs, schema.dtype
+    outputs = schema.outputs
+    dtype = schema.dtype
     if targets.names is not None:
         told = "expected numbers for --task regression; choose the target with --target"
         raise DataError(
@@ -503,7 +549,8 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
         if value is not None and counts[value] == 1
     }
     if targets.names is not None:
-        labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
+        labels = targets.names
+        codes = targets.values[:, 0].astype(np.intp)
     else:
         distinct, codes = targets.different
         labels = [number_text(value + 0.0) for value in distinct]

@@ -13,7 +13,8 @@ LEAST_SHARE = 0.01  # of the rows, above which those with a twin count
 LEAST_SINGLE = 0.9
 # Weyl's constant, and those of splitmix64 (Steele, Lea and Flood 2014)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def sets_of_twins(ds: Dataset, rows: np.ndarray) -> np.ndarray:
@@ -41,7 +42,9 @@ def twins_to_keep_together(ds: Dataset, rows: np.ndarray) -> np.ndarray | None:
     sizes = np.bincount(sets)
     are_repeated = count_of_twins(sets) > LEAST_SHARE * len(rows)
     are_mostly_single = np.count_nonzero(sizes == 1) >= LEAST_SINGLE * len(sizes)
-    return sets if are_repeated and are_mostly_single else None
+    if are_repeated and are_mostly_single:
+        return sets
+    return None
 
 
 def _columns(ds: Dataset, rows: np.ndarray):

@@ -97,8 +97,12 @@ def recoded(codes: np.ndarray, values: list) -> Column:
 def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of numbers (rows,) of any type; is_null (rows,): which of them are
     none; None: all are numbers."""
-    given = "int" if values.dtype.kind in "iu" else "float"
-    values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
+    if values.dtype.kind in "iu":
+        given = "int"
+    else:
+        given = "float"
+    if values.dtype.itemsize > 8:
+        values = values.astype(np.float64)
     if is_null is None:
         return Column("number", values, given=given)
     if (
@@ -118,7 +122,8 @@ def times(values: np.ndarray) -> Column:
     null, as seconds since 1970."""
     per_second = _TICKS.get(np.datetime_data(values.dtype)[0], 0)
     if not per_second:  # a coarser unit
-        values, per_second = values.astype("datetime64[s]"), 1
+        values = values.astype("datetime64[s]")
+        per_second = 1
     minutes, rest = np.divmod(values.astype(np.int64), 60 * per_second)
     days, minutes = np.divmod(minutes, 1440)
     # rounded where those of a text are
@@ -144,7 +149,9 @@ def array_block(values: np.ndarray) -> Column:
         values = np.where(
             is_null, values.dtype.type("NaT") if kind == "M" else None, values
         )
-    return times(values) if kind == "M" else objects(values.tolist())
+    if kind == "M":
+        return times(values)
+    return objects(values.tolist())
 
 
 def objects(values: list) -> Column:
@@ -153,9 +160,10 @@ def objects(values: list) -> Column:
     if any(kind.__name__ in _NULLS for kind in set(map(type, values))):
         values = [None if type(value).__name__ in _NULLS else value for value in values]
     types = set(map(type, values))
-    is_null = (
-        np.array([value is None for value in values]) if type(None) in types else None
-    )
+    if type(None) in types:
+        is_null = np.array([value is None for value in values])
+    else:
+        is_null = None
     types -= {type(None)}
     are_int64 = types == {int} and all(
         value is None or -(1 << 63) <= value < 1 << 63 for value in values
@@ -192,11 +200,9 @@ def objects(values: list) -> Column:
 def _object_text(value) -> str:
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return number_text(value)
-    return (
-        str(value).removesuffix(" 00:00:00")
-        if isinstance(value, datetime.datetime)
-        else str(value)
-    )
+    if isinstance(value, datetime.datetime):
+        return str(value).removesuffix(" 00:00:00")
+    return str(value)
 
 
 # ---------------------------------------------------------------- sources
@@ -224,33 +230,32 @@ class TypedSource(TableSource):
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
         names = opened[0].names
-        self.path, self.files, self._opened = path, files, opened
+        self.path = path
+        self.files = files
+        self._opened = opened
         self.names = names and [
             unicode_text(name).strip(_AROUND_NAMES) for name in names
         ]
-        self.width, self._rows = (
-            len(names) if names else opened[0].width,
-            sum(one.rows for one in opened),
-        )
+        if names:
+            self.width = len(names)
+        else:
+            self.width = opened[0].width
+        self._rows = sum(one.rows for one in opened)
         self.default_target = self.width - 1
         if not self.width or not self._rows:
-            lacks = (
-                "rows, expected at least one"
-                if self.width
-                else "columns, expected features and a target"
-            )
+            if self.width:
+                lacks = "rows, expected at least one"
+            else:
+                lacks = "columns, expected features and a target"
             raise DataError(f"{path}: no {lacks}; add the data")
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files. Raises DataError where
         a file has other rows than it had."""
-        fields, stop = (
-            {
-                place: _Fields(self._rows, wanted, place)
-                for place in sorted(wanted.reads)
-            },
-            0,
-        )
+        fields = {
+            place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)
+        }
+        stop = 0
 
         def add(block: Callable, at: int, place: int) -> None:
             try:
@@ -262,7 +267,8 @@ class TypedSource(TableSource):
                 ) from None
 
         for number, opened in enumerate(self._opened):
-            at, stop = stop, stop + opened.rows
+            at = stop
+            stop = stop + opened.rows
             for rows, block in opened.parts(list(fields)):
                 if at + rows <= stop:
                     each(partial(add, block, at), fields, rows)
@@ -273,7 +279,8 @@ class TypedSource(TableSource):
 
     def _table(self, wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
-        rows, fields = self._rows, self._fields(wanted)
+        rows = self._rows
+        fields = self._fields(wanted)
         repeated = self._repeated_names(fields)
         if len(repeated) == rows:
             raise DataError(
@@ -305,7 +312,10 @@ class TypedSource(TableSource):
         ).reshape(-1, 2)
         matrix = joined(list(numbers.values()), rows, wanted.dtype_of(*bounds.T))
         starts = accumulate((one.rows for one in self._opened), initial=0)
-        paths = self.files.paths if len(self._opened) > 1 else [None]
+        if len(self._opened) > 1:
+            paths = self.files.paths
+        else:
+            paths = [None]
         spans = [
             Span(start, 1, path, has_lines=False)
             for start, path in zip(starts, paths, strict=False)
@@ -350,7 +360,8 @@ def typed_table(
         if os.path.isfile(log) and os.path.getsize(log)
     ]
     # logs: of what a database does not hold yet
-    files, opened = Files([*known, *logs]), list(map(open_file, paths))
+    files = Files([*known, *logs])
+    opened = list(map(open_file, paths))
     names = [one.names or [""] * one.width for one in opened]
     for file, own in zip(paths, names, strict=True):
         check_same_columns(file, own, paths[0], names[0])
@@ -402,14 +413,21 @@ class _Fields:
     """
 
     def __init__(self, rows: int, wanted: Wanted, place: int):
-        self._rows, self._kind = rows, wanted.reads[place]
-        self._missing = frozenset() if place in wanted.raw else wanted.missing
+        self._rows = rows
+        self._kind = wanted.reads[place]
+        if place in wanted.raw:
+            self._missing = frozenset()
+        else:
+            self._missing = wanted.missing
         self._words = self._missing  # for a gap
-        self._wanted, self._is_pure = wanted, place in wanted.pure
+        self._wanted = wanted
+        self._is_pure = place in wanted.pure
         if self._is_pure and self._kind != "number":  # target_column decides
             self._words = self._missing & {""}
         # of each word the place, in the order of the rows
-        self.reads, self._values, self._places = None, None, {}
+        self.reads = None
+        self._values = None
+        self._places = {}
         self._given: set[str | None] = set()  # types of the blocks
 
     def add(self, block: Column, at: int) -> None:
@@ -436,18 +454,20 @@ class _Fields:
             self._put(block.values, at)
             return
         if self.reads not in (None, "text"):  # numbers so far, texts now
-            column, self._values = as_text(Column(self.reads, self._values[:at])), None
+            column = as_text(Column(self.reads, self._values[:at]))
+            self._values = None
             self._put(self._encoded(column), 0)
         self.reads = "text"
         self._put(self._encoded(as_text(block)), at)
 
     def _put(self, values: np.ndarray, at: int) -> None:
         """Put values to their rows; those before are empty if there are none yet."""
-        known, dtype, gap = (
-            self._values,
-            values.dtype,
-            -1 if self.reads == "text" else np.nan,
-        )
+        known = self._values
+        dtype = values.dtype
+        if self.reads == "text":
+            gap = -1
+        else:
+            gap = np.nan
         if known is None and len(values) == self._rows:
             self._values = values
             return
@@ -456,17 +476,19 @@ class _Fields:
         if known is None or known.dtype != dtype:
             self._values = new_rows((self._rows,), dtype)
             if at:
-                self._values[:at] = gap if known is None else decimals(known[:at])
+                if known is None:
+                    self._values[:at] = gap
+                else:
+                    self._values[:at] = decimals(known[:at])
         self._values[at : at + len(values)] = decimals(values, dtype.name)
 
     def _encoded(self, block: Column) -> np.ndarray:
         """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""
-        codes, words = (
-            block.values,
-            [None if word in self._words else word for word in block.words],
-        )
+        codes = block.values
+        words = [None if word in self._words else word for word in block.words]
         if "" not in self._missing:
-            codes, words = np.where(codes < 0, len(words), codes), [*words, ""]
+            codes = np.where(codes < 0, len(words), codes)
+            words = [*words, ""]
         first = np.full(len(words) + 1, len(codes))
         first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
         order = np.argsort(first[:-1])[: np.count_nonzero(first[:-1] < len(codes))]
@@ -482,7 +504,9 @@ class _Fields:
         if word in self._missing:
             return rows
         code = self._places.get(word)
-        return rows[:0] if code is None else rows[self._values[rows] == code]
+        if code is None:
+            return rows[:0]
+        return rows[self._values[rows] == code]
 
     def leave_out(self, rows: np.ndarray) -> None:
         """Leave out rows, and the words of text that have no others."""
@@ -491,10 +515,8 @@ class _Fields:
             return
         self._values = np.delete(self._values, rows)
         if self.reads == "text":
-            words, codes = (
-                list(self._places),
-                np.full(len(self._places) + 1, -1, np.int32),
-            )
+            words = list(self._places)
+            codes = np.full(len(self._places) + 1, -1, np.int32)
             used, first = np.unique(self._values[self._values >= 0], return_index=True)
             order = used[np.argsort(first)].tolist()
             codes[order] = np.arange(len(order))
@@ -502,13 +524,17 @@ class _Fields:
             self._places = {words[code]: place for place, code in enumerate(order)}
 
     def column(self) -> Column:
-        column, kind = None, self._kind
+        column = None
+        kind = self._kind
         if self.reads in VALUE_IN:
             column = self._of_values()
         elif self._values is not None:
             column = self._of_texts()
         if column is not None:
-            column.given = next(iter(self._given)) if len(self._given) == 1 else None
+            if len(self._given) == 1:
+                column.given = next(iter(self._given))
+            else:
+                column.given = None
             make_gaps(column, self._missing)
             if (
                 column.reads == "text"
@@ -517,7 +543,12 @@ class _Fields:
                 or column.low <= column.high
             ):
                 return column
-        gap, dtype = (-1, np.int32) if kind in (None, "text") else (np.nan, np.float64)
+        if kind in (None, "text"):
+            gap = -1
+            dtype = np.int32
+        else:
+            gap = np.nan
+            dtype = np.float64
         return Column(kind or "text", np.full(self._rows, gap, dtype))
 
     def _of_texts(self) -> Column:
@@ -529,17 +560,17 @@ class _Fields:
     def _of_values(self) -> Column:
         """Return the column of numbers or of seconds; gaps among them are those that
         equal a word for a gap."""
-        values, missing, value_in = self._values, self._missing, VALUE_IN[self.reads]
+        values = self._values
+        missing = self._missing
+        value_in = VALUE_IN[self.reads]
         gaps = [value for value in map(value_in, missing) if value is not None]
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
             return Column(self.reads, values, [], {}, low, high)
-        known, odd = (
-            new_rows(
-                values.shape, values.dtype if values.dtype.kind == "f" else np.float64
-            ),
-            {},
+        known = new_rows(
+            values.shape, values.dtype if values.dtype.kind == "f" else np.float64
         )
+        odd = {}
         known[...] = values
         for word, where in (
             ("", np.isnan(known)),

@@ -111,7 +111,12 @@ def forms_of(word: str, decimals: bool, truths: bool) -> list[str]:
         ]
     if not decimals or "e" in word:
         return []
-    sign, digits = ("-", word[1:]) if word.startswith("-") else ("", word)
+    if word.startswith("-"):
+        sign = "-"
+        digits = word[1:]
+    else:
+        sign = ""
+        digits = word
     whole, point, fraction = digits.partition(".")
     padded = [
         whole.zfill(length)
@@ -143,8 +148,12 @@ _OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")
 def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     """Return the number that a word is, written so, and the signs before and behind it;
     None for another one."""
-    word = word if word.isascii() else word.translate(_OTHER_BLANKS)
-    found = _NUMBER.fullmatch(word) if len(word) <= _LONGEST else None
+    if not word.isascii():
+        word = word.translate(_OTHER_BLANKS)
+    if len(word) <= _LONGEST:
+        found = _NUMBER.fullmatch(word)
+    else:
+        found = None
     if not found:
         return None
     behind = found["behind"].strip()
@@ -161,7 +170,10 @@ def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     ):
         return None
     whole = "".join([first, *groups])
-    number = float(f"{whole}.{decimals}") if (whole + decimals).isdigit() else math.inf
+    if (whole + decimals).isdigit():
+        number = float(f"{whole}.{decimals}")
+    else:
+        number = math.inf
     if math.isinf(number):
         return None
     return -number if "-" in (found[1], found[3]) else number, (
@@ -295,9 +307,9 @@ class WrittenDates(Written):
     def value_of(self, word: str) -> float | None:
         seconds = date_of(word, self.way)
         has_year = "y" in pattern_of(self.way).groupindex
-        return (
-            date_of(word, "year/month/day") if seconds is None and has_year else seconds
-        )
+        if seconds is None and has_year:
+            return date_of(word, "year/month/day")
+        return seconds
 
 
 def date_of(word: str, form: str) -> float | None:
@@ -310,20 +322,23 @@ def date_of(word: str, form: str) -> float | None:
     if not found:
         return None
     parts = {name: text for name, text in found.groupdict().items() if text}
-    year, hour, zone = (
-        int(parts.get("y", 1970)),
-        int(parts.get("H", 0)),
-        parts.get("zone", ""),
-    )
+    year = int(parts.get("y", 1970))
+    hour = int(parts.get("H", 0))
+    zone = parts.get("zone", "")
     if len(parts.get("y", "")) == 2:
-        year += 1900 if year >= _CENTURY else 2000
+        if year >= _CENTURY:
+            year += 1900
+        else:
+            year += 2000
     if "half" in parts:
-        hour = hour % 12 + 12 * (parts["half"] in "pP") if 1 <= hour <= 12 else 24
-    month = (
-        _MONTH_OF.get(parts["name"].lower(), 0)
-        if "name" in parts
-        else int(parts.get("m", 1))
-    )
+        if 1 <= hour <= 12:
+            hour = hour % 12 + 12 * (parts["half"] in "pP")
+        else:
+            hour = 24
+    if "name" in parts:
+        month = _MONTH_OF.get(parts["name"].lower(), 0)
+    else:
+        month = int(parts.get("m", 1))
     try:
         moment = datetime.datetime(
             year, month, int(parts.get("d", 1)), hour, int(parts.get("M", 0))
@@ -334,9 +349,8 @@ def date_of(word: str, form: str) -> float | None:
     seconds = float(f"{parts.get('S', 0)}.{parts.get('f', 0)}")
     if moment.year != year or seconds >= 60:
         return None
-    east = (
-        int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:]))
-        if zone[-1:].isdigit()
-        else 0
-    )
+    if zone[-1:].isdigit():
+        east = int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:]))
+    else:
+        east = 0
     return (moment - _EPOCH).total_seconds() - east + seconds

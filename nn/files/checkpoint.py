@@ -92,14 +92,16 @@ class Position:
     @classmethod
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
         """Return the position that `arrays` and the counts in `facts` stand for."""
-        order, first = (
-            {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            for prefix in (_ORDER, _FIRST)
-        )
+        order = {
+            name.removeprefix(_ORDER): array
+            for name, array in arrays.items()
+            if name.startswith(_ORDER)
+        }
+        first = {
+            name.removeprefix(_FIRST): array
+            for name, array in arrays.items()
+            if name.startswith(_FIRST)
+        }
         return cls(
             **{name: facts[name] for name in COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
@@ -112,7 +114,9 @@ class Position:
 COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds", "val_metrics")
-_ORDER, _FIRST, _MEMBER = "order.", "first.", "member"
+_ORDER = "order."
+_FIRST = "first."
+_MEMBER = "member"
 OF_DATA = ("layers", "task", "left_out", "table")  # flags that data decide
 DECIDING = ("effort", "target", "reference", "layers", "task", "optimizer")
 # on which the usual values of other flags depend
@@ -152,20 +156,26 @@ class Checkpoint:
         ):
             if path is None and value is not None:
                 raise UsageError(f"{flag} needs --checkpoint FILE")
-        self.path = None if path is None else os.fspath(path)
+        if path is None:
+            self.path = None
+        else:
+            self.path = os.fspath(path)
         if self.path is not None:
             check_writable(self.path)
-        self.source, self.about = None, {}  # the file to go on from, if there is one
+        # the file to go on from, if there is one
+        self.source = None
+        self.about = {}
         if resume == AUTO:
-            self.source = self.path if os.path.exists(self.path) else None
+            if os.path.exists(self.path):
+                self.source = self.path
+            else:
+                self.source = None
         elif resume is not None:
             if not os.path.exists(resume):
                 raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
             self.source = os.fspath(resume)
-        self._every, self._begun = (
-            checkpoint_every or DEFAULTS["checkpoint_every"],
-            -math.inf,
-        )
+        self._every = checkpoint_every or DEFAULTS["checkpoint_every"]
+        self._begun = -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
         # that have begun, the last one goes on
@@ -246,7 +256,8 @@ class Checkpoint:
         file is there then."""
         if self._writing is None:
             return
-        writing, self._writing = self._writing, None
+        writing = self._writing
+        self._writing = None
         self._keep_failure(writing.result)
 
     def _keep_failure(self, write: Callable[[], None]) -> None:
@@ -429,7 +440,8 @@ def _check_facts(path: str, facts: dict) -> None:
 def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
     """Raise UsageError for other flags, then for other data, which may decide some of
     the flags; warn of another processor."""
-    theirs, ours = before.config, json.loads(json.dumps(run.config))
+    theirs = before.config
+    ours = json.loads(json.dumps(run.config))
     is_same = before.data_sha256 == run.data_sha256
     for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
         if theirs.get(flag) != ours.get(flag) and (is_same or flag not in OF_DATA):
@@ -459,7 +471,10 @@ def data_digest(ds, *more: np.ndarray) -> str:
     """
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
     is_whole_file = ds.sha256 is not None and not ds.is_part
-    inputs = [] if is_whole_file else _arrays_of(ds.x, digest)
+    if is_whole_file:
+        inputs = []
+    else:
+        inputs = _arrays_of(ds.x, digest)
     for array in (*inputs, ds.y, ds.weights, ds.groups, ds.times, *more):
         if array is not None:
             digest.update(f"{array.dtype.str} {array.shape};".encode())

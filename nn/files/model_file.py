@@ -31,7 +31,8 @@ from .text_model import RETRAIN, is_text
 FORMAT = 3
 _DTYPES = {"float32": "F32", "float64": "F64"}
 # tensors of the rows that a model was trained on, of no network
-FOLD, SCORE = "rows.fold", "rows.score"
+FOLD = "rows.fold"
+SCORE = "rows.score"
 SCORE_TYPE = np.dtype(np.float32)  # of these scores, whatever the type of the networks
 _FOLD_TYPES = {"U8": np.uint8, "U32": np.uint32}
 IN_MEMORY = "the network"  # how errors call a file that is none
@@ -107,7 +108,10 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     prefixes = {member_prefix(number) for number in range(known)}
     if "crossed" in metadata:
         _check_crossed(path, tensors, metadata)
-    of_rows = (FOLD, SCORE) if "crossed" in metadata else ()
+    if "crossed" in metadata:
+        of_rows = (FOLD, SCORE)
+    else:
+        of_rows = ()
     for name in tensors.keys() - {*of_rows} if known else ():
         if "".join(name.partition(".")[:2]) not in prefixes:
             raise DataError(
@@ -163,7 +167,10 @@ def _columns_read(metadata: dict) -> list[list]:
     found = []
     for column in metadata["encoding"]["columns"]:
         are_words = column["kind"] in ("yes/no", "category")
-        kind = "words" if are_words else column["kind"]
+        if are_words:
+            kind = "words"
+        else:
+            kind = column["kind"]
         found.append([kind, *map(column.get, _WAYS)])
     return found
 
@@ -232,11 +239,9 @@ def _all(check: Callable) -> Callable:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-_ARE_TEXTS, _ARE_NUMBERS, _ARE_METRICS = (
-    _all(_is_text),
-    _all(_is_number),
-    _all(_optional(_is_number)),
-)
+_ARE_TEXTS = _all(_is_text)
+_ARE_NUMBERS = _all(_is_number)
+_ARE_METRICS = _all(_optional(_is_number))
 
 
 def _has(value, checks: dict[str, Callable], optional: Iterable[str] = ()) -> bool:
@@ -487,7 +492,10 @@ def _check_agreement(path, metadata: dict) -> None:
         raise DataError(f"{path}: damaged model file: {error}") from error
     inputs, outputs = _sizes(layers)
     features = layers[0].in_shape[0]  # of a table; channels of an image
-    classes = 2 if metadata["task"] == "binary" else outputs
+    if metadata["task"] == "binary":
+        classes = 2
+    else:
+        classes = outputs
     try:
         labels_of(metadata["classes"] or [], metadata.get("label_type"))
     except ValueError:
@@ -546,7 +554,10 @@ def _check_types(path, header: dict, dtype: str) -> None:
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        found = entry.get("dtype") if isinstance(entry, dict) else None
+        if isinstance(entry, dict):
+            found = entry.get("dtype")
+        else:
+            found = None
         if name == FOLD and found in tuple(_FOLD_TYPES):
             continue
         if name == SCORE and found == _DTYPES[SCORE_TYPE.name]:
@@ -572,7 +583,8 @@ def _check_classes_of_figures(path, figures: dict, outputs: int) -> None:
 def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     """Raise DataError unless the folds and scores of rows are those of the model's
     cross-validation."""
-    folds, score = len(metadata["crossed"]["thresholds"]), tensors.get(SCORE)
+    folds = len(metadata["crossed"]["thresholds"])
+    score = tensors.get(SCORE)
     fold = tensors.get(FOLD)
     if fold is None or fold.ndim != 1 or fold.dtype not in tuple(_FOLD_TYPES.values()):
         raise DataError(
@@ -632,7 +644,8 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
 def is_finite(array: np.ndarray) -> bool:
     """Return whether all numbers are finite; looks at some at a time, for there may be
     little memory left."""
-    values, some = array.reshape(-1), 1 << 16
+    values = array.reshape(-1)
+    some = 1 << 16
     return all(
         np.isfinite(values[first : first + some]).all()
         for first in range(0, values.size, some)

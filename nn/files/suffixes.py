@@ -8,10 +8,13 @@ from collections.abc import Collection
 
 from ..utils import UsageError
 
-CSV, PARQUET, JSON_LINES = "CSV", "Parquet", "JSON lines"
+CSV = "CSV"
+PARQUET = "Parquet"
+JSON_LINES = "JSON lines"
 TABLES = (CSV, PARQUET, JSON_LINES)  # formats of the tables that are written
 PACKED = ".gz"
-MODEL, TEXT_MODEL = "a model", "a text model"
+MODEL = "a model"
+TEXT_MODEL = "a text model"
 FORMATS = {
     ".csv": CSV,
     ".parquet": PARQUET,
@@ -137,7 +140,10 @@ def check_named_format(
         named = "gzip"
     if named is None or named in written:
         return
-    cure = f"; {_EXPORTS[named]}" if named in _EXPORTS else ""
+    if named in _EXPORTS:
+        cure = f"; {_EXPORTS[named]}"
+    else:
+        cure = ""
     raise UsageError(
         f"{flag} {path}: its suffix names {named}, expected one such as {example}{cure}".lstrip()
     )

@@ -79,10 +79,8 @@ class TensorFile:
         header, arrays = _header_of(tensors, {self.key: text})
         # The digest covers every byte of the file but its own 64: header, padding and
         # tensors alike.
-        at, digest = (
-            self._digest_position(path, header, _NO_DIGEST),
-            hashlib.sha256(header),
-        )
+        at = self._digest_position(path, header, _NO_DIGEST)
+        digest = hashlib.sha256(header)
         for array in arrays:
             digest.update(array)
         return [header[:at], digest.hexdigest().encode(), header[at + 64 :], *arrays]
@@ -117,7 +115,8 @@ class TensorFile:
     def _check_size(self, path, file: io.BufferedReader) -> None:
         """Raise NnError for a file that the memory cannot hold, and DataError if it
         would be for nothing."""
-        size, left = os.fstat(file.fileno()).st_size, memory_left()
+        size = os.fstat(file.fileno()).st_size
+        left = memory_left()
         begins = file.peek(16)
         if begins and not self.beginning.match(begins):
             raise self._foreign(path)
@@ -148,7 +147,10 @@ class TensorFile:
         if not isinstance(header, dict):
             raise self.damaged(path, "its header is not a JSON object")
         metadata = header.get("__metadata__")
-        text = metadata.get(self.key) if isinstance(metadata, dict) else None
+        if isinstance(metadata, dict):
+            text = metadata.get(self.key)
+        else:
+            text = None
         if not isinstance(text, str):
             raise DataError(
                 f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
@@ -228,7 +230,8 @@ def _header_of(
         tensors, key=lambda name: (-_TYPES.index(tensors[name].dtype.name), name)
     )
     entries: dict[str, dict] = {"__metadata__": metadata}
-    arrays, begin = [], 0
+    arrays = []
+    begin = 0
     for name in names:
         array = np.ascontiguousarray(
             tensors[name], tensors[name].dtype.newbyteorder("<")

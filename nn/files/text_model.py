@@ -115,7 +115,8 @@ def load(
             zip(lines[2:], expected, strict=True), start=3
         )
     ]
-    biases, rows = rows[: len(sizes) - 1], rows[len(sizes) - 1 :]
+    biases = rows[: len(sizes) - 1]
+    rows = rows[len(sizes) - 1 :]
     weights = []
     for outputs in sizes[1:]:
         weights.append(np.array(rows[:outputs]))
@@ -141,9 +142,17 @@ def _text_lines(path, data: bytes) -> list[str]:
 
 
 def _parse_sizes(path, lines: list[str]) -> list[int]:
-    count, sizes = (lines[0].split(), lines[1].split()) if len(lines) > 1 else ([], [])
+    if len(lines) > 1:
+        count = lines[0].split()
+        sizes = lines[1].split()
+    else:
+        count = []
+        sizes = []
     if len(count) != 1 or not re.fullmatch("[0-9]{1,9}", count[0]) or int(count[0]) < 2:
-        found = shortened(lines[0]) if lines else "nothing"
+        if lines:
+            found = shortened(lines[0])
+        else:
+            found = "nothing"
         raise DataError(
             f"{path}, line 1: {found}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model"
         )

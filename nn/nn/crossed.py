@@ -89,10 +89,12 @@ class Crossed:
     @property
     def calibrated(self) -> np.ndarray:
         """Return the scores, those of each fold by its temperature."""
-        of_row, scores = self.of_row, self.scores
+        of_row = self.of_row
+        scores = self.scores
         for fold, temperature in enumerate(self.temperatures):
             if temperature != 1:
-                scores = scores.copy() if scores is self.scores else scores
+                if scores is self.scores:
+                    scores = scores.copy()
                 scores[of_row == fold] = tempered(
                     self.scores[of_row == fold], temperature
                 )

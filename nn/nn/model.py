@@ -159,19 +159,19 @@ def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return (weights, biases) in float64, the scaling folded into the first layer so
     that raw rows go in."""
     views = list(parameters.by_layer(net.layers, net.vector.astype(np.float64)))
-    weights, biases = [w for _, w, _ in views], [b for _, _, b in views]
+    weights = [w for _, w, _ in views]
+    biases = [b for _, _, b in views]
     if net.scaling.kind != "none" and not net.reference:
-        known, pixels = (
-            (net.scaling.shift, net.scaling.scale),
-            (np.zeros(net.inputs), net.pixel_range or 255.0),
-        )
-        shift, scale = pixels if net.scaling.kind == "pixel" else known
+        known = (net.scaling.shift, net.scaling.scale)
+        pixels = (np.zeros(net.inputs), net.pixel_range or 255.0)
+        if net.scaling.kind == "pixel":
+            shift, scale = pixels
+        else:
+            shift, scale = known
         weights[0] = weights[0] / scale
         biases[0] = biases[0] - weights[0] @ shift
-    weights[-1], biases[-1] = (
-        weights[-1] / net.temperature,
-        biases[-1] / net.temperature,
-    )
+    weights[-1] = weights[-1] / net.temperature
+    biases[-1] = biases[-1] / net.temperature
     return weights, biases
 
 
@@ -243,11 +243,10 @@ def _single(
     encoding = meta.get("encoding")
     if encoding is not None:
         is_shared = encoding == shared.get("encoding")
-        encoding = (
-            other.encoding
-            if is_shared
-            else Encoding.from_dict(encoding, meta["columns"])
-        )
+        if is_shared:
+            encoding = other.encoding
+        else:
+            encoding = Encoding.from_dict(encoding, meta["columns"])
     try:
         net = cls(
             meta["layers"],

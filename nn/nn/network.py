@@ -88,7 +88,9 @@ class Network:
         gpus: str | int | tuple[int, ...] = (),
         distribute: str | None = None,
     ):
-        layers, seed, threads = LAYERS.text_of(layers), plain(seed), plain(threads)
+        layers = LAYERS.text_of(layers)
+        seed = plain(seed)
+        threads = plain(threads)
         if reference:
             asked = {
                 "backend": backend,
@@ -112,7 +114,9 @@ class Network:
                 "dtype": dtype,
             }
         )
-        self.reference, self.seed, self.init = reference, seed, init
+        self.reference = reference
+        self.seed = seed
+        self.init = init
         self.asked_dtype = dtype or "float32"
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self.compute_on(backend, threads, gpus, distribute)
@@ -176,7 +180,10 @@ class Network:
         )
 
     def __repr__(self) -> str:
-        parts = [f"{len(self._members)} networks"] if self.is_combined else []
+        if self.is_combined:
+            parts = [f"{len(self._members)} networks"]
+        else:
+            parts = []
         parts += [
             self.task,
             f"{sum(member.parameter_count for member in self.members)} parameters",
@@ -228,9 +235,11 @@ class Network:
     ) -> None:
         """Parse the layers and choose the loss. Raises UsageError for what does not go
         together."""
-        output, usual_loss = (
-            ("sigmoid", REFERENCE["loss"]) if self.reference else TASKS[self.task]
-        )
+        if self.reference:
+            output = "sigmoid"
+            usual_loss = REFERENCE["loss"]
+        else:
+            output, usual_loss = TASKS[self.task]
         self.layers = parse(spec, activation, output, columns)
         # values of a row: feature columns, if encoded
         self.inputs = self.layers[0].features or self.layers[0].inputs
@@ -257,7 +266,9 @@ class Network:
                 f"--layers: the network has {self.inputs} inputs, the table has {encoding.features} columns of features"
             )
         self._set_layers(**self._written, columns=encoding.columns)
-        self.encoding, self._engine, self._vector = encoding, None, None
+        self.encoding = encoding
+        self._engine = None
+        self._vector = None
         self._check_memory()
 
     # ---- members: a network of several
@@ -289,17 +300,13 @@ class Network:
             raise ValueError(
                 f"{len(members)} members with weights {list(weights)}: expected as many, above 0"
             )
-        self.member_weights, self._members = (
-            [float(weight) for weight in weights],
-            list(members),
-        )
+        self.member_weights = [float(weight) for weight in weights]
+        self._members = list(members)
         first = members[0]
         if first.layers != self.layers:
-            self._written, self.layers, self.vector = (
-                first._written,
-                first.layers,
-                first.vector.copy(),
-            )
+            self._written = first._written
+            self.layers = first.layers
+            self.vector = first.vector.copy()
             self._engine = None
 
     @property
@@ -328,7 +335,8 @@ class Network:
             gpus=self.gpus,
             distribute=self.distribute,
         )
-        net.encoding, net._backend = self.encoding, self._backend
+        net.encoding = self.encoding
+        net._backend = self._backend
         return net
 
     def compute_with(self, engine) -> None:
@@ -367,11 +375,16 @@ class Network:
     ) -> None:
         """Set what the engine will be made with; see __init__."""
         _check({"backend": backend, "threads": threads, "distribute": distribute})
-        numbers = (
-            tuple(gpus) if isinstance(gpus, (tuple, list)) else GPUS("--gpus", gpus)
-        )
-        self.threads, self.gpus, self.distribute = threads, numbers, distribute
-        self._asked_backend, self._backend, self._engine = backend, None, None
+        if isinstance(gpus, (tuple, list)):
+            numbers = tuple(gpus)
+        else:
+            numbers = GPUS("--gpus", gpus)
+        self.threads = threads
+        self.gpus = numbers
+        self.distribute = distribute
+        self._asked_backend = backend
+        self._backend = None
+        self._engine = None
         if backend != "auto":
             self._backend = backends.resolve(backend, **self._gpu_options())
 
@@ -512,9 +525,10 @@ class Network:
         own = parameters.by_name(self.layers, self.vector)
         for name, value in values.items():
             if name not in own or np.shape(value) != own[name].shape:
-                expected = (
-                    own[name].shape if name in own else f"one of {', '.join(own)}"
-                )
+                if name in own:
+                    expected = own[name].shape
+                else:
+                    expected = f"one of {', '.join(own)}"
                 raise ValueError(f"{name} {np.shape(value)}: expected {expected}")
             own[name][...] = value
         if self._engine is not None:
@@ -530,7 +544,10 @@ class Network:
         return engine
 
     def _new_engine(self):
-        loss = "reference" if self.reference else self.loss
+        if self.reference:
+            loss = "reference"
+        else:
+            loss = self.loss
         engine = backends.create(
             self.backend,
             self.layers,
@@ -571,20 +588,22 @@ class Network:
             )
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    engine_rows, predict, deviation = (
-        prediction.engine_rows,
-        prediction.predict,
-        prediction.deviation,
-    )
-    filled, member_outputs = prediction.filled, prediction.member_outputs
+    engine_rows = prediction.engine_rows
+    predict = prediction.predict
+    deviation = prediction.deviation
+    filled = prediction.filled
+    member_outputs = prediction.member_outputs
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""
-        return scores if self.temperature == 1 else tempered(scores, self.temperature)
+        if self.temperature == 1:
+            return scores
+        return tempered(scores, self.temperature)
 
     # ---- files
 
-    metadata, export = model.metadata, model.export
+    metadata = model.metadata
+    export = model.export
 
     @classmethod
     def load(cls, path, *, dtype: str | None = None, **engine) -> Network:

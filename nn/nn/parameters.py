@@ -34,7 +34,8 @@ def by_layer(
 def by_name(layers: Sequence[Layer], vector: np.ndarray) -> dict[str, np.ndarray]:
     """Return views of a vector (parameters, or their gradients) by the names of the
     parameters."""
-    named, at = {}, 0
+    named = {}
+    at = 0
     for name, shape in parameter_shapes(layers).items():
         named[name] = vector[at : at + math.prod(shape)].reshape(shape)
         at += named[name].size
@@ -55,10 +56,8 @@ def initial(
         )
         if INITIALIZERS[rule].biases:
             both = initial_weight(rule, [(layer.parameters, 0, 0)], seed, index)
-            weight[:], bias[:] = (
-                both[: weight.size].reshape(weight.shape),
-                both[weight.size :],
-            )
+            weight[:] = both[: weight.size].reshape(weight.shape)
+            bias[:] = both[weight.size :]
         else:
             values = initial_weight(rule, layer.weight_parts, seed, index)
             weight.reshape(-1)[: values.size] = values

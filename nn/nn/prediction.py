@@ -52,10 +52,8 @@ def deviation(net, x) -> np.ndarray:
     It is weighted as the mean is; of a single network 0.
     """
     x = rows_of(net, x)
-    out, step = (
-        np.zeros((len(x), net.outputs), net.dtype),
-        max(1, PREDICT_BLOCK // len(net.members)),
-    )
+    out = np.zeros((len(x), net.outputs), net.dtype)
+    step = max(1, PREDICT_BLOCK // len(net.members))
     for at in range(0, len(x) if net.is_combined else 0, step):
         outputs = [
             output.astype(np.float64)
@@ -73,7 +71,9 @@ def deviation(net, x) -> np.ndarray:
 def member_outputs(net, x) -> Iterator[np.ndarray]:
     """Yield each member's outputs (rows, outputs) for some rows; members alike take
     turns on one engine."""
-    engine, data, read_by = net.engine, None, None
+    engine = net.engine
+    data = None
+    read_by = None
     for member in net.members:
         if not predict_alike(member.layers, net.layers):
             yield _outputs(member, x)
@@ -82,7 +82,8 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         if read_by is None or any(
             a is not b for a, b in zip(reads, read_by, strict=True)
         ):
-            data, read_by = engine.load(engine_rows(member, x)), reads
+            data = engine.load(engine_rows(member, x))
+            read_by = reads
         yield in_units(member, engine.predict(data, vector=member.vector))
 
 
@@ -138,7 +139,9 @@ def _in_type(net, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
         return x.in_type(net.number_type)
     x = np.asarray(x)
     are_numbers = x.dtype.kind in "iuf" and x.dtype != np.uint8
-    return in_type(x, net.number_type) if are_numbers else x
+    if are_numbers:
+        return in_type(x, net.number_type)
+    return x
 
 
 # ---- rows as they are given
@@ -190,11 +193,9 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
     if not is_table:
         # of images, which data sets have with their channels first
         shape = net.layers[0].in_shape
-        return (
-            x.transpose(0, 3, 1, 2)
-            if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape
-            else x
-        )
+        if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape:
+            return x.transpose(0, 3, 1, 2)
+        return x
     from ..data.frames import open_frame  # the readers of files load the C core
     from ..data.loading import load
 
@@ -230,7 +231,9 @@ def _numbers_of(x):
         array = np.asarray(x)
     except ValueError:  # lists of unequal lengths
         return x
-    return array if array.dtype.kind in "biuf" and array.ndim > 1 else x
+    if array.dtype.kind in "biuf" and array.ndim > 1:
+        return array
+    return x
 
 
 def _no_table(x) -> DataError:
@@ -254,7 +257,8 @@ def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
 def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     """Return the weighted mean of several networks' outputs, float64: added one after
     another, so that a row has the same bits alone and among others."""
-    mean, whole = np.zeros(()), sum(weights)
+    mean = np.zeros(())
+    whole = sum(weights)
     for weight, out in zip(weights, each, strict=True):
         mean = mean + weight / whole * out
     return mean
@@ -264,11 +268,9 @@ def in_units(net, out: np.ndarray) -> np.ndarray:
     """Return an engine's outputs as predictions: calibrated, in the targets' own
     units."""
     out = net.calibrated(out)
-    return (
-        out
-        if net.target_scaling is None
-        else net.target_scaling.inverse(out).astype(net.value_dtype)
-    )
+    if net.target_scaling is None:
+        return out
+    return net.target_scaling.inverse(out).astype(net.value_dtype)
 
 
 # ---- outputs that are no numbers
@@ -289,8 +291,12 @@ def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
     _, column = max(
         (_furthest(member, one) for member in net.members), key=lambda found: found[0]
     )
-    name, value = _name(net, column), _shown(one, column)
-    wider = ", or train with --dtype float64" if net.dtype == "float32" else ""
+    name = _name(net, column)
+    value = _shown(one, column)
+    if net.dtype == "float32":
+        wider = ", or train with --dtype float64"
+    else:
+        wider = ""
     expected = f"for which the network's output is not finite; correct it{wider}"
     if value == "nan":
         expected = "expected a number; the network was trained without gaps"
@@ -315,11 +321,10 @@ def far_field(
         some = rows[start : start + PREDICT_BLOCK]
         inputs = engine_rows(net, x[some])
         if inputs.dtype.kind == "V":
-            inputs = (
-                inputs["numbers"]
-                if "numbers" in inputs.dtype.names
-                else np.zeros((len(some), 1))
-            )
+            if "numbers" in inputs.dtype.names:
+                inputs = inputs["numbers"]
+            else:
+                inputs = np.zeros((len(some), 1))
         far = np.abs(inputs.reshape(len(some), -1)) > FAR
         if not far.any():
             continue
@@ -340,12 +345,11 @@ def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
     0; a gap without an input of its own is infinitely far."""
     rows = engine_rows(net, one)
     if rows.dtype.kind != "V":
-        values, columns = (
-            np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf),
-            range(rows.size),
-        )
+        values = np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf)
+        columns = range(rows.size)
     else:
-        values, columns = np.zeros(1), [column for column, _ in net.encoding.order]
+        values = np.zeros(1)
+        columns = [column for column, _ in net.encoding.order]
         if "numbers" in rows.dtype.names:
             values = np.nan_to_num(np.abs(rows["numbers"][0]), nan=0.0, posinf=np.inf)
     place = int(values.argmax())
@@ -358,6 +362,11 @@ def _shown(
     """Return the value of a row's feature column as messages show it; of a row that is
     encoded already just that."""
     if isinstance(one, TableRows):
-        value, words = one.columns[column].values[0], one.columns[column].words
-        return words[value] if one.kinds[column] == "text" else write(value)
-    return "a value" if one.dtype.kind == "V" else write(one.reshape(-1)[column])
+        value = one.columns[column].values[0]
+        words = one.columns[column].words
+        if one.kinds[column] == "text":
+            return words[value]
+        return write(value)
+    if one.dtype.kind == "V":
+        return "a value"
+    return write(one.reshape(-1)[column])

@@ -37,11 +37,16 @@ class Trained(NamedTuple):
         """Return whether figures on these rows are to be told with a warning."""
         if self.count is None:
             return False
-        return self.count > 0 if self.is_exact else self.count >= TOLD * self.rows
+        if self.is_exact:
+            return self.count > 0
+        return self.count >= TOLD * self.rows
 
     def told(self, model: str) -> str:
         """Return the beginning of that warning."""
-        about = "" if self.is_exact else "about "
+        if self.is_exact:
+            about = ""
+        else:
+            about = "about "
         return (
             f"{model} was trained on {about}{self.count:,} of these {self.rows:,} rows"
         )
@@ -69,13 +74,18 @@ def known_rows(net, ds: Dataset) -> np.ndarray | None:
     trained on, bool (rows,); None for other data."""
     if not is_training_data(net, ds):
         return None
-    whole = ds if ds.whole is None else ds.whole
+    if ds.whole is None:
+        whole = ds
+    else:
+        whole = ds.whole
     is_trained = np.zeros(whole.rows, bool)
     is_trained[split_of_model(net, whole).training] = True
     # the networks know a row that leaves by its twin
     if whole.sets_of_twins is not None:
         is_trained = np.isin(whole.sets_of_twins, whole.sets_of_twins[is_trained])
-    return is_trained if ds.whole is None else is_trained[ds.part_rows]
+    if ds.whole is None:
+        return is_trained
+    return is_trained[ds.part_rows]
 
 
 def is_training_data(net, ds: Dataset) -> bool:
@@ -91,9 +101,10 @@ def is_training_data(net, ds: Dataset) -> bool:
     ):
         return False
     asked = net.config.get("target")
-    same_target = (
-        ds.targets == net.targets if net.targets else ds.target in (asked, str(asked))
-    )
+    if net.targets:
+        same_target = ds.targets == net.targets
+    else:
+        same_target = ds.target in (asked, str(asked))
     roles = net.config.get("table", {})
     same_roles = all(
         getattr(ds, role) is not None
@@ -114,7 +125,10 @@ def _estimate(net, x) -> int | None:
     kept = kept_hashes(net.row_hashes)
     hashes = hashes_of(x, encoders_of(net), net.row_hashes)
     is_whole = len(kept) < KEPT  # all hashes of the training rows are there
-    sample = hashes if is_whole else hashes[hashes <= kept[-1]]
+    if is_whole:
+        sample = hashes
+    else:
+        sample = hashes[hashes <= kept[-1]]
     there = int(np.isin(sample, kept).sum())
     if is_whole or len(sample) >= LEAST_SAMPLE:
         return round(len(hashes) * there / max(1, len(sample)))
@@ -123,4 +137,6 @@ def _estimate(net, x) -> int | None:
 
 def encoders_of(net) -> list:
     """Return the encoders of a network's columns, none for plain numbers."""
-    return [] if net.encoding is None else net.encoding.encoders
+    if net.encoding is None:
+        return []
+    return net.encoding.encoders

@@ -19,9 +19,14 @@ import numpy as np
 from ..utils import OutputError, atomic_write, cut_line, os_reason
 
 # of a plot, in units of the viewBox; where its axes end
-WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426
+WIDTH = 440
+HEIGHT = 290
+TOP = 28
+RIGHT = 426
 # usual width of a letter; letters of a name, of a word on an axis
-LETTER, LONGEST, LONGEST_WORD = 7.0, 40, 12
+LETTER = 7.0
+LONGEST = 40
+LONGEST_WORD = 12
 POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 LEAST_SPAN = 20  # of a logarithmic axis, from its start to its end
@@ -74,7 +79,8 @@ class Line:
     number: int | None = None
 
     def __post_init__(self):
-        x, y = (np.asarray(each, np.float64) for each in (self.x, self.y))
+        x = np.asarray(self.x, np.float64)
+        y = np.asarray(self.y, np.float64)
         if self.look in ("line", "steps") and len(x) > GRID:
             steps = [
                 GRID * (each - each.min()) / max(np.ptp(each), 1e-300)
@@ -82,8 +88,10 @@ class Line:
             ]
             moved = (np.diff(np.round(steps), axis=1) != 0).any(axis=0)
             kept = np.concatenate([[True], moved[:-1], [True]])
-            x, y = x[kept], y[kept]
-        self.x, self.y = x.tolist(), y.tolist()
+            x = x[kept]
+            y = y[kept]
+        self.x = x.tolist()
+        self.y = y.tolist()
 
 
 @dataclass
@@ -103,7 +111,10 @@ class Plot:
             for k in np.unique(
                 np.linspace(0, len(line.y) - 1, min(POINTS, len(line.y))).astype(int)
             ):
-                x = self.x.words[int(line.x[k])] if self.x.words else f"{line.x[k]:.4g}"
+                if self.x.words:
+                    x = self.x.words[int(line.x[k])]
+                else:
+                    x = f"{line.x[k]:.4g}"
                 found.append([line.name, x, f"{line.y[k]:.4g}"])
         return ["", self.x.label, self.y.label], found
 
@@ -124,7 +135,10 @@ class Plot:
             f'<path class="g" d="{grid}"/>',
         ]
         parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
-        look = ("e", -25) if is_crowded else ("m", 0)
+        if is_crowded:
+            look = ("e", -25)
+        else:
+            look = ("m", 0)
         parts += [
             _text(at + 4 * is_crowded, bottom + 15, text, *look) for at, text in x.ticks
         ]
@@ -177,24 +191,41 @@ class Scale:
     def __init__(self, axis: Axis, values: list[float], start: float, end: float):
         """values: those that are on the axis, which leaves them some room at its
         ends."""
-        self.words, self.start, self.end = axis.words, start, end
+        self.words = axis.words
+        self.start = start
+        self.end = end
         known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [
             0.1,
             1.0,
         ]
-        ends = (-0.5, len(axis.words) - 0.5) if axis.words else axis.ends
+        if axis.words:
+            ends = (-0.5, len(axis.words) - 0.5)
+        else:
+            ends = axis.ends
         low, high = ends or (min(known), max(known))
         if is_log := axis.log and high > LEAST_SPAN * low:
-            low, high = math.log10(low), math.log10(high)
-        room = 0.0 if ends else 0.04 * (high - low) or abs(high) / 2 or 1.0
-        self.is_log, self.low, self.high = is_log, low - room, high + room
+            low = math.log10(low)
+            high = math.log10(high)
+        if ends:
+            room = 0.0
+        else:
+            room = 0.04 * (high - low) or abs(high) / 2 or 1.0
+        self.is_log = is_log
+        self.low = low - room
+        self.high = high + room
         # between two ticks
-        self.least = 0.0 if ends else float(all(v % 1 == 0 for v in known))
+        if ends:
+            self.least = 0.0
+        else:
+            self.least = float(all(v % 1 == 0 for v in known))
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""
         if self.is_log:
-            value = max(math.log10(value), self.low) if value > 0 else self.low
+            if value > 0:
+                value = max(math.log10(value), self.low)
+            else:
+                value = self.low
         return self.start + (self.end - self.start) * (value - self.low) / (
             (self.high - self.low) or 1.0
         )
@@ -215,7 +246,10 @@ class Scale:
     def _decades(self) -> list[float]:
         """Return powers of ten, or 1, 2, 5 times them where there are few."""
         powers = range(math.floor(self.low), math.ceil(self.high) + 1)
-        digits = (1, 2, 5) if len(powers) < 4 else (1,)
+        if len(powers) < 4:
+            digits = (1, 2, 5)
+        else:
+            digits = (1,)
         each = [
             d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6)] for d in digits
         ]
@@ -223,19 +257,21 @@ class Scale:
 
     def _round(self) -> list[float]:
         rough = max((self.high - self.low) / 5, self.least)
-        power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
+        if rough > 0:
+            power = 10.0 ** math.floor(math.log10(rough))
+        else:
+            power = 1.0
         step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
-        first, last = (
-            math.ceil(self.low / step - 1e-9),
-            math.floor(self.high / step + 1e-9),
-        )
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
 def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> str:
     """Return a line as paths. places: of its points; bottom: of an area."""
     look = line.number or 0
-    colour, points = look % len(COLOURS), [(_n(x), _n(y)) for x, y in places]
+    colour = look % len(COLOURS)
+    points = [(_n(x), _n(y)) for x, y in places]
     start = f"M{points[0][0]} "
     if line.look == "area":
         tops = "".join(f"H{x}V{y}" for x, y in points)
@@ -243,37 +279,43 @@ def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> 
     if line.look in ("dots", "mark"):
         return f'<path class="{line.look} s{colour}" d="{"".join(f"M{x} {y}h0" for x, y in points)}"/>'
     steps = "".join(f"V{y}H{x}" for x, y in points[1:])
-    path = (
-        start + points[0][1] + steps
-        if line.look == "steps"
-        else "M" + "L".join(f"{x} {y}" for x, y in points)
-    )
+    if line.look == "steps":
+        path = start + points[0][1] + steps
+    else:
+        path = "M" + "L".join(f"{x} {y}" for x, y in points)
     if line.look == "rule":
         return f'<path class="r" d="{path}"/>'
     dashes = DASHES[look // len(COLOURS) % len(DASHES)]
-    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    marks = (
-        "".join(f"M{x} {y}{MARKERS[colour]}" for x, y in points)
-        if len(points) <= MOST_MARKED
-        else ""
-    )
-    marked = f'<path class="l s{colour}" d="{marks}"/>' if marks else ""
+    if dashes:
+        dashed = f' stroke-dasharray="{dashes}"'
+    else:
+        dashed = ""
+    if len(points) <= MOST_MARKED:
+        marks = "".join(f"M{x} {y}{MARKERS[colour]}" for x, y in points)
+    else:
+        marks = ""
+    if marks:
+        marked = f'<path class="l s{colour}" d="{marks}"/>'
+    else:
+        marked = ""
     return f'<path class="l s{colour}"{dashed} d="{path}"/>{marked}'
 
 
 def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     """Return (parts, height of the picture) with the names of lines below."""
-    parts, x, y = [], left, HEIGHT + 4
+    parts = []
+    x = left
+    y = HEIGHT + 4
     for line in [line for line in lines if line.name]:
         name = cut_line(line.name, LONGEST)
         width = 28 + LETTER * len(name)
         if x > left and x + width > WIDTH:
-            x, y = left, y + 17
-        sample = (
-            [(x + 9, y - 4)]
-            if line.look in ("dots", "mark")
-            else [(x, y - 4), (x + 18, y - 4)]
-        )
+            x = left
+            y = y + 17
+        if line.look in ("dots", "mark"):
+            sample = [(x + 9, y - 4)]
+        else:
+            sample = [(x, y - 4), (x + 18, y - 4)]
         parts += [_drawn(line, sample, y), _text(x + 24, y, name)]
         x += width + 10
     return parts, y + 8 if parts else HEIGHT - 6
@@ -281,8 +323,12 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
 
 def _text(x: float, y: float, text: str, kinds: str = "", turned: int = 0) -> str:
     """Return a text at a place. kinds: of STYLE; turned: by how many degrees."""
-    more = f' class="{kinds}"' if kinds else ""
-    more += f' transform="rotate({turned} {_n(x)} {_n(y)})"' if turned else ""
+    if kinds:
+        more = f' class="{kinds}"'
+    else:
+        more = ""
+    if turned:
+        more += f' transform="rotate({turned} {_n(x)} {_n(y)})"'
     return (
         f'<text x="{_n(x)}" y="{_n(y)}"{more}>{html.escape(cut_line(text, 80))}</text>'
     )

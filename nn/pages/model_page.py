@@ -37,9 +37,12 @@ from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of
 
 # rows from and up to which there are intervals
-LEAST_INTERVALS, MOST_INTERVALS = 10, 100_000
+LEAST_INTERVALS = 10
+MOST_INTERVALS = 100_000
 MOST_EXPLAINED = 20_000  # rows on which importance is measured
-MOST_IMPORTANT, MOST_LINES, MOST_OUTPUTS = 20, 100, 7
+MOST_IMPORTANT = 20
+MOST_LINES = 100
+MOST_OUTPUTS = 7
 USUAL_THRESHOLDS = (
     0.01,
     0.02,
@@ -57,14 +60,23 @@ USUAL_THRESHOLDS = (
     0.98,
     0.99,
 )
-MOST_POINTS, MOST_TARGETS = 1_500, 3  # of a scatter plot
+# of a scatter plot
+MOST_POINTS = 1_500
+MOST_TARGETS = 3
 # classes of a confusion matrix; of one that is half a page wide
-MOST_CELLS, MOST_BESIDE = 30, 6
-MOST_CLASSES, MOST_PAIRS, MISTAKES = 60, 12, 12
+MOST_CELLS = 30
+MOST_BESIDE = 6
+MOST_CLASSES = 60
+MOST_PAIRS = 12
+MISTAKES = 12
 # of scores, of predictions; rows of a point of the calibration
-BINS, RANGES, LEAST_BIN = 40, 8, 10
+BINS = 40
+RANGES = 8
+LEAST_BIN = 10
 # rows of a group, groups shown, standard errors from the mean of all
-LEAST_GROUP, GROUPS, SURE = 20, 8, 3.0
+LEAST_GROUP = 20
+GROUPS = 8
+SURE = 3.0
 ENDS = (0.0, 1.0)
 # between these shares of a range's errors lie 90 % of them
 MOST_ERRORS = np.array([0.05, 0.95])
@@ -95,7 +107,8 @@ def of_model(
         target = figures.target_text(
             net.targets, net.config.get("target"), is_table=False
         )
-        page.answer += [f"It predicts the {target}."] if target else []
+        if target:
+            page.answer += [f"It predicts the {target}."]
         if trained is not None and trained.is_told:
             told = "these figures say how well it knows them, not how good it is on new rows"
             page.answer.append(f"{trained.told(basename(model))}: {told}.")
@@ -112,12 +125,14 @@ def _about(net) -> str:
         "regression": "numbers",
     }[net.task]
     told = figures.target_text(net.targets, net.config.get("target"), is_table=False)
-    target = f" ({told})" if told else ""
-    networks = (
-        f"{len(net.members)} networks predict"
-        if net.is_combined
-        else "One network predicts"
-    )
+    if told:
+        target = f" ({told})"
+    else:
+        target = ""
+    if net.is_combined:
+        networks = f"{len(net.members)} networks predict"
+    else:
+        networks = "One network predicts"
     return f"{networks} {of}{target} from {len(names_of(net))} inputs."
 
 
@@ -130,12 +145,18 @@ def _test(
             page, net, ds, about, found, threshold, important, progress
         )
         return
-    rows = ds if found is None else ds.of_rows(found[0])
+    if found is None:
+        rows = ds
+    else:
+        rows = ds.of_rows(found[0])
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
     weights = checked_weights(weights, len(truth))
     with without_remarks():
         has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
-        beside = {} if found is None else by_fold(net, threshold)
+        if found is None:
+            beside = {}
+        else:
+            beside = by_fold(net, threshold)
         result = figures_of(
             net, rows, scores, threshold=threshold, intervals=has_intervals, **beside
         )
@@ -177,7 +198,8 @@ def _add_columns_that_matter(page: Page, net, ds, found, important, progress) ->
         best = [
             name for name, holds in zip(known.names, known.holds, strict=True) if holds
         ][:3]
-        page.answer += [f"What matters most: {listed(best)}."] if best else []
+        if best:
+            page.answer += [f"What matters most: {listed(best)}."]
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
 
@@ -202,7 +224,9 @@ def _test_by_kept_figures(
 def _by_target(result: dict) -> list[Table]:
     """Return the metrics of each of several targets."""
     headers, lines = figures.target_lines(result)
-    return [Table("metrics by target", headers, lines)] if lines else []
+    if lines:
+        return [Table("metrics by target", headers, lines)]
+    return []
 
 
 def _answer(net, result: dict, about: str) -> str:
@@ -214,9 +238,8 @@ def _answer(net, result: dict, about: str) -> str:
 
     start = f"On {result['rows']:,} {about}, the model"
     if net.task == "binary":
-        there, alarms = (
-            count_text(result["tp"] + result[wrong]) for wrong in ("fn", "fp")
-        )
+        there = count_text(result["tp"] + result["fn"])
+        alarms = count_text(result["tp"] + result["fp"])
         name = (net.classes or ["0", "1"])[1]
         return (
             f"{start} finds {rate('recall')} of the {there} of class {name}; of its {alarms} alarms "
@@ -256,7 +279,8 @@ def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights
     (rows,) or None.
     """
-    scores, classes = scores[:, 0].astype(np.float64), net.classes or ["0", "1"]
+    scores = scores[:, 0].astype(np.float64)
+    classes = net.classes or ["0", "1"]
     blocks: list[Block] = [
         _confusion(
             classes, [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
@@ -270,7 +294,11 @@ def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
             _calibration(truth, scores, weights, result["brier"], f"class {classes[1]}")
         )
     rule = net.config.get("threshold")
-    name, costs = parse_rule(rule) if isinstance(rule, str) else ("", ())
+    if isinstance(rule, str):
+        name, costs = parse_rule(rule)
+    else:
+        name = ""
+        costs = ()
     return [
         *blocks,
         threshold_table(
@@ -287,11 +315,9 @@ def threshold_table(
 
     costs: of a false alarm and of a missed row, which add a column.
     """
-    cuts, used, usual = (
-        cut_offs(truth, scores, weights),
-        result["threshold"],
-        USUAL_THRESHOLDS,
-    )
+    cuts = cut_offs(truth, scores, weights)
+    used = result["threshold"]
+    usual = USUAL_THRESHOLDS
     if scores.min() < 0 or scores.max() > 1:
         usual = np.linspace(scores.min(), scores.max(), 11, dtype=np.float64).tolist()
     alarms = 1000 * (cuts.tp + cuts.fp) / (cuts.tp[-1] + cuts.fp[-1])
@@ -301,7 +327,10 @@ def threshold_table(
         rates = (
             rate_text(rate[k]) for rate in (cuts.precision, cuts.recall, cuts.fbeta(1))
         )
-        cost = [f"{cuts.cost(*costs)[k]:g}"] if costs else []
+        if costs:
+            cost = [f"{cuts.cost(*costs)[k]:g}"]
+        else:
+            cost = []
         lines.append(
             [
                 f"{threshold:.4g}{' (used)' * (threshold == used)}",
@@ -328,7 +357,9 @@ def _curves(result: dict, cuts) -> list[Plot]:
         used = Line(f"threshold {result['threshold']:.4g}", [at[0]], [at[1]], "mark")
         return Plot(name, title, Axis(x, ends=ENDS), Axis(y, ends=ENDS), [*lines, used])
 
-    recall, precision, false_alarms = cuts.recall, cuts.precision, cuts.fp / cuts.fp[-1]
+    recall = cuts.recall
+    precision = cuts.precision
+    false_alarms = cuts.fp / cuts.fp[-1]
     # no row, no precision: the curve begins at the first row's
     precision[0] = precision[1]
     share = (cuts.tp[-1] / (cuts.tp[-1] + cuts.fp[-1])).item()
@@ -359,15 +390,13 @@ def _curves(result: dict, cuts) -> list[Plot]:
 
 
 def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
-    ends = (
-        ENDS
-        if scores.min() >= 0 and scores.max() <= 1
-        else (scores.min(), scores.max())
-    )
-    edges, weights = (
-        np.histogram_bin_edges(scores, BINS, ends),
-        np.ones(len(scores)) if weights is None else weights,
-    )
+    if scores.min() >= 0 and scores.max() <= 1:
+        ends = ENDS
+    else:
+        ends = (scores.min(), scores.max())
+    edges = np.histogram_bin_edges(scores, BINS, ends)
+    if weights is None:
+        weights = np.ones(len(scores))
     lines = []
     for label, name in enumerate(classes):
         own = truth == label
@@ -389,16 +418,14 @@ def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
 
 def _calibration(truth, scores, weights, brier: float, of: str) -> Plot:
     """Return how often rows of each tenth of the scores are what the score says."""
-    weights, place = (
-        1.0 if weights is None else weights,
-        np.minimum((scores * 10).astype(int), 9),
-    )
-    rows, total = np.bincount(place), np.bincount(place, weights * np.ones(len(scores)))
+    if weights is None:
+        weights = 1.0
+    place = np.minimum((scores * 10).astype(int), 9)
+    rows = np.bincount(place)
+    total = np.bincount(place, weights * np.ones(len(scores)))
     kept = (rows >= min(LEAST_BIN, max(1, len(scores) // 10))) & (total > 0)
-    x, y = (
-        np.bincount(place, weights * each)[kept] / total[kept]
-        for each in (scores, truth)
-    )
+    x = np.bincount(place, weights * scores)[kept] / total[kept]
+    y = np.bincount(place, weights * truth)[kept] / total[kept]
     axes = (
         Axis(f"score of {of}", ends=ENDS),
         Axis("share of the rows that are it", ends=ENDS),
@@ -421,11 +448,10 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
             )
         )
     each = sorted(result["per_class"], key=lambda row: -row["support"])[:MOST_CLASSES]
-    title = (
-        "classes"
-        if len(each) == len(names)
-        else f"the {MOST_CLASSES} largest of {len(names)} classes"
-    )
+    if len(each) == len(names):
+        title = "classes"
+    else:
+        title = f"the {MOST_CLASSES} largest of {len(names)} classes"
     blocks.append(
         Table(
             title,
@@ -451,15 +477,11 @@ def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     """Return predicted against true values, the errors, and the errors by range of the
     prediction."""
     weights, truth, scores = without_zeros(weights, truth, scores)
-    predicted, names = (
-        scores.astype(np.float64),
-        net.targets or [f"output {i}" for i in range(net.outputs)],
-    )
-    every, shown, unit = (
-        -(-len(truth) // MOST_POINTS),
-        names[:MOST_TARGETS],
-        "(unit of the target)",
-    )
+    predicted = scores.astype(np.float64)
+    names = net.targets or [f"output {i}" for i in range(net.outputs)]
+    every = -(-len(truth) // MOST_POINTS)
+    shown = names[:MOST_TARGETS]
+    unit = "(unit of the target)"
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     lines = [
         Line(name, truth[::every, k], predicted[::every, k], "dots")
@@ -469,10 +491,10 @@ def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     axes = Axis(f"true value {unit}"), Axis(f"predicted value {unit}")
     blocks: list[Block] = [Plot("predicted", "Predicted against true", *axes, lines)]
     errors = predicted - truth
-    edges, lines = (
-        np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5)))),
-        [],
+    edges = np.histogram_bin_edges(
+        errors, bins=min(60, max(10, int(len(errors) ** 0.5)))
     )
+    lines = []
     for k, name in enumerate(shown):
         with np.errstate(over="ignore", invalid="ignore"):
             mean = _mean(errors[:, k], weights)
@@ -515,10 +537,15 @@ def _residuals(
     None."""
     lines = []
     for values, own in _ranges(predicted, RANGES):
-        part, counts = errors[own], None if weights is None else weights[own]
+        part = errors[own]
+        if weights is None:
+            counts = None
+        else:
+            counts = weights[own]
         ends = " to ".join(_digits(v, 4) for v in quantiles(part, MOST_ERRORS, counts))
         with np.errstate(over="ignore"):
-            mean, rmse = _mean(part, counts), np.sqrt(_mean(part**2, counts))
+            mean = _mean(part, counts)
+            rmse = np.sqrt(_mean(part**2, counts))
         lines.append(
             [values, _count(weights, own), _digits(mean, 4), _digits(rmse, 4), ends]
         )
@@ -528,18 +555,19 @@ def _residuals(
 
 def _digits(value: float, digits: int) -> str:
     """Return a number with some digits; `undefined` for one beyond float64."""
-    return f"{value:.{digits}g}" if np.isfinite(value) else "undefined"
+    if np.isfinite(value):
+        return f"{value:.{digits}g}"
+    return "undefined"
 
 
 def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
     """Yield (ends, rows) of at most `most` ranges with as many of the values each; gaps
     are in none."""
     is_known = ~np.isnan(values)
-    edges = (
-        np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1)))
-        if is_known.any()
-        else values[:0]
-    )
+    if is_known.any():
+        edges = np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1)))
+    else:
+        edges = values[:0]
     place = np.searchsorted(edges[1:-1], values, side="right")
     for k in range(len(edges) - 1):
         own = np.flatnonzero((place == k) & is_known)
@@ -556,18 +584,27 @@ _OF_TASK = {
 
 def mistakes(net, x: np.ndarray, truth, scores) -> Table:
     """Return the images whose prediction is furthest from the truth."""
-    losses, each = _losses(net, truth, scores), []
+    losses = _losses(net, truth, scores)
+    each = []
     names = net.classes or [str(k) for k in range(max(2, net.outputs))]
-    said, shown = scores[:, 0], "{:.4g}".format
+    said = scores[:, 0]
+    shown = "{:.4g}".format
     if net.task != "regression":
-        said, shown = decide(scores, net.threshold), lambda label: names[int(label)]
+        said = decide(scores, net.threshold)
+
+        def shown(label):
+            return names[int(label)]
+
     for k in [
         k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0
     ]:
         pixels = np.asarray(x[k], np.float64)
         low, high = _black_and_white(net, x, pixels)
         pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
-        image = np.moveaxis(pixels, 0, 2) if len(pixels) == 3 else pixels[0]
+        if len(pixels) == 3:
+            image = np.moveaxis(pixels, 0, 2)
+        else:
+            image = pixels[0]
         each.append([image_of(image), str(k), shown(truth[k].flat[0]), shown(said[k])])
     return Table(
         "rows whose prediction is furthest from the truth",
@@ -593,7 +630,10 @@ def _losses(net, truth, scores) -> np.ndarray:
         return np.abs(scores - truth).mean(axis=1)
     if not gives_logits(net):
         return (decide(scores, net.threshold) != truth).astype(np.float64)
-    each = scores if net.outputs > 1 else np.concatenate([1 - scores, scores], axis=1)
+    if net.outputs > 1:
+        each = scores
+    else:
+        each = np.concatenate([1 - scores, scores], axis=1)
     return -np.log(np.maximum(each[np.arange(len(truth)), truth.astype(int)], 1e-12))
 
 
@@ -605,11 +645,13 @@ def groups(net, x, truth, scores, weights=None) -> Block:
     no group. The standard error of a group's mean is by the number of rows of equal
     weight that would be as sure of it (Kish 1965).
     """
-    losses, counts = _losses(net, truth, scores), np.ones(len(truth))
+    losses = _losses(net, truth, scores)
+    counts = np.ones(len(truth))
     if weights is not None:
         counts = weights / weights.max()
     rows = np.count_nonzero(counts)
-    mean, least = np.average(losses, weights=counts), max(LEAST_GROUP, rows // 100)
+    mean = np.average(losses, weights=counts)
+    least = max(LEAST_GROUP, rows // 100)
     deviation = np.sqrt(np.average((losses - mean) ** 2, weights=counts))
     found = []
     for column, values, of_group in _groups_of(net, x):
@@ -628,20 +670,17 @@ def groups(net, x, truth, scores, weights=None) -> Block:
                 f"{own_mean / mean:.2f} times",
             ]
             found.append((-above, line))
-    what = (
-        "mean absolute error"
-        if net.task == "regression"
-        else "log loss"
-        if gives_logits(net)
-        else "share of errors"
-    )
+    if net.task == "regression":
+        what = "mean absolute error"
+    elif gives_logits(net):
+        what = "log loss"
+    else:
+        what = "share of errors"
     if not found:
         return f"No group of at least {least} rows errs clearly more than the rest ({what} {mean:.4g})."
     every = _count(weights, np.arange(len(losses)))
-    title, headers = (
-        f"groups of rows; all {every}: {mean:.4g}",
-        ["column", "values", "rows", what, "of all"],
-    )
+    title = f"groups of rows; all {every}: {mean:.4g}"
+    headers = ["column", "values", "rows", what, "of all"]
     return Table(title, headers, [line for _, line in sorted(found)[:GROUPS]], 2)
 
 
@@ -685,7 +724,8 @@ def _known_rows(net, found) -> list[Block]:
 
 
 def _importance(net, known, curves_of) -> list[Block]:
-    label, lines = METRICS[known.metric].label, figures.importance_lines(vars(known))
+    label = METRICS[known.metric].label
+    lines = figures.importance_lines(vars(known))
     title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
     title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns" * (
         len(lines) > MOST_IMPORTANT
@@ -708,8 +748,14 @@ def _curve(net, name: str, points, number: int) -> Plot:
     """Return the mean prediction by the values of a column: a line of numbers, dots of
     words."""
     has_words = not isinstance(points[0][0], float)
-    words = tuple(str(value) or "(missing)" for value, _ in points) if has_words else ()
-    x = range(len(points)) if has_words else [value for value, _ in points]
+    if has_words:
+        words = tuple(str(value) or "(missing)" for value, _ in points)
+    else:
+        words = ()
+    if has_words:
+        x = range(len(points))
+    else:
+        x = [value for value, _ in points]
     names = (
         [f"class {name}" for name in (net.classes or ())[net.outputs == 1 :]]
         or net.targets
@@ -733,17 +779,25 @@ def _curve(net, name: str, points, number: int) -> Plot:
 def _columns(net, x) -> list[Block]:
     """Return the columns of a model: the kind of each, what it became and, of rows,
     values and gaps."""
-    shape, names, encoding = net.layers[0].in_shape, names_of(net), net.encoding
+    shape = net.layers[0].in_shape
+    names = names_of(net)
+    encoding = net.encoding
     if len(shape) == 3 and shape[1:] != (1, 1):
         return [f"Images of {shape_text(shape)} pixels, scaled by {net.scaling.kind}."]
-    rows, lines = None if x is None else TableRows.of(x), []
+    if x is None:
+        rows = None
+    else:
+        rows = TableRows.of(x)
+    lines = []
     for k, name in enumerate(names[:MOST_LINES]):
-        encoder = None if encoding is None else encoding.encoders[k]
-        became = (
-            ["number", net.scaling.kind]
-            if encoder is None
-            else [encoder.kind, encoder.summary()]
-        )
+        if encoding is None:
+            encoder = None
+        else:
+            encoder = encoding.encoders[k]
+        if encoder is None:
+            became = ["number", net.scaling.kind]
+        else:
+            became = [encoder.kind, encoder.summary()]
         lines.append([name, *became, *([] if rows is None else _values(rows, k))])
     headers = [
         "column",
@@ -751,7 +805,10 @@ def _columns(net, x) -> list[Block]:
         "became",
         *([] if rows is None else ["values", "", "gaps"]),
     ]
-    more = f", the first {MOST_LINES}" if len(names) > MOST_LINES else ""
+    if len(names) > MOST_LINES:
+        more = f", the first {MOST_LINES}"
+    else:
+        more = ""
     blocks: list[Block] = [
         Table(f"{len(names)} columns{more}", headers, lines, 5, True)
     ]
@@ -766,15 +823,16 @@ def _values(rows: TableRows, k: int) -> list[str]:
     share of gaps."""
     column = rows.columns[k]
     is_known = ~column.is_gap
-    gaps = "" if is_known.all() else f"{1 - is_known.mean():.1%}"
+    if is_known.all():
+        gaps = ""
+    else:
+        gaps = f"{1 - is_known.mean():.1%}"
     if not is_known.any():
         return ["", "", gaps]
     if column.reads == "text":
         counts = np.bincount(column.values[is_known], minlength=len(column.words))
-        order, more = (
-            np.argsort(-counts, kind="stable")[:3],
-            np.count_nonzero(counts) - 3,
-        )
+        order = np.argsort(-counts, kind="stable")[:3]
+        more = np.count_nonzero(counts) - 3
         told = ", ".join(
             f"{column.words[i][:16]} {counts[i] / counts.sum():.0%}"
             for i in order
@@ -782,7 +840,8 @@ def _values(rows: TableRows, k: int) -> list[str]:
         )
         return [told + (f", {more} more" if more > 0 else ""), "", gaps]
     known = np.asarray(column.values, np.float64)[is_known]
-    low, high = known.min(), known.max()
+    low = known.min()
+    high = known.max()
     told = f"{low:.4g} to {high:.4g}, median {np.median(known):.4g}"
     if column.reads == "date":
         told = " to ".join(str(np.datetime64(int(v), "s"))[:10] for v in (low, high))
@@ -826,11 +885,8 @@ def _settings(net) -> dict:
     folder."""
     known = settings_of_model(net.config)
     found = {name: known[name] for name in sorted({*known} & {*BY_NAME})}
-    found |= (
-        {"validation": basename(found["validation"])}
-        if isinstance(found.get("validation"), str)
-        else {}
-    )
+    if isinstance(found.get("validation"), str):
+        found |= {"validation": basename(found["validation"])}
     return {name: value for name, value in found.items() if value not in (None, False)}
 
 
@@ -841,19 +897,23 @@ def _losses_by_epoch(net) -> list[Plot]:
     Of several networks, which each chose its own epoch, the metric is the mean, and
     none is marked.
     """
-    history, several = net.history, len(net.members) > 1
-    monitor = net.config["monitor"] if net.config.get("monitor") in METRICS else "loss"
+    history = net.history
+    several = len(net.members) > 1
+    if net.config.get("monitor") in METRICS:
+        monitor = net.config["monitor"]
+    else:
+        monitor = "loss"
     metric = {
         epoch: value
         for epoch, value in enumerate(history.get("val_metric") or [], 1)
         if value is not None
     }
-    best = (
-        None
-        if several
-        else metric
-        and (max if METRICS[monitor].higher_is_better else min)(metric, key=metric.get)
-    )
+    if several:
+        best = None
+    else:
+        best = metric and (max if METRICS[monitor].higher_is_better else min)(
+            metric, key=metric.get
+        )
     losses = {
         "training rows": history["loss"],
         "held-out rows": history["val_loss"] or (),
@@ -868,19 +928,19 @@ def _losses_by_epoch(net) -> list[Plot]:
         for rows, values in losses.items()
         if len(values)
     ]
-    drawn = (
-        [Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)]
-        if lines
-        else []
-    )
+    if lines:
+        drawn = [
+            Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)
+        ]
+    else:
+        drawn = []
     if metric and monitor != "loss":
         axes = Axis("epoch"), Axis(f"{monitor} of the validation rows")
         lines = [Line("validation rows", [*metric], [*metric.values()])]
-        which = (
-            f"mean of {len(net.members)} networks"
-            if several
-            else f"epoch {best} is the best"
-        )
+        if several:
+            which = f"mean of {len(net.members)} networks"
+        else:
+            which = f"epoch {best} is the best"
         drawn.append(Plot("metric", f"{monitor} while training; {which}", *axes, lines))
     if best and drawn:
         values = [value for line in drawn[-1].lines for value in line.y]
@@ -904,7 +964,10 @@ def _again(net, model: str) -> list[Block]:
         return [
             f"The model was trained on some rows of {short_name(data['path'])}, and does not say which."
         ]
-    digest = [f"SHA-256 of the data: {data['sha256']}"] if data.get("sha256") else []
+    if data.get("sha256"):
+        digest = [f"SHA-256 of the data: {data['sha256']}"]
+    else:
+        digest = []
     return [command_of(net, model, short_name(data["path"])), *digest]
 
 
@@ -924,7 +987,10 @@ def command_of(net, model: str, data: str) -> str:
             BY_NAME[name].default,
             usual.get(name),
         ):
-            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+            if value is True:
+                words += [f"--{name}"]
+            else:
+                words += [f"--{name}", str(value)]
     if config.get("left_out"):
         words += ["--drop", ",".join(map(str, config["left_out"]))]
     if net.is_combined and not {"effort", "folds"} & {*config}:
@@ -937,7 +1003,8 @@ def of_comparison(result: dict) -> Page:
     returns."""
     one, other = result["models"]
     short = [basename(one), basename(other)]
-    short = short if short[0] != short[1] else [f"{short[0]} (1)", f"{short[1]} (2)"]
+    if short[0] == short[1]:
+        short = [f"{short[0]} (1)", f"{short[1]} (2)"]
     verdict = result["verdict"].replace(one, short[0]).replace(other, short[1])
     headers = ["", *short, "difference", "95 % interval"]
     table = Table(f"{result['rows']} rows", headers, figures.comparison_lines(result))

@@ -137,11 +137,9 @@ def html_of(page: Page) -> str:
 def _html_block(block: Block) -> str:
     if isinstance(block, str):
         text = html.escape(printable(block))
-        return (
-            f"<p><code>{text}</code></p>"
-            if block.startswith("nn ")
-            else f"<p>{text}</p>"
-        )
+        if block.startswith("nn "):
+            return f"<p><code>{text}</code></p>"
+        return f"<p>{text}</p>"
     if isinstance(block, Table):
         return _html_table(block)
     return f"<figure>{block.svg()}</figure>"
@@ -154,30 +152,39 @@ def _html_table(table: Table) -> str:
         )
         return f"<tr>{''.join(_html_cell(tag, text, k < table.words, shade) for k, (text, shade) in each)}</tr>"
 
-    head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""
+    if any(table.headers):
+        head = f"<thead>{row('th', table.headers)}</thead>"
+    else:
+        head = ""
     body = "".join(
         row("td", *each)
         for each in zip_longest(table.lines, table.shades, fillvalue=())
     )
-    title = (
-        f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>"
-        if table.caption
-        else ""
-    )
-    wide = ' class="wide"' if table.is_wide else ""
+    if table.caption:
+        title = f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>"
+    else:
+        title = ""
+    if table.is_wide:
+        wide = ' class="wide"'
+    else:
+        wide = ""
     return f'<figure{wide}>{title}<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div></figure>'
 
 
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
-    kind = "bar word" if text and {*text} <= BLOCKS else "word" if is_word else ""
+    if text and {*text} <= BLOCKS:
+        kind = "bar word"
+    elif is_word:
+        kind = "word"
+    else:
+        kind = ""
     more = f' class="{kind}"' * bool(
         kind
     ) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
-    inside = (
-        f'<img alt="" src="{text}">'
-        if isinstance(text, Image)
-        else html.escape(cut_line(text, CELL))
-    )
+    if isinstance(text, Image):
+        inside = f'<img alt="" src="{text}">'
+    else:
+        inside = html.escape(cut_line(text, CELL))
     return f"<{tag}{more}>{inside}</{tag}>"
 
 
@@ -186,7 +193,10 @@ def image_of(image: np.ndarray) -> Image:
     third one, ..."""
     step = -(-max(image.shape[:2]) // PIXELS)
     image = np.ascontiguousarray(image[::step, ::step])
-    colour = 2 if image.ndim == 3 else 0
+    if image.ndim == 3:
+        colour = 2
+    else:
+        colour = 0
     rows = b"".join(b"\0" + row.tobytes() for row in image)
     header = struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, colour, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
@@ -214,7 +224,9 @@ def markdown_of(page: Page) -> str:
 
 def _markdown_block(block: Block) -> str:
     if isinstance(block, str):
-        return f"    {printable(block)}" if block.startswith("nn ") else _plain(block)
+        if block.startswith("nn "):
+            return f"    {printable(block)}"
+        return _plain(block)
     if isinstance(block, Table):
         return _markdown_table(block.caption, block.headers, block.lines)
     return _markdown_table(block.title, *block.table())
@@ -227,11 +239,15 @@ def _markdown_table(
     text = "\n".join(
         f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(headers), *rows[1:]]
     )
-    return f"{_plain(caption)}\n\n{text}" if caption else text
+    if caption:
+        return f"{_plain(caption)}\n\n{text}"
+    return text
 
 
 def _markdown_cell(text: str) -> str:
-    return f"![]({text})" if isinstance(text, Image) else _plain(cut_line(text, CELL))
+    if isinstance(text, Image):
+        return f"![]({text})"
+    return _plain(cut_line(text, CELL))
 
 
 def _plain(text: str) -> str:

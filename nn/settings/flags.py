@@ -93,7 +93,10 @@ class Flag:
     group: str = ""
 
     def __post_init__(self):
-        shown = f"{self.default:g}" if isinstance(self.default, float) else self.default
+        if isinstance(self.default, float):
+            shown = f"{self.default:g}"
+        else:
+            shown = self.default
         object.__setattr__(self, "help", self.help.format(shown))
 
     @property
@@ -111,7 +114,9 @@ class Flag:
 
     @property
     def type(self) -> str:
-        return self.value.type if self.value else "bool"
+        if self.value:
+            return self.value.type
+        return "bool"
 
     def check(self, given):
         """Return the value that a text or a value from Python stands for. Raises
@@ -863,9 +868,9 @@ def meant(name: str, known: Iterable[str]) -> str | None:
     be."""
     known = list(known)
     begun = next((one for one in known if one.startswith(name)), None)
-    return (
-        SYNONYMS[name] if SYNONYMS.get(name) in known else begun or closest(name, known)
-    )
+    if SYNONYMS.get(name) in known:
+        return SYNONYMS[name]
+    return begun or closest(name, known)
 
 
 def checked_settings(function: str, given: dict, *of: str) -> dict:
@@ -887,7 +892,10 @@ def checked_settings(function: str, given: dict, *of: str) -> dict:
                 + (f"; did you mean {close}?" if close else "")
             )
         flag = BY_NAME[name]
-        value = flag.value.text_of(value) if flag.value else plain(value)
+        if flag.value:
+            value = flag.value.text_of(value)
+        else:
+            value = plain(value)
         if value is not None and found.setdefault(names[name], value) is not value:
             raise UsageError(
                 f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out"
@@ -936,7 +944,10 @@ def check_reference(given: dict) -> None:
         value = given.get(flag.name)
         if value is None or value is False:
             continue
-        shown = flag.long if value is True else f"{flag.long} {value}"
+        if value is True:
+            shown = flag.long
+        else:
+            shown = f"{flag.long} {value}"
         if flag.reference is not None and value not in ("auto", flag.reference):
             meant = f"{flag.long} {flag.reference}"
             raise UsageError(
@@ -955,11 +966,10 @@ def check_reference_layers(layers) -> None:
     (layers.Layer)."""
     for layer in layers:
         if (layer.kind, layer.activation) != ("dense", "sigmoid"):
-            found = (
-                f"{layer.item}:{layer.activation}"
-                if layer.biases
-                else layer.item or layer.kind
-            )
+            if layer.biases:
+                found = f"{layer.item}:{layer.activation}"
+            else:
+                found = layer.item or layer.kind
             raise UsageError(
                 f"--layers {found} contradicts --reference, which has dense sigmoid layers only"
             )

@@ -13,7 +13,8 @@ from ..nn_aux import MOST_PIECES, MOST_WAVES, SCALING_ALIASES, THRESHOLD_RULES
 from ..utils import UsageError
 
 MOST_GPUS = 1024  # of a process
-NO_CLASS_WEIGHT, BALANCED = "none", "balanced"
+NO_CLASS_WEIGHT = "none"
+BALANCED = "balanced"
 _WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 
 
@@ -25,14 +26,19 @@ def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str
     in CSV; an index is a word, and so is all of the text if it is one of the names."""
     if text in names:
         return [text]
-    found = _WORDS.findall(str(text)) if text not in (None, "") else []
+    if text not in (None, ""):
+        found = _WORDS.findall(str(text))
+    else:
+        found = []
     return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
 
 
 def in_a_list(name: str) -> str:
     """Return a name as a word of such a list."""
     is_plain = '"' not in name and split_names(name) == [name]
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
+    if is_plain:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def joined_names(given: Iterable) -> str:
@@ -65,7 +71,9 @@ def plain(value):
     """Return a setting from Python without NumPy's types: its numbers and truth values
     are Python's own, an array is a list."""
     is_of_numpy = hasattr(value, "dtype") and hasattr(value, "tolist")
-    return value.tolist() if is_of_numpy else value
+    if is_of_numpy:
+        return value.tolist()
+    return value
 
 
 # ---------------------------------------------------------------- values
@@ -95,7 +103,9 @@ class Value:
         is_list = isinstance(given, (list, tuple, set, frozenset))
         if isinstance(given, Mapping):
             is_list = self.adds_up
-        return self.joined(given) if is_list and self.joined else given
+        if is_list and self.joined:
+            return self.joined(given)
+        return given
 
     def __call__(self, flag: str, given: object):
         """Return the value that a text, or a value from Python, stands for. Raises
@@ -121,7 +131,11 @@ def whole(low: int, high: int = LARGEST) -> Value:
 
 def one_of(names: Iterable[str]) -> Value:
     names = tuple(names)
-    read, expected = lambda text: SCALING_ALIASES.get(text, text), listed(names, "or")
+
+    def read(text):
+        return SCALING_ALIASES.get(text, text)
+
+    expected = listed(names, "or")
     return Value(read, expected, "str", lambda name: name in names, names)
 
 
@@ -142,7 +156,10 @@ def _bytes(text: str) -> int:
     """Return the bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in
     1024s."""
     number = text.upper().removesuffix("B").removesuffix("I")
-    power = "KMGT".find(number[-1:]) + 1 if number[-1:] else 0
+    if number[-1:]:
+        power = "KMGT".find(number[-1:]) + 1
+    else:
+        power = 0
     return int(float(number[:-1] if power else number) * 1024**power)
 
 
@@ -202,7 +219,10 @@ def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
     """Return name and numbers of a rule of --threshold. Raises ValueError."""
     name, equals, values = text.partition("=")
     rule = THRESHOLD_RULES.get(name)
-    numbers = tuple(map(_finite, values.split(":"))) if equals else ()
+    if equals:
+        numbers = tuple(map(_finite, values.split(":")))
+    else:
+        numbers = ()
     if rule is None or len(numbers) != len(rule.numbers) or not rule.holds(*numbers):
         raise ValueError(text)
     return name, numbers

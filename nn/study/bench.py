@@ -105,7 +105,9 @@ class TrainStepCase:
 
     @property
     def per(self) -> str:
-        return "batch" if self.networks == 1 else "batch and network"
+        if self.networks == 1:
+            return "batch"
+        return "batch and network"
 
     @property
     def rows(self) -> int:
@@ -124,7 +126,8 @@ class TrainStepCase:
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a training; each measurement is one epoch, of all networks."""
         net = self.model.network(self.dtype, backend, threads)
-        engine, data = net.engine, net.engine.load(*self.data())
+        engine = net.engine
+        data = net.engine.load(*self.data())
         settings = at_constant_rate(self.optimizer, self.learning_rate, self.batch)
         epoch = (self._alone if self.networks == 1 else self._together)(
             net, data, settings
@@ -137,11 +140,10 @@ class TrainStepCase:
             epoch(number, lambda: engine.progress(step=number * self.batches))
             return (time.perf_counter() - began) / self.batches / self.networks
 
-        used = (
-            engine.threads_for(self.batch)
-            if self.networks == 1
-            else min(engine.threads, self.networks)
-        )
+        if self.networks == 1:
+            used = engine.threads_for(self.batch)
+        else:
+            used = min(engine.threads, self.networks)
         return PreparedCase(once, used, net)
 
     def _alone(self, net: Network, data, settings: EpochSettings) -> Callable:
@@ -151,7 +153,8 @@ class TrainStepCase:
         )
 
     def _together(self, net: Network, data, settings: EpochSettings) -> Callable:
-        members, rows = range(self.networks), np.arange(self.rows)
+        members = range(self.networks)
+        rows = np.arange(self.rows)
         pack = net.engine.pack(self.networks, self.batch)
         for member in members:
             pack.set(member, "parameters", net.engine.get("parameters"))
@@ -224,7 +227,10 @@ class Product:
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         a, b = self.factors()
-        threads = (threads or default_threads()) if TRAITS[backend].threaded else 1
+        if TRAITS[backend].threaded:
+            threads = threads or default_threads()
+        else:
+            threads = 1
         return PreparedCase(
             timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads
         )
@@ -232,7 +238,9 @@ class Product:
 
 def multiplications(layer: Layer) -> int:
     """Return the multiplications of one row in a layer's forward pass."""
-    return layer.outputs * layer.fan_in if layer.weight_shape else 0
+    if layer.weight_shape:
+        return layer.outputs * layer.fan_in
+    return 0
 
 
 def at_constant_rate(optimizer: str, rate: float, batch: int) -> EpochSettings:
@@ -243,7 +251,8 @@ def at_constant_rate(optimizer: str, rate: float, batch: int) -> EpochSettings:
 def timed(call: Callable[[], object]) -> Callable[[], float]:
     """Return a function that measures seconds of a call, over enough calls to hide the
     cost of reading the clock."""
-    count, seconds = 0, 0.0
+    count = 0
+    seconds = 0.0
     while seconds < 1e-3 and count < 1000:
         count += 1
         began = time.perf_counter()
@@ -347,13 +356,13 @@ def select(names: Iterable[str] = ()) -> list:
 def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
     """Return the names that are asked for, by themselves or by their beginnings; all
     for none. Raises UsageError."""
-    names, chosen = list(names), {}
+    names = list(names)
+    chosen = {}
     for name in beginnings:
-        found = (
-            [name]
-            if name in names
-            else [other for other in names if other.startswith(name)]
-        )
+        if name in names:
+            found = [name]
+        else:
+            found = [other for other in names if other.startswith(name)]
         if not found:
             raise UsageError(f"no case {name}; the cases are {', '.join(names)}")
         chosen |= dict.fromkeys(found)
@@ -377,18 +386,23 @@ def bench(
     take long on a backend is skipped unless it was asked for. Raises UsageError for a
     name that no case has, NnError where the one backend cannot be used.
     """
-    names, results, skipped, backends = list(names), [], [], []
+    names = list(names)
+    results = []
+    skipped = []
+    backends = []
     cases = select(names)
     for name in BACKENDS if backend in (None, "auto") else [backend]:
         try:
             Network("1,1", backend=name).engine  # noqa: B018 - made only here, and fails if it cannot be
-            backends += [name] if name != "auto" else []
+            if name != "auto":
+                backends += [name]
         except NnError as error:
             if name == backend:
                 raise
             skipped.append({"case": None, "backend": name, "reason": str(error)})
     for case, name in itertools.product(cases, backends):
-        reason, expected = None, case.operations / TRAITS[name].rate
+        reason = None
+        expected = case.operations / TRAITS[name].rate
         if isinstance(case, Product) and not TRAITS[name].on_host:
             reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
         elif not names and expected > LONGEST_SECONDS:
@@ -438,7 +452,10 @@ def report(result: dict) -> None:
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
     rows = []
     for r in result["results"]:
-        held = "" if r["bytes"] is None else f"{r['bytes'] / 1e6:.2f} MB"
+        if r["bytes"] is None:
+            held = ""
+        else:
+            held = f"{r['bytes'] / 1e6:.2f} MB"
         figures = [
             str(r["threads"]),
             duration(r["us"]),

@@ -161,13 +161,16 @@ def _value(name: str, text: str) -> str | float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 def append_result(path: str, row: dict) -> None:
     """Add a line, after a header if the file is new. Raises OutputError, and DataError
     for a file of other columns."""
-    header, line = _line(COLUMNS), _line([_text(row.get(column)) for column in COLUMNS])
+    header = _line(COLUMNS)
+    line = _line([_text(row.get(column)) for column in COLUMNS])
     with writing(path), open(path, "a+b") as file:
         wait_for_lock(file.fileno())  # until it is closed
         file.seek(0)
@@ -193,7 +196,9 @@ def _line(fields: Sequence[str]) -> bytes:
 def _text(value) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return " ".join(str(value).split())
 
 
 def collect(path: str) -> list[dict]:
@@ -205,7 +210,10 @@ def collect(path: str) -> list[dict]:
     if os.path.isdir(path):
         files = sorted(map(str, Path(path).glob("*.csv")))
     else:
-        files = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if os.path.exists(path):
+            files = [path]
+        else:
+            files = sorted(glob.glob(path))
     if not files:
         raise InputNotFound(
             f"{path}: no such file, and no CSV file matches it; create one with nn --sweep"

@@ -24,10 +24,14 @@ from .results import csv_lines
 MAP_SIDE = 50  # pixels
 FIELD = 3000.0  # side of the synthetic field, in metres
 CLEAR_SKY = 1000.0  # W/m2 at noon
-DAY_BEGINS, DAY_SECONDS = 8 * 3600.0, 8 * 3600.0  # nights are left out
+# nights are left out
+DAY_BEGINS = 8 * 3600.0
+DAY_SECONDS = 8 * 3600.0
 WIND = (9.0, 4.0)  # m/s to the east and to the north
 WAVES = 48  # that the clouds are a sum of
-LONGEST, SHORTEST = 6000.0, 400.0  # their lengths, in metres
+# their lengths, in metres
+LONGEST = 6000.0
+SHORTEST = 400.0
 STREAM = 0x434C4400  # of the random numbers that make a series
 METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 
@@ -79,7 +83,8 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
         )
     places = FIELD * uniform(2 * stations, seed, STREAM).reshape(stations, 2)
     length = LONGEST * (SHORTEST / LONGEST) ** uniform(WAVES, seed, STREAM + 1)
-    direction, phase = (2 * math.pi * uniform(WAVES, seed, STREAM + n) for n in (2, 3))
+    direction = 2 * math.pi * uniform(WAVES, seed, STREAM + 2)
+    phase = 2 * math.pi * uniform(WAVES, seed, STREAM + 3)
     # (2, waves), 1/m
     number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])
     # 1/s: what does not come with the wind
@@ -132,7 +137,9 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
         raise DataError(
             f"{path}: expected a header, a time column and at least one station; check --series"
         )
-    times, values, left_out = [], [], 0
+    times = []
+    values = []
+    left_out = 0
     for number, line in enumerate(lines, 2):
         if len(line) != len(header):
             raise DataError(
@@ -150,7 +157,8 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
         )
     if not times:
         raise DataError(f"{path}: no row has a time and a number for every station")
-    times, values = np.array(times), np.array(values, np.float32)
+    times = np.array(times)
+    values = np.array(values, np.float32)
     if (np.diff(times) <= 0).any() or not np.isfinite(values).all():
         raise DataError(
             f"{path}: times that do not increase, or values that are not finite; sort and correct the rows"
@@ -226,7 +234,9 @@ def _number(station: str) -> str:
     """Return the digits at the end of a name without zeros before them, by which files
     call a station alike."""
     digits = station[len(station.rstrip("0123456789")) :]
-    return (digits.lstrip("0") or "0") if digits else station
+    if digits:
+        return digits.lstrip("0") or "0"
+    return station
 
 
 # ---------------------------------------------------------------- data to learn from
@@ -286,7 +296,8 @@ def _interpolation(
     places: np.ndarray, wanted: int, side: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (weights (pixels, stations), the pixel of each station)."""
-    low, high = places.min(axis=0), places.max(axis=0)
+    low = places.min(axis=0)
+    high = places.max(axis=0)
     size = max(float((high - low).max()), 1.0) / side
     column, row = (np.clip((places - low) // size, 0, side - 1)).astype(int).T
     pixels = (side - 1 - row) * side + column
@@ -339,6 +350,9 @@ def forecast(
     cut = ds.rows - int(test_share * ds.rows)
     if cut == ds.rows:
         return ds, None
-    step = float(np.median(np.diff(series.times))) if len(series.times) > 1 else horizon
+    if len(series.times) > 1:
+        step = float(np.median(np.diff(series.times)))
+    else:
+        step = horizon
     parts = slice(0, max(1, cut - math.ceil(horizon / step))), slice(cut, None)
     return tuple(ds.of_rows(rows) for rows in parts)

@@ -126,7 +126,10 @@ class _Sweep:
     def __init__(
         self, plan: str, results: str, is_one: bool, say: Callable[[str], None]
     ):
-        self._plan, self._results, self._is_one, self._say = plan, results, is_one, say
+        self._plan = plan
+        self._results = results
+        self._is_one = is_one
+        self._say = say
         self._done: set[str] = set()
         self._look()
 
@@ -237,7 +240,10 @@ def report(rows: list[dict]) -> None:
             "" if row[name] is None else format(row[name], digits)
             for name, digits in columns.items()
         ]
-        status = "" if row["status"] == OK else row["status"]
+        if row["status"] == OK:
+            status = ""
+        else:
+            status = row["status"]
         lines.append(
             [row["layers"].replace(":relu", ""), f"{row['backend']}", *figures, status]
         )
@@ -277,14 +283,12 @@ class Entry:
         )
         facts = {key: self.settings.get(key, "") for key in flags}
         with contextlib.suppress(ValueError):  # the run refuses it
-            facts["gpus"] = (
-                facts["gpus"]
-                if facts["gpus"] in ("", None)
-                else len(device_numbers(facts["gpus"]))
-            )
+            if facts["gpus"] not in ("", None):
+                facts["gpus"] = len(device_numbers(facts["gpus"]))
         data = self.settings["data"]
         source = Path(data.get("path") or data.get("series") or "clouds").name
-        source += "" if "path" in data else f" {data.get('form', 'table')}"
+        if "path" not in data:
+            source += f" {data.get('form', 'table')}"
         facts |= {
             "entry": self.name,
             "plan": self.plan,
@@ -319,10 +323,8 @@ def network_facts(layers) -> dict:
 
 def flag_names() -> tuple[set[str], set[str]]:
     """Return the flags that a plan may name: those of Network and those of train."""
-    of_network, of_training = (
-        {flag.name for flag in settings_of(*of)}
-        for of in (("network", "engine"), ("train", "several"))
-    )
+    of_network = {flag.name for flag in settings_of(*("network", "engine"))}
+    of_training = {flag.name for flag in settings_of(*("train", "several"))}
     return (of_network | {"layers", "task"}) - {"reference"}, of_training
 
 
@@ -400,11 +402,10 @@ def _check_keys(keys: Iterable[str], known: Iterable[str], where: str) -> None:
     for key in keys:
         if key not in known:
             close = closest(key, sorted(known))
-            cure = (
-                f": did you mean {close}?"
-                if close
-                else f"; the keys are {', '.join(sorted(known))}"
-            )
+            if close:
+                cure = f": did you mean {close}?"
+            else:
+                cure = f"; the keys are {', '.join(sorted(known))}"
             raise UsageError(f"{where}no such key {key}{cure}")
 
 
@@ -415,7 +416,10 @@ def load_data(data: dict, folder: Path):
     """Return (training data, test data or None) of a plan's `data`; see DATA_KEYS."""
     if "path" in data:
         paths = data["path"], data.get("test")
-        given = {"target": data["target"]} if "target" in data else {}
+        if "target" in data:
+            given = {"target": data["target"]}
+        else:
+            given = {}
         return (
             load(relative_to(folder, path), **given) if path else None for path in paths
         )
@@ -464,9 +468,8 @@ def _measure(entry: Entry) -> dict:
         if name in BY_NAME and value is not None and value is not False:
             flag_value(entry.plan, BY_NAME[name], value)
     options = {key: value for key, value in settings.items() if key in of_training}
-    batch, epochs = (
-        options.get(key, DEFAULTS[key]) for key in ("batch_number", "epochs")
-    )
+    batch = options.get("batch_number", DEFAULTS["batch_number"])
+    epochs = options.get("epochs", DEFAULTS["epochs"])
     ds, test_ds = load_data(settings["data"], entry.folder)
     if "batches" in settings:
         ds = ds.of_rows(slice(settings["batches"] * batch))
@@ -477,7 +480,11 @@ def _measure(entry: Entry) -> dict:
     net.expect_batches(batch)
     if net.traits.times_single_batches:
         net.engine.record(min(epochs * -(-ds.rows // batch), MOST_RECORDED))
-    held_out, times = {"holdout": 0.0} if test_ds is not None else {}, _EpochTimes()
+    if test_ds is not None:
+        held_out = {"holdout": 0.0}
+    else:
+        held_out = {}
+    times = _EpochTimes()
     result = train(net, ds, **held_out, **options, callback=times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
@@ -545,7 +552,10 @@ def _errors(net, ds, test_ds) -> dict:
     """Return the errors on the test data, or on the rows held out, or on all rows."""
     if test_ds is None:
         rows = split_of_model(net, ds).holdout
-        test_ds = ds.of_rows(rows) if len(rows) else ds
+        if len(rows):
+            test_ds = ds.of_rows(rows)
+        else:
+            test_ds = ds
     figures = test(net, test_ds)
     return {
         name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")

@@ -96,21 +96,34 @@ def verdicts(rows: list[dict]) -> list[str]:
 
 def _verdict(kind: str, batch: float, networks: list[dict]) -> str:
     """networks: {on host: row}, by the number of parameters."""
-    name = "Convolutional networks" if kind == "cnn" else "Dense networks"
+    if kind == "cnn":
+        name = "Convolutional networks"
+    else:
+        name = "Dense networks"
     start = f"{name}, batches of {batch:.0f} rows:"
     wins = [
         network[True]["batch_ms"] <= network[False]["batch_ms"] for network in networks
     ]
-    first_loss = wins.index(False) if False in wins else len(wins)
+    if False in wins:
+        first_loss = wins.index(False)
+    else:
+        first_loss = len(wins)
     size = [f"{network[True]['parameters']:,.0f} parameters" for network in networks]
-    host, device = networks[0][True]["device"], networks[0][False]["device"]
+    host = networks[0][True]["device"]
+    device = networks[0][False]["device"]
     if first_loss == 0:
-        later = f", except {sum(wins)} of {len(wins)} networks" if any(wins) else ""
+        if any(wins):
+            later = f", except {sum(wins)} of {len(wins)} networks"
+        else:
+            later = ""
         return f"{start} {device} is faster than {host} from {size[0]} on, the smallest measured{later}."
     if first_loss == len(wins):
         return f"{start} {host} is faster than {device} up to {size[-1]}, the largest measured."
     again = sum(wins[first_loss:])
-    later = f" ({again} larger ones are faster on {host} too)" if again else ""
+    if again:
+        later = f" ({again} larger ones are faster on {host} too)"
+    else:
+        later = ""
     return f"{start} {host} is faster up to {size[first_loss - 1]}, {device} from {size[first_loss]} on{later}."
 
 
@@ -175,14 +188,10 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
             "row_us": 1e3 * row["batch_ms"] / (row["batch_number"] or 1),
             "MB": row["network_bytes"] / 1e6,
         }
-    training, calling = (
-        Axis("training time of a row (µs)", True),
-        Axis("time of a call of predict (ms)", True),
-    )
-    error, memory = (
-        Axis("RMSE on test rows (unit of the target)"),
-        Axis("memory of the network in training (MB)", True),
-    )
+    training = Axis("training time of a row (µs)", True)
+    calling = Axis("time of a call of predict (ms)", True)
+    error = Axis("RMSE on test rows (unit of the target)")
+    memory = Axis("memory of the network in training (MB)", True)
     time = Axis(f"time of a batch of {batch:.0f} rows (ms)", True)
     return [
         *_lines(
@@ -262,11 +271,9 @@ def _engine_name(row: dict, with_device: bool) -> str:
 
 
 def _structure(row: dict) -> str:
-    return (
-        "convolutional"
-        if row["kind"] == "cnn"
-        else f"{row['depth']:.0f} hidden layer{'s' * (row['depth'] != 1)}"
-    )
+    if row["kind"] == "cnn":
+        return "convolutional"
+    return f"{row['depth']:.0f} hidden layer{'s' * (row['depth'] != 1)}"
 
 
 def _lines(
@@ -308,7 +315,10 @@ def _lines(
             ]
             xs, ys = zip(*((v, one) for v, some in each for one in some), strict=True)
             lines.append(Line(own, xs, ys, look, names.index(own)))
-        called = name if not place else f"{name}-{place + 1}"
+        if not place:
+            called = name
+        else:
+            called = f"{name}-{place + 1}"
         plots.append(
             Plot(
                 called,
@@ -338,12 +348,14 @@ def _speed_ups(rows: list[dict]) -> list[Plot]:
     ran on several."""
     plots = []
     for unit, title in (("threads", "threads"), ("gpus", "GPUs")):
-        lines, most = [], 1
+        lines = []
+        most = 1
         for name, points in _scaling(rows, unit).items():
             medians = {
                 count: float(np.median(points[count])) for count in sorted(points)
             }
-            first, most = min(medians), max(most, *medians)
+            first = min(medians)
+            most = max(most, *medians)
             lines.append(
                 Line(
                     name,
@@ -387,7 +399,8 @@ def _scaling(rows: list[dict], unit: str) -> dict:
             groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
     groups = {key: points for key, points in groups.items() if len(points) > 1}
     networks = _spread(list(dict.fromkeys(key[:2] for key in groups)), MOST_NETWORKS)
-    backends, devices = (len({key[at] for key in groups}) > 1 for at in (2, 4))
+    backends = len({key[2] for key in groups}) > 1
+    devices = len({key[4] for key in groups}) > 1
     named = {}
     for (layers, batch, backend, distribute, device), points in groups.items():
         if (layers, batch) in networks:
@@ -409,8 +422,6 @@ def _spread(items: list, most: int) -> list:
 
 def _short(name: str) -> str:
     """Return a network's name in a title: without activations; an engine's as it is."""
-    return (
-        cut_line("-".join(item.split(":")[0] for item in name.split(",")), 34)
-        if name[:1].isdigit()
-        else name
-    )
+    if name[:1].isdigit():
+        return cut_line("-".join(item.split(":")[0] for item in name.split(",")), 34)
+    return name

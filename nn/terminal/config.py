@@ -62,23 +62,24 @@ def _parsed(path: str, text: str) -> dict:
                 raise UsageError(f"{path}: key {name} appears twice; remove one")
         return dict(pairs)
 
-    where, expected = "", "the values of flags"
+    where = ""
+    expected = "the values of flags"
     try:
         if text.lstrip().startswith("{"):
             return json.loads(text, object_pairs_hook=once)
         return tomllib.loads(text)
     except json.JSONDecodeError as error:
-        where, reason, expected = (
-            f", row {error.lineno}, column {error.colno}",
-            error.msg,
-            "JSON",
-        )
+        where = f", row {error.lineno}, column {error.colno}"
+        reason = error.msg
+        expected = "JSON"
     except tomllib.TOMLDecodeError as error:
-        reason, expected = str(error), "JSON or TOML such as epochs = 20"
+        reason = str(error)
+        expected = "JSON or TOML such as epochs = 20"
     except ValueError:
         reason = "a number of thousands of digits"
     except RecursionError:
-        reason, expected = "nested too deeply", "flags and their values"
+        reason = "nested too deeply"
+        expected = "flags and their values"
     raise DataError(
         f"{path}{where}: {reason[:1].lower()}{reason[1:]}, expected {expected}"
     )
@@ -105,11 +106,10 @@ def apply_config(given: SimpleNamespace) -> None:
             continue
         if name not in known:
             close = meant(name, known)
-            cure = (
-                f": did you mean {close}?"
-                if close
-                else "; nn --help --all lists all flags"
-            )
+            if close:
+                cure = f": did you mean {close}?"
+            else:
+                cure = "; nn --help --all lists all flags"
             raise UsageError(f"{path}: no such flag {name}{cure}")
         flag = known[name]
         if flag.name in values and values[flag.name] != value:
@@ -152,7 +152,10 @@ def _flags_of(path: str, values: dict, given: SimpleNamespace) -> dict:
     if not given.train:
         return kept
     data = values.get("dataset")
-    recorded = data.get("path") if isinstance(data, dict) else None
+    if isinstance(data, dict):
+        recorded = data.get("path")
+    else:
+        recorded = None
     if recorded:
         kept["dataset"] = recorded
     for name in ("dataset", "validation"):
@@ -185,7 +188,8 @@ def _check_is_here(path: str, name: str, value) -> None:
 def _given_of(values: dict) -> dict:
     """Return what was given of a model's settings: not what --effort chose, nor what
     the data decided."""
-    chosen, table = values.get("chosen"), values.get("table")
+    chosen = values.get("chosen")
+    table = values.get("table")
     if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
         return values
     without = {"candidates", "chosen", "left_out", "table"} | {

@@ -55,11 +55,17 @@ def about(ds, rows: str = "rows", net=None) -> str:
     line = printable(
         f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
     )
-    asked = ds.target if net is None else net.config.get("target")
-    target = (
-        "" if ds.outputs is None else target_text(ds.targets, asked, bool(ds.places))
-    )
-    return f"{line}\n{printable(target)}" if target else line
+    if net is None:
+        asked = ds.target
+    else:
+        asked = net.config.get("target")
+    if ds.outputs is None:
+        target = ""
+    else:
+        target = target_text(ds.targets, asked, bool(ds.places))
+    if target:
+        return f"{line}\n{printable(target)}"
+    return line
 
 
 def about_training(ds) -> str:

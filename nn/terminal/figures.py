@@ -16,7 +16,9 @@ def number_text(value) -> str:
     float64."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "undefined"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 def short_text(value: float | None) -> str:
@@ -35,23 +37,31 @@ def short_text(value: float | None) -> str:
 
 def rate_text(value: float | None) -> str:
     """Return a rate, or a figure as large, with four decimals; `undefined` for None."""
-    return "undefined" if value is None else f"{value:.4f}"
+    if value is None:
+        return "undefined"
+    return f"{value:.4f}"
 
 
 def count_text(value: float) -> str:
     """Return a number of rows as it is, a sum of weights to a tenth."""
-    return str(value) if isinstance(value, int) else f"{value:.1f}"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.1f}"
 
 
 def ends_text(interval: Sequence[float] | None, shown: Callable) -> str:
     """Return both ends of an interval, each written by `shown`; `undefined` for
     None."""
-    return "undefined" if interval is None else " to ".join(map(shown, interval))
+    if interval is None:
+        return "undefined"
+    return " to ".join(map(shown, interval))
 
 
 def shape_text(shape: Sequence[int]) -> str:
     """Return `60` for a vector of 60 values, `4x28x28` for an image."""
-    return str(shape[0]) if tuple(shape[1:]) == (1, 1) else "x".join(map(str, shape))
+    if tuple(shape[1:]) == (1, 1):
+        return str(shape[0])
+    return "x".join(map(str, shape))
 
 
 def layers_of(net) -> list[tuple[str, Sequence]]:
@@ -66,13 +76,11 @@ def layers_of(net) -> list[tuple[str, Sequence]]:
 
 
 def setting_text(value) -> str:
-    return (
-        ""
-        if value is None
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def members_of(net) -> tuple[list[str], list[list[str]]]:
@@ -104,7 +112,10 @@ def candidates_of(net) -> tuple[list[str], list[list[str]]]:
     layers has tried."""
     lines = []
     for own in net.config.get("candidates", ()):
-        loss = "" if own["loss"] is None else f"{own['loss']:.4g}"
+        if own["loss"] is None:
+            loss = ""
+        else:
+            loss = f"{own['loss']:.4g}"
         lines.append(
             [own["layers"], loss, f"{own['operations']:.2g}", str(own["weight"])]
         )
@@ -131,7 +142,8 @@ def bar(share: float, longest: int = 12) -> str:
 def confused_pairs(result: dict, most: int) -> list[list[str]]:
     """Return (true class, predicted class, rows, their share of the class) of the most
     frequent errors of a test."""
-    names, counts = [row["class"] for row in result["per_class"]], result["confusion"]
+    names = [row["class"] for row in result["per_class"]]
+    counts = result["confusion"]
     pairs = [
         (-n, a, b)
         for a, row in enumerate(counts)
@@ -151,10 +163,11 @@ def confused_pairs(result: dict, most: int) -> list[list[str]]:
 
 def metric_lines(result: dict) -> list[list[str]]:
     """Return (label, value, its interval or none) of each metric of a test."""
-    intervals, shown = (
-        result.get("intervals", {}),
-        number_text if "rmse" in result else rate_text,
-    )
+    intervals = result.get("intervals", {})
+    if "rmse" in result:
+        shown = number_text
+    else:
+        shown = rate_text
     each = {
         name: (METRICS[name].label, value)
         for name, value in result.items()
@@ -227,7 +240,9 @@ def importance_lines(found: dict) -> list[list[str]]:
 
 def _brief(value: float) -> str:
     """Return a figure with three digits, a large one as a whole number."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    if abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:.0f}"
 
 
 def comparison_lines(found: dict) -> list[list[str]]:
@@ -265,23 +280,30 @@ def target_text(names: Sequence[str] | None, asked, is_table: bool = True) -> st
     if not names and not is_table:
         return ""
     several = names is not None and len(names) > 1
-    word = "targets" if several else "target"
-    last = "the last columns" if several else "the last column"
+    if several:
+        word = "targets"
+    else:
+        word = "target"
+    if several:
+        last = "the last columns"
+    else:
+        last = "the last column"
     if names and asked is None:
         return f"{word} {listed(names)} ({last}; --target chooses)"
     if names:
         return f"{word} {listed(names)}"
-    return (
-        f"target {last} (--target chooses)"
-        if asked is None
-        else f"target column {asked}"
-    )
+    if asked is None:
+        return f"target {last} (--target chooses)"
+    return f"target column {asked}"
 
 
 def facts_of(net) -> dict[str, str]:
     """Return what people are told of a network, by its name; empty where there is
     nothing to tell."""
-    judged = "validation loss" if "val_metric" in net.history else "held-out loss"
+    if "val_metric" in net.history:
+        judged = "validation loss"
+    else:
+        judged = "held-out loss"
     each = [
         sum(
             layer.outputs * layer.fan_in
@@ -295,14 +317,12 @@ def facts_of(net) -> dict[str, str]:
         3 * n * len(own.history["loss"])
         for n, own in zip(each, net.members, strict=True)
     )
-    networks, weights = "", net.member_weights
+    networks = ""
+    weights = net.member_weights
     if len(net.members) > 1:
         networks = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
-        networks += (
-            f", weights {listed([f'{weight:g}' for weight in weights])}"
-            if len(set(weights)) > 1
-            else ""
-        )
+        if len(set(weights)) > 1:
+            networks += f", weights {listed([f'{weight:g}' for weight in weights])}"
     losses = [("loss", net.history["loss"]), (judged, net.history["val_loss"])]
     trained = [f"{len(net.history['loss'])} epochs"] + [
         f"{name} {each[-1]:.6g}" for name, each in losses if each

@@ -93,11 +93,8 @@ def _of_mode(mode: str, everything: bool) -> str:
     else:
         common = [BY_NAME[name] for name in COMMON if BY_NAME[name] in own]
         lines += [f"  {_names(flag):{_LEFT}} {COMMON[flag.name]}" for flag in common]
-        lines += (
-            ["", f"nn {mode} --help --all lists all {len(own)} flags."]
-            if len(own) > len(common)
-            else []
-        )
+        if len(own) > len(common):
+            lines += ["", f"nn {mode} --help --all lists all {len(own)} flags."]
     return "\n".join([*lines, *(["", *_wrapped(NOTES[mode])] if mode in NOTES else [])])
 
 
@@ -153,7 +150,10 @@ def _bash(shell: str) -> str:
         f'        {mode}) words="{_spellings(flag for flag in _ALL if flag.name in read_by(mode))} --help" ;;'
         for mode in MODES
     ]
-    begin = ["autoload -U +X bashcompinit && bashcompinit"] if shell == "zsh" else []
+    if shell == "zsh":
+        begin = ["autoload -U +X bashcompinit && bashcompinit"]
+    else:
+        begin = []
     return "\n".join(
         [
             *begin,
@@ -184,13 +184,12 @@ def _fish() -> str:
             f" -{'l' if name.startswith('--') else 's'} {name.lstrip('-')}"
             for name in flag.names
         )
-        value = (
-            f" -x -a '{' '.join(flag.value.names)}'"
-            if _has_names(flag)
-            else " -r"
-            if flag.value and not flag.alone
-            else ""
-        )
+        if _has_names(flag):
+            value = f" -x -a '{' '.join(flag.value.names)}'"
+        elif flag.value and not flag.alone:
+            value = " -r"
+        else:
+            value = ""
         lines.append(f"complete -c nn{names}{value} -d '{_plain(flag.help)}'")
     return "\n".join(lines)
 

@@ -89,7 +89,9 @@ def _is_complete(flag: Flag | None, text: str, tokens: list[str]) -> bool:
     has_equals = tokens[0].startswith("--") and "=" in tokens[0]
     if flag is None:
         return False
-    return (text != "" or has_equals) if flag.value else not has_equals
+    if flag.value:
+        return text != "" or has_equals
+    return not has_equals
 
 
 def _by_typer(read: list[Read]) -> dict[str, str | bool]:
@@ -129,7 +131,12 @@ def _by_typer(read: list[Read]) -> dict[str, str | bool]:
 def _parameter(flag: Flag) -> inspect.Parameter:
     import typer
 
-    kind, default = (bool, False) if flag.value is None else (str | None, None)
+    if flag.value is None:
+        kind = bool
+        default = False
+    else:
+        kind = str | None
+        default = None
     annotation = Annotated[kind, typer.Option(*flag.names)]
     return inspect.Parameter(
         flag.name,
@@ -144,11 +151,9 @@ def _explanation(error) -> str:
     if hasattr(error, "possibilities"):  # no such option
         name = error.option_name
         instead = GONE.get(name.lstrip("-"))
-        return (
-            f"{name}: has gone; use --{instead}"
-            if instead
-            else f"no such flag {name}{_suggestion(name)}"
-        )
+        if instead:
+            return f"{name}: has gone; use --{instead}"
+        return f"no such flag {name}{_suggestion(name)}"
     return message[:1].lower() + message[1:]
 
 
@@ -160,9 +165,9 @@ def _suggestion(name: str) -> str:
         if spelling.startswith("--")
     ]
     close = meant(name.lstrip("-").replace("-", "_"), known)
-    return (
-        f": did you mean --{close}?" if close else "; nn --help --all lists all flags"
-    )
+    if close:
+        return f": did you mean --{close}?"
+    return "; nn --help --all lists all flags"
 
 
 # ---------------------------------------------------------------- words
@@ -176,20 +181,21 @@ def _read(argv: list[str]) -> Iterator[Read]:
         elif not token.startswith("-") or token == "-":
             yield None, token, [token]
         else:
-            *switches, (name, equals, value) = (
-                [token.partition("=")] if token.startswith("--") else _short(token)
-            )
+            if token.startswith("--"):
+                *switches, (name, equals, value) = [token.partition("=")]
+            else:
+                *switches, (name, equals, value) = _short(token)
             yield from ((_KNOWN[switch], "", [switch]) for switch, *_ in switches)
             flag = _KNOWN.get(
                 "--" + name[2:].replace("-", "_") if name.startswith("--") else name
             )
             if flag is not None and flag.alone and not equals:
-                equals, value = "=", flag.alone
-            following = (
-                []
-                if flag is None or flag.value is None or equals or value
-                else [*islice(tokens, 1)]
-            )
+                equals = "="
+                value = flag.alone
+            if flag is None or flag.value is None or equals or value:
+                following = []
+            else:
+                following = [*islice(tokens, 1)]
             yield (
                 flag,
                 value or "".join(following),
@@ -224,7 +230,8 @@ def _named(read: list[Read]) -> list[Read]:
     if modes or mode not in MODES:
         _check_commas(read)
         raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
-    own, places = MODES[mode], MODES[mode].words
+    own = MODES[mode]
+    places = MODES[mode].words
     named_too = {flag.name for flag, _, _ in read if flag is not None}
     if len(words) > 1 + len(places) or (
         len(words) > 1 and not named_too.isdisjoint(places[: len(words) - 1])
@@ -241,14 +248,18 @@ def _named(read: list[Read]) -> list[Read]:
         )
     values: dict[str, str] = {} if has_value else {mode: own.alone or mode}
     for name, word in zip(places, words[1:], strict=False):
-        values[name] = f"{values[name]},{word}" if name in values else word
+        if name in values:
+            values[name] = f"{values[name]},{word}"
+        else:
+            values[name] = word
     named = []
     for flag, text, tokens in read:
         if flag is not None:
             named.append((flag, text, tokens))
         elif values and not (text is mode and has_value):
             name = next(iter(values))
-            flag, text = _KNOWN[f"--{name}"], values.pop(name)
+            flag = _KNOWN[f"--{name}"]
+            text = values.pop(name)
             named.append(
                 (flag, text, [f"{flag.long}={text}" if flag.value else flag.long])
             )
@@ -283,16 +294,22 @@ def _place(modes: list[str], word: str, read: list[Read]) -> str:
         return f": did you mean --{name} {word}?"
     if modes and MODES[modes[0]].alone:
         return f": did you mean --{modes[0]}={word}?"
-    close = None if modes else SAID.get(word) or closest(word, MODES)
-    return f": did you mean nn {close}?" if close else "; nn --help shows what nn takes"
+    if modes:
+        close = None
+    else:
+        close = SAID.get(word) or closest(word, MODES)
+    if close:
+        return f": did you mean nn {close}?"
+    return "; nn --help shows what nn takes"
 
 
 def _too_many(mode: str, words: list[str], read: list[Read]) -> str:
     """Return where the first word that has no place probably belongs."""
-    word, name = (
-        words[1 + len(MODES[mode].words)],
-        "model" if mode == "train" else "output",
-    )
+    word = words[1 + len(MODES[mode].words)]
+    if mode == "train":
+        name = "model"
+    else:
+        name = "output"
     if mode == "train" and word.rpartition(".")[2] == words[1].rpartition(".")[2]:
         return f"; files have commas between them: nn train {','.join(words[1:3])}"
     if mode in _KNOWN[f"--{name}"].modes and name not in {

@@ -13,7 +13,8 @@ from .console import on_terminal, say_encoding, say_run
 REDRAW_SECONDS = 0.1
 LONG_SECONDS = 5.0  # that are left: worth telling
 # of steps in a pipe, at most; from which they are told
-STEP_LINES, STEP_SECONDS = 30, 2.0
+STEP_LINES = 30
+STEP_SECONDS = 2.0
 # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
 MOST_LINES = 6
 
@@ -45,17 +46,16 @@ class Lines(Callback):
     tells_candidates = False  # all of them
 
     def __init__(self, about: str, remark: str = "", verbose: bool = False):
-        self._about, self._remark, self._verbose, self._most = (
-            about,
-            remark,
-            verbose,
-            MOST_LINES,
-        )
+        self._about = about
+        self._remark = remark
+        self._verbose = verbose
+        self._most = MOST_LINES
         self._shares: list[float] = []  # of all operations, for each candidate
         self._number = 0  # of candidates that have ended
 
     def begin(self, shares: list[float]) -> None:
-        self._shares, self._began = shares, time.monotonic()
+        self._shares = shares
+        self._began = time.monotonic()
 
     def start(self, info: dict) -> None:
         if not self._number:
@@ -76,13 +76,14 @@ class Lines(Callback):
                 **info
             )
         )
-        self._judged, self._chosen_by = "", info["monitor"]
-        held_out = (
-            ", {validation} validating by {monitor}".format(**info)
-            if info["monitor"]
-            else ""
-        )
-        held_out += ", {holdout} held out".format(**info) if info["holdout"] else ""
+        self._judged = ""
+        self._chosen_by = info["monitor"]
+        if info["monitor"]:
+            held_out = ", {validation} validating by {monitor}".format(**info)
+        else:
+            held_out = ""
+        if info["holdout"]:
+            held_out += ", {holdout} held out".format(**info)
         batches = "{epochs} epochs of {batches} batches of {batch_number}".format(
             **info
         )
@@ -112,15 +113,24 @@ class Lines(Callback):
             self._shares or not is_told(epoch, epochs, self._most)
         ):
             return
-        word = "validation" if self._chosen_by else "held-out"
-        held_out = "" if val_loss is None else f"  {word} {val_loss:<11.6g}"
+        if self._chosen_by:
+            word = "validation"
+        else:
+            word = "held-out"
+        if val_loss is None:
+            held_out = ""
+        else:
+            held_out = f"  {word} {val_loss:<11.6g}"
         say(
             f"epoch {epoch:{len(str(epochs))}}/{epochs}  loss {loss:<11.6g}{held_out}{self._judged}"
             f"  {seconds:.3g} s  {us_per_batch:.1f} us a batch"
         )
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
-        own = "" if metric == "loss" else f"  {metric} {value:<9.6g}"
+        if metric == "loss":
+            own = ""
+        else:
+            own = f"  {metric} {value:<9.6g}"
         self._judged = own + ("  best" if is_best else "      ")
 
     def refit(self, epochs: int, rows: int) -> None:
@@ -129,7 +139,8 @@ class Lines(Callback):
                 f"the networks that were chosen are trained once more on all {rows} rows"
             )
         else:
-            self._judged, self._most = "", 1
+            self._judged = ""
+            self._most = 1
             say(
                 f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs"
             )
@@ -142,9 +153,13 @@ class Lines(Callback):
             or is_told(self._number, len(self._shares))
         ):
             return
-        passed, done = time.monotonic() - self._began, sum(self._shares[: self._number])
+        passed = time.monotonic() - self._began
+        done = sum(self._shares[: self._number])
         left = passed * (1 - done) / done
-        remark = f", at most {left:.0f} s left" if left > LONG_SECONDS else ""
+        if left > LONG_SECONDS:
+            remark = f", at most {left:.0f} s left"
+        else:
+            remark = ""
         say(
             f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}"
         )
@@ -181,17 +196,16 @@ class Bar(Lines):
         self._bar = Progress(
             texts[0], BarColumn(), texts[1], left, console=console, auto_refresh=False
         )
-        self._task, self._drawn = self._bar.add_task("", total=1.0, told=""), 0.0
+        self._task = self._bar.add_task("", total=1.0, told="")
+        self._drawn = 0.0
         self._bar.start()
 
     def _restart(self, rows: int, epochs: int, done: float) -> None:
         """Begin a training of some epochs. done: of them already."""
-        self._rows, self._epochs, self._done, self._began = (
-            rows,
-            epochs,
-            done,
-            time.monotonic(),
-        )
+        self._rows = rows
+        self._epochs = epochs
+        self._done = done
+        self._began = time.monotonic()
         self._draw(done / epochs, f"epoch 1/{epochs}", "")
 
     def _draw(self, share: float, what: str, told: str) -> None:
@@ -213,16 +227,19 @@ class Bar(Lines):
                     min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}"
                 )
             return
-        word = "validation" if self._chosen_by else "held-out"
-        held_out = (
-            ""
-            if val_loss is None
-            else f", {word} {val_loss:.6g}{self._judged.rstrip()}"
-        )
+        if self._chosen_by:
+            word = "validation"
+        else:
+            word = "held-out"
+        if val_loss is None:
+            held_out = ""
+        else:
+            held_out = f", {word} {val_loss:.6g}{self._judged.rstrip()}"
         self._advance(epoch, 1.0, f"loss {loss:.6g}{held_out}")
 
     def _advance(self, epoch: int, share: float, loss: str) -> None:
-        now, done = time.monotonic(), epoch - 1 + share
+        now = time.monotonic()
+        done = epoch - 1 + share
         # epochs can be very short
         if now - self._drawn >= REDRAW_SECONDS or done >= self._epochs:
             speed = (
@@ -243,7 +260,8 @@ class Bar(Lines):
 
     def _advance_candidate(self, share: float, loss: str) -> None:
         """Draw the bar. share: of the candidate at hand that is done."""
-        number, count = self._number, len(self._shares)
+        number = self._number
+        count = len(self._shares)
         done = sum(self._shares[:number]) + (
             share * self._shares[number] if number < count else 0.0
         )
@@ -268,7 +286,8 @@ class Steps:
     """A plain line for some of the steps of a computation that takes long."""
 
     def __init__(self, what: str):
-        self._what, self._began = what, time.monotonic()
+        self._what = what
+        self._began = time.monotonic()
         self._told_part = 0  # of all steps, in STEP_LINES parts
 
     def __call__(self, done: int, total: int) -> None:

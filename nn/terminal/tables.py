@@ -41,7 +41,8 @@ def table(
     left-aligned, the others (numbers) right-aligned."""
     most = max(LEAST_CELL, LONGEST_LINE // len(headers))
     lines = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
-    lines = lines if any(headers) else lines[1:]
+    if not any(headers):
+        lines = lines[1:]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
         print(cut_line(title))
@@ -62,14 +63,16 @@ def facts(pairs: dict[str, str], title: str = "") -> None:
 
 # ---------------------------------------------------------------- results
 
-RATES, NUMBERS = (
-    {
-        name: metric.label
-        for name, metric in METRICS.items()
-        if task in metric.of and "series" not in metric.of.values()
-    }
-    for task in ("binary", "regression")
-)
+RATES = {
+    name: metric.label
+    for name, metric in METRICS.items()
+    if "binary" in metric.of and "series" not in metric.of.values()
+}
+NUMBERS = {
+    name: metric.label
+    for name, metric in METRICS.items()
+    if "regression" in metric.of and "series" not in metric.of.values()
+}
 SERIES = {
     name: metric.label
     for name, metric in METRICS.items()
@@ -96,7 +99,10 @@ def training_report(result: dict, verbose: bool = False) -> None:
     for chosen in result.get("chosen", ()) if verbose else ():
         show(f"weight {chosen['weight']}: {chosen['flags']}")
     count = result.get("networks")
-    networks = "" if count is None else f"{count} network{'s' if count > 1 else ''}, "
+    if count is None:
+        networks = ""
+    else:
+        networks = f"{count} network{'s' if count > 1 else ''}, "
     about = f"{result.get('model', 'no --model')}: {networks}{result['parameters']:,} parameters"
     if "effort" in result:
         chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
@@ -119,26 +125,33 @@ def training_report(result: dict, verbose: bool = False) -> None:
 def _epochs(result: dict) -> str:
     """Return how many epochs there were, and how many were asked for where there were
     fewer."""
-    run, asked = result["epochs_run"], result["epochs"]
-    return f"{run} epochs" if run == asked else f"{run} of {asked} epochs"
+    run = result["epochs_run"]
+    asked = result["epochs"]
+    if run == asked:
+        return f"{run} epochs"
+    return f"{run} of {asked} epochs"
 
 
 def _how_good(result: dict) -> str:
     """Return the loss, or the figures of what was chosen, beside the loss of the class
     shares or of the mean."""
-    same = "the mean" if result["classes"] is None else "the class shares"
+    if result["classes"] is None:
+        same = "the mean"
+    else:
+        same = "the class shares"
     baseline = result["baseline"]
     if "effort" not in result:
         kind, loss, training = _judged(result)
         line = f"{kind} loss {short_text(loss)}"
         if kind != "training":
             line = f"{line}, training loss {short_text(training)}"
-        return (
-            line
-            if baseline is None
-            else f"{line}; {same} alone would have {short_text(baseline)}"
-        )
-    by = "out_of_fold" if "out_of_fold" in result else "validated"
+        if baseline is None:
+            return line
+        return f"{line}; {same} alone would have {short_text(baseline)}"
+    if "out_of_fold" in result:
+        by = "out_of_fold"
+    else:
+        by = "validated"
     measured = [
         _with_interval(label, name, result[by])
         for name, label in OF_EFFORT.items()
@@ -153,11 +166,10 @@ def _how_good(result: dict) -> str:
         line += f"; R2 by target: {', '.join(by_target)}"
     if baseline is None:
         return line
-    beside = (
-        f"log loss {short_text(baseline)}"
-        if result["classes"]
-        else f"RMSE {short_text(math.sqrt(baseline))}"
-    )
+    if result["classes"]:
+        beside = f"log loss {short_text(baseline)}"
+    else:
+        beside = f"RMSE {short_text(math.sqrt(baseline))}"
     return f"{line}; {same} alone would have {beside}"
 
 
@@ -165,7 +177,9 @@ def _with_interval(label: str, name: str, figures: dict) -> str:
     """Return a metric in three digits, with its 95 % interval where there is one."""
     text = f"{label} {short_text(figures[name])}"
     ends = figures.get("intervals", {}).get(name)
-    return text if ends is None else f"{text} (95 %: {ends_text(ends, short_text)})"
+    if ends is None:
+        return text
+    return f"{text} (95 %: {ends_text(ends, short_text)})"
 
 
 def _judged(result: dict) -> tuple[str, float, float]:
@@ -173,13 +187,12 @@ def _judged(result: dict) -> tuple[str, float, float]:
     the best epoch, else the last."""
     if not result["val_loss"]:
         return "training", result["loss"][-1], result["loss"][-1]
-    kind = (
-        "validation"
-        if "monitor" in result
-        else "out-of-fold"
-        if "folds" in result
-        else "held-out"
-    )
+    if "monitor" in result:
+        kind = "validation"
+    elif "folds" in result:
+        kind = "out-of-fold"
+    else:
+        kind = "held-out"
     at = (result.get("best_epoch") or len(result["val_loss"])) - 1
     return kind, result["val_loss"][at], result["loss"][at]
 
@@ -195,11 +208,15 @@ def _next_step(result: dict) -> str:
         and loss - training > (result["baseline"] or math.inf) / 10
     )
     if is_apart and "effort" not in result:
-        cures = "" if kind == "validation" else "--validation 0.2 --patience 10, "
+        if kind == "validation":
+            cures = ""
+        else:
+            cures = "--validation 0.2 --patience 10, "
         return f"the training loss is far below the {kind} loss: try {cures}a larger --weight_decay or more rows"
     if model is None:
         return "the same with --model MODEL keeps the networks"
-    name, is_text = shlex.quote(model), model.endswith(".m")
+    name = shlex.quote(model)
+    is_text = model.endswith(".m")
     has_rows = (
         result["holdout"] or "folds" in result or "effort" in result
     ) and not is_text
@@ -220,7 +237,10 @@ def trials_report(result: dict, verbose: bool = False) -> None:
     """Print what --vary tried and what became of it: the members before the others,
     then by score; the best ones only, unless verbose. result: the figures of
     `train`."""
-    sign = -1 if METRICS[result["monitor"]].higher_is_better else 1
+    if METRICS[result["monitor"]].higher_is_better:
+        sign = -1
+    else:
+        sign = 1
 
     def key(trial: dict) -> tuple:
         score = trial["score"]
@@ -262,7 +282,10 @@ def test_report(
     elif "tp" in result:
         _binary_report(result, classes or ["0", "1"])
     else:
-        of = "of " + ", ".join(targets) if targets else ""
+        if targets:
+            of = "of " + ", ".join(targets)
+        else:
+            of = ""
         _figures(result, of, [["rows", f"{result['rows']}{_remarks(result)}", ""]])
         headers, lines = target_lines(result)
         if lines:
@@ -273,7 +296,8 @@ def test_report(
 
 def _folds_report(result: dict) -> None:
     """Print the mean and standard deviation of each figure over the folds."""
-    mean, std = result["mean"], result["std"]
+    mean = result["mean"]
+    std = result["std"]
     labels = {
         name: label
         for name, label in (RATES | NUMBERS | SERIES).items()
@@ -281,7 +305,10 @@ def _folds_report(result: dict) -> None:
     }
     rows = []
     for name, label in labels.items():
-        shown = rate_text if name in RATES else number_text
+        if name in RATES:
+            shown = rate_text
+        else:
+            shown = number_text
         rows.append([label, shown(mean[name]), shown(std[name])])
     table(["", "mean", "deviation"], rows, f"{len(result['folds'])} folds")
 
@@ -354,11 +381,10 @@ def _multiclass_report(result, verbose: bool):
             2,
         )
         per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_CLASSES]
-    title = (
-        ""
-        if len(per_class) == len(names)
-        else f"the weakest of {len(names)} classes (all with --verbose)"
-    )
+    if len(per_class) == len(names):
+        title = ""
+    else:
+        title = f"the weakest of {len(names)} classes (all with --verbose)"
     table(["class", "precision", "recall", "F1", "rows"], class_lines(per_class), title)
     _figures(result)
 
@@ -425,7 +451,9 @@ def profile_report(result: dict) -> None:
 
 
 def _ms(value: float) -> str:
-    return f"{value:.4f}" if value else ""
+    if value:
+        return f"{value:.4f}"
+    return ""
 
 
 def model_report(net, model: str) -> None:
@@ -501,29 +529,33 @@ def importance_report(found: dict, curves: dict, net) -> None:
         print(
             f"{len(lines) - MOST_COLUMNS} more columns: at most {lines[MOST_COLUMNS][2]} each"
         )
-    of = net.classes[-1] if net.classes else "the value"
+    if net.classes:
+        of = net.classes[-1]
+    else:
+        of = "the value"
     for column, points in curves.items():
         if net.outputs == 1 and points:
-            told = (
-                [points[0], points[-1]]
-                if isinstance(points[0][0], float)
-                else points[:4]
-            )
+            if isinstance(points[0][0], float):
+                told = [points[0], points[-1]]
+            else:
+                told = points[:4]
             print(
                 f"{cut_line(column, 80)}: {cut_line(of, 80)} "
                 + ", ".join(_point(*point) for point in told)
             )
     for one, other, r in found["correlated"][:3]:
-        one, other = cut_line(one, 80), cut_line(other, 80)
+        one = cut_line(one, 80)
+        other = cut_line(other, 80)
         print(
             f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'"
         )
 
 
 def _point(value, scores: list[float]) -> str:
-    shown = (
-        f"{value:g}" if isinstance(value, float) else cut_line(value or "(missing)", 80)
-    )
+    if isinstance(value, float):
+        shown = f"{value:g}"
+    else:
+        shown = cut_line(value or "(missing)", 80)
     return f"{scores[0]:.3g} at {shown}"
 
 

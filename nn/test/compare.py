@@ -56,13 +56,15 @@ class Side(NamedTuple):
     @property
     def rows(self) -> np.ndarray:
         """Return the indices of the rows in their data."""
-        return (
-            np.arange(self.ds.rows) if self.ds.part_rows is None else self.ds.part_rows
-        )
+        if self.ds.part_rows is None:
+            return np.arange(self.ds.rows)
+        return self.ds.part_rows
 
     @property
     def rows_of_data(self) -> int:
-        return self.ds.rows if self.ds.whole is None else self.ds.whole.rows
+        if self.ds.whole is None:
+            return self.ds.rows
+        return self.ds.whole.rows
 
     def only(self, rows: np.ndarray) -> Side:
         """Return the side of some of the rows, ascending indices in their data."""
@@ -82,8 +84,10 @@ def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     where both have rows of one file, and share none."""
     first, second = _on_shared_rows(*sides, names)
     both = first, second
-    nets, datasets = [side.net for side in both], [side.ds for side in both]
-    scores, crossed = [side.scores for side in both], [side.crossed for side in both]
+    nets = [side.net for side in both]
+    datasets = [side.ds for side in both]
+    scores = [side.scores for side in both]
+    crossed = [side.crossed for side in both]
     result = compared(nets, datasets, names, scores, crossed, seed=seed)
     each = list(zip((first.trained, second.trained), names, strict=True))
     counts = [trained.count for trained, _ in each if trained.count is not None]
@@ -100,7 +104,8 @@ def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
 
 def _on_shared_rows(first: Side, second: Side, names) -> tuple[Side, Side]:
     """Return the sides of the rows that both have of one file; others as they are."""
-    one, other = first.ds, second.ds
+    one = first.ds
+    other = second.ds
     has_one_path = one.path is not None and one.path == other.path
     is_one_file = has_one_path or (
         one.sha256 is not None and one.sha256 == other.sha256
@@ -163,11 +168,10 @@ def compared(
         )
     ]
     values = [side.values(weights) for side in sides]
-    pairs = (
-        resampled(sides, weights, seed, sampling_of(datasets[0]))
-        if len(truth) >= LEAST_ROWS
-        else []
-    )
+    if len(truth) >= LEAST_ROWS:
+        pairs = resampled(sides, weights, seed, sampling_of(datasets[0]))
+    else:
+        pairs = []
     metrics = {
         name: {
             names[0]: values[0][name],
@@ -219,7 +223,9 @@ def _difference(values: list[dict], name: str) -> float | None:
     """Return the second's metric less the first's; None where one of them is
     undefined."""
     own = [side[name] for side in values]
-    return None if None in own else own[1] - own[0]
+    if None in own:
+        return None
+    return own[1] - own[0]
 
 
 def _better(names, metric: str, found: dict) -> str | None:
@@ -228,7 +234,9 @@ def _better(names, metric: str, found: dict) -> str | None:
     ends = found["interval"]
     if ends is None or ends[0] <= 0 <= ends[1]:
         return None
-    return names[1] if (ends[0] > 0) == METRICS[metric].higher_is_better else names[0]
+    if (ends[0] > 0) == METRICS[metric].higher_is_better:
+        return names[1]
+    return names[0]
 
 
 def _verdict(names, metric: str, found: dict, better: str | None, rows: int) -> str:
@@ -239,7 +247,10 @@ def _verdict(names, metric: str, found: dict, better: str | None, rows: int) -> 
         return (
             f"these {rows} rows cannot tell which is better: their {label} may be equal"
         )
-    other = names[1] if better == names[0] else names[0]
+    if better == names[0]:
+        other = names[1]
+    else:
+        other = names[0]
     return f"{better} is better than {other}: {label} {found[better]:.4g} beside {found[other]:.4g}"
 
 
@@ -249,7 +260,10 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
     rows = np.argsort(-apart, kind="stable")[:DISAGREE]
     found = []
     for row in rows[apart[rows] > 0]:
-        true = net.classes[int(truth[row])] if net.classes else truth[row].tolist()
+        if net.classes:
+            true = net.classes[int(truth[row])]
+        else:
+            true = truth[row].tolist()
         said = {
             name: own[row].tolist() for name, own in zip(names, scores, strict=True)
         }

@@ -23,7 +23,9 @@ from .values import Value, names_of, scores_of
 REPEATS = 5
 # of all columns and repeats, from which each column has fewer repeats
 MOST_EXCHANGES = 500
-RESAMPLES, SEED = 100, 0  # of the rows, for the intervals
+# of the rows, for the intervals
+RESAMPLES = 100
+SEED = 0
 MISSED = 0.05  # of intervals do not hold what they say
 CORRELATED = 0.9  # from which two columns share what they say
 # up to which each repeat takes all rows; of more it takes a part, but for as many at
@@ -32,7 +34,10 @@ ALL_ROWS = 4_000
 # metrics, by task
 USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}
 # columns, points of numbers and of words, rows that a point averages
-CURVES, POINTS, WORDS, AVERAGED = 4, 16, 8, 500
+CURVES = 4
+POINTS = 16
+WORDS = 8
+AVERAGED = 500
 # of the values of a column, on either side, lie beyond the ends of its curve
 RARE = 0.01
 
@@ -90,7 +95,8 @@ def importance(
     ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
         warn_of_trained(trained_on(net, ds))
-    name, names = metric_name or USUAL[net.task], names_of(net)
+    name = metric_name or USUAL[net.task]
+    names = names_of(net)
     check_metric(name, net.task)
     ds = without_gaps(net, ds)
     judge = _Judge(net, ds, name, parts or [(np.arange(ds.rows), None)])
@@ -138,7 +144,10 @@ def _usual_repeats(columns: int) -> int:
     only make the mean more exact."""
     repeats = max(1, min(REPEATS, MOST_EXCHANGES // columns))
     if repeats < REPEATS:
-        times = "once" if repeats == 1 else f"{repeats} times"
+        if repeats == 1:
+            times = "once"
+        else:
+            times = f"{repeats} times"
         few = MOST_EXCHANGES // REPEATS
         told = "importance: the values of %d columns are exchanged %s each, of up to %d columns %d times"
         log.warning(told, columns, times, few, REPEATS)
@@ -199,7 +208,8 @@ def _columns_of(x):
 def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
     """Return pairs of columns of numbers whose correlation is at least 0.9, strongest
     first, with it; a gap is as the mean."""
-    places, each = [], []
+    places = []
+    each = []
     for place, column in enumerate(_columns_of(x)):
         values = np.asarray(
             column.values if column.reads == "number" else [], np.float64
@@ -232,7 +242,8 @@ class _Judge:
     """The metric of rows as they are, and with some columns exchanged."""
 
     def __init__(self, net, ds: Dataset, name: str, parts):
-        self.net, self.name = net, name
+        self.net = net
+        self.name = name
         self.parts = []  # (rows, what values them, the rows as it reads them)
         # rows of no part, as folds by time leave some, are not judged
         self.scores = np.zeros((ds.rows, net.outputs))
@@ -248,9 +259,14 @@ class _Judge:
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))
-        groups, times = (
-            None if values is None else values[rows] for values in (ds.groups, ds.times)
-        )
+        if ds.groups is None:
+            groups = None
+        else:
+            groups = ds.groups[rows]
+        if ds.times is None:
+            times = None
+        else:
+            times = ds.times[rows]
         self.sampling = Sampling(len(rows), groups, times)
 
     def chosen(self, rng, repeats: int) -> list[np.ndarray]:
@@ -284,7 +300,10 @@ class _Judge:
         """Return the metric of the chosen rows. Raises DataError where it is
         undefined."""
         rows = self.rows_of(chosen)
-        weights = None if self.weights is None else self.weights[rows]
+        if self.weights is None:
+            weights = None
+        else:
+            weights = self.weights[rows]
         value = metric(
             self.name,
             self.net.task,
@@ -307,12 +326,15 @@ class _Judge:
         )
         # a row is drawn a few times at most
         weights = np.stack(counts).astype(np.uint16)
-        return weights if self.weights is None else weights * self.weights[rows]
+        if self.weights is None:
+            return weights
+        return weights * self.weights[rows]
 
     def metrics(self, chosen, scores: np.ndarray, row_weights: np.ndarray) -> _Metrics:
         """Return the metric of the chosen rows, and by each of the weights that
         resamples give them."""
-        rows, name = self.rows_of(chosen), formula_name(self.name, self.net.task)
+        rows = self.rows_of(chosen)
+        name = formula_name(self.name, self.net.task)
         judged_rows = Judged(
             self.net.task, self.truth[rows], scores[rows], self.net.threshold
         )
@@ -329,7 +351,9 @@ class _Judge:
     def loss(self, before, after):
         """Return by how much a metric, or an array of it, is worse after than
         before."""
-        return before - after if METRICS[self.name].higher_is_better else after - before
+        if METRICS[self.name].higher_is_better:
+            return before - after
+        return after - before
 
 
 # ---------------------------------------------------------------- curves
@@ -340,15 +364,21 @@ def curves(
 ) -> dict[str, list[tuple[object, list[float]]]]:
     """Return the partial dependence of the columns named: (value of the column, mean
     scores of rows that have it, by their weights)."""
-    rng, known = np.random.default_rng(seed), names_of(net)
+    rng = np.random.default_rng(seed)
+    known = names_of(net)
     ds = ds.without_weightless()
     x = ds.x
     averaged = np.sort(rng.choice(len(x), min(len(x), AVERAGED), replace=False))
-    weights = None if ds.weights is None else ds.weights[averaged]
-    value, found = Value(net), {}
+    if ds.weights is None:
+        weights = None
+    else:
+        weights = ds.weights[averaged]
+    value = Value(net)
+    found = {}
     read = value.read(x[averaged])
     for name in [name for name in names if name in known][:CURVES]:
-        column, found[name] = known.index(name), []
+        column = known.index(name)
+        found[name] = []
         for told, row in _points(x, column):
             scores = scores_of(
                 net, value.mixed([column], read, value.read(x[row : row + 1]))

@@ -43,7 +43,8 @@ QUICK_NAMES = {  # the metrics that have these: the first one and the loss
     "multiclass": ("accuracy", "log_loss"),
     "regression": ("rmse",),
 }
-QUICK_ROWS, QUICK_RESAMPLES = 10_000, 200
+QUICK_ROWS = 10_000
+QUICK_RESAMPLES = 200
 MOST_OF_ONE_ROW = 0.1  # of the squared error
 # of fewer rows some row has more than a tenth of the squared error by nature
 LEAST_ROWS_OF_A_TENTH = 30
@@ -120,7 +121,9 @@ def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) 
 
 def _counting(ds):
     """Return the rows of a data set whose weight is above 0, where it is one."""
-    return ds.without_weightless() if isinstance(ds, Dataset) else ds
+    if isinstance(ds, Dataset):
+        return ds.without_weightless()
+    return ds
 
 
 def scores_of(net, ds, first: int = 0) -> np.ndarray:
@@ -168,8 +171,14 @@ def figures_of(
     if left_out:
         report["left_out_rows"] = left_out
     if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
-        persistence = ds.persistence() if net.task == "regression" else None
-        of_two = {"ranking": ranking} if net.task == "binary" else {}
+        if net.task == "regression":
+            persistence = ds.persistence()
+        else:
+            persistence = None
+        if net.task == "binary":
+            of_two = {"ranking": ranking}
+        else:
+            of_two = {}
         known = Judged(
             net.task,
             truth,
@@ -189,18 +198,23 @@ def _intervals_of(
 ) -> dict:
     """Return the intervals of metrics by their names in a report; None where the metric
     is undefined."""
-    of_few = (
-        {"names": QUICK_NAMES[known.task], "resamples": QUICK_RESAMPLES}
-        if are_quick
-        else {}
-    )
+    if are_quick:
+        of_few = {"names": QUICK_NAMES[known.task], "resamples": QUICK_RESAMPLES}
+    else:
+        of_few = {}
     told = {}
     for name, ends in intervals_of(
         known, weights, sampling=sampling_of(ds), **of_few
     ).items():
-        shown = f"macro_{name}" if name in report.get("macro", ()) else name
+        if name in report.get("macro", ()):
+            shown = f"macro_{name}"
+        else:
+            shown = name
         is_undefined = name in report and report[name] is None
-        told[shown] = None if is_undefined else ends
+        if is_undefined:
+            told[shown] = None
+        else:
+            told[shown] = ends
     return told
 
 
@@ -216,7 +230,9 @@ def target_of(net) -> str | list[str] | int | None:
     names = getattr(net, "targets", None)
     if not names:
         return getattr(net, "config", {}).get("target")
-    return names[0] if len(names) == 1 else list(names)
+    if len(names) == 1:
+        return names[0]
+    return list(names)
 
 
 def judged(
@@ -224,7 +240,8 @@ def judged(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores
     (rows, outputs): those that are given, or the network's."""
-    scores = scores_of(net, ds) if scores is None else scores
+    if scores is None:
+        scores = scores_of(net, ds)
     truth = _truth(net, ds)
     _check_fit(net, ds, truth, scores.shape[1])
     bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
@@ -268,7 +285,9 @@ def binary_report(
 
 
 def _rows(rows: int, weighted: bool) -> dict:
-    return {"rows": rows, "weighted": True} if weighted else {"rows": rows}
+    if weighted:
+        return {"rows": rows, "weighted": True}
+    return {"rows": rows}
 
 
 def multiclass_report(
@@ -283,16 +302,15 @@ def multiclass_report(
     classes: their names; without one for each output they are named by number. `macro`
     is the plain mean over the classes that are in the data or are predicted.
     """
-    judged, weights = (
-        Judged("multiclass", truth, scores),
-        checked_weights(weights, len(truth)),
-    )
+    judged = Judged("multiclass", truth, scores)
+    weights = checked_weights(weights, len(truth))
     outputs = scores.shape[1]
     names = [
         str(name)
         for name in (classes if classes and len(classes) == outputs else range(outputs))
     ]
-    counts, values = judged.classes(weights), judged.values(weights)
+    counts = judged.classes(weights)
+    values = judged.values(weights)
     _warn_zero_classes(counts, names)
     _warn_no_probabilities(judged.are_probabilities)
     return {
@@ -349,7 +367,10 @@ def regression_report(
             " --learning_rate, --init glorot or a linear output layer"
         )
     _remark_on_one_large_error(judged.truth, judged.scores, weights)
-    may_be_undefined = ("skill",) if not constant.any() else ("skill", "r2")
+    if not constant.any():
+        may_be_undefined = ("skill",)
+    else:
+        may_be_undefined = ("skill", "r2")
     beyond = [
         name
         for name, value in figures.items()
@@ -377,14 +398,20 @@ def figures_by_target(
     by_target = []
     for number in range(truth.shape[1]):
         column = slice(number, number + 1)
-        forecast = None if persistence is None else persistence[:, column]
+        if persistence is None:
+            forecast = None
+        else:
+            forecast = persistence[:, column]
         judged = Judged(
             "regression", truth[:, column], predicted[:, column], persistence=forecast
         )
         figures: dict = {"target": targets[number] if targets else str(number)}
         for name, value in judged.values(weights).items():
             is_defined = value is not None and math.isfinite(value)
-            figures[name] = value if is_defined else None
+            if is_defined:
+                figures[name] = value
+            else:
+                figures[name] = None
         by_target.append(figures)
     return by_target
 
@@ -398,9 +425,10 @@ def _remark_on_one_large_error(
         return
     with np.errstate(all="ignore"):
         squares = (predicted - truth) ** 2
-        row_squares = (
-            squares.sum(axis=1) if weights is None else squares.sum(axis=1) * weights
-        )
+        if weights is None:
+            row_squares = squares.sum(axis=1)
+        else:
+            row_squares = squares.sum(axis=1) * weights
         row = int(row_squares.argmax())
         share = row_squares[row] / row_squares.sum()
     if share > MOST_OF_ONE_ROW:
@@ -441,7 +469,9 @@ def check_threshold(net, threshold: float | None) -> None:
 
 def _checked_threshold(net, threshold: float | None) -> float:
     check_threshold(net, threshold)
-    return net.threshold if threshold is None else threshold
+    if threshold is None:
+        return net.threshold
+    return threshold
 
 
 def _truth(net, ds) -> np.ndarray:
@@ -468,7 +498,9 @@ def _truth(net, ds) -> np.ndarray:
         is_renumbered = (
             net.classes and ds.classes and list(net.classes) != list(ds.classes)
         )
-        return _renumbered(ds, net.classes) if is_renumbered else np.asarray(ds.y)
+        if is_renumbered:
+            return _renumbered(ds, net.classes)
+        return np.asarray(ds.y)
     return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
 
 
@@ -501,7 +533,10 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
         raise UsageError(
             f"the network's task is binary, which takes one output, but it has {outputs}: use task='multiclass'"
         )
-    classes = 2 if net.task == "binary" else outputs
+    if net.task == "binary":
+        classes = 2
+    else:
+        classes = outputs
     unknown = truth[(truth < 0) | (truth >= classes)]
     if unknown.size:
         raise DataError(

@@ -97,11 +97,10 @@ def background_rows(net, source=None, seed: int = 0, model="the model"):
             raise UsageError(
                 f"no background rows: {reason}; give some with --background"
             ) from None
-    x = (
-        source
-        if hasattr(source, "dtype")
-        else _background_of(net, source, labelled=is_of_training)
-    )
+    if hasattr(source, "dtype"):
+        x = source
+    else:
+        x = _background_of(net, source, labelled=is_of_training)
     chosen = np.random.default_rng(seed).choice(
         len(x), min(BACKGROUND, len(x)), replace=False
     )
@@ -125,11 +124,10 @@ def explain(
     exact: all coalitions, however many. Raises UsageError for images, and for more
     columns than all coalitions can be computed of.
     """
-    background = (
-        background_rows(net, None, seed)
-        if background is None
-        else rows_of(net, background)
-    )
+    if background is None:
+        background = background_rows(net, None, seed)
+    else:
+        background = rows_of(net, background)
     x = rows_of(net, x)
     return Explainer(net, background, len(x), exact=exact, seed=seed).explain(x)
 
@@ -146,14 +144,17 @@ class Explainer:
     def __init__(
         self, net, background, rows: int, *, exact: bool = False, seed: int = 0
     ):
-        self._value, self._seed, self.names = Value(net), seed, names_of(net)
+        self._value = Value(net)
+        self._seed = seed
+        self.names = names_of(net)
         columns = len(self.names)
         if exact and columns > MOST_COLUMNS:
             raise UsageError(
                 f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it"
             )
         self._others = self._value.read(background)
-        self._base, engines = self._value.of(self._others), []
+        self._base = self._value.of(self._others)
+        engines = []
         self._walkers = []
         for member, k in zip(self._value.members, self._value.reading_of, strict=True):
             walker = Walker(member, self._value.readings[k], engines)
@@ -174,7 +175,8 @@ class Explainer:
 
     def explain(self, x) -> Explanation:
         """Return the explanation of some rows, as `Dataset.x` has them."""
-        net, rows = self._value.net, self._value.read(x)
+        net = self._value.net
+        rows = self._value.read(x)
         whole = self._value.of(rows)
         values, squares = self._contributions(rows, whole, self._seed)
         if self.background_error is None:
@@ -185,13 +187,14 @@ class Explainer:
             again, _ = self._contributions(rows, whole[:CHECKED], self._seed + 1)
             self.error = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2))
         means = np.broadcast_to(self._base.mean(axis=0), whole.shape)
-        outputs = (
-            list(net.classes or [])
-            if net.task == "multiclass"
-            else list(net.targets or [])
-        )
+        if net.task == "multiclass":
+            outputs = list(net.classes or [])
+        else:
+            outputs = list(net.targets or [])
         if net.outputs == 1:
-            values, means, outputs = values[:, :, 0], means[:, 0], []
+            values = values[:, :, 0]
+            means = means[:, 0]
+            outputs = []
         return Explanation(
             values,
             means,
@@ -223,19 +226,21 @@ class Explainer:
         """Return Shapley values (rows, columns, outputs) of the first rows, means over
         background rows, and the means of their squares. whole: the values of the
         rows."""
-        count, columns = len(self._base), len(self.names)
+        count = len(self._base)
+        columns = len(self.names)
         order = np.tile(np.arange(columns, dtype=np.int32), (count, 1))
         order = np.random.default_rng(seed).permuted(order, axis=1)
-        some = 1 if self._is_exact else max(1, self._room // (2 * count * columns))
+        if self._is_exact:
+            some = 1
+        else:
+            some = max(1, self._room // (2 * count * columns))
 
         def of_rows(first: int) -> np.ndarray:
             values = whole[first : first + some]
             own = [each[first : first + len(values)] for each in rows]
-            return (
-                self._by_coalitions(own, values)
-                if self._is_exact
-                else self._by_order(own, values, order)
-            )
+            if self._is_exact:
+                return self._by_coalitions(own, values)
+            return self._by_order(own, values, order)
 
         with ThreadPoolExecutor(
             self._value.net.threads or default_threads()
@@ -257,10 +262,13 @@ class Explainer:
         coalitions, the opposite ones are the others. Columns in which the two rows are
         alike change first and most often.
         """
-        columns, differ = len(self.names), self._differ(own)
+        columns = len(self.names)
+        differ = self._differ(own)
         numbers = np.arange(1 << columns)
-        count, outputs = len(self._base), whole.shape[1]
-        values, squares = np.zeros((columns, outputs)), np.zeros((columns, outputs))
+        count = len(self._base)
+        outputs = whole.shape[1]
+        values = np.zeros((columns, outputs))
+        squares = np.zeros((columns, outputs))
         steps = np.arange(1, max(1, len(numbers) // 2))
         # the lowest bit of a step's number is the one that changes
         flipped = np.log2(steps & -steps).astype(int)
@@ -274,7 +282,8 @@ class Explainer:
                 own, whole, np.ascontiguousarray(order), differ, first
             )
             worth = np.empty((len(order), len(numbers), outputs))
-            worth[:, 0], worth[:, -1] = self._base[first : first + some], whole[0]
+            worth[:, 0] = self._base[first : first + some]
+            worth[:, -1] = whole[0]
             for of_row, each, passed in zip(worth, coalitions, along, strict=True):
                 of_row[each] = passed[:, 0]
                 of_row[numbers[-1] ^ each] = passed[:, 1]
@@ -289,8 +298,10 @@ class Explainer:
         """Return Shapley values (rows, columns, outputs) by an order of columns, and
         its reverse, for each background row, and the means of squares."""
         # the last step leads to the row itself
-        taken, differ = np.ascontiguousarray(order[:, :-1]), self._differ(own)
-        rows, columns = len(whole), order.shape[1]
+        taken = np.ascontiguousarray(order[:, :-1])
+        differ = self._differ(own)
+        rows = len(whole)
+        columns = order.shape[1]
         found, squares = np.zeros((2, rows * columns, whole.shape[1]))
         some = max(1, self._room // (2 * rows * columns))
         for first in range(0, len(order), some):
@@ -309,10 +320,8 @@ class Explainer:
                 squares[:, k] += np.bincount(
                     places.reshape(-1), gains[:, k] ** 2, len(found)
                 )
-        found, squares = (
-            found.reshape(rows, columns, -1),
-            squares.reshape(rows, columns, -1),
-        )
+        found = found.reshape(rows, columns, -1)
+        squares = squares.reshape(rows, columns, -1)
         return found / (2 * len(order)), squares / (4 * len(order))
 
     def _differ(self, own: list[np.ndarray]) -> np.ndarray:
@@ -342,7 +351,8 @@ class Explainer:
             -1, 2, whole.shape[1]
         )
         ends = np.empty((len(whole), len(order), *values.shape[1:]))
-        ends[:, :, 0], ends[:, :, 1] = self._base[some], whole[:, None]
+        ends[:, :, 0] = self._base[some]
+        ends[:, :, 1] = whole[:, None]
         ends = ends.reshape(-1, *values.shape[1:])
         return ends, np.concatenate([values, ends[::-1]]).take(each[0][0], axis=0)
 
@@ -383,18 +393,15 @@ class Walker:
 
     def __init__(self, member, reading: Reading, engines: list):
         layers = [layer for layer in layers_of(member) if layer.kind != "dropout"]
-        self._reading, self._dtype, self._embedding = (
-            reading,
-            np.dtype(member.dtype),
-            None,
-        )
-        owner, taken = np.arange(member.inputs), 0
+        self._reading = reading
+        self._dtype = np.dtype(member.dtype)
+        self._embedding = None
+        owner = np.arange(member.inputs)
+        taken = 0
         if layers[0].columns:
             first, *layers = layers
-            self._embedding, taken = (
-                engine_of(member, [first], engines, 1),
-                first.parameters,
-            )
+            self._embedding = engine_of(member, [first], engines, 1)
+            taken = first.parameters
             self._head = member.vector[:taken]
             owner = np.repeat(
                 [index for index, _ in member.encoding.order],
@@ -404,8 +411,12 @@ class Walker:
         parts = member.vector[taken : taken + dense.parameters].astype(np.float64)
         self._order, self._starts = by_column(owner)
         self._weight = parts[: -dense.outputs].reshape(dense.outputs, -1).T[self._order]
-        self._bias, self.width = parts[-dense.outputs :], dense.outputs
-        self._behind = engine_of(member, behind, engines, 1) if behind else None
+        self._bias = parts[-dense.outputs :]
+        self.width = dense.outputs
+        if behind:
+            self._behind = engine_of(member, behind, engines, 1)
+        else:
+            self._behind = None
         self._rest = member.vector[taken + dense.parameters :]
         self._kept = threading.local()
         self._ffi, lib = extension(member.backend if member.traits.on_host else "omp")
@@ -424,7 +435,8 @@ class Walker:
             each = np.add.reduceat(
                 own[self._order, None] * self._weight, self._starts, axis=0
             )
-            row[0], row[1:] = self._bias + each.sum(axis=0), each
+            row[0] = self._bias + each.sum(axis=0)
+            row[1:] = each
         return found
 
     def outputs(self, own, others, order, differ) -> tuple[np.ndarray, np.ndarray]:
@@ -438,10 +450,8 @@ class Walker:
         value does. See walk in nn.h.
         """
         (walks, columns), (count, steps) = differ.shape, order.shape
-        room, places = (
-            self._room(2 * walks * steps * self.width),
-            np.empty((walks, steps), np.int64),
-        )
+        room = self._room(2 * walks * steps * self.width)
+        places = np.empty((walks, steps), np.int64)
         told = self._ffi.new(
             "nn_walk *", (columns, self.width, count, walks, steps, self._activation)
         )

@@ -42,12 +42,14 @@ def raw_data(x) -> np.ndarray:
         return np.asarray(x).reshape(len(x), -1)
     found = np.empty((len(x), len(x.kinds)), object)
     for index, column in enumerate(x.columns):
-        words = [*column.words, ""] if column.reads == "text" else None
-        found[:, index] = (
-            [*column.values]
-            if words is None
-            else [words[code] for code in column.values]
-        )
+        if column.reads == "text":
+            words = [*column.words, ""]
+        else:
+            words = None
+        if words is None:
+            found[:, index] = [*column.values]
+        else:
+            found[:, index] = [words[code] for code in column.values]
     return found
 
 
@@ -56,13 +58,16 @@ class Reading:
     belongs to a raw column."""
 
     def __init__(self, member):
-        self.member, encoding = member, member.encoding
-        self._dtype = (
-            np.dtype(member.dtype)
-            if encoding is None
-            else encoding.record_of(member.dtype)
-        )
-        self._shape = (member.inputs,) if encoding is None else ()
+        self.member = member
+        encoding = member.encoding
+        if encoding is None:
+            self._dtype = np.dtype(member.dtype)
+        else:
+            self._dtype = encoding.record_of(member.dtype)
+        if encoding is None:
+            self._shape = (member.inputs,)
+        else:
+            self._shape = ()
         self._owner = _owners(member, self._dtype)
         self._order, self._starts = by_column(self._owner)
 
@@ -106,7 +111,8 @@ def _owners(member, dtype: np.dtype) -> np.ndarray:
     the first, and is 0 everywhere."""
     if not dtype.names:
         return np.repeat(np.arange(member.inputs), dtype.itemsize)
-    owner, values = np.zeros(dtype.itemsize, np.intp), iter(member.encoding.order)
+    owner = np.zeros(dtype.itemsize, np.intp)
+    values = iter(member.encoding.order)
     for field, at in (dtype.fields[name][:2] for name in dtype.names):
         each = field.base.itemsize
         for k in range(field.shape[0]):
@@ -125,10 +131,8 @@ class Value:
             raise UsageError(
                 "images have no columns to explain; nn --test --report shows the worst mistakes"
             )
-        self.net, members = (
-            net,
-            members or list(zip(net.members, net.member_weights, strict=True)),
-        )
+        self.net = net
+        members = members or list(zip(net.members, net.member_weights, strict=True))
         self.members, weights = zip(*members, strict=True)
         self._shares = [weight / sum(weights) for weight in weights]
         self.readings: list[Reading] = []
@@ -180,7 +184,8 @@ class Value:
     def combined(self, outputs: list[np.ndarray]) -> np.ndarray:
         """Return the values of rows, (rows, outputs), of what each member gives before
         the last sigmoid or softmax."""
-        net, each = self.net, list(zip(self.members, outputs, strict=True))
+        net = self.net
+        each = list(zip(self.members, outputs, strict=True))
         if not gives_logits(net):
             units = (
                 out if m.target_scaling is None else m.target_scaling.inverse(out)
@@ -190,7 +195,10 @@ class Value:
                 share * out for share, out in zip(self._shares, units, strict=True)
             )
         cooled = [out / member.temperature for member, out in each]
-        temperature = net.temperature if net.is_combined else 1.0
+        if net.is_combined:
+            temperature = net.temperature
+        else:
+            temperature = 1.0
         if len(cooled) == 1 and net.outputs == 1:
             return cooled[0] / temperature
         logs = list(map(log_probabilities, cooled))
@@ -202,11 +210,9 @@ class Value:
                 sum(share * np.exp(own - most) for share, own in shares)
             )
         mean = mean / temperature
-        return (
-            mean[:, 1:] - mean[:, :1]
-            if net.outputs == 1
-            else mean - mean.mean(axis=1, keepdims=True)
-        )
+        if net.outputs == 1:
+            return mean[:, 1:] - mean[:, :1]
+        return mean - mean.mean(axis=1, keepdims=True)
 
 
 def gives_logits(net) -> bool:

@@ -131,16 +131,14 @@ def train(
     )
     options = options_of(net, ds, of_net)
     net.expect_batches(options.batch_number)
-    saving = (
-        checkpoint
-        if isinstance(checkpoint, Checkpoint)
-        else Checkpoint(checkpoint, **of_checkpoint)
-    )
-    callbacks = (
-        callback
-        if isinstance(callback, Callbacks)
-        else Callbacks([callback or Callback()])
-    )
+    if isinstance(checkpoint, Checkpoint):
+        saving = checkpoint
+    else:
+        saving = Checkpoint(checkpoint, **of_checkpoint)
+    if isinstance(callback, Callbacks):
+        callbacks = callback
+    else:
+        callbacks = Callbacks([callback or Callback()])
     if options.validation == OF_FOLD and several.get("folds") is None:
         raise UsageError(
             f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
@@ -152,7 +150,11 @@ def train(
         "validation": validation_rows,
     }
     are_several = check_several(several)
-    before = None if are_several else net.row_hashes  # several begin anew
+    # several begin anew
+    if are_several:
+        before = None
+    else:
+        before = net.row_hashes
     with beside_checkpoint(saving.path):
         if not are_several:
             try:
@@ -218,11 +220,12 @@ def remember(
         rows = rows[ds.weights[rows] > 0]
     if rows is not None:
         rows = ds.without_duplicates(np.sort(rows))
-    trained = (
-        split_rows(ds, options.holdout, 0.0, split_seed(options, net.seed)).training
-        if rows is None
-        else rows
-    )
+    if rows is None:
+        trained = split_rows(
+            ds, options.holdout, 0.0, split_seed(options, net.seed)
+        ).training
+    else:
+        trained = rows
     net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net), before))
     if rows is not None:
         net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
@@ -326,14 +329,13 @@ def train_many(
     members = _members_of(
         ds, [{"validation": named, **shared, **own} for own in settings], engine
     )
-    saving = (
-        checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    )
+    if isinstance(checkpoint, Checkpoint):
+        saving = checkpoint
+    else:
+        saving = Checkpoint(checkpoint)
     callbacks = Callbacks([callback or Callback()])
-    first, each = (
-        members[0].reader,
-        [training_bytes(one.net, one.options.batch_number) for one in members],
-    )
+    first = members[0].reader
+    each = [training_bytes(one.net, one.options.batch_number) for one in members]
     with (
         beside_checkpoint(saving.path),
         first.apart() as apart,

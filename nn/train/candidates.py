@@ -15,7 +15,8 @@ from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD
 from .search import SHARE
 
-MANY_ROWS, MANY_ROWS_BATCH = 10_000, 128
+MANY_ROWS = 10_000
+MANY_ROWS_BATCH = 128
 MANY_FOLDS = 8
 NETWORKS = 2  # of each candidate where validation rows judge
 USUAL_ACTIVATION = "relu"
@@ -40,8 +41,14 @@ class Candidate:
     is_trial: bool = False  # a short training that tells whether mirror images help
 
     def layers(self, ds: Dataset) -> str:
-        drop = [f"dropout{self.dropout:g}"] if self.dropout else []
-        suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
+        if self.dropout:
+            drop = [f"dropout{self.dropout:g}"]
+        else:
+            drop = []
+        if self.activation == USUAL_ACTIVATION:
+            suffix = ""
+        else:
+            suffix = f":{self.activation}"
         hidden = [
             item for size in self.hidden.split("-") for item in (size + suffix, *drop)
         ]
@@ -54,11 +61,10 @@ class Candidate:
             for name, value in asdict(self).items()
             if name not in others and value is not None
         }
-        by = (
-            {"networks": NETWORKS, "validation": SHARE}
-            if self.folds is None
-            else {"validation": OF_FOLD}
-        )
+        if self.folds is None:
+            by = {"networks": NETWORKS, "validation": SHARE}
+        else:
+            by = {"validation": OF_FOLD}
         for name, value in by.items():
             own.setdefault(name, value)  # candidates for images have their own
         return {**own, "holdout": 0.0}
@@ -66,7 +72,10 @@ class Candidate:
     def operations(self, net: Network, rows: int) -> float:
         """Return the multiply-adds of the forward passes of its epochs, which may end
         early."""
-        passes = NETWORKS * (1 - SHARE) if self.folds is None else self.folds - 1
+        if self.folds is None:
+            passes = NETWORKS * (1 - SHARE)
+        else:
+            passes = self.folds - 1
         return net.parameter_count * rows * passes * min(self.epochs, 2 * self.patience)
 
     def settled(self, losses: dict[str, float]) -> Candidate:
@@ -136,16 +145,22 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
 # multiply-adds of a convolution in the time of one of a table's small network
 CONVOLVED = 22
 # of images that are halved by pooling, and of those that are not made smaller before
-LEAST_SIDE, MOST_SIDE = 8, 64
+LEAST_SIDE = 8
+MOST_SIDE = 64
 # that a network should see; what is left is better spent on another one
-ENOUGH_IMAGES, ENOUGH_EPOCHS = 150_000, 8
-LEAST_EPOCHS, MOST_EPOCHS, MOST_NETWORKS = 4, 100, 4
+ENOUGH_IMAGES = 150_000
+ENOUGH_EPOCHS = 8
+LEAST_EPOCHS = 4
+MOST_EPOCHS = 100
+MOST_NETWORKS = 4
 # from which on images are seen so often that they should be seen shifted
 SHIFTED_EPOCHS = 20
 # that a short training sees, and of all that are seen at most
-TRIAL_IMAGES, TRIAL_SHARE = 18_000, 0.1
+TRIAL_IMAGES = 18_000
+TRIAL_SHARE = 0.1
 # a loss that many times as high, and a little more, is as good: what mirror images gain
-AS_GOOD, NOTHING = 1.02, 0.005
+AS_GOOD = 1.02
+NOTHING = 0.005
 # shows in long trainings
 
 
@@ -158,15 +173,21 @@ class ImageCandidate(Candidate):
     validation: float = 0.1
 
     def layers(self, ds: Dataset) -> str:
-        side, items = min(ds.row_shape[1:]), ["x".join(map(str, ds.row_shape))]
-        suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
+        side = min(ds.row_shape[1:])
+        items = ["x".join(map(str, ds.row_shape))]
+        if self.activation == USUAL_ACTIVATION:
+            suffix = ""
+        else:
+            suffix = f":{self.activation}"
         if side >= MOST_SIDE:
             shrunk = 2 * side // MOST_SIDE
-            side, items = side // shrunk, [*items, f"avgpool{shrunk}"]
+            side = side // shrunk
+            items = [*items, f"avgpool{shrunk}"]
         for filters in self.hidden.split("-"):
             items.append(f"conv{filters}k3same{suffix}")
             if side >= LEAST_SIDE:
-                side, items = side // 2, [*items, "maxpool2"]
+                side = side // 2
+                items = [*items, "maxpool2"]
         return ",".join([*items, f"dropout{self.dropout:g}", str(ds.outputs)])
 
     def operations(self, net: Network, rows: int) -> float:
@@ -196,19 +217,29 @@ class ImageCandidate(Candidate):
         """Return it with as many epochs and networks as the budget of multiply-adds
         allows, behind two trials where that `tries` mirror images and has the time.
         macs: multiply-adds of an image; rows: that are trained on."""
-        images, rows = budget / macs, max(1, round(rows * (1 - self.validation)))
+        images = budget / macs
+        rows = max(1, round(rows * (1 - self.validation)))
         most = (
             math.ceil(TRIAL_IMAGES / rows),
             int(TRIAL_SHARE * images / rows),
             MOST_EPOCHS // 2,
         )
-        trial = min(most) if tries else 0
+        if tries:
+            trial = min(most)
+        else:
+            trial = 0
         images -= 2 * trial * rows
         most = min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS)
         # of an odd number one has no core beside it
-        networks = MOST_NETWORKS if most >= MOST_NETWORKS else NETWORKS
+        if most >= MOST_NETWORKS:
+            networks = MOST_NETWORKS
+        else:
+            networks = NETWORKS
         epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))
-        augments = ("shift", "both") if epochs >= SHIFTED_EPOCHS else ("none", "mirror")
+        if epochs >= SHIFTED_EPOCHS:
+            augments = ("shift", "both")
+        else:
+            augments = ("none", "mirror")
         short = replace(self, epochs=trial, networks=1, is_trial=True)
         own = replace(
             self,
@@ -243,8 +274,12 @@ def image_candidates(
 ) -> list[Candidate]:
     """Return the candidates for a number of images; see ImageCandidate.within. macs: of
     a candidate."""
-    each = [SMALL, LARGE] if effort == "best" else [SMALL]
-    budget, found = CONVOLVED * EFFORTS[effort] / len(each), []
+    if effort == "best":
+        each = [SMALL, LARGE]
+    else:
+        each = [SMALL]
+    budget = CONVOLVED * EFFORTS[effort] / len(each)
+    found = []
     for one in each:
         one = replace(one, validation=image_share(rows))
         found += one.within(budget, macs(one), rows, tries and not found)

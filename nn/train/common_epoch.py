@@ -47,7 +47,10 @@ def are_best(means: np.ndarray, higher_is_better: bool) -> np.ndarray:
 
     One that is undefined is not; the first one that is defined is.
     """
-    gains = means if higher_is_better else -means
+    if higher_is_better:
+        gains = means
+    else:
+        gains = -means
     gains = np.where(np.isnan(gains), -np.inf, gains)
     before = gains[:-1].max(axis=0, initial=-np.inf)
     return gains[-1] > before
@@ -85,7 +88,8 @@ class FoldEpochs:
     """
 
     def __init__(self, members: Sequence, are_own: bool):
-        self.members, self.are_own = members, are_own
+        self.members = members
+        self.are_own = are_own
         # epochs that all have done, the means over all folds
         self._known: tuple[int, np.ndarray] = (0, np.zeros(0))
 
@@ -132,7 +136,10 @@ class FoldEpochs:
         values = np.full((longest, len(lists)), np.nan)
         for fold, (member, metrics) in enumerate(zip(self.members, lists, strict=True)):
             values[: len(metrics), fold] = metrics
-            kept = self.best_epoch(member) if self.are_own else None
+            if self.are_own:
+                kept = self.best_epoch(member)
+            else:
+                kept = None
             if kept is not None:
                 values[len(metrics) :, fold] = metrics[kept - 1]
         if self.members[0].monitor.name != LOSS:

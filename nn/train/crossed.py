@@ -54,7 +54,10 @@ def thresholds_by_others(
     found = [usual] * len(temperatures)
     for fold in np.unique(of_row).tolist():
         others = of_row != fold
-        of_others = None if weights is None else weights[others]
+        if weights is None:
+            of_others = None
+        else:
+            of_others = weights[others]
         calibrated = tempered_by(scores[others], temperatures[fold])
         found[fold] = _threshold_or(usual, rule, truth[others], calibrated, of_others)
     return found
@@ -69,7 +72,9 @@ def _threshold_or(usual: float, rule: str, truth, scores: np.ndarray, weights) -
 
 def tempered_by(scores: np.ndarray, temperature: float) -> np.ndarray:
     """Return scores by a temperature; 1 leaves them as they are."""
-    return scores if temperature == 1 else tempered(scores, temperature)
+    if temperature == 1:
+        return scores
+    return tempered(scores, temperature)
 
 
 # ---- noise
@@ -78,9 +83,10 @@ def tempered_by(scores: np.ndarray, temperature: float) -> np.ndarray:
 def standard_error(values: np.ndarray, weights=None, groups=None) -> float:
     """Return the standard error of the mean of values (rows,); groups (rows,): whose
     rows are alike, None: of none."""
-    weights = (
-        np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
-    )
+    if weights is None:
+        weights = np.ones(len(values))
+    else:
+        weights = np.asarray(weights, np.float64)
     parts = weights * (values - np.average(values, weights=weights))
     count = np.count_nonzero(weights)
     if groups is not None:

@@ -65,10 +65,8 @@ def decide_by(
     weights (rows,) or None: see judged. Raises NnError for scores that are not finite,
     and what best_threshold raises.
     """
-    by_rule, calibrated = (
-        isinstance(options.threshold, str),
-        options.calibrate != DEFAULTS["calibrate"],
-    )
+    by_rule = isinstance(options.threshold, str)
+    calibrated = options.calibrate != DEFAULTS["calibrate"]
     decided: dict = {}
     if by_rule or calibrated:
         bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
@@ -101,7 +99,8 @@ def decide_crossed(
     the network, as `crossed`, the temperature and the threshold that each fold is
     judged by: those that the rows of the others tell."""
     decided = decide_by(net, options, truth, crossed.scores, weights)
-    folds, of_row = len(crossed.thresholds), crossed.of_row
+    folds = len(crossed.thresholds)
+    of_row = crossed.of_row
     temperatures = [1.0] * folds
     if "calibration" in decided:
         temperatures = temperatures_by_others(
@@ -151,13 +150,15 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
 def rules_in(settings: dict) -> dict:
     """Return those keywords of `train` that leave something to be found after the last
     epoch."""
-    threshold, calibrate = settings.get("threshold"), settings.get("calibrate")
-    rules = {"threshold": threshold} if isinstance(threshold, str) else {}
-    return (
-        rules
-        if calibrate in (None, DEFAULTS["calibrate"])
-        else {**rules, "calibrate": calibrate}
-    )
+    threshold = settings.get("threshold")
+    calibrate = settings.get("calibrate")
+    if isinstance(threshold, str):
+        rules = {"threshold": threshold}
+    else:
+        rules = {}
+    if calibrate in (None, DEFAULTS["calibrate"]):
+        return rules
+    return {**rules, "calibrate": calibrate}
 
 
 def judged(
@@ -171,7 +172,10 @@ def judged(
     parts = []
     for first in range(0, len(rows), PREDICT_BLOCK):
         some = rows[first : first + PREDICT_BLOCK]
-        weights = None if ds.weights is None else ds.weights[some]
+        if ds.weights is None:
+            weights = None
+        else:
+            weights = ds.weights[some]
         parts.append((ds.y[some], (predict or net.predict)(ds.x[some]), weights))
     return tuple(
         None if part[0] is None else np.concatenate(part)

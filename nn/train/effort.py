@@ -65,12 +65,16 @@ from .search import Choice, choose, choose_crossed, crossed_scores
 
 ROWS_A_FOLD = 4
 # bounds of what candidates need memory for
-MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6
+MANY_CANDIDATES = 6
+MOST_UNITS = 128
+INPUTS_A_COLUMN = 24
+VECTORS = 6
 INPUTS_A_DATE = 92
 USUAL_SCALING = "standardization"
 # share of class 1 up to which its threshold is chosen, and the rows of it that this
 # needs
-RARE, LEAST_RARE = 0.1, 20
+RARE = 0.1
+LEAST_RARE = 20
 
 # flags that say which networks
 REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")
@@ -84,7 +88,9 @@ def why_not(ds: Dataset, effort: str | None = None) -> str | None:
         if len(ds.row_shape) < 3:
             return "the data are bytes without height and width"
         is_enough = len(split_rows(ds, 0.0, image_share(ds.rows), 0).validation)
-        return None if is_enough else f"{ds.rows} images are too few to set some apart"
+        if is_enough:
+            return None
+        return f"{ds.rows} images are too few to set some apart"
     if ds.memory is not None and not fits(ds, effort):
         return "--memory has no room for several"
     if most_folds(ds, ds.without_duplicates(np.arange(ds.rows)), MANY_FOLDS, 0) is None:
@@ -107,10 +113,16 @@ def fits(ds: Dataset, effort: str | None) -> bool:
         * np.dtype(widest.dtype).itemsize
     )
     # with ten candidates, one of them twice as wide
-    networks *= 2 if effort == "best" else 1
+    if effort == "best":
+        networks *= 2
+    else:
+        networks *= 1
     # and those of the choice
     scores = (MANY_CANDIDATES + 1) * ds.rows * (ds.outputs or 1) * SCORE_TYPE.itemsize
-    scores *= 2 if effort == "best" else 1
+    if effort == "best":
+        scores *= 2
+    else:
+        scores *= 1
     return program_bytes(widest, MANY_ROWS_BATCH) + networks + scores <= ds.memory
 
 
@@ -135,9 +147,17 @@ def rule_for(ds: Dataset) -> dict:
     if ds.task != "binary":
         return {}
     counts = ds.row_counts(slice(None))
-    rows = ds.rows if counts is None else counts.sum()
-    positive = np.count_nonzero(ds.y) if counts is None else counts @ ds.y
-    return {"threshold": "f1"} if LEAST_RARE <= positive <= RARE * rows else {}
+    if counts is None:
+        rows = ds.rows
+    else:
+        rows = counts.sum()
+    if counts is None:
+        positive = np.count_nonzero(ds.y)
+    else:
+        positive = counts @ ds.y
+    if LEAST_RARE <= positive <= RARE * rows:
+        return {"threshold": "f1"}
+    return {}
 
 
 def replacing(names: Collection[str]) -> str | None:
@@ -181,18 +201,17 @@ class Effort:
     ):
         """settings: keywords of `train` that the user has set, which all candidates
         have; of_network: those of Network. Raises UsageError."""
-        self._ds, self._effort, self._of_network = (
-            ds,
-            BY_NAME["effort"].check(effort),
-            of_network,
-        )
+        self._ds = ds
+        self._effort = BY_NAME["effort"].check(effort)
+        self._of_network = of_network
         asks = {"backend", "gpus", "distribute"} & of_network.keys() or of_network.get(
             "dtype"
         ) == "tf32"
         # a GPU takes longer to compile each table's kernels
         if not (asks or ds.are_images):
             self._of_network = {**of_network, "backend": "omp"}
-        settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
+        if "threshold" not in settings:
+            settings = {**settings, **rule_for(ds)}
         settings = {
             name: BY_NAME[name].check(value) for name, value in settings.items()
         }
@@ -201,12 +220,13 @@ class Effort:
         self._fixed = {
             name: value for name, value in settings.items() if name not in self.rules
         }
-        self._means = {"target_means": True} if has_many_words(ds) else {}
+        if has_many_words(ds):
+            self._means = {"target_means": True}
+        else:
+            self._means = {}
         self._activation = of_network.get("activation")
-        self._callback, self._checkpoint = (
-            callback or Callback(),
-            checkpoint or Checkpoint(),
-        )
+        self._callback = callback or Callback()
+        self._checkpoint = checkpoint or Checkpoint()
         self._checkpoint.about = {"effort": effort}
         self._seed = settings.get(
             "split_seed", of_network.get("seed", DEFAULTS["seed"])
@@ -222,7 +242,8 @@ class Effort:
         """Return the candidates that the effort allows, one at least, with their
         networks, nothing trained, and their operations. Raises UsageError for rows that
         cannot be divided into folds."""
-        rows, images = self._rows(), self._ds.are_images
+        rows = self._rows()
+        images = self._ds.are_images
         means = means_of(self._ds, rows, bool(self._means))
 
         @functools.cache
@@ -236,7 +257,8 @@ class Effort:
             )
 
         def network(candidate: Candidate) -> Network:
-            net, settings = self._network(candidate), self._settings(candidate)
+            net = self._network(candidate)
+            settings = self._settings(candidate)
             scaling = settings.get("scaling", USUAL_SCALING)
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
             return net
@@ -273,7 +295,9 @@ class Effort:
             (candidate, net, candidate.operations(net, len(rows)))
             for candidate, net in each
         ]
-        budget, found, known = EFFORTS[effort], [], set()
+        budget = EFFORTS[effort]
+        found = []
+        known = set()
         for candidate, net, cost in costs:
             # without numbers nothing is embedded
             same = replace(candidate, number_embedding=None), tuple(net.layers)
@@ -296,7 +320,10 @@ class Effort:
         )
 
     def _settings(self, candidate: Candidate) -> dict:
-        clip = {"clip": True} if self._ds.task == "regression" else {}
+        if self._ds.task == "regression":
+            clip = {"clip": True}
+        else:
+            clip = {}
         return {**candidate.settings(), **clip, **self._means, **self._fixed}
 
     def _rows(self) -> np.ndarray:
@@ -320,11 +347,10 @@ class Effort:
             )
             return [replace(one, **own) for one in found]
         found = candidates_for(len(rows), effort)
-        folds = (
-            None
-            if self._by_share
-            else most_folds(self._ds, rows, found[0].folds, self._seed)
-        )
+        if self._by_share:
+            folds = None
+        else:
+            folds = most_folds(self._ds, rows, found[0].folds, self._seed)
         if folds is None and not self._by_share:
             raise UsageError(
                 f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds"
@@ -336,7 +362,8 @@ class Effort:
         """Return the network and the figures of --json. train: trains a network with
         keywords. Stopped: without a checkpoint, after the first candidate the best of
         those that have ended is kept, and the training is over."""
-        candidates, choice = self.candidates(), None
+        candidates = self.candidates()
+        choice = None
         check_decision(
             candidates[0][1], self._decision(candidates[0][1]), any_validation=True
         )
@@ -368,7 +395,8 @@ class Effort:
         """Train the networks of all candidates."""
         losses: dict[str, float] = {}
         for candidate, net, _ in candidates:
-            self.net, candidate = net, candidate.settled(losses)
+            self.net = net
+            candidate = candidate.settled(losses)
             figures = self._trained(candidate, net, train)
             if candidate.is_trial:
                 losses[candidate.augment] = min(figures["val_loss"])
@@ -383,7 +411,10 @@ class Effort:
         for candidate, net, _ in candidates:
             if candidate.folds and not net.traits.on_host and len(net.gpus) < 2:
                 rows = len(self._rows())
-                record = net.encoding.record_of(net.dtype) if net.encoding else None
+                if net.encoding:
+                    record = net.encoding.record_of(net.dtype)
+                else:
+                    record = None
                 batch = min(self._settings(candidate)["batch_number"], rows)
                 net.engine.compile_ahead(batch, -(-rows // candidate.folds), record)
 
@@ -444,7 +475,8 @@ class Effort:
     def _epochs_on_all(self, candidate: Candidate, net: Network, figures: dict) -> int:
         """Return in how many epochs of all rows there are as many steps as the last
         fold's network was trained for."""
-        rows, last = len(self._rows()), len(net.members) - 1
+        rows = len(self._rows())
+        last = len(net.members) - 1
         size = self._settings(candidate)["batch_number"]
         known = rows - int(np.count_nonzero(net.crossed.fold == last))
         epochs = figures["members"][last]["best_epoch"] or figures["epochs_run"]
@@ -559,11 +591,10 @@ class Effort:
             history=history,
         )
         net.combine(members, weights)
-        judgement = (
-            self._validated_judgement(net)
-            if crossed is None
-            else self._crossed_judgement(net, crossed)
-        )
+        if crossed is None:
+            judgement = self._validated_judgement(net)
+        else:
+            judgement = self._crossed_judgement(net, crossed)
         of_one = ("folds", "mean", "std", "members", "best_epoch")
         retrained = {}
         if self._retrained:
@@ -614,10 +645,8 @@ class Effort:
 
     def _validated_judgement(self, net: Network) -> dict:
         """Decide by the validation rows; return what is told of it."""
-        ds, scores = (
-            self._ds.of_rows(self._validation_rows(), inputs=False),
-            self._validated(net),
-        )
+        ds = self._ds.of_rows(self._validation_rows(), inputs=False)
+        scores = self._validated(net)
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         scores = net.calibrated(scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)

@@ -59,7 +59,8 @@ class Engines:
     ):
         """net: whose engine, on the first device, computes the networks of its layers.
         networks: by their numbers."""
-        self._net, self._threads = net, net.engine.threads
+        self._net = net
+        self._threads = net.engine.threads
         self._at_once: list[Pack] = []  # of few members each, on one thread
         self._engines: dict[int, MemberEngine] = {}
         numbers = list(networks)
@@ -89,7 +90,8 @@ class Engines:
         self, networks: Mapping[int, Network], device: int, batch_number: int
     ) -> dict[int, MemberEngine]:
         """Return the engine of each network of a device by its number."""
-        net, alike = self._net, numbers_by_layers(networks)
+        net = self._net
+        alike = numbers_by_layers(networks)
         small = [numbers for numbers in alike if len(numbers) < self._threads]
         at_once = (
             net.traits.on_host
@@ -102,11 +104,10 @@ class Engines:
             if at_once and numbers in small:
                 engine = on_one_thread(first)
             else:
-                engine = (
-                    net.engine
-                    if kind_of(first) == kind_of(net) and not device
-                    else first.engine
-                )
+                if kind_of(first) == kind_of(net) and not device:
+                    engine = net.engine
+                else:
+                    engine = first.engine
             pack = engine.pack(len(numbers), batch_number)
             if at_once and numbers in small:
                 self._at_once.append(pack)
@@ -191,7 +192,8 @@ def numbers_by_layers(networks: Mapping[int, Network]) -> list[list[int]]:
 def on_one_thread(net: Network) -> Engine:
     """Return a network's engine, made for one thread; the network's own setting
     stays."""
-    threads, net.threads = net.threads, 1
+    threads = net.threads
+    net.threads = 1
     try:
         return net.engine
     finally:
@@ -208,11 +210,9 @@ class Ranks:
 
     def __init__(self, rank_group: RankGroup, count: int, dtype: str):
         """dtype: of vectors and outputs."""
-        self.group, self.size, self._dtype = (
-            rank_group,
-            rank_group.size,
-            np.dtype(dtype),
-        )
+        self.group = rank_group
+        self.size = rank_group.size
+        self._dtype = np.dtype(dtype)
         self._members: list[RankMember] = []
         self._shares = [
             range(count)[rank_group.share(count, rank)] for rank in range(self.size)
@@ -302,7 +302,9 @@ class Ranks:
             return answers
         for number, (row, step, loss) in answers.items():
             progress = asks[number].job.progress
-            progress.row, progress.step, progress.loss = row, step, loss
+            progress.row = row
+            progress.step = step
+            progress.loss = loss
         return dict.fromkeys(asks)
 
     def _outputs(

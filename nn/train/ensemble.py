@@ -37,17 +37,18 @@ from .search import SuccessiveHalving, check_choice, choose, scores_of_members
 from .vary import SETTINGS, Variation, layers_with
 
 # what became of a network
-CHOSEN, NOT_CHOSEN, GIVEN_UP, FAILED = "member", "not chosen", "given up", "failed"
+CHOSEN = "member"
+NOT_CHOSEN = "not chosen"
+GIVEN_UP = "given up"
+FAILED = "failed"
 
 
 def check_several(several: Mapping) -> bool:
     """Return whether `networks`, `vary` and `folds` ask for several networks. Raises
     UsageError for those that do not go together."""
-    networks, vary, folds = (
-        several.get("networks") or 1,
-        several.get("vary"),
-        several.get("folds"),
-    )
+    networks = several.get("networks") or 1
+    vary = several.get("vary")
+    folds = several.get("folds")
     if vary is not None and folds is not None:
         raise UsageError(
             f"--vary {vary}: compares networks on the same rows; leave out --folds and give --validation"
@@ -77,10 +78,16 @@ class Ensemble:
         settings: dict,
         several: Mapping,
     ):
-        self.net, self.ds, self.options = net, ds, options
-        folds, self._vary = several.get("folds"), several.get("vary")
+        self.net = net
+        self.ds = ds
+        self.options = options
+        folds = several.get("folds")
+        self._vary = several.get("vary")
         self._count = folds or several["networks"]
-        self._flag = "--folds" if folds else "--networks"
+        if folds:
+            self._flag = "--folds"
+        else:
+            self._flag = "--networks"
         if net.reference:
             raise UsageError(
                 f"{self._flag} {self._count}: --reference trains one network; leave one out"
@@ -141,18 +148,19 @@ class Ensemble:
     def _varied(self, settings: dict) -> list[Member]:
         """Return networks with settings that --vary draws for each. Raises UsageError
         for what --vary cannot be."""
-        net, usual, variation = self.net, self.options, Variation.parse(self._vary)
+        net = self.net
+        usual = self.options
+        variation = Variation.parse(self._vary)
         variation.check(settings, usual.optimizer, net.written_layers)
         check_choice(net, usual, f"--vary {self._vary}")
         members = []
         for number in range(self._count):
             draws = variation.draw(net.seed + number, usual.optimizer)
             options = options_of(net, self.ds, {**settings, **variation.options(draws)})
-            layers = (
-                layers_with(net.written_layers, draws)
-                if {"hidden", "dropout"} & {*draws}
-                else None
-            )
+            if {"hidden", "dropout"} & {*draws}:
+                layers = layers_with(net.written_layers, draws)
+            else:
+                layers = None
             members.append(self._member(number, options, layers, draws))
         values = [
             (n, v)
@@ -175,19 +183,22 @@ class Ensemble:
 
     def _divided(self) -> list[Fold]:
         """Return the folds of the training rows."""
-        ds, options, count = self.ds, self.options, self._count
+        ds = self.ds
+        options = self.options
+        count = self._count
         split = split_of(ds, options, self.net.seed, remark=True)
-        self._held_out, rows = (
-            len(split.holdout),
-            np.union1d(split.training, split.validation),
-        )
+        self._held_out = len(split.holdout)
+        rows = np.union1d(split.training, split.validation)
         is_judged = options.validation == OF_FOLD
         if len(rows) == ds.rows and not len(split.validation):
             remark_on_twins(
                 ds, rows, are_shared_out=ds.groups is not None or ds.times is not None
             )
             remark_on_dates(ds)
-        unjudged = unjudged_classes(ds, rows) if is_judged else []
+        if is_judged:
+            unjudged = unjudged_classes(ds, rows)
+        else:
+            unjudged = []
         if unjudged:
             log.warning(
                 "classes of one row, which no fold judges: all networks train on it: %s",
@@ -203,7 +214,8 @@ class Ensemble:
         if self.options.validation == OF_FOLD:
             member.split = Split(fold.training, fold.tested, fold.tested)
         else:
-            share, seed = self.options.validation_share, member.options.split_seed
+            share = self.options.validation_share
+            seed = member.options.split_seed
             member.split = split_rows(
                 self.ds, 0.0, share, seed, fold.training
             )._replace(holdout=fold.tested)
@@ -215,7 +227,10 @@ class Ensemble:
 
     def training_bytes(self) -> list[int]:
         """Return what the training of each network takes of --memory."""
-        of_rows = ROW_BYTES * self.ds.rows if self._folds else 0
+        if self._folds:
+            of_rows = ROW_BYTES * self.ds.rows
+        else:
+            of_rows = 0
         each = [
             training_bytes(member.net, member.options.batch_number) + of_rows
             for member in self._members
@@ -242,7 +257,10 @@ class Ensemble:
         there = available_memory()
         if there is not None and needed[-1] > there:
             fit = int(np.searchsorted(needed, there, side="right"))
-            cure = f"{self._flag} {fit} fits" if fit > 1 else "use smaller layers"
+            if fit > 1:
+                cure = f"{self._flag} {fit} fits"
+            else:
+                cure = "use smaller layers"
             raise NnError(
                 f"{self._flag} {self._count}: {self._count} networks need {needed[-1] / 1e9:.1f} GB, but only "
                 f"{there / 1e9:.1f} GB are free; {cure}"
@@ -256,15 +274,22 @@ class Ensemble:
         apart: what net.apart yields; beside: callback, stop, checkpoint and validation,
         as Run takes them. Raises what train does.
         """
-        net, ds, options, members = self.net, self.ds, self.options, self._members
+        net = self.net
+        ds = self.ds
+        options = self.options
+        members = self._members
         self._check_memory()
         self._read_as(members[0])
-        halving = (
-            SuccessiveHalving(options.monitored, [m.options.epochs for m in members])
-            if self._vary
-            else None
-        )
-        about = {"layers": f"{net.spec}, but for {self._vary}"} if self._vary else {}
+        if self._vary:
+            halving = SuccessiveHalving(
+                options.monitored, [m.options.epochs for m in members]
+            )
+        else:
+            halving = None
+        if self._vary:
+            about = {"layers": f"{net.spec}, but for {self._vary}"}
+        else:
+            about = {}
         # the rows that are held out otherwise judge the networks
         if options.validation == OF_FOLD:
             about["holdout"] = self._held_out
@@ -289,16 +314,18 @@ class Ensemble:
         finally:
             if run.alive():
                 # of --refit those of all its rows
-                facts = self._facts if self._folds else members[0].rows.facts
+                if self._folds:
+                    facts = self._facts
+                else:
+                    facts = members[0].rows.facts
                 net.describe(**{**facts, "config": self._config})
                 self._combine()
         if self._vary:
             self._choose()
-        decided = (
-            self._by_folds()
-            if self._folds
-            else decide_by_members(net, options, self._weights())
-        )
+        if self._folds:
+            decided = self._by_folds()
+        else:
+            decided = decide_by_members(net, options, self._weights())
         return self._result() | decided
 
     def _read_as(self, member: Member) -> None:
@@ -319,8 +346,10 @@ class Ensemble:
     def _choose(self) -> None:
         """Choose the members that together do best on validation rows that they did not
         know."""
-        alive, threshold = self._run.alive(), self.options.threshold
-        threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
+        alive = self._run.alive()
+        threshold = self.options.threshold
+        if isinstance(threshold, str):
+            threshold = DEFAULTS["threshold"]
         if all(member.unknown is not None for member in alive):
             truth, scores, weights = zip(
                 *(member.unknown for member in alive), strict=True
@@ -343,12 +372,16 @@ class Ensemble:
     def _by_folds(self) -> dict:
         """Return what is decided by the rows of the folds, and their metrics, means and
         standard deviations."""
-        net, ds = self.net, self.ds
+        net = self.net
+        ds = self.ds
         scores = [member.crossed_scores() for member in self._members]
         crossed = predicted_out_of_fold(
             [member.net for member in self._members], ds, self._folds, scores
         )
-        weights = None if ds.weights is None else ds.weights[crossed.rows]
+        if ds.weights is None:
+            weights = None
+        else:
+            weights = ds.weights[crossed.rows]
         decided = decide_crossed(
             net, self.options, crossed, ds.y[crossed.rows], weights
         )
@@ -360,7 +393,8 @@ class Ensemble:
         """Return whether the scores of the folds' rows are surely better than those of
         a constant; nothing for a loss other than the usual one, of which the means over
         the folds tell it."""
-        net, ds = self.net, self.ds
+        net = self.net
+        ds = self.ds
         if net.loss != TASKS[ds.task][1]:
             return {}
         rows = ds.of_rows(net.crossed.rows, inputs=False)
@@ -370,8 +404,10 @@ class Ensemble:
         return {"learned": figures["learned"]}
 
     def _result(self) -> dict:
-        run, weights = self._run, self._weights()
-        left, losses = run.left(), run.losses(weights=self._chosen)
+        run = self._run
+        weights = self._weights()
+        left = run.left()
+        losses = run.losses(weights=self._chosen)
         first = next(iter(weights)).figures()
         batches = sum(member.epochs_done * member.batches for member in left)
         seconds = max(member.seconds for member in left)
@@ -397,10 +433,11 @@ class Ensemble:
         }
 
     def _facts_of(self, member: Member) -> dict:
-        best, weight = (
-            None if member.failed else member.best_epoch(),
-            self._weights().get(member, 0.0),
-        )
+        if member.failed:
+            best = None
+        else:
+            best = member.best_epoch()
+        weight = self._weights().get(member, 0.0)
         return {
             "seed": member.net.seed,
             "weight": weight,
@@ -410,15 +447,24 @@ class Ensemble:
 
     def _trials(self) -> list[dict]:
         """Return what became of each network."""
-        weights, alive, trials = self._weights(), {*self._run.alive()}, []
+        weights = self._weights()
+        alive = {*self._run.alive()}
+        trials = []
         for member in self._members:
-            gone = (
-                FAILED if member.failed else NOT_CHOSEN if member in alive else GIVEN_UP
-            )
-            status, score = (
-                CHOSEN if member in weights else gone,
-                None if member.failed else member.score(),
-            )
+            if member.failed:
+                gone = FAILED
+            elif member in alive:
+                gone = NOT_CHOSEN
+            else:
+                gone = GIVEN_UP
+            if member in weights:
+                status = CHOSEN
+            else:
+                status = gone
+            if member.failed:
+                score = None
+            else:
+                score = member.score()
             trials.append(
                 {
                     **self._facts_of(member),

@@ -80,7 +80,8 @@ _NONE = {
     "batch_number",
     "positive",
 }
-_OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
+_OF_CLASSES = {"class_weight", "threshold", "calibrate"}
+_OF_NUMBERS = {"clip"}
 QUICK = "quick"
 _QUICK_GIVES_WAY = ("activation", "epochs")  # to these too
 
@@ -93,12 +94,10 @@ def _constructor(*without: str) -> Callable:
     def __init__(
         self, layers=None, *, effort=None, batch_size=None, random_state=0, **settings
     ):
-        self.layers, self.effort, self.batch_size, self.random_state = (
-            layers,
-            effort,
-            batch_size,
-            random_state,
-        )
+        self.layers = layers
+        self.effort = effort
+        self.batch_size = batch_size
+        self.random_state = random_state
         names = self._get_param_names()
         for name in settings:
             if name not in names:
@@ -133,7 +132,8 @@ class _NetworkEstimator(BaseEstimator):
         with _value_errors():
             X, y = self._checked(X, y)
             weights = self._weights(X, sample_weight)
-            X, targets = self._dense(X), self._counting_targets(y, weights)
+            X = self._dense(X)
+            targets = self._counting_targets(y, weights)
             ds = loading.load(X, self._schema(), y=targets, weights=weights)
             if ds.weightless:
                 log.warning("sample_weight: %s", ds.about_weightless())
@@ -163,11 +163,9 @@ class _NetworkEstimator(BaseEstimator):
                 classes=self._class_names(), targets=names if net.columns else None
             )
             net.describe(label_type=self._label_type())
-        self.network_, self.figures_, self.loss_curve_ = (
-            net,
-            figures,
-            net.history["loss"],
-        )
+        self.network_ = net
+        self.figures_ = figures
+        self.loss_curve_ = net.history["loss"]
         return self
 
     # ---- training
@@ -181,7 +179,8 @@ class _NetworkEstimator(BaseEstimator):
         """
         replacing = [*REPLACING, *(_QUICK_GIVES_WAY if self.effort == QUICK else ())]
         given = [name for name in replacing if getattr(self, name, None) is not None]
-        given += [] if eval_set is None else ["eval_set"]
+        if eval_set is not None:
+            given += ["eval_set"]
         if (
             self.effort is not None
             and BY_NAME["effort"].check(self.effort) != QUICK
@@ -245,7 +244,10 @@ class _NetworkEstimator(BaseEstimator):
     def _weights(self, X, sample_weight) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        rows = X if isinstance(X, np.ndarray) else np.zeros((len(X), 1))
+        if isinstance(X, np.ndarray):
+            rows = X
+        else:
+            rows = np.zeros((len(X), 1))
         return _check_sample_weight(sample_weight, rows, dtype=np.float64)
 
     def _counting_targets(
@@ -253,7 +255,10 @@ class _NetworkEstimator(BaseEstimator):
     ) -> np.ndarray:
         """Return targets as _targets does, by the rows of a weight above 0; the others,
         which leave, have 0."""
-        counts = slice(None) if weights is None else weights != 0
+        if weights is None:
+            counts = slice(None)
+        else:
+            counts = weights != 0
         if weights is not None and not counts.any():
             raise all_weightless(len(y))
         found = self._targets(y[counts], reset)
@@ -299,7 +304,8 @@ class _NetworkEstimator(BaseEstimator):
                 "reset": reset,
             }
             X = validate_data(self, X, **rules)
-            X = _fields(X) if X.dtype.kind == "O" else X
+            if X.dtype.kind == "O":
+                X = _fields(X)
         if isinstance(y, str):
             return X
         y = self._checked_targets(y)
@@ -328,7 +334,8 @@ class _NetworkEstimator(BaseEstimator):
         if it has no room in memory."""
         if not issparse(X):
             return X
-        dtype, free = np.dtype(self._dtype()), available_memory()
+        dtype = np.dtype(self._dtype())
+        free = available_memory()
         size = X.shape[0] * X.shape[1] * dtype.itemsize
         if free is not None and size > free:
             raise UsageError(
@@ -389,7 +396,9 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         """Return the probability of each class (rows, classes), in the order of
         classes_."""
         scores = self._outputs(X)
-        return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 else scores
+        if scores.shape[1] == 1:
+            return np.hstack([1 - scores, scores])
+        return scores
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Return the logarithm of predict_proba (rows, classes)."""
@@ -404,15 +413,18 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
             "sigmoid",
             "softmax",
         )
-        level = _logit if are_probabilities else np.asarray
-        return (
-            level(scores)
-            if scores.shape[1] > 1
-            else level(scores[:, 0]) - level(self.network_.threshold)
-        )
+        if are_probabilities:
+            level = _logit
+        else:
+            level = np.asarray
+        if scores.shape[1] > 1:
+            return level(scores)
+        return level(scores[:, 0]) - level(self.network_.threshold)
 
     def _task(self) -> str:
-        return "binary" if len(self.classes_) == 2 else "multiclass"
+        if len(self.classes_) == 2:
+            return "binary"
+        return "multiclass"
 
     def _checked_targets(self, y) -> np.ndarray:
         y = column_or_1d(y, warn=True)
@@ -472,7 +484,9 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         """Return what each row is told to be, float64: (rows,), or (rows, targets)
         where y had two axes."""
         values = self._outputs(X).astype(np.float64)
-        return values[:, 0] if self._is_single else values
+        if self._is_single:
+            return values[:, 0]
+        return values
 
     def _task(self) -> str:
         return "regression"

@@ -64,7 +64,8 @@ def fit(
     of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind(
         "fit", settings, *OF_FIT
     )
-    of_network, of_training = of_network | of_engine, of_train | several
+    of_network = of_network | of_engine
+    of_training = of_train | several
     layers = LAYERS.text_of(layers)
     asked = {
         **of_load,
@@ -75,17 +76,15 @@ def fit(
     chooses = effort_for(
         effort, [name for name, value in asked.items() if value is not False]
     )
-    saving = (
-        checkpoint
-        if isinstance(checkpoint, Checkpoint)
-        else Checkpoint(checkpoint, **of_checkpoint)
-    )
+    if isinstance(checkpoint, Checkpoint):
+        saving = checkpoint
+    else:
+        saving = Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
-    ds = (
-        data
-        if isinstance(data, Dataset)
-        else training_data(data, target, described, of_load, of_network)
-    )
+    if isinstance(data, Dataset):
+        ds = data
+    else:
+        ds = training_data(data, target, described, of_load, of_network)
     for told in ds.about_left_out():
         log.warning("%s: %s", name_of(ds), told)
     reason = chooses and why_not(ds, chooses)
@@ -106,12 +105,14 @@ def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | No
     of_network: its settings."""
     if layers is None:
         return None
-    any_inputs = (
-        "1x512x512"
-        if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS)
-        else "1"
-    )
-    spec = layers.replace("auto", any_inputs, 1) if begins_auto(layers) else layers
+    if any(f",{kind}" in layers.replace(" ", "") for kind in IMAGE_KINDS):
+        any_inputs = "1x512x512"
+    else:
+        any_inputs = "1"
+    if begins_auto(layers):
+        spec = layers.replace("auto", any_inputs, 1)
+    else:
+        spec = layers
     if not of_network.get("reference"):
         return layers, parse(spec, of_network.get("activation") or "relu")
     found = parse(spec, REFERENCE["activation"], "sigmoid")
@@ -170,7 +171,8 @@ class Model:
     """
 
     def __init__(self, network: Network, metrics: dict | None = None):
-        self.network, self.metrics = network, metrics or {}
+        self.network = network
+        self.metrics = metrics or {}
 
     @classmethod
     def load(cls, path, **engine) -> Model:
@@ -199,9 +201,12 @@ class Model:
     def predict(self, rows) -> np.ndarray:
         """Return the class of each row (rows,), in the type in which training was given
         it, or the values (rows,), of several targets (rows, targets)."""
-        net, outputs = self.network, self.network.predict(rows)
+        net = self.network
+        outputs = self.network.predict(rows)
         if net.task == "regression":
-            return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+            if outputs.shape[1] == 1:
+                return outputs[:, 0]
+            return outputs
         picked = decide(outputs, net.threshold)
         if net.classes is None:
             return np.arange(max(2, net.outputs))[picked]
@@ -215,13 +220,18 @@ class Model:
                 "predict_proba: the task is regression, which has no classes; use predict"
             )
         outputs = self.network.predict(rows)
-        return np.hstack([1 - outputs, outputs]) if outputs.shape[1] == 1 else outputs
+        if outputs.shape[1] == 1:
+            return np.hstack([1 - outputs, outputs])
+        return outputs
 
     def test(self, data, **settings) -> dict:
         """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn
         --test --json`. Rows of the training are predicted out of fold, where folds were
         trained."""
-        ds = data if isinstance(data, Dataset) else load_for(self.network, data)
+        if isinstance(data, Dataset):
+            ds = data
+        else:
+            ds = load_for(self.network, data)
         found = unseen_of(self.network, ds)
         if found is None:
             return test(self.network, ds, **settings)
@@ -230,7 +240,10 @@ class Model:
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""
-        ds = data if isinstance(data, Dataset) else load_for(self.network, data)
+        if isinstance(data, Dataset):
+            ds = data
+        else:
+            ds = load_for(self.network, data)
         parts = None
         if (
             unseen_of(self.network, ds) is not None
@@ -266,9 +279,8 @@ class Model:
                 for key, value in found.items()
                 if isinstance(value, float)
             ]
-            lines += (
-                [f"{name.replace('_', ' ')}: {', '.join(numbers)}"] if numbers else []
-            )
+            if numbers:
+                lines += [f"{name.replace('_', ' ')}: {', '.join(numbers)}"]
         return "\n  ".join(lines) + ">"
 
 

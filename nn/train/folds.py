@@ -37,8 +37,14 @@ def summary(each: Sequence[dict]) -> dict:
         if name in NO_FIGURES or isinstance(first, (list, dict, str)):
             continue
         values = [figures[name] for figures in each if figures[name] is not None]
-        found["mean"][name] = float(np.mean(values)) if values else None
-        found["std"][name] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        if values:
+            found["mean"][name] = float(np.mean(values))
+        else:
+            found["mean"][name] = None
+        if len(values) > 1:
+            found["std"][name] = float(np.std(values, ddof=1))
+        else:
+            found["std"][name] = None
     return found
 
 
@@ -120,7 +126,10 @@ def out_of_fold(
     that the network does not keep.
     """
     crossed = crossed_of(net, ds)
-    scores = None if crossed.scores is None else crossed.calibrated
+    if crossed.scores is None:
+        scores = None
+    else:
+        scores = crossed.calibrated
     return crossed.rows, crossed.of_row, scores
 
 
@@ -171,10 +180,8 @@ def unseen_of(net: Network, ds: Dataset):
 def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
     """Return for each fold that `folds` trained net on its rows of ds, and [(member,
     weight)] that do not know them."""
-    crossed, each = (
-        crossed_of(net, ds),
-        [*zip(net.members, net.member_weights, strict=True)],
-    )
+    crossed = crossed_of(net, ds)
+    each = [*zip(net.members, net.member_weights, strict=True)]
     folds = len(crossed.thresholds)
     return [
         (np.flatnonzero(crossed.fold == number), each[number::folds])
@@ -185,7 +192,10 @@ def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
 def remark_on_rows_apart(net: Network, count: int, model: str = "the model") -> None:
     """Say in a line by whom rows of the training are predicted; count: of these
     rows."""
-    told = JUDGED_BEFORE if net.crossed.is_retrained else PREDICTED_APART
+    if net.crossed.is_retrained:
+        told = JUDGED_BEFORE
+    else:
+        told = PREDICTED_APART
     log.warning(told, model, f"{count:,}")
 
 
@@ -193,7 +203,10 @@ def by_fold(net: Network, threshold: float | None = None) -> dict:
     """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the
     thresholds that the other folds choose, unless one is given, and the scores before
     any temperature, by which rows of all folds can be ordered."""
-    cuts = net.crossed.threshold_of_row if threshold is None else None
+    if threshold is None:
+        cuts = net.crossed.threshold_of_row
+    else:
+        cuts = None
     return {"cuts": cuts, "ranking": net.crossed.scores}
 
 
@@ -243,7 +256,9 @@ def figures_out_of_fold(
             result["members"] = figures_by_fold(
                 net, ds, rows, of_fold, scores, threshold
             )
-    return {**result, "out_of_fold": True, "trained_rows": 0} if with_key else result
+    if with_key:
+        return {**result, "out_of_fold": True, "trained_rows": 0}
+    return result
 
 
 def figures_by_fold(

@@ -17,7 +17,10 @@ from ..nn_aux import TASKS
 from ..test import remarks
 from .crossed import standard_error
 
-FAR, APART, MOST_FAR = 30, 10, 0.25  # of targets that may be marks, see far_from_others
+# of targets that may be marks, see far_from_others
+FAR = 30
+APART = 10
+MOST_FAR = 0.25
 # of the range of the targets, in which the best output by mae or huber lies
 HALVINGS = 60
 # of a class: as for the log loss, 0 is no probability
@@ -73,7 +76,10 @@ def targets_of(
 ) -> Targets:
     """Return the targets of rows as an engine takes them, (rows, outputs) or classes
     (rows,), which are counted."""
-    counts = np.ones(len(y)) if weights is None else weights.astype(np.float64)
+    if weights is None:
+        counts = np.ones(len(y))
+    else:
+        counts = weights.astype(np.float64)
     if y.ndim == 1 and outputs > 1:
         return Targets(np.eye(outputs), np.bincount(y, counts, outputs))
     return Targets(y.reshape(len(y), -1).astype(np.float64), counts)
@@ -97,11 +103,13 @@ def best_output(loss: str, targets: Targets) -> np.ndarray:
     values, counts = targets
     if loss not in _SLOPES:
         return counts @ values / counts.sum()
-    low, high = values.min(axis=0), values.max(axis=0)
+    low = values.min(axis=0)
+    high = values.max(axis=0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         is_above = counts @ _SLOPES[loss](middle - values) > 0
-        low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+        low = np.where(is_above, low, middle)
+        high = np.where(is_above, middle, high)
     return (low + high) / 2
 
 
@@ -165,7 +173,10 @@ def _constants_by_others(
     for fold in np.unique(of_row):
         others = of_row != fold
         if others.any():
-            weights = None if ds.weights is None else ds.weights[others]
+            if ds.weights is None:
+                weights = None
+            else:
+                weights = ds.weights[others]
             targets = targets_of(ds.y[others], weights, outputs=len(of_all))
             constants[of_row == fold] = best_output(TASKS[ds.task][1], targets)
     return constants
@@ -179,7 +190,8 @@ def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
             return (
                 (scores.astype(np.float64) - ds.y.reshape(len(scores), -1)) ** 2
             ).mean(axis=1)
-    scores = scores[:, 0] if ds.task == "binary" else scores
+    if ds.task == "binary":
+        scores = scores[:, 0]
     if not are_probabilities(scores):
         return np.full(len(scores), np.nan)
     return row_log_losses(ds.y, scores)
@@ -203,25 +215,28 @@ def tell(figures: dict, ds: Dataset) -> None:
     and what to do."""
     if figures["learned"] is not False or cluster.current().rank:
         return
-    kind = "held-out" if figures["val_loss"] else "training"
-    kind = (
-        "validation"
-        if "monitor" in figures
-        else "out-of-fold"
-        if "folds" in figures
-        else kind
-    )
+    if figures["val_loss"]:
+        kind = "held-out"
+    else:
+        kind = "training"
+    if "monitor" in figures:
+        kind = "validation"
+    elif "folds" in figures:
+        kind = "out-of-fold"
+    else:
+        kind = kind
     cause = "its training got nowhere: try another --learning_rate or --seed, more --epochs or --activation silu"
     if "effort" in figures:
-        kind, cause = (
-            "out-of-fold",
-            "its columns tell too little of the target: try others, or more rows",
-        )
+        kind = "out-of-fold"
+        cause = "its columns tell too little of the target: try others, or more rows"
     elif figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
         cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
         cause = f"what it learned is true of its training rows alone: try {cures}"
     cause = cause_in(ds) or cause
-    same = "the mean" if figures["classes"] is None else "the class shares"
+    if figures["classes"] is None:
+        same = "the mean"
+    else:
+        same = "the class shares"
     told = (
         f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
     )
@@ -235,11 +250,10 @@ def cause_in(ds: Dataset) -> str | None:
     in all rows, a few targets far from all others; None where neither is so."""
     rows = ds.counting_rows()
     if _are_equal(ds.x, rows):
-        what = (
-            "pictures are all equal"
-            if ds.are_images
-            else "inputs are the same in every row"
-        )
+        if ds.are_images:
+            what = "pictures are all equal"
+        else:
+            what = "inputs are the same in every row"
         return f"its {what}, so that nothing tells rows apart: look at the data, and at how they were read"
     if ds.classes is not None:
         return None
@@ -248,7 +262,10 @@ def cause_in(ds: Dataset) -> str | None:
     ):
         far = far_from_others(values)
         if len(far):
-            name = ds.targets[target] if ds.targets else "the target"
+            if ds.targets:
+                name = ds.targets[target]
+            else:
+                name = "the target"
             mark = number_text(ds.y.dtype.type(far[0]))  # as the file has it
             told = f"{len(far)} of {len(rows)} values of {name} are far from all others, such as {mark}"
             return f"{told}: correct them, or leave their rows out (--missing {mark} if that marks a missing value)"

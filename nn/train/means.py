@@ -24,9 +24,10 @@ MOST_TARGETS = 10  # or classes
 
 def has_many_words(ds: Dataset) -> bool:
     """Return whether a column has enough words for means to be of use."""
-    pairs = (
-        zip(ds.x.columns, ds.kinds, strict=False) if isinstance(ds.x, TableRows) else ()
-    )
+    if isinstance(ds.x, TableRows):
+        pairs = zip(ds.x.columns, ds.kinds, strict=False)
+    else:
+        pairs = ()
     return any(
         kind.kind == "category" and len(column.words) > ONE_HOT
         for column, kind in pairs
@@ -36,11 +37,9 @@ def has_many_words(ds: Dataset) -> bool:
 def means_of(ds: Dataset, rows: np.ndarray, asked: bool) -> Callable | None:
     """Return what gives the statistics of training rows (encoding.statistics_of) means;
     None without them."""
-    return (
-        WordMeans(ds, rows).of_words
-        if asked and (ds.outputs or 1) <= MOST_TARGETS
-        else None
-    )
+    if asked and (ds.outputs or 1) <= MOST_TARGETS:
+        return WordMeans(ds, rows).of_words
+    return None
 
 
 def with_means(net) -> list[int]:
@@ -61,15 +60,19 @@ class WordMeans:
     """
 
     def __init__(self, ds: Dataset, rows: np.ndarray):
-        self._ds, self._rows, y = ds, rows, ds.y[rows]
+        self._ds = ds
+        self._rows = rows
+        y = ds.y[rows]
         is_each = ds.task == "multiclass"
-        self._targets = (
-            y[:, None] == np.arange(len(ds.classes))
-            if is_each
-            else y.reshape(len(y), -1)
-        )
+        if is_each:
+            self._targets = y[:, None] == np.arange(len(ds.classes))
+        else:
+            self._targets = y.reshape(len(y), -1)
         counts = ds.row_counts(rows)
-        self._counts = np.ones(len(rows)) if counts is None else counts
+        if counts is None:
+            self._counts = np.ones(len(rows))
+        else:
+            self._counts = counts
 
     def of_words(
         self, codes: np.ndarray, words: Sequence[str]
@@ -87,13 +90,14 @@ class WordMeans:
         """Set the means of columns in the records of the training rows to those of
         other parts; groups stay together, and twins. x, records: of all rows of the
         data set."""
-        count = len(x) if self._ds.groups is None else int(self._ds.groups.max()) + 1
+        if self._ds.groups is None:
+            count = len(x)
+        else:
+            count = int(self._ds.groups.max()) + 1
         part = (shuffled(count, 0, STREAM_FOLDS, 1) % PARTS)[self._units()]
         for index in columns:
-            codes, first = (
-                x.columns[index].values[self._rows],
-                encoding.order.index((index, 1)),
-            )
+            codes = x.columns[index].values[self._rows]
+            first = encoding.order.index((index, 1))
             for own in (part == number for number in range(PARTS)):
                 means = self._by_code(codes, len(x.columns[index].words), ~own)[
                     codes[own]
@@ -116,7 +120,9 @@ class WordMeans:
     def _by_code(self, codes: np.ndarray, words: int, some) -> np.ndarray:
         """Return the means (words + 1, targets) of some of the training rows, 0 of a
         gap."""
-        codes, weights, means = codes[some] % (words + 1), self._counts[some], []
+        codes = codes[some] % (words + 1)
+        weights = self._counts[some]
+        means = []
         counts = np.bincount(codes, weights, words + 1)
         whole = max(weights.sum(), np.finfo(np.float64).tiny)
         for one in self._targets[some].T:

@@ -54,15 +54,15 @@ class Member:
         settings: dict | None = None,
         tells_unknown: bool = False,
     ):
-        self.net, self.options, self.split, self.settings = (
-            net,
-            options,
-            split,
-            settings or {},
-        )
-        self.reader, self.is_alone = reader or net, True
+        self.net = net
+        self.options = options
+        self.split = split
+        self.settings = settings or {}
+        self.reader = reader or net
+        self.is_alone = True
         self.monitor = options.monitored
-        self.tells_unknown, self.unknown = tells_unknown, None
+        self.tells_unknown = tells_unknown
+        self.unknown = None
         self.number = 0  # in its run
         # of the folds that choose its epoch with it
         self.fold_epochs: FoldEpochs | None = None
@@ -81,17 +81,26 @@ class Member:
         """Load the rows and make the first epoch ready. rows_of: those of a network, or
         of its refit, which is told what it must know to read them. is_alone: no other
         network is computed beside it."""
-        self._rows_of, self._stop, self.is_alone = rows_of, stop, is_alone
-        net, options = self.net, self.options
+        self._rows_of = rows_of
+        self._stop = stop
+        self.is_alone = is_alone
+        net = self.net
+        options = self.options
         self.engine = net.engine  # made here at the latest
         self.rank_group, self.threads = (
             self.engine.rank_group,
             self.engine.threads_for(options.batch_number),
         )
-        self._start = self.engine.get("parameters") if options.refit else None
+        if options.refit:
+            self._start = self.engine.get("parameters")
+        else:
+            self._start = None
         self._take_rows(refit=False)
         self.baseline = self.rows.baseline
-        self.validation_count = len(self.rows.judging.rows) if self.monitor else 0
+        if self.monitor:
+            self.validation_count = len(self.rows.judging.rows)
+        else:
+            self.validation_count = 0
         if self.rank_group.size > 1 and net.reference:
             raise UsageError("--reference runs in one process: leave out --distribute")
         if self.rank_group.size > self.rows.count:
@@ -114,8 +123,13 @@ class Member:
         """Load the rows, and set the moments to 0: the network may have been trained
         before."""
         self.rows = self._rows_of(self, refit)
-        net, rows, size = self.net, self.rows.count, self.options.batch_number
-        self.batches = rows // size if net.reference else -(-rows // size)
+        net = self.net
+        rows = self.rows.count
+        size = self.options.batch_number
+        if net.reference:
+            self.batches = rows // size
+        else:
+            self.batches = -(-rows // size)
         if not self.batches:
             raise UsageError(
                 f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
@@ -131,18 +145,17 @@ class Member:
             self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
 
     def epoch_rows(self) -> int:
-        return (
-            self.batches * self.options.batch_number
-            if self.net.reference
-            else self.rows.count
-        )
+        if self.net.reference:
+            return self.batches * self.options.batch_number
+        return self.rows.count
 
     # ---- its state in a checkpoint
 
     def resume(self, checkpoint: Checkpoint, state: State) -> None:
         """Go on from a state of a checkpoint. Raises DataError for one that cannot
         be."""
-        net, judged_count = self.net, len(self.rows.judging.rows)
+        net = self.net
+        judged_count = len(self.rows.judging.rows)
         wanted = {
             name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()
         }
@@ -180,7 +193,10 @@ class Member:
 
     def _vectors(self) -> list[str]:
         """Return the names of the engine's vectors that training changes."""
-        kept = ["kept"] if self.monitor else []
+        if self.monitor:
+            kept = ["kept"]
+        else:
+            kept = []
         return ["parameters", *self.options.moments, *kept]
 
     # ---- the epochs
@@ -217,10 +233,14 @@ class Member:
     @property
     def epochs_done(self) -> int:
         """How many epochs are done of the run that chooses the best one."""
-        return len(self.at.first["losses"]) if self.at.first else self.at.epoch
+        if self.at.first:
+            return len(self.at.first["losses"])
+        return self.at.epoch
 
     def last_epoch(self) -> int:
-        return self.best_epoch() if self.at.first else self.options.epochs
+        if self.at.first:
+            return self.best_epoch()
+        return self.options.epochs
 
     def is_over(self) -> bool:
         """Return whether no epoch follows: the last one is done, or there was none
@@ -239,11 +259,15 @@ class Member:
         """Return the best epoch, from 1; None where none is known."""
         if self.fold_epochs is not None:
             return self.fold_epochs.best_epoch(self)
-        return self.monitor.best(self.chosen("val_metrics")) if self.monitor else None
+        if self.monitor:
+            return self.monitor.best(self.chosen("val_metrics"))
+        return None
 
     def chosen(self, name: str) -> list[float]:
         """Return a list of Position for the run that chooses the best epoch."""
-        return self.at.first[name].tolist() if self.at.first else getattr(self.at, name)
+        if self.at.first:
+            return self.at.first[name].tolist()
+        return getattr(self.at, name)
 
     def _begin_refit(self) -> None:
         """Train once more, on validation rows too: from the first parameters, or from a
@@ -252,12 +276,12 @@ class Member:
         What the validation rows tell of the network they tell before, when it does not
         know them.
         """
-        engine, is_resumed = self.engine, bool(self.at.first)
-        vectors = (
-            {name: engine.get(name) for name in self._vectors()}
-            if is_resumed
-            else {"parameters": self._start}
-        )
+        engine = self.engine
+        is_resumed = bool(self.at.first)
+        if is_resumed:
+            vectors = {name: engine.get(name) for name in self._vectors()}
+        else:
+            vectors = {"parameters": self._start}
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
         if self.tells_unknown:
@@ -270,7 +294,8 @@ class Member:
             self.at = Position(order=self.order.state(), first=self.at.lists())
 
     def _run_epoch(self) -> Iterator[Ask | str | None]:
-        at, began = self.at, time.perf_counter()
+        at = self.at
+        began = time.perf_counter()
         count = self.epoch_rows()
         if at.row < count:
             rows, shuffle = self.rows.of_epoch(
@@ -284,7 +309,9 @@ class Member:
         yield from self._finish_epoch(at.loss / self.rows.training.weight())
 
     def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
-        o, at, engine = self.options, self.at, self.engine
+        o = self.options
+        at = self.at
+        engine = self.engine
         settings = EpochSettings(
             optimizer=o.optimizer,
             batch=o.batch_number,
@@ -299,7 +326,9 @@ class Member:
             "epoch",
             PackJob(0, self.rows.training.loaded, rows, settings, progress, shuffle),
         )
-        at.row, at.step, at.loss = progress.row, progress.step, progress.loss
+        at.row = progress.row
+        at.step = progress.step
+        at.loss = progress.loss
 
     def _asked(self) -> int | None:
         """Return the signal that asks this rank or another to stop, agreed on by all;
@@ -329,7 +358,10 @@ class Member:
             self._keep_best()
         at.losses.append(loss)
         at.epoch_seconds.append(at.seconds)
-        at.epoch, at.row, at.loss, at.seconds = at.epoch + 1, 0, 0.0, 0.0
+        at.epoch = at.epoch + 1
+        at.row = 0
+        at.loss = 0.0
+        at.seconds = 0.0
         at.order = self.order.state()
         yield None
         if self.fold_epochs is not None:
@@ -372,9 +404,13 @@ class Member:
     def _judging_blocks(self) -> Iterator[np.ndarray]:
         """Yield the rows that judge, some at a time, so that a signal does not wait for
         all of them. Raises Stopped where one asks for it."""
-        rows, step = self.rows.judging.rows, VALIDATION_ROWS * self.rank_group.size
+        rows = self.rows.judging.rows
+        step = VALIDATION_ROWS * self.rank_group.size
         for first in range(0, len(rows), step):
-            asked = self._asked() if first else None
+            if first:
+                asked = self._asked()
+            else:
+                asked = None
             if asked is not None:
                 raise Stopped(asked)
             yield rows[first : first + step]
@@ -385,7 +421,10 @@ class Member:
 
         Each rank has its share of the rows. Raises Stopped where a signal asks for it.
         """
-        part, group, losses, outputs = self.rows.judging, self.rank_group, [], []
+        part = self.rows.judging
+        group = self.rank_group
+        losses = []
+        outputs = []
         of_scores = self.monitor is not None and self.monitor.name != LOSS
         for block in self._judging_blocks():
             rows = block[group.share(len(block))]
@@ -419,8 +458,12 @@ class Member:
         if net.task == "regression" and net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
         # a rule finds it later
-        threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
-        weights = None if ds.weights is None else ds.weights[rows]
+        if isinstance(threshold, str):
+            threshold = DEFAULTS["threshold"]
+        if ds.weights is None:
+            weights = None
+        else:
+            weights = ds.weights[rows]
         value = metric(
             self.monitor.name,
             net.task,
@@ -429,7 +472,9 @@ class Member:
             weights,
             threshold=threshold,
         )
-        return math.nan if value is None else float(value)
+        if value is None:
+            return math.nan
+        return float(value)
 
     def _check_finite(self, name: str, loss: float) -> None:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a
@@ -447,7 +492,8 @@ class Member:
         far from all of training, by the scaling."""
         if self.options.scaling in ("none", "pixel"):
             return
-        ds, rows = self.rows.judging.ds, self.rows.judging.rows
+        ds = self.rows.judging.ds
+        rows = self.rows.judging.rows
         if not ds.are_images and (error := far_field(self.net, ds.x, rows, what)):
             raise error.in_data(name_of(ds))
 
@@ -465,13 +511,19 @@ class Member:
         """Return the best of the monitored metric, by which networks are compared. None
         where it is undefined or not finite."""
         best = self.best_epoch()
-        value = self.chosen("val_metrics")[best - 1] if best else math.nan
-        return value if math.isfinite(value) else None
+        if best:
+            value = self.chosen("val_metrics")[best - 1]
+        else:
+            value = math.nan
+        if math.isfinite(value):
+            return value
+        return None
 
     def outcome(self) -> tuple[float, Baseline | None]:
         """Return (loss of the network as it is kept, before a refit, baseline), of rows
         apart from training if any."""
-        val_losses, best = self.chosen("val_losses"), self.best_epoch()
+        val_losses = self.chosen("val_losses")
+        best = self.best_epoch()
         if val_losses:
             return val_losses[best - 1 if best else -1], self.baseline
         # the original divides the loss by all rows, also where it left some out
@@ -501,7 +553,10 @@ class Member:
     def figures(self) -> dict:
         """Return the metrics of `--json` without the decisions after the last epoch."""
         net = self.net
-        ranks = {"ranks": self.rank_group.size} if self.rank_group.size > 1 else {}
+        if self.rank_group.size > 1:
+            ranks = {"ranks": self.rank_group.size}
+        else:
+            ranks = {}
         chosen = {}
         if self.monitor:
             best = self.best_epoch()

@@ -39,7 +39,9 @@ class Monitor:
 
     def is_better(self, value: float, than: float) -> bool:
         """Return whether a value is better; one that is undefined (nan) never is."""
-        return value > than if METRICS[self.name].higher_is_better else value < than
+        if METRICS[self.name].higher_is_better:
+            return value > than
+        return value < than
 
     def best(self, values: Sequence[float]) -> int | None:
         """Return the best epoch, from 1, the first of equals; None without a value that
@@ -55,7 +57,10 @@ class Monitor:
     def sorted(self, values: Mapping[int, float | None]) -> list[int]:
         """Return the keys by their values, the best first; of equals the lower, and at
         the end those without one."""
-        sign = -1 if METRICS[self.name].higher_is_better else 1
+        if METRICS[self.name].higher_is_better:
+            sign = -1
+        else:
+            sign = 1
         known = {
             key: value
             for key, value in values.items()
@@ -86,17 +91,17 @@ class Options(
     @property
     def monitored(self) -> Monitor | None:
         """Return what chooses the best epoch; None without validation rows."""
-        return (
-            None
-            if self.validation is None
-            else Monitor(self.monitor or LOSS, self.patience)
-        )
+        if self.validation is None:
+            return None
+        return Monitor(self.monitor or LOSS, self.patience)
 
     @property
     def validation_share(self) -> float:
         """Return the share of the rows that --holdout leaves; 0 without validation rows
         or where a file has them."""
-        return self.validation if isinstance(self.validation, float) else 0.0
+        if isinstance(self.validation, float):
+            return self.validation
+        return 0.0
 
     @property
     def moments(self) -> list[str]:
@@ -164,9 +169,8 @@ def check_calibration(settings: Mapping) -> None:
     """Raise UsageError for probabilities that are to be calibrated although weights of
     classes have moved them: a temperature makes them more or less sure, and leaves
     their mean where the weights have put it."""
-    calibrate, weights = (
-        settings.get(name, DEFAULTS[name]) for name in ("calibrate", "class_weight")
-    )
+    calibrate = settings.get("calibrate", DEFAULTS["calibrate"])
+    weights = settings.get("class_weight", DEFAULTS["class_weight"])
     if calibrate != DEFAULTS["calibrate"] and weights != DEFAULTS["class_weight"]:
         told = "the probabilities are those of classes that are weighted, which no temperature puts right"
         raise UsageError(
@@ -196,7 +200,10 @@ def _check_validation(net: Network, options: Options) -> None:
     for name in OF_VALIDATION if options.validation is None else ():
         value = getattr(options, name)
         if value:
-            flag = f"--{name}" if value is True else f"--{name} {value}"
+            if value is True:
+                flag = f"--{name}"
+            else:
+                flag = f"--{name} {value}"
             raise UsageError(
                 f"{flag}: needs validation rows; give --validation SHARE or FILE"
             )

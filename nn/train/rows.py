@@ -65,12 +65,11 @@ class Part(NamedTuple):
 
     def weight(self, rows: np.ndarray | None = None) -> float:
         """Return how many rows these count as; None: all of the part."""
-        rows = self.rows if rows is None else rows
-        return (
-            float(len(rows))
-            if self.weights is None
-            else float(self.weights[rows].sum(dtype=np.float64))
-        )
+        if rows is None:
+            rows = self.rows
+        if self.weights is None:
+            return float(len(rows))
+        return float(self.weights[rows].sum(dtype=np.float64))
 
 
 class TrainingRows:
@@ -92,7 +91,10 @@ class TrainingRows:
         refit: bool = False,
         split: Split | None = None,
     ):
-        used = without_validation(options) if refit else options
+        if refit:
+            used = without_validation(options)
+        else:
+            used = options
         if split is None:
             split = split_of(ds, used, net.seed, remark=not refit)
         elif refit:
@@ -101,35 +103,42 @@ class TrainingRows:
                 split.validation[:0],
                 split.holdout,
             )
-        self.count, self.holdout_count = len(split.training), len(split.holdout)
+        self.count = len(split.training)
+        self.holdout_count = len(split.holdout)
         self.facts = facts_of(net, ds, split.training, options, self.holdout_count > 0)
         net.describe(**self.facts)
         of_classes = _class_weights(options, ds, split.training)
         file = _validation_file(net, used, validation)
         self.is_validated = used.validation is not None
-        own = (
-            split.validation
-            if self.is_validated
-            else split.holdout[:0]
-            if refit
-            else split.holdout
-        )
+        if self.is_validated:
+            own = split.validation
+        elif refit:
+            own = split.holdout[:0]
+        else:
+            own = split.holdout
         self.weighted = of_classes is not None or ds.weights is not None
         x, *of_training = _engine_rows(net, of_classes, ds, split.training)
         self.by_blocks = x.nbytes > random.SHUFFLED_BYTES
-        weights = of_training[1] if of_training[1:] else None
+        if of_training[1:]:
+            weights = of_training[1]
+        else:
+            weights = None
         check_any_weight(weights, split.training, "training")
         check_any_weight(
             weights, own, "validation" if self.is_validated else "held-out"
         )
         self.training = Part(ds, split.training, engine.load(x, *of_training), weights)
-        self.judging, of_judging = self.training._replace(rows=own), of_training
+        self.judging = self.training._replace(rows=own)
+        of_judging = of_training
         if file:
             x, *of_judging = _engine_rows(net, of_classes, file)
             self.judging = Part(
                 file, file.counting_rows(), engine.load(x, *of_judging), *of_judging[1:]
             )
-        judging = self.judging if len(self.judging.rows) else self.training
+        if len(self.judging.rows):
+            judging = self.judging
+        else:
+            judging = self.training
         each = (self.training.rows, of_training), (judging.rows, of_judging)
         targets = [
             targets_of(*(array[rows] for array in arrays), outputs=net.outputs)
@@ -138,9 +147,8 @@ class TrainingRows:
         self.baseline = baseline_of(net.loss, *targets)
 
     def release(self) -> None:
-        self.training, self.judging = (
-            part._replace(loaded=None) for part in (self.training, self.judging)
-        )
+        self.training = self.training._replace(loaded=None)
+        self.judging = self.judging._replace(loaded=None)
 
     def decisive(self) -> tuple[Dataset, np.ndarray]:
         """Return (data, rows) to choose a threshold by, of validation if there are any;
@@ -169,11 +177,10 @@ def _validation_file(
         return None
     if callable(validation):
         validation = validation(net)
-    ds = (
-        load_for(net, options.validation)
-        if validation is None
-        else without_gaps(net, validation)
-    )
+    if validation is None:
+        ds = load_for(net, options.validation)
+    else:
+        ds = without_gaps(net, validation)
     ds = as_read_by(net, ds)
     check_fit(net, ds, only_rows=True)
     check_any_weight(ds.weights, np.arange(ds.rows), "validation")
@@ -181,7 +188,9 @@ def _validation_file(
 
 
 def split_seed(options: Options, seed: int) -> int:
-    return seed if options.split_seed is None else options.split_seed
+    if options.split_seed is None:
+        return seed
+    return options.split_seed
 
 
 def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> Split:
@@ -238,7 +247,10 @@ def _class_weights(options: Options, ds: Dataset, training) -> np.ndarray | None
             f"{flag} works for classification only, and this task is regression; drop it, or use --weight"
         )
     if asked == BALANCED:
-        weights = None if ds.weights is None else ds.weights[training]
+        if ds.weights is None:
+            weights = None
+        else:
+            weights = ds.weights[training]
         sums = np.bincount(ds.y[training], weights, len(ds.classes)).astype(np.float64)
         present = sums > 0
         return np.divide(
@@ -260,12 +272,18 @@ def check_any_weight(weights: np.ndarray | None, rows, what: str) -> None:
 def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
     """Return the facts of Network.describe: what a network must know to read such data
     again."""
-    weights = None if ds.weights is None else ds.weights[rows]
+    if ds.weights is None:
+        weights = None
+    else:
+        weights = ds.weights[rows]
     if net.encoding is not None:
         scaling = Scaling()  # the encoding has the constants
     else:
         is_flat = not isinstance(input_shape(net.layers), tuple)
-        x = ds.x.reshape(ds.rows, -1) if is_flat else ds.x
+        if is_flat:
+            x = ds.x.reshape(ds.rows, -1)
+        else:
+            x = ds.x
         scaling = Scaling.fit(
             o.scaling,
             x,
@@ -332,7 +350,9 @@ def _number_type(x: np.ndarray | TableRows) -> str | None:
     """Return the type of columns of numbers, in which rows are read from now on."""
     columns = TableRows.of(x).columns
     types = {column.values.dtype.name for column in columns if column.reads == "number"}
-    return "float32" if types <= {"float32"} else "float64"
+    if types <= {"float32"}:
+        return "float32"
+    return "float64"
 
 
 def origin_of(ds: Dataset, is_part: bool = False) -> dict | None:
@@ -380,17 +400,18 @@ def refuse_gaps(ds: Dataset) -> None:
 def kinds_of_columns(net) -> dict[str, str]:
     """Return the kind of each feature column by its name, or by its place, from 0,
     where it has none."""
-    kinds = (
-        [e.kind for e in net.encoding.encoders]
-        if net.encoding is not None
-        else ["number"] * net.inputs
-    )
+    if net.encoding is not None:
+        kinds = [e.kind for e in net.encoding.encoders]
+    else:
+        kinds = ["number"] * net.inputs
     names = (
         net.columns
         or (net.encoding and list(map(str, net.encoding.places)))
         or list(map(str, range(len(kinds))))
     )
-    return dict(zip(names, kinds, strict=False)) if len(names) == len(kinds) else {}
+    if len(names) == len(kinds):
+        return dict(zip(names, kinds, strict=False))
+    return {}
 
 
 def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> None:
@@ -412,7 +433,10 @@ def encode(
 ) -> None:
     """Give a network the encoding of a table with these statistics, where it needs one.
     asked: --number_embedding."""
-    embedding = None if asked is None else number_embedding_value(asked)
+    if asked is None:
+        embedding = None
+    else:
+        embedding = number_embedding_value(asked)
     if embedding and ds.are_images:
         raise UsageError(
             f"--number_embedding {asked}: is for columns of numbers, the data are images; leave it out"
@@ -439,24 +463,34 @@ def _engine_rows(
     """Return (x, y), and weights if there are any, as the engine takes them.
     of_classes: the weight of each class; training: rows of them that are trained on."""
     if net.task == "regression":
-        y = (
-            ds.y
-            if net.target_scaling is None
-            else net.target_scaling.apply(ds.y, net.dtype)
-        )
+        if net.target_scaling is None:
+            y = ds.y
+        else:
+            y = net.target_scaling.apply(ds.y, net.dtype)
         y = net.target_rows(y)
     elif net.reference and net.task == "binary":
         y = net.target_rows(np.array([float(name) for name in ds.classes])[ds.y])
     else:
-        y = net.target_rows(ds.y) if net.outputs == 1 else ds.y.astype(np.int32)
+        if net.outputs == 1:
+            y = net.target_rows(ds.y)
+        else:
+            y = ds.y.astype(np.int32)
     weights = ds.weights
     if of_classes is not None:
-        weights = of_classes[ds.y] if weights is None else of_classes[ds.y] * weights
-    columns = with_means(net) if len(training) else []
+        if weights is None:
+            weights = of_classes[ds.y]
+        else:
+            weights = of_classes[ds.y] * weights
+    if len(training):
+        columns = with_means(net)
+    else:
+        columns = []
     x = net.engine_rows(ds.x, None if ds.is_part or columns else ds.sha256)
     if columns:
         WordMeans(ds, training).keep_apart(ds.x, columns, net.encoding, x)
-    return (x, y) if weights is None else (x, y, weights.astype(net.dtype))
+    if weights is None:
+        return (x, y)
+    return (x, y, weights.astype(net.dtype))
 
 
 def target_scaling(activation: str, y: Moments) -> Scaling:
@@ -466,16 +500,18 @@ def target_scaling(activation: str, y: Moments) -> Scaling:
     Both bounds of ACTIVATIONS known: to [low, high]. Else to deviation 1, and mean 0 if
     there is no lower bound. The losses during training are in these units.
     """
-    low, high = ACTIVATIONS[activation].low, ACTIVATIONS[activation].high
+    low = ACTIVATIONS[activation].low
+    high = ACTIVATIONS[activation].high
     if math.isfinite(low) and math.isfinite(high):
         with np.errstate(over="ignore", invalid="ignore"):
-            shift, scale = (
-                (y.low * high - y.high * low) / (high - low),
-                (y.high - y.low) / (high - low),
-            )
+            shift = (y.low * high - y.high * low) / (high - low)
+            scale = (y.high - y.low) / (high - low)
     else:
         scale = y.deviation
-        shift = np.zeros_like(scale) if math.isfinite(low) else y.mean
+        if math.isfinite(low):
+            shift = np.zeros_like(scale)
+        else:
+            shift = y.mean
     check_spread(y.low, y.high, shift, scale, lambda target: f"target {target + 1}")
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
 

@@ -56,23 +56,24 @@ class Run:
         halving: SuccessiveHalving | None = None,
         about: dict | None = None,
     ):
-        self.net, self.members, self.ds, self.options = net, list(members), ds, options
-        self.callback, self.stop = callback, stop
+        self.net = net
+        self.members = list(members)
+        self.ds = ds
+        self.options = options
+        self.callback = callback
+        self.stop = stop
         for number, member in enumerate(members):
             member.number = number
-        self.checkpoint, self._validation, self._halving = (
-            checkpoint,
-            validation,
-            halving,
-        )
+        self.checkpoint = checkpoint
+        self._validation = validation
+        self._halving = halving
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
-            self.ranks, self.devices, self.engine = (
-                Ranks(ALONE, 1, net.dtype),
-                [],
-                net.engine,
-            )
-            self.group, self.engines = self.engine.rank_group, None
+            self.ranks = Ranks(ALONE, 1, net.dtype)
+            self.devices = []
+            self.engine = net.engine
+            self.group = self.engine.rank_group
+            self.engines = None
         else:
             self.group, self.devices = apart
             self.ranks = Ranks(self.group, len(members), net.dtype)
@@ -81,15 +82,21 @@ class Run:
             self.engines = Engines(
                 net, own, self.devices, members[0].options.batch_number
             )
-        self._is_apart, self._about = apart is not None, about or {}
+        self._is_apart = apart is not None
+        self._about = about or {}
         # what the networks stop for
-        self._agreed = stop if self.ranks.size == 1 else StopRequest()
+        if self.ranks.size == 1:
+            self._agreed = stop
+        else:
+            self._agreed = StopRequest()
         # by the reader, and whether they are of a refit
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}
         self._steps: dict[int, Generator[Ask | str | None]] = {}
         self._together: set[int] = set()  # networks that wait until all that run do
         self._waiting: dict[int, Ask] = {}  # for the next comparison
-        self._told, self._tells_refit = [0, 0], False  # epochs, of the refit too
+        # epochs, of the refit too
+        self._told = [0, 0]
+        self._tells_refit = False
 
     # ---- before the first epoch
 
@@ -104,18 +111,22 @@ class Run:
 
     def _engine_of(self, reader: Network) -> Engine:
         """Return what loads the rows that networks share, for all devices."""
-        return (
-            reader.engine if len(self.devices) == 1 else EngineOfDevices(reader.engine)
-        )
+        if len(self.devices) == 1:
+            return reader.engine
+        return EngineOfDevices(reader.engine)
 
     def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
         """Return the rows of a network, or of its refit, and tell it what they are;
         those of one reader are shared."""
-        net, reader = member.net, member.reader
+        net = member.net
+        reader = member.reader
         rows = self._shared.get((reader, refit))
         if rows is None:
             is_shared = reader is not net
-            engine = self._engine_of(reader) if is_shared else net.engine
+            if is_shared:
+                engine = self._engine_of(reader)
+            else:
+                engine = net.engine
             rows = TrainingRows(
                 reader,
                 self.ds,
@@ -201,10 +212,8 @@ class Run:
             while asks := self._asks(answers):
                 if any(ask is None or ask.what == "epoch" for ask in asks.values()):
                     self._tell()
-                answers, kinds = (
-                    {},
-                    {ask.what for ask in asks.values() if ask is not None},
-                )
+                answers = {}
+                kinds = {ask.what for ask in asks.values() if ask is not None}
                 for what in sorted(kinds):  # the same order on all ranks
                     of_kind = {
                         n: ask
@@ -241,10 +250,8 @@ class Run:
                 if ask is TOGETHER:
                     self._together.add(number)
                     continue
-                is_epoch, done = (
-                    ask is not None and ask.what == "epoch",
-                    self.members[number].epochs_done,
-                )
+                is_epoch = ask is not None and ask.what == "epoch"
+                done = self.members[number].epochs_done
                 waits = (
                     is_epoch
                     and self._halving is not None
@@ -309,7 +316,10 @@ class Run:
 
     def alive(self) -> list[Member]:
         """Return those that were not given up."""
-        gone = self._halving.given_up if self._halving else ()
+        if self._halving:
+            gone = self._halving.given_up
+        else:
+            gone = ()
         return [member for member in self.left() if member.number not in gone]
 
     # ---- one round
@@ -354,10 +364,8 @@ class Run:
             first = self.members[next(iter(asks))]
             # turns a loss by rows into one by weights
             rows_by_weight = first.rows.count / first.rows.training.weight()
-            of_epoch, loss = (
-                first.epoch_rows(),
-                sum(p.loss for p in progress) / done * rows_by_weight,
-            )
+            of_epoch = first.epoch_rows()
+            loss = sum(p.loss for p in progress) / done * rows_by_weight
             self.callback.update(
                 first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss
             )
@@ -367,7 +375,8 @@ class Run:
     def _tell(self) -> None:
         """Tell of each epoch that all networks have done, or stopped before; save the
         states where that is due."""
-        left, running = self.left(), [self.members[number] for number in self._steps]
+        left = self.left()
+        running = [self.members[number] for number in self._steps]
         choosing = [member for member in running if not member.at.first]
         refits = [member for member in left if member.at.first]
         is_new, epoch = self._tell_epochs(False, left, choosing)
@@ -403,7 +412,11 @@ class Run:
         first = self._told[refit]
         if done <= first:
             return False, done
-        epochs, losses = self.epochs, None if refit else self.losses(first)
+        epochs = self.epochs
+        if refit:
+            losses = None
+        else:
+            losses = self.losses(first)
         if refit:
             epochs = max(member.last_epoch() for member in members)
             losses = {
@@ -416,15 +429,11 @@ class Run:
                 for member, seconds in each.items()
                 if len(seconds) > number
             ]
-            took, batches = (
-                max(seconds for seconds, _ in there),
-                sum(count for _, count in there),
-            )
+            took = max(seconds for seconds, _ in there)
+            batches = sum(count for _, count in there)
             if "val_metric" in losses:
-                value, is_best = (
-                    losses["val_metric"][new],
-                    len(self.members) == 1 and self.members[0].is_best,
-                )
+                value = losses["val_metric"][new]
+                is_best = len(self.members) == 1 and self.members[0].is_best
                 name = self.members[0].monitor.name
                 self.callback.judged(
                     number + 1, name, math.nan if value is None else value, is_best
@@ -466,7 +475,8 @@ class Run:
 
         weights: of some networks; None: 1 of all.
         """
-        weights, alive = weights or dict.fromkeys(self.left(), 1.0), {*self.alive()}
+        weights = weights or dict.fromkeys(self.left(), 1.0)
+        alive = {*self.alive()}
         epochs = max(member.epochs_done for member in weights)
         each = [
             (own.losses(), own.best_epoch(), epochs if own in alive else 0)
@@ -475,7 +485,8 @@ class Run:
         return mean_losses(each, list(weights.values()), first)
 
     def threads(self) -> int:
-        threads, batch = self.members[0].threads, self.members[0].options.batch_number
+        threads = self.members[0].threads
+        batch = self.members[0].options.batch_number
         if self._is_apart:
             return min(
                 self.engine.threads,
@@ -485,15 +496,18 @@ class Run:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        net, first, rows = self.net, self.members[0], self.members[0].rows
-        lines = [pack.describe() for pack in self.engines.packs] if self.engines else []
+        net = self.net
+        first = self.members[0]
+        rows = self.members[0].rows
+        if self.engines:
+            lines = [pack.describe() for pack in self.engines.packs]
+        else:
+            lines = []
         shared = "".join(lines)
         # how many architectures there are, shared out among what
         if len(lines) > 1 or self.ranks.size > 1:
-            count, kinds = (
-                len(self.members),
-                len(numbers_by_layers({m.number: m.net for m in self.members})),
-            )
+            count = len(self.members)
+            kinds = len(numbers_by_layers({m.number: m.net for m in self.members}))
             shares = {"ranks": self.ranks.size, "devices": len(self.devices)}
             shared = f"{count} networks" + (
                 f" of {kinds} architectures" if kinds > 1 else ""
@@ -527,7 +541,8 @@ class Run:
         starts afresh."""
         if not self.is_resumed:
             return None
-        first, losses = self.members[0], self.losses()
+        first = self.members[0]
+        losses = self.losses()
         each = [
             member.chosen("epoch_seconds")[: self._told[0]] for member in self.members
         ]
@@ -591,7 +606,11 @@ def mean_of(
             for own, weight in both
             if len(own) > epoch and own[epoch] is not None
         ]
-        values, counts = zip(*there, strict=True) if there else ((), ())
+        if there:
+            values, counts = zip(*there, strict=True)
+        else:
+            values = ()
+            counts = ()
         means.append(float(np.average(values, weights=counts)) if there else None)
     return means
 

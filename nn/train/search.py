@@ -38,7 +38,8 @@ def undefined(monitor: Monitor) -> NnError:
 def check_choice(net: Network, options: Options, flag: str) -> None:
     """Raise UsageError, before training, for a metric by which such networks cannot be
     compared."""
-    output, name = net.layers[-1].output_function, options.monitored.name
+    output = net.layers[-1].output_function
+    name = options.monitored.name
     if (
         name in OF_PROBABILITIES
         and net.task != "regression"
@@ -93,7 +94,8 @@ def greedy_selection(
     None where it is undefined. A mean is rounded to the outputs' type, as the
     prediction is: whether rows are probabilities is asked of that type.
     """
-    total, size = np.zeros(scores[0].shape), 0
+    total = np.zeros(scores[0].shape)
+    size = 0
 
     def value_of_picks(picked: Sequence[int]) -> float | None:
         nonlocal total, size
@@ -184,32 +186,34 @@ def choose_crossed(
             lambda picks: _mean_loss(losses(picks), shares),
         )
 
-    without = (
-        [picked_by(np.where(folds == fold, 0.0, sizes)) for fold in folds]
-        if len(folds) > 1
-        else []
-    )
+    if len(folds) > 1:
+        without = [picked_by(np.where(folds == fold, 0.0, sizes)) for fold in folds]
+    else:
+        without = []
     counts = picked_by(sizes)
     return Choice(counts, without or [counts])
 
 
 def _loss(task: str, truth, scores: np.ndarray, rows: np.ndarray, weights) -> float:
-    of_rows = None if weights is None else weights[rows]
+    if weights is None:
+        of_rows = None
+    else:
+        of_rows = weights[rows]
     if of_rows is not None and not of_rows.any():
         return 0.0
     value = metric(LOSS, task, truth[rows], scores[rows], of_rows)
-    return math.nan if value is None else value
+    if value is None:
+        return math.nan
+    return value
 
 
 def _mean_loss(losses: np.ndarray, shares: np.ndarray) -> float:
     """Return the mean loss of the folds that count, nan where that of one is
     undefined."""
     counts = shares > 0
-    return (
-        float(np.average(losses[counts], weights=shares[counts]))
-        if counts.any()
-        else math.nan
-    )
+    if counts.any():
+        return float(np.average(losses[counts], weights=shares[counts]))
+    return math.nan
 
 
 def crossed_scores(
@@ -257,7 +261,8 @@ class SuccessiveHalving:
     """
 
     def __init__(self, monitor: Monitor, epochs: Sequence[int]):
-        self._monitor, self._epochs = monitor, epochs
+        self._monitor = monitor
+        self._epochs = epochs
         self._left = survivors(len(epochs))
         self._next = 0  # comparisons made
         self.given_up: set[int] = set()
@@ -286,7 +291,10 @@ class SuccessiveHalving:
         for number, values in metrics.items():
             values = values[: self.epoch_of(number)]
             epoch = self._monitor.best(values)
-            best[number] = None if epoch is None else values[epoch - 1]
+            if epoch is None:
+                best[number] = None
+            else:
+                best[number] = values[epoch - 1]
         if all(value is None for value in best.values()):
             raise undefined(self._monitor)
         order = self._monitor.sorted(best)

@@ -56,17 +56,18 @@ class Range:
     def at(self, share: float) -> float:
         """Return the number at a share, 0 to below 1, of the range; whole where the
         ends are."""
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         is_whole = isinstance(low, int)
         if self.log:
             value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
-            value = round(value) if is_whole else value
+            if is_whole:
+                value = round(value)
         else:
-            value = (
-                math.floor(low + share * (high - low + 1))
-                if is_whole
-                else low + share * (high - low)
-            )
+            if is_whole:
+                value = math.floor(low + share * (high - low + 1))
+            else:
+                value = low + share * (high - low)
         return min(max(value if is_whole else float(f"{value:.{DIGITS}g}"), low), high)
 
 
@@ -94,18 +95,18 @@ class Variation:
         found: dict[str, Range | Choice] = {}
         for item in text.split(","):
             name, equals, values = (part.strip() for part in item.partition("="))
-            name = BY_NAME[name].name if name in BY_NAME else name
+            if name in BY_NAME:
+                name = BY_NAME[name].name
             if not equals or not values:
                 raise UsageError(
                     f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B"
                 )
             if name not in SETTINGS:
                 close = closest(name, SETTINGS)
-                cure = (
-                    f"did you mean {close}?"
-                    if close
-                    else f"choose from {listed(SETTINGS)}"
-                )
+                if close:
+                    cure = f"did you mean {close}?"
+                else:
+                    cure = f"choose from {listed(SETTINGS)}"
                 raise UsageError(f"--vary {item.strip()}: no such setting; {cure}")
             if name in found:
                 raise UsageError(
@@ -138,9 +139,10 @@ class Variation:
                 raise UsageError(
                     f"--vary {name}: --{name} {settings[name]} is given too; leave one out"
                 )
-        optimizers = (
-            self.of["optimizer"].values if "optimizer" in self.of else (optimizer,)
-        )
+        if "optimizer" in self.of:
+            optimizers = self.of["optimizer"].values
+        else:
+            optimizers = (optimizer,)
         if "momentum" in self.of and not any(
             OPTIMIZERS[name].takes_momentum for name in optimizers
         ):
@@ -182,7 +184,9 @@ def _value(item: str, name: str, text: str):
         found = value(name, text)
     except UsageError as error:
         raise UsageError(f"--vary {item}: {error}") from None
-    return round(found, DROPOUT_DECIMALS) if name == "dropout" else found
+    if name == "dropout":
+        return round(found, DROPOUT_DECIMALS)
+    return found
 
 
 def layers_with(layers: str, settings: dict) -> str:

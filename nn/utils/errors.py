@@ -15,7 +15,8 @@ _speaks_of_flags = False
 def speaking_of_flags() -> Iterator[None]:
     """Let messages name settings as the command line does, which is there meanwhile."""
     global _speaks_of_flags
-    before, _speaks_of_flags = _speaks_of_flags, True
+    before = _speaks_of_flags
+    _speaks_of_flags = True
     try:
         yield
     finally:
@@ -25,11 +26,9 @@ def speaking_of_flags() -> Iterator[None]:
 def spoken(text: str) -> str:
     """Return a message as its reader knows settings: --epochs 2 is epochs=2 to a
     program in Python."""
-    return (
-        text
-        if _speaks_of_flags
-        else _FLAG.sub(lambda found: found[1] + ("=" if found[2] else ""), text)
-    )
+    if _speaks_of_flags:
+        return text
+    return _FLAG.sub(lambda found: found[1] + ("=" if found[2] else ""), text)
 
 
 class NnWarning(UserWarning):
@@ -82,7 +81,8 @@ class RowError(DataError):
 
     def __init__(self, row: int, found: str):
         super().__init__(f"row {row + 1}, {found}")
-        self._row, self._found = row, found
+        self._row = row
+        self._found = found
 
     def in_data(self, name: str, first: int = 0) -> DataError:
         """Return the error that names the data, of which `first` rows come before those

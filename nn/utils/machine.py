@@ -25,7 +25,9 @@ NO_ROOM_TO_LOAD = (
 )
 MOST_THREADS = 1024
 _NUMBERS = re.compile(r"\s*\+?[0-9]{1,9}\s*(?:,\s*\+?[0-9]{1,9}\s*)*", re.ASCII)
-M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of glibc's malloc.h
+# of glibc's malloc.h
+M_ARENA_MAX = -8
+M_MMAP_THRESHOLD = -3
 # of an array that goes back to the system when it is freed, where memory is limited
 LARGE_BYTES = 1 << 20
 
@@ -58,18 +60,22 @@ def asked_threads() -> int | None:
     """Return the number of threads that OMP_NUM_THREADS asks for, as OpenMP reads it:
     of a list, 4,2, the first number. None without it, and where it is none."""
     found = _NUMBERS.fullmatch(os.environ.get("OMP_NUM_THREADS", ""))
-    numbers = [int(word) for word in found[0].split(",")] if found else [0]
-    return numbers[0] if min(numbers) > 0 and numbers[0] <= MOST_THREADS else None
+    if found:
+        numbers = [int(word) for word in found[0].split(",")]
+    else:
+        numbers = [0]
+    if min(numbers) > 0 and numbers[0] <= MOST_THREADS:
+        return numbers[0]
+    return None
 
 
 def available_cores() -> int:
     """Return the number of cores this process may use: its affinity mask, cut to the
     control group's quota."""
-    cores = (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     return max(1, min(cores, _cgroup_quota() or cores))
 
 
@@ -86,7 +92,9 @@ def _cgroup_quota() -> int | None:
         except OSError:
             return None
     try:
-        return max(1, int(quota) // int(period)) if int(quota) > 0 else None
+        if int(quota) > 0:
+            return max(1, int(quota) // int(period))
+        return None
     except ValueError:  # "max": no limit
         return None
 
@@ -249,7 +257,8 @@ def check_room_to_load(size: int) -> None:
 def check_threads(count: int) -> None:
     """Raise NnError unless `count` more threads can be started: OpenMP would end the
     process instead."""
-    release, started = threading.Event(), []
+    release = threading.Event()
+    started = []
     try:
         for _ in range(count):
             thread = threading.Thread(target=release.wait, daemon=True)

@@ -22,11 +22,10 @@ class AsWarnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         frame = caller = sys._getframe()
         while frame.f_back:
-            is_ours, frame = (
-                frame.f_globals.get("__name__", "").partition(".")[0] == "nn",
-                frame.f_back,
-            )
-            caller = frame if is_ours else caller
+            is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == "nn"
+            frame = frame.f_back
+            if is_ours:
+                caller = frame
         registry = caller.f_globals.setdefault("__warningregistry__", {})
         where = caller.f_code.co_filename, caller.f_lineno
         warnings.warn_explicit(
@@ -66,13 +65,16 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     """Return the names with commas between them; of more than `most` names the first
     ones, the others counted."""
     text = ", ".join(str(name) for name in names[:most])
-    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+    if len(names) <= most:
+        return text
+    return f"{text} and {len(names) - most} more"
 
 
 def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """Return the names, each once and none that is taken: `_` behind one that would
     come again."""
-    used, own = set(taken), set(names)
+    used = set(taken)
+    own = set(names)
     apart = []
     for name in names:
         other = name
@@ -131,11 +133,9 @@ def cut_line(text: str, most: int = LONGEST_LINE) -> str:
     """Return a text as one printable line of `most` characters or little more: its
     beginning, and its end, where the cure stands."""
     line = printable(text)
-    return (
-        line
-        if len(line) <= most
-        else f"{line[: most * 7 // 10 - 5]} ... {line[-(most * 3 // 10) :]}"
-    )
+    if len(line) <= most:
+        return line
+    return f"{line[: most * 7 // 10 - 5]} ... {line[-(most * 3 // 10) :]}"
 
 
 def os_reason(error: OSError) -> str:

@@ -154,7 +154,9 @@ def cut_name(name: str) -> str:
     kept = os.fsencode(name)[:LONGEST_KEPT_NAME].decode(
         sys.getfilesystemencoding(), "ignore"
     )
-    return kept if len(os.fsencode(name)) > LONGEST_KEPT_NAME else name
+    if len(os.fsencode(name)) > LONGEST_KEPT_NAME:
+        return kept
+    return name
 
 
 def is_file_name(text: str) -> bool:
@@ -179,7 +181,8 @@ def is_stream(path: str | os.PathLike) -> bool:
 def open_file(path: str | os.PathLike) -> int | None:
     """Return the number of this process's open file that a path such as /dev/stdout or
     /dev/fd/3 stands for."""
-    path, links = os.fspath(path), 0
+    path = os.fspath(path)
+    links = 0
     while links < 40:  # as many as Linux follows
         folder, name = os.path.split(os.path.abspath(path))
         if (
@@ -189,7 +192,8 @@ def open_file(path: str | os.PathLike) -> int | None:
             return int(name)
         if not os.path.islink(path):
             return None
-        path, links = os.path.join(folder, os.readlink(path)), links + 1
+        path = os.path.join(folder, os.readlink(path))
+        links = links + 1
     return None
 
 
@@ -230,13 +234,16 @@ class AppendedFile:
 
     def __init__(self, path: str | os.PathLike):
         check_writable(path, stream=True)
-        self._path, self._file, self._size = path, None, 0
+        self._path = path
+        self._file = None
+        self._size = 0
 
     def add(self, data: bytes) -> None:
         with writing(self._path):
             if self._file is None and not is_stream(self._path):
                 atomic_write(self._path, data)
-                self._file, self._size = open(self._path, "ab", buffering=0), len(data)  # noqa: SIM115 (see close)
+                self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 (see close)
+                self._size = len(data)
                 return
             self._file = self._file or open_stream(self._path)
             try:

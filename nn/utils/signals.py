@@ -31,8 +31,13 @@ class Interrupted(BaseException):
 def interruption(error: BaseException) -> BaseException | None:
     """Return what a signal has raised, None for another error. Before Python 3.12 a
     RuntimeError hides what is raised while a class names its attributes."""
-    found = error.__cause__ if isinstance(error, RuntimeError) else error
-    return found if isinstance(found, (Interrupted, KeyboardInterrupt)) else None
+    if isinstance(error, RuntimeError):
+        found = error.__cause__
+    else:
+        found = error
+    if isinstance(found, (Interrupted, KeyboardInterrupt)):
+        return found
+    return None
 
 
 @contextlib.contextmanager

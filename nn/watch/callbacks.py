@@ -73,11 +73,9 @@ class Callbacks(Callback):
 
     def __getattribute__(self, name: str):
         """Return for an event what tells it to all."""
-        return (
-            partial(self._tell, name)
-            if name in vars(Callback) and name[0] != "_"
-            else super().__getattribute__(name)
-        )
+        if name in vars(Callback) and name[0] != "_":
+            return partial(self._tell, name)
+        return super().__getattribute__(name)
 
     def _tell(self, what: str, *arguments) -> None:
         for callback in list(self._callbacks):
@@ -105,7 +103,8 @@ class CsvHistory(Callback):
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
 
     def __init__(self, path: str):
-        self._file, self._has_header = AppendedFile(path), False
+        self._file = AppendedFile(path)
+        self._has_header = False
         self._candidate: list[int] = []  # its number, from 1, where there are several
         # lines that wait for the first epoch's end
         self._pending = io.StringIO(newline="")
@@ -115,14 +114,22 @@ class CsvHistory(Callback):
         self._candidate = [1]
 
     def start(self, info: dict) -> None:
-        self._info, self._metric, self._is_refit = info, [], False
+        self._info = info
+        self._metric = []
+        self._is_refit = False
         if not self._has_header:
             self._has_header = True
-            more = ["val_metric"] if info["monitor"] else []
+            if info["monitor"]:
+                more = ["val_metric"]
+            else:
+                more = []
             self._csv.writerow(
                 [*self.COLUMNS, *more, *(["candidate"] if self._candidate else [])]
             )
-        done = info["resumed"]["done"] if info["resumed"] else []
+        if info["resumed"]:
+            done = info["resumed"]["done"]
+        else:
+            done = []
         # what a checkpoint knows of earlier runs
         for epoch, (loss, val_loss, seconds) in enumerate(done, 1):
             if info["monitor"]:
@@ -154,10 +161,8 @@ class CsvHistory(Callback):
             self._write()
 
     def _add(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
-        rate, times = (
-            learning_rate(self._info, epoch, epochs),
-            [f"{seconds:.6g}", f"{us_per_batch:.6g}"],
-        )
+        rate = learning_rate(self._info, epoch, epochs)
+        times = [f"{seconds:.6g}", f"{us_per_batch:.6g}"]
         metric = [*self._metric, *self._candidate]
         self._csv.writerow(
             [epoch, loss, "" if val_loss is None else val_loss, rate, *times, *metric]

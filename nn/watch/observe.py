@@ -21,7 +21,8 @@ class Recording(Callback):
     begins."""
 
     def __init__(self, net: Callable, batches: int):
-        self._net, self._batches = net, batches
+        self._net = net
+        self._batches = batches
 
     def start(self, info: dict) -> None:
         self._net().engine.record(self._batches)
@@ -41,11 +42,15 @@ class Observers:
     def __init__(
         self, flags, net: Callable, reading: tuple[float, float], records: bool = True
     ):
-        self._flags, self._net = flags, net
+        self._flags = flags
+        self._net = net
         self._callbacks: list[Callback] = []
         if flags.trace is not None:
             check_writable(flags.trace)
-        self._trace = trace.Trace() if flags.trace is not None else None
+        if flags.trace is not None:
+            self._trace = trace.Trace()
+        else:
+            self._trace = None
         if self._trace:
             self._trace.span("reading", "reading", *reading, file=flags.dataset)
             self._callbacks.append(self._trace)
@@ -106,14 +111,18 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
     learners = [i for i, layer in enumerate(layers) if layer.weight_shape]
     table = []
     for i, layer in enumerate(layers):
-        forward, backward, update = (
-            median.get((name, i), 0.0) for name in ("forward", "backward", "update")
-        )
-        operations = (
-            2.0 * rows * layer.outputs * layer.fan_in if layer.weight_shape else 0.0
-        )
+        forward = median.get(("forward", i), 0.0)
+        backward = median.get(("backward", i), 0.0)
+        update = median.get(("update", i), 0.0)
+        if layer.weight_shape:
+            operations = 2.0 * rows * layer.outputs * layer.fan_in
+        else:
+            operations = 0.0
         # gradients of the weights, and of the input
-        passes = 1 if learners[:1] == [i] else 2
+        if learners[:1] == [i]:
+            passes = 1
+        else:
+            passes = 2
         table.append(
             {
                 "layer": layer.item or layer.kind,
@@ -138,4 +147,6 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
 
 
 def _rate(operations: float, ms: float) -> float | None:
-    return operations / ms / 1e6 if operations and ms else None
+    if operations and ms:
+        return operations / ms / 1e6
+    return None

@@ -37,7 +37,9 @@ class TensorBoard(Callback):
             import tensorboardX  # noqa: F401 (whether it is installed; its parts are imported where they are needed)
         except ModuleNotFoundError:
             raise UsageError(needs_package("tensorboard", "--logdir needs")) from None
-        self._logdir, self._net_of, self._candidate = logdir, net, 0
+        self._logdir = logdir
+        self._net_of = net
+        self._candidate = 0
         self._file = self._file_in(logdir)
 
     def _file_in(self, folder: str) -> AppendedFile:
@@ -62,7 +64,10 @@ class TensorBoard(Callback):
             self._file = self._file_in(
                 os.path.join(self._logdir, f"candidate{self._candidate}")
             )
-        self._net, self._info, self._metric, self._run = self._net_of(), info, {}, ""
+        self._net = self._net_of()
+        self._info = info
+        self._metric = {}
+        self._run = ""
         self._add(file_version="brain.Event:2")
         self._add_graph()
         self._add_histograms(0)
@@ -94,7 +99,8 @@ class TensorBoard(Callback):
         self._metric = {f"metric/{metric}": value}
 
     def refit(self, epochs: int, rows: int) -> None:
-        self._metric, self._run = {}, "refit/"
+        self._metric = {}
+        self._run = "refit/"
 
     def close(self) -> None:
         self._file.close()

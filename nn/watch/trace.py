@@ -41,7 +41,8 @@ class Trace(Callback):
         if row not in self._rows:
             self._rows.append(row)
         # whole, so that inner spans stay inside
-        begin_ns, end_ns = round(1e9 * begin), round(1e9 * end)
+        begin_ns = round(1e9 * begin)
+        end_ns = round(1e9 * end)
         self._events.append(
             {
                 "name": name,
@@ -64,20 +65,23 @@ class Trace(Callback):
         for number, steps in enumerate(batches):
             # counting the batch is no part of it
             steps = [step for step in steps if step.name != "end"]
-            begin, end = (
-                min(step.begin for step in steps),
-                max(step.end for step in steps),
-            )
+            begin = min(step.begin for step in steps)
+            end = max(step.end for step in steps)
             self.span(f"batch {number + 1}", "batch", begin, end)
             for step in steps:
                 if step.end > step.begin:
-                    layer = outer.get(step.name) if step.layer is None else step.layer
-                    name = (
-                        step.name
-                        if step.layer is None
-                        else f"{step.name} {layer} {names[layer]}"
-                    )
-                    about = {} if layer is None else {"layer": layer}
+                    if step.layer is None:
+                        layer = outer.get(step.name)
+                    else:
+                        layer = step.layer
+                    if step.layer is None:
+                        name = step.name
+                    else:
+                        name = f"{step.name} {layer} {names[layer]}"
+                    if layer is None:
+                        about = {}
+                    else:
+                        about = {"layer": layer}
                     self.span(
                         name,
                         step.name,

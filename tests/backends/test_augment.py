@@ -16,18 +16,18 @@ def pictures(shape, rows, dtype):
     pixels = np.random.default_rng(0).integers(
         0, 256, (rows, *map(int, shape.split("x"))), np.uint8
     )
-    return pixels if dtype == "bytes" else (pixels / 255).astype(dtype)
+    if dtype == "bytes":
+        return pixels
+    return (pixels / 255).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["bytes", "float32", "float64"])
 @pytest.mark.parametrize("augment", sorted(AUGMENTATIONS.keys() - {"none"}))
 @pytest.mark.parametrize("shape", ["1x28x28", "3x9x7", "5x4x12", "2x1x6"])
 def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
-    x, y, real = (
-        pictures(shape, 70, dtype),
-        np.arange(70, dtype=np.int32) % 3,
-        dtype.replace("bytes", "float32"),
-    )
+    x = pictures(shape, 70, dtype)
+    y = np.arange(70, dtype=np.int32) % 3
+    real = dtype.replace("bytes", "float32")
     spec = f"{shape},conv4k1,3"
     check_moves(
         lambda: nn.Network(spec, "multiclass", backend=processor, dtype=real),
@@ -40,12 +40,10 @@ def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
 @pytest.mark.parametrize(("rows", "batch"), [(200, 64), (2100, 2000)])
 def test_moved_images_have_the_same_bits_for_any_thread_count(rows, batch):
     y = np.arange(rows, dtype=np.int32) % 3
-    ds, ends = (
-        nn.Dataset(
-            pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"]
-        ),
-        [],
+    ds = nn.Dataset(
+        pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"]
     )
+    ends = []
     for backend, threads in (("omp", 1), ("omp", 2), ("omp", 5), ("seq", 1)):
         net = nn.Network(
             "3x10x10,conv8k3,maxpool2,dropout0.2,3",
@@ -70,7 +68,8 @@ def test_a_model_keeps_how_its_images_were_moved_and_predicts_from_images_as_the
     nets = [nn.Network("1x8x8,conv2k3,1", "binary") for _ in range(2)]
     for net, augment in zip(nets, ("none", "shift"), strict=True):
         nn.train(net, ds, epochs=1, augment=augment)
-    assert "augment" not in nets[0].config and nets[1].config["augment"] == "shift"
+    assert "augment" not in nets[0].config
+    assert nets[1].config["augment"] == "shift"
     nets[1].set_parameters(nets[0].parameters())
     assert np.array_equal(nets[0].predict(ds.x), nets[1].predict(ds.x))
 

@@ -55,11 +55,15 @@ def test_products_at_the_limits_of_blocks_are_exact_of_whole_numbers(
     draws = np.random.default_rng(0)
     for m, n, k in sizes_of_products():
         # sums below 2^24: no rounding
-        a, b = draws.integers(-8, 9, (m, k)), draws.integers(-8, 9, (k, n))
+        a = draws.integers(-8, 9, (m, k))
+        b = draws.integers(-8, 9, (k, n))
         expected = a.astype(np.float64) @ b.astype(np.float64)
-        a, b = a.astype(dtype), b.astype(dtype)
-        a = np.asfortranarray(a) if a_by_columns else a
-        b = np.asfortranarray(b) if b_by_columns else b
+        a = a.astype(dtype)
+        b = b.astype(dtype)
+        if a_by_columns:
+            a = np.asfortranarray(a)
+        if b_by_columns:
+            b = np.asfortranarray(b)
         np.testing.assert_array_equal(
             nn.matmul(a, b), expected, err_msg=f"{m} x {k} times {k} x {n}"
         )
@@ -218,10 +222,8 @@ def test_metrics_of_more_rows_than_a_block_weigh_each_row(pair_of_networks, long
     assert figures["accuracy"] == pytest.approx(
         np.average(right, weights=weights), rel=1e-9
     )
-    assert (
-        figures["tp"] == weights[right & is_yes].sum()
-        and figures["tn"] == weights[right & ~is_yes].sum()
-    )
+    assert figures["tp"] == weights[right & is_yes].sum()
+    assert figures["tn"] == weights[right & ~is_yes].sum()
 
 
 def test_losses_of_an_engine_weigh_each_row_of_every_block(dtype, processor):
@@ -251,7 +253,8 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
         if column.kind == "embedding" and column.width > 1
     )
     # 0: the slot of unseen words
-    x[:, first, 0, 0], x[:, second, 0, 0] = 0, np.arange(9) % columns[second].values
+    x[:, first, 0, 0] = 0
+    x[:, second, 0, 0] = np.arange(9) % columns[second].values
     expected = plain_layers.forward(net.layers, net.parameters(), x)[-1]
     np.testing.assert_allclose(net.predict(x), expected, rtol=1e-12)
     assert len({tuple(row) for row in net.predict(x)}) == 9
@@ -303,15 +306,14 @@ def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(
         "--drop",
         "remark",
     )
-    assert (
-        told.code == 65
-        and f'data row {rows_before + 3}, column size: found "broken"' in told.err
-    )
+    assert told.code == 65
+    assert f'data row {rows_before + 3}, column size: found "broken"' in told.err
     with open(folder / "t.csv", "a") as file:
         file.write("1,2,3,4\n")
     lines = written.getvalue().count("\n") + 1
     told = run("train", "t.csv", "-m", "m.bin", "--drop", "remark")
-    assert told.code == 65 and f"row {lines}: 4 columns, expected 3" in told.err
+    assert told.code == 65
+    assert f"row {lines}: 4 columns, expected 3" in told.err
 
 
 def test_the_area_of_more_rows_than_a_block_is_that_of_counted_pairs():
@@ -319,7 +321,8 @@ def test_the_area_of_more_rows_than_a_block_is_that_of_counted_pairs():
     rows = 70_001
     y = draws.integers(0, 2, rows)
     scores = np.round(draws.normal(size=rows) + y, 1)  # many ties
-    positive, negative = scores[y == 1], np.sort(scores[y == 0])
+    positive = scores[y == 1]
+    negative = np.sort(scores[y == 0])
     below = np.searchsorted(negative, positive, "left")
     upto = np.searchsorted(negative, positive, "right")
     expected = (below + upto).sum() / 2 / len(positive) / len(negative)

@@ -15,7 +15,11 @@ import nn
 from nn.core.random import PhiloxOrder
 
 # 40 rows: two batches of 16, and a short one of 8
-ROWS, BATCH, EPOCHS, RATE, SEED = 40, 16, 4, 0.05, 3
+ROWS = 40
+BATCH = 16
+EPOCHS = 4
+RATE = 0.05
+SEED = 3
 LAYERS = "3,4:tanh,2"
 ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 # the share of the learning rate by the share of the training that is over
@@ -77,19 +81,19 @@ def trained_in_numpy(
     first = {name: np.zeros_like(value) for name, value in parameters.items()}
     second = {name: np.zeros_like(value) for name, value in parameters.items()}
     order = PhiloxOrder(ROWS, SEED)
-    losses, step = [], 0
+    losses = []
+    step = 0
     for epoch in range(EPOCHS):
-        rows, loss = order.epoch(epoch), 0.0
+        rows = order.epoch(epoch)
+        loss = 0.0
         for row in range(0, ROWS, BATCH):
             batch = rows[row : row + BATCH]
             batch_loss, gradients = mean_gradients(
                 net, parameters, x[batch], y[batch], weights[batch]
             )
-            loss, step, rate = (
-                loss + batch_loss,
-                step + 1,
-                rate_of(schedule, epoch, row),
-            )
+            loss = loss + batch_loss
+            step = step + 1
+            rate = rate_of(schedule, epoch, row)
             decayed = {
                 name: rate * decay * value
                 for name, value in parameters.items()
@@ -117,7 +121,10 @@ def test_epochs_are_those_of_numpy(
     random = np.random.default_rng(5)
     x = random.normal(size=(ROWS, 3))
     y = np.stack([np.sin(x[:, 0]) + 2, x[:, 1] * x[:, 2]], axis=1)
-    weights = random.integers(1, 4, ROWS).astype(float) if weighted else np.ones(ROWS)
+    if weighted:
+        weights = random.integers(1, 4, ROWS).astype(float)
+    else:
+        weights = np.ones(ROWS)
     net = nn.Network(
         LAYERS, "regression", seed=SEED, backend=processor, dtype="float64"
     )

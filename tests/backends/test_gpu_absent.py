@@ -22,7 +22,8 @@ from nn.utils import UsageError
 
 CUDA12 = '"cupy-cuda12x>=13" nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12 "nvidia-cudnn-cu12>=9" nvidia-nccl-cu12'
 CUDA13 = '"cupy-cuda13x>=13.6" nvidia-cublas nvidia-cuda-nvrtc "nvidia-cudnn-cu13>=9" nvidia-nccl-cu13'
-SMALL, LARGE = "30,60,10,1", "50,3200,1600,1"
+SMALL = "30,60,10,1"
+LARGE = "50,3200,1600,1"
 
 
 @pytest.fixture
@@ -71,7 +72,8 @@ def test_what_is_missing_is_told_with_its_remedy(version, cupy, words, monkeypat
     assert words in device.missing()
     with pytest.raises(UsageError, match="--backend cuda: ") as caught:
         device.cupy.__wrapped__()
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
@@ -158,10 +160,8 @@ def test_auto_falls_back_to_the_processor_and_says_so(no_driver, monkeypatch, ca
         )
         monkeypatch.setattr(device, "missing", lambda: None)
         monkeypatch.setattr(device, "cupy", none)
-        assert (
-            nn.Network(LARGE, "regression", backend="auto").backend == "omp"
-            and "no GPU found" in caplog.text
-        )
+        assert nn.Network(LARGE, "regression", backend="auto").backend == "omp"
+        assert "no GPU found" in caplog.text
 
 
 def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
@@ -195,7 +195,8 @@ def test_auto_knows_the_batch_of_a_training(monkeypatch):
     )
     net = nn.Network(SMALL, "binary")
     net.expect_batches(1000)
-    assert net.backend == "omp" and net.engine.name == "omp"
+    assert net.backend == "omp"
+    assert net.engine.name == "omp"
     net.expect_batches(32)  # it has computed already
     assert net.backend == "omp"
     assert nn.Network(SMALL, "binary").backend == "cuda"
@@ -217,7 +218,9 @@ def test_gpus_that_make_no_sense_are_wrong_use(text):
     with pytest.raises(UsageError, match="--gpus .*how many GPUs"):
         nn.Network(SMALL, "binary", gpus=text)
     result = run("--train", "--dataset", "x.csv", "--model", "m.bin", f"--gpus={text}")
-    assert result.code == 2 and "--gpus" in result.err and result.err.count("\n") == 1
+    assert result.code == 2
+    assert "--gpus" in result.err
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.skipif(
     not can_emulate(), reason="no g++ on Linux, which the emulation is for"
 )
 
-SPEC, ROWS, MEMBERS = "6,9:relu,5:tanh,3", 83, 3
+SPEC = "6,9:relu,5:tanh,3"
+ROWS = 83
+MEMBERS = 3
 HOW = [  # what each member does otherwise than the others
     {"weight_decay": 0.1},
     {"seed": 77, "rates": [0.02] * 5 + [0.01] * 4},
@@ -48,10 +50,8 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     net = network(spec, "seq", dtype)
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
-    x, weights = (
-        x.reshape(ROWS, -1),
-        np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype),
-    )
+    x = x.reshape(ROWS, -1)
+    weights = np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
     data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
     how = [settings(**{**own, **changes}) for own in HOW]
     rows = [
@@ -63,7 +63,8 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
 
 def spy_on(monkeypatch):
     """The plans of the kernels that train packs."""
-    plans, first = [], packs.SideBySide.__init__
+    plans = []
+    first = packs.SideBySide.__init__
 
     def init(kernel, plan, purpose, dtype):
         plans.append(plan)
@@ -84,7 +85,8 @@ def spy_on(monkeypatch):
 def test_a_network_in_one_block_has_the_same_bits_among_others(
     changes, dtype, weighted, gpu, monkeypatch
 ):
-    members, plans = prepared(dtype, weighted, **changes), spy_on(monkeypatch)
+    members = prepared(dtype, weighted, **changes)
+    plans = spy_on(monkeypatch)
     members.how = [replace(how, batch=10 + m % 2) for m, how in enumerate(members.how)]
     members.check(members.pack(), 2)
     assert {plan.parts for plan in plans} == {1}
@@ -107,11 +109,14 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
     plans = spy_on(monkeypatch)
     members.check(members.pack(), 2, expected)
     (plan,) = plans
-    assert plan.parts == 7 and plan.blocks == 1 and plan.chunks in chunks
+    assert plan.parts == 7
+    assert plan.blocks == 1
+    assert plan.chunks in chunks
 
 
 def test_a_training_step_ends_where_seq_ends(gpu):
-    members, seq = prepared("float64"), network(SPEC, "seq", "float64").engine
+    members = prepared("float64")
+    seq = network(SPEC, "seq", "float64").engine
     own = [seq.load(*fill(network(SPEC, "seq", "float64"), ROWS))] * MEMBERS
     ends = [
         each.alone(1, 1) for each in (members, replace(members, engine=seq, data=own))
@@ -125,7 +130,9 @@ def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(
 ):
     monkeypatch.setattr(packs, "FIRST_BATCHES", 2)
     members = prepared(batch=10)
-    expected, pack, jobs = members.expected(1), members.pack(), members.jobs()
+    expected = members.expected(1)
+    pack = members.pack()
+    jobs = members.jobs()
     jobs[1].progress = StopsAfter(1)
     pack.epoch(jobs)
     assert [job.progress.row for job in jobs] == [
@@ -143,11 +150,11 @@ def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(
 ):
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1)
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
-    members, plans = prepared(), spy_on(monkeypatch)
+    members = prepared()
+    plans = spy_on(monkeypatch)
     pack = members.pack()
-    assert pack.describe() == "3 networks, which take turns" and isinstance(
-        pack, CudaPack
-    )
+    assert pack.describe() == "3 networks, which take turns"
+    assert isinstance(pack, CudaPack)
     assert (
         members.engine.pack(7, 32).describe()
         == "7 networks, each in a block of the GPU"
@@ -164,7 +171,8 @@ def test_vectors_of_a_member_are_its_own_and_jobs_of_other_members_or_rows_are_r
 ):
     members = prepared()
     members.check_refusals(members.pack(), ROWS)
-    engine, pack = members.engine, members.engine.pack(3, 10)
+    engine = members.engine
+    pack = members.engine.pack(3, 10)
     members.check_vectors(pack)
     assert pack.bytes() - engine.bytes() == 3 * 4 * 4 * packs.whole_lines(engine.size)
     for wrong in (np.zeros(3, np.float32), np.zeros(engine.size)):
@@ -193,15 +201,11 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
             for n in (1, 255, 256, 257, 1000)
         ),
     ]
-    on_gpu, counts = (
-        device.cupy().asarray(np.concatenate(losses)),
-        np.array([len(own) for own in losses]),
-    )
+    on_gpu = device.cupy().asarray(np.concatenate(losses))
+    counts = np.array([len(own) for own in losses])
     control = np.zeros(len(losses), abi.CONTROL_TYPE)
-    control["row_loss"], control["count"] = (
-        on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts),
-        counts,
-    )
+    control["row_loss"] = on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts)
+    control["count"] = counts
     sums = packs.summed_losses(
         device.cupy().asarray(control.view(np.uint8)), len(losses)
     )
@@ -213,7 +217,8 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
 
 
 def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
-    expected, first = prepared(batch=10).alone(1, 2), small.Plan._forward
+    expected = prepared(batch=10).alone(1, 2)
+    first = small.Plan._forward
     monkeypatch.setattr(
         small.Plan,
         "_forward",
@@ -228,10 +233,8 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_networ
 ):
     monkeypatch.setattr(engines, "PREDICT_ROWS", 32)  # several batches
     members = prepared(weighted=True)
-    pack, jobs = (
-        members.pack(),
-        [replace(job, rows=job.rows[::-1]) for job in members.jobs(1)][::-1],
-    )
+    pack = members.pack()
+    jobs = [replace(job, rows=job.rows[::-1]) for job in members.jobs(1)][::-1]
     with monkeypatch.context() as patch:
         patch.setattr(CudaEngine, "_forward", None)  # of the network alone
         assert len(pack.predict(jobs)) == len(pack.loss(jobs)) == MEMBERS
@@ -240,12 +243,10 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_networ
 
 def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(gpu):
     members = prepared()
-    engine, data, starts, expected = (
-        members.engine,
-        members.data[0],
-        [*map(members.start, range(4))],
-        [],
-    )
+    engine = members.engine
+    data = members.data[0]
+    starts = [*map(members.start, range(4))]
+    expected = []
     for start in starts:
         engine.set("parameters", start)
         expected.append(engine.predict(data))
@@ -272,14 +273,18 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
     )
     net = network("4,7:tanh,2", "seq", dtype, input_columns=columns)
     x, y = fill(net, 150)
-    seq, ours = net.engine, CudaEngine("cuda", net.layers, net.loss, dtype)
-    start, rows = seq.get("parameters"), x.reshape(150, -1)
+    seq = net.engine
+    ours = CudaEngine("cuda", net.layers, net.loss, dtype)
+    start = seq.get("parameters")
+    rows = x.reshape(150, -1)
     ours.set("parameters", start)
-    theirs, mine = (engine.gradients(rows, y) for engine in (seq, ours))
+    theirs = seq.gradients(rows, y)
+    mine = ours.gradients(rows, y)
     assert mine[0] == pytest.approx(theirs[0], rel=tolerance)
     assert np.linalg.norm(theirs[1][18:61]) > 0  # of the frequencies
     assert max(map(relative_distance, mine[1:], theirs[1:])) < tolerance
-    ends, how = [], settings(batch=130, weight_decay=0.3)
+    ends = []
+    how = settings(batch=130, weight_decay=0.3)
     for engine in (seq, ours):
         engine.epoch(
             engine.load(rows, y),
@@ -288,10 +293,8 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
             engine.progress(),
         )
         ends.append(engine.get("parameters"))
-    assert (
-        relative_distance(*ends) < 100 * tolerance
-        and np.abs(ends[0] - start)[18:61].max() > 0
-    )
+    assert relative_distance(*ends) < 100 * tolerance
+    assert np.abs(ends[0] - start)[18:61].max() > 0
 
 
 @pytest.mark.parametrize(
@@ -317,7 +320,9 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
 def test_networks_on_several_gpus_have_the_bits_of_one(least, how, gpu, tmp_path):
     """Each kernel finds the memory of the GPU that it runs on: see Kernel."""
     gpu.cuda.runtime.getDeviceCount = lambda: 3
-    ds, models, told = two_classes(90, 6), [], []
+    ds = two_classes(90, 6)
+    models = []
+    told = []
     for gpus in ((), (0, 2, 1)):
         net = nn.Network("6,9,5,1", "binary", backend="cuda", gpus=gpus)
         told.append(nn.train(net, ds, epochs=2, **how))
@@ -325,11 +330,11 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, gpu, tmp_path
         models.append((tmp_path / "m.bin").read_bytes())
         assert net.gpus == gpus
     assert models[0] == models[1]
-    assert told[0]["loss"] == told[1]["loss"] and told[0].get("folds") == told[1].get(
-        "folds"
-    )
+    assert told[0]["loss"] == told[1]["loss"]
+    assert told[0].get("folds") == told[1].get("folds")
     used = {member.gpus for member in net.members}
-    assert used <= {(0,), (1,), (2,)} and len(used) >= least
+    assert used <= {(0,), (1,), (2,)}
+    assert len(used) >= least
 
 
 def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
@@ -337,7 +342,8 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
 ):
     gpu.cuda.runtime.getDeviceCount = lambda: 2
     ds = two_classes(90, 6)
-    net, usual = nn.Network("6,9,1", "binary", backend="cuda", gpus=2), CudaPack.epoch
+    net = nn.Network("6,9,1", "binary", backend="cuda", gpus=2)
+    usual = CudaPack.epoch
 
     def fails(self, jobs):
         if self._engine.device == 1:
@@ -356,10 +362,11 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
 def test_images_are_moved_as_on_the_processor(augment, raw, gpu):
     pixels = np.random.default_rng(0).integers(0, 256, (70, 3, 9, 7), np.uint8)
-    x, y = (
-        pixels if raw else (pixels / 255).astype(np.float32),
-        (np.arange(70) % 3).astype(np.int32),
-    )
+    if raw:
+        x = pixels
+    else:
+        x = (pixels / 255).astype(np.float32)
+    y = (np.arange(70) % 3).astype(np.int32)
     check_moves(
         lambda: nn.Network("3x9x7,conv4k1,3", "multiclass", backend="cuda"),
         x,

@@ -1,7 +1,9 @@
 """Several GPUs: what can be told without one. Who takes which rows, when gradients are
 sent, who waits for whom."""
 
+import functools
 import json
+import operator
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +27,8 @@ ALL_LAYERS = (
     "3x12x12,pad1,conv8k3p1,conv70k3:softplus,conv8k7same:tanh,conv3k2s3:lrelu,maxpool2s1,avgpool2:tanh,dropout0.3,"
     "flatten:sigmoid,300,35,2,10"
 )
-SAME, FEWER = "it uses the same GPU as rank 0", "its host has fewer GPUs than ranks"
+SAME = "it uses the same GPU as rank 0"
+FEWER = "its host has fewer GPUs than ranks"
 GIANT = "50,25600,12800,6656,1"
 SOLAR_CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
 
@@ -46,13 +49,16 @@ def test_members_take_every_row_of_every_batch_once(rows, batch, size):
         order
     )
     for member, parts in zip(group.thread_groups(size), shares):
-        assert list(group.own_rows(order, batch, member)) == sum(parts, [])
+        assert list(group.own_rows(order, batch, member)) == functools.reduce(
+            operator.iadd, parts, []
+        )
         assert group.most_rows(rows, batch, member) == max(map(len, parts), default=0)
     assert group.own_rows(order, batch, ALONE) is order
 
 
 def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
-    weights, order = np.arange(20.0), np.random.default_rng(0).permutation(20)
+    weights = np.arange(20.0)
+    order = np.random.default_rng(0).permutation(20)
     expected = [weights[order[first : first + 8]].sum() for first in (0, 8, 16)]
     assert epoch.batch_weights(None, order, 8, ALONE) is None
     assert epoch.batch_weights(weights, order, 8, ALONE).tolist() == expected
@@ -108,7 +114,8 @@ def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
     learners = [layer.parameters for layer in layers if layer.parameters]
     assert sent == built.sum_values == sum(-(-size // LINE) * LINE for size in learners)
     assert {how for how, _ in built.sent} == {"all_reduce"}
-    together, updates = positions(built, "communication"), positions(built, "update")
+    together = positions(built, "communication")
+    updates = positions(built, "update")
     assert len(together) == len(built.sent) + 1  # and the wait
     assert together[-1] + 1 == updates[0] == len(built.phases) - 1
 
@@ -128,18 +135,16 @@ def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
     ]
     # places in the vector of sums
     writes = [(index, op.arguments[0].at) for index, op in ops if op.gives_gradients]
-    sends, ends = (
-        positions(built, "communication")[:-1],
-        np.cumsum([values for _, values in built.sent]),
-    )
+    sends = positions(built, "communication")[:-1]
+    ends = np.cumsum([values for _, values in built.sent])
     for send, start, end in zip(sends, [0, *ends], ends, strict=False):
         written = [index for index, at in writes if start <= at < end]
-        assert written and max(written) < send
+        assert written
+        assert max(written) < send
     # the layer below still waits for its own: dz is worked out later
     if spec is GIANT and bucket == BUCKET_BYTES:
-        assert len(sends) == 3 and all(
-            send < max(positions(built, "backward")) for send in sends[:2]
-        )
+        assert len(sends) == 3
+        assert all(send < max(positions(built, "backward")) for send in sends[:2])
 
 
 def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_alone_sends_nothing():
@@ -151,11 +156,9 @@ def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_al
         assert bool(updates) == here
         assert not updates or updates[0] < positions(built, "communication")[-2]
     built, _ = program(ALL_LAYERS, "")
-    assert (
-        not built.sent
-        and not positions(built, "communication")
-        and "#define SHARED" not in phases_source(built)
-    )
+    assert not built.sent
+    assert not positions(built, "communication")
+    assert "#define SHARED" not in phases_source(built)
     assert "#define SHARED" in phases_source(program(ALL_LAYERS)[0])
 
 
@@ -198,15 +201,16 @@ class FakeEngine:
     given."""
 
     def __init__(self, backend, layers, loss, dtype, *, device, tf32, member):
-        self.name, self.dtype, self.size, self.inputs, self.outputs = (
-            backend,
-            np.dtype(dtype),
-            1,
-            2,
-            1,
-        )
-        self.device, self.rank_group, self.fails = device, member.rank_group, False
-        self.vector, self.forgot = np.zeros(1), 0
+        self.name = backend
+        self.dtype = np.dtype(dtype)
+        self.size = 1
+        self.inputs = 2
+        self.outputs = 1
+        self.device = device
+        self.rank_group = member.rank_group
+        self.fails = False
+        self.vector = np.zeros(1)
+        self.forgot = 0
 
     def device_name(self):
         return "Fake"
@@ -234,7 +238,9 @@ class FakeEngine:
         self.vector = vector
 
     def predict(self, data, rows=None, vector=None):
-        return data if rows is None else data[rows]
+        if rows is None:
+            return data
+        return data[rows]
 
     def row_losses(self, data, rows):
         return self.predict(data, rows)[:, 0]
@@ -256,23 +262,30 @@ def fake(monkeypatch):
 
 def test_a_group_trains_tests_and_predicts_as_one(fake):
     engine = fake()
-    assert engine.describe() == "cuda (3 x Fake, mirrored)" and engine.bytes() == 30
+    assert engine.describe() == "cuda (3 x Fake, mirrored)"
+    assert engine.bytes() == 30
     # a study's rows with one and with several are of one device
     assert engine.device_name() == "Fake"
     x = np.random.default_rng(0).integers(0, 100, (2000, 2)).astype(float)
-    data, progress = engine.load(x, x), engine.progress()
+    data = engine.load(x, x)
+    progress = engine.progress()
     for rows in (None, np.arange(1999, -1, -1), np.arange(5)):
-        expected = x if rows is None else x[rows]
+        if rows is None:
+            expected = x
+        else:
+            expected = x[rows]
         assert np.array_equal(engine.predict(data, rows), expected)
     assert engine.loss(data, np.arange(2000)) == np.cumsum(x[:, 0])[-1] / 2000
     engine.epoch(data, np.arange(2000), 64, progress)
-    assert engine.get("parameters")[0] == x.sum() and progress.row == 2000
+    assert engine.get("parameters")[0] == x.sum()
+    assert progress.row == 2000
     engine.set("parameters", np.ones(1))
     assert [member.vector[0] for member in engine.engines] == [1, 1, 1]
 
 
 def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fake):
-    engine, aborted = fake(), []
+    engine = fake()
+    aborted = []
     engine._communicators[:] = [
         SimpleNamespace(abort=lambda: aborted.append(1)) for _ in range(3)
     ]
@@ -281,7 +294,8 @@ def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fak
     for _ in range(2):  # the others wait for it in gather
         with pytest.raises(NnError, match="out of memory on GPU 1"):
             engine.epoch(data, np.arange(30), 10, engine.progress())
-    assert len(aborted) == 3 and engine._communicators == [None] * 3
+    assert len(aborted) == 3
+    assert engine._communicators == [None] * 3
     assert [member.forgot for member in engine.engines] == [2, 2, 2]
     engine.engines[1].fails = False
     engine.epoch(data, np.arange(30), 10, engine.progress())
@@ -327,7 +341,8 @@ def test_ranks_take_the_gpus_of_their_host_in_turn_and_do_not_share_one(
 
     def choose(rank_group):
         rank_group.local_rank = hosts[: rank_group.rank].count(hosts[rank_group.rank])
-        seen.there, seen.host = there[rank_group.rank], hosts[rank_group.rank]
+        seen.there = there[rank_group.rank]
+        seen.host = hosts[rank_group.rank]
         return group._device_of_rank(gpus, rank_group)
 
     monkeypatch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))

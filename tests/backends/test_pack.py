@@ -17,7 +17,8 @@ from nn.backends.member import Turns
 from nn.nn import Network
 from nn.study.bench import select
 
-ROWS, MEMBERS = 150, 5
+ROWS = 150
+MEMBERS = 5
 HOW = [  # what each member does otherwise than the others
     {},
     {"optimizer": "sgd", "momentum": 0.9},
@@ -65,7 +66,8 @@ def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_a
 ):
     members = members_of("4,5,2", processor, threads=1)
     pack = members.engine.pack(3, ROWS)
-    assert isinstance(pack, CpuPack) and pack.count == 3
+    assert isinstance(pack, CpuPack)
+    assert pack.count == 3
     members.check_vectors(pack)
     members.check_refusals(pack, ROWS)
 
@@ -73,16 +75,17 @@ def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_a
 def test_members_take_turns_where_a_network_alone_gains_more_threads():
     net = Network("50,800,400,1", threads=8, backend="omp")
     assert net.engine.threads_for(1000) > 2
-    assert isinstance(net.engine.pack(2, 1000), Turns) and isinstance(
-        net.engine.pack(8, 1000), CpuPack
-    )
+    assert isinstance(net.engine.pack(2, 1000), Turns)
+    assert isinstance(net.engine.pack(8, 1000), CpuPack)
     assert isinstance(net.engine.pack(2, 1), CpuPack)
 
 
 @pytest.mark.parametrize("make", [CpuPack, Turns])
 def test_a_stopped_job_goes_on_where_it_was(make):
     members = members_of("4,5:tanh,2", "omp", threads=2)
-    expected, pack, jobs = members.expected(1), members.pack(make), members.jobs()
+    expected = members.expected(1)
+    pack = members.pack(make)
+    jobs = members.jobs()
     for stop in (1, 0):
         for job in jobs:
             job.progress.stop = stop
@@ -95,7 +98,8 @@ def test_a_stopped_job_goes_on_where_it_was(make):
 
 def test_an_epoch_runs_without_the_interpreters_lock():
     members = members_of("4,400:tanh,2", "seq")
-    pack, jobs = CpuPack(members.engine, MEMBERS), members.jobs(None)
+    pack = CpuPack(members.engine, MEMBERS)
+    jobs = members.jobs(None)
     for job in jobs:
         job.rows = np.tile(job.rows, 10000)
     worker = threading.Thread(target=pack.epoch, args=(jobs,))
@@ -110,11 +114,9 @@ def test_an_epoch_runs_without_the_interpreters_lock():
 
 def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     net = Network("30,60,10,1", threads=2, backend="omp")
-    vector, few, many = (
-        net.parameter_count * 4,
-        CpuPack(net.engine, 8),
-        CpuPack(net.engine, 108),
-    )
+    vector = net.parameter_count * 4
+    few = CpuPack(net.engine, 8)
+    many = CpuPack(net.engine, 108)
     before = few.bytes()
     assert vector <= (many.bytes() - before) / 100 < 1.3 * vector
     for _ in range(2):
@@ -128,7 +130,8 @@ def test_a_network_among_many_costs_the_processor_little_more_than_alone():
     and 1.85."""
 
     def microseconds(case, networks):
-        started, best = select([case])[0].start("omp"), math.inf
+        started = select([case])[0].start("omp")
+        best = math.inf
         for _ in range(6):
             began = time.process_time()
             started.once()

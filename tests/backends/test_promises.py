@@ -88,10 +88,8 @@ def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     assert threads_for(200, WIDE, counts, dtype=dtype) == counts, (
         "this network should be worth that many threads"
     )
-    ds, how = (
-        regression_data(50, 3, 500, seed=1),
-        {"epochs": 2, "batch_number": 200, "optimizer": optimizer},
-    )
+    ds = regression_data(50, 3, 500, seed=1)
+    how = {"epochs": 2, "batch_number": 200, "optimizer": optimizer}
     with_the_same_bits(WIDE, ds, counts, dtype=dtype, **how)
 
 
@@ -179,7 +177,8 @@ def test_an_image_is_not_shared_by_threads_while_rows_are_fewer():
 def test_batches_after_a_pass_over_more_rows_have_the_bits_of_a_fresh_engine(reserved):
     """Blocks of a product of fewer rows may take more scratch than those of one of more
     rows: found by sanitizers."""
-    ds, ends = regression_data(270, 1, 1020, seed=1), []
+    ds = regression_data(270, 1, 1020, seed=1)
+    ends = []
     for rows in (reserved, 0):
         engine = nn.Network("270,128,1", "regression", backend="omp", threads=1).engine
         data = engine.load(ds.x, ds.y)
@@ -199,7 +198,8 @@ def test_batches_after_a_pass_over_more_rows_have_the_bits_of_a_fresh_engine(res
 def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     """As they decay: they would stay so for ever, and processors need a hundred times
     as long for such numbers."""
-    tiny, rng = np.finfo(dtype).tiny, np.random.default_rng(6)
+    tiny = np.finfo(dtype).tiny
+    rng = np.random.default_rng(6)
     x = rng.normal(size=(300, 3)).astype(dtype)
     x[:, 0] = 0
     engine = nn.Network(
@@ -231,10 +231,8 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
     decides on a rounding."""
     distances = []
     for seed in range(20):
-        seq, omp = (
-            nn.Network(spec, "regression", backend=b, dtype=dtype, seed=seed)
-            for b in ("seq", "omp")
-        )
+        seq = nn.Network(spec, "regression", backend="seq", dtype=dtype, seed=seed)
+        omp = nn.Network(spec, "regression", backend="omp", dtype=dtype, seed=seed)
         ds = regression_data(seq.inputs, seq.outputs, 1 + 3 * seed, seed)
         loss, grads, dx = seq.gradients(ds.x, ds.y)
         omp_loss, omp_grads, omp_dx = omp.gradients(ds.x, ds.y)
@@ -281,10 +279,8 @@ def test_three_epochs_of_float32_end_where_seq_ends(spec, optimizer):
     makes a step of it."""
     distances = []
     for seed in range(5):
-        ds, how = (
-            binary_data(int(spec.split(",")[0]), 2000, seed),
-            {"epochs": 3, "optimizer": optimizer},
-        )
+        ds = binary_data(int(spec.split(",")[0]), 2000, seed)
+        how = {"epochs": 3, "optimizer": optimizer}
         ends = (
             parameters(spec, ds, backend, threads=None, seed=seed, **how)
             for backend in ("omp", "seq")
@@ -326,10 +322,8 @@ VARIANCES = {  # of the weights that an initialiser draws, by fan_in and fan_out
 
 @pytest.mark.parametrize("init", INITIALIZERS)
 def test_initial_weights_have_the_variance_of_their_rule(init):
-    drawn, deviation = (
-        random.initial_weight(init, [(100_000, 50, 30)], 3, 1),
-        np.sqrt(VARIANCES[init](50, 30)),
-    )
+    drawn = random.initial_weight(init, [(100_000, 50, 30)], 3, 1)
+    deviation = np.sqrt(VARIANCES[init](50, 30))
     # 4.5 deviations of normal numbers'
     assert drawn.std() == pytest.approx(deviation, rel=0.01)
     # 4.7
@@ -356,7 +350,8 @@ def test_a_schedule_goes_from_the_whole_learning_rate_to_its_end(schedule):
 def test_the_same_seed_gives_the_same_model_file_which_predicts_alike_on_both_backends(
     processor, datasets, tmp_path
 ):
-    ds, files = nn.load(datasets / "CC.csv"), []
+    ds = nn.load(datasets / "CC.csv")
+    files = []
     for threads in (1, 2):
         net, _ = trained("30,60,10,1", ds, processor, threads, seed=5, epochs=2)
         net.export(tmp_path / "m.bin")
@@ -434,13 +429,13 @@ def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(
 ):
     """Of few rows, of long sums, of a grid, and of sums of nothing."""
     rng = np.random.default_rng(m + n + k)
-    a, b = (
-        rng.normal(size=(m, k)).astype(np.float32),
-        rng.normal(size=(k, n)).astype(np.float32),
-    )
+    a = rng.normal(size=(m, k)).astype(np.float32)
+    b = rng.normal(size=(k, n)).astype(np.float32)
     truth = a.astype(np.float64) @ b
-    a = np.asfortranarray(a) if "a" in transposed else a
-    b = np.asfortranarray(b) if "b" in transposed else b
+    if "a" in transposed:
+        a = np.asfortranarray(a)
+    if "b" in transposed:
+        b = np.asfortranarray(b)
     one = nn.matmul(a, b, threads=1)
     assert np.linalg.norm(one - truth) <= 1e-6 * np.linalg.norm(truth)
     for threads in (2, 3, 5, 16):
@@ -451,12 +446,12 @@ def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(
 def test_what_is_no_number_stays_so_in_a_product_and_does_not_spread(value):
     """A network that diverges must show it, however its large products are done."""
     rng = np.random.default_rng(5)
-    a, b = (
-        rng.normal(size=(320, 320)).astype(np.float32),
-        rng.normal(size=(320, 320)).astype(np.float32),
-    )
-    sound, a[7, 300] = nn.matmul(a, b), value
-    product, spoilt = nn.matmul(a, b), nn.matmul(b, a)
+    a = rng.normal(size=(320, 320)).astype(np.float32)
+    b = rng.normal(size=(320, 320)).astype(np.float32)
+    sound = nn.matmul(a, b)
+    a[7, 300] = value
+    product = nn.matmul(a, b)
+    spoilt = nn.matmul(b, a)
     assert not np.isfinite(product[7]).any() or np.isfinite(value)
     np.testing.assert_array_equal(
         np.delete(product, 7, axis=0), np.delete(sound, 7, axis=0)
@@ -470,8 +465,10 @@ def test_a_product_is_as_exact_for_small_and_large_numbers_and_one_of_swapped_by
     scale,
 ):
     rng = np.random.default_rng(6)
-    a, b = rng.normal(size=(330, 350)) * scale, rng.normal(size=(350, 320)) / scale
-    a, b = a.astype(np.float32), b.astype(np.float32)
+    a = rng.normal(size=(330, 350)) * scale
+    b = rng.normal(size=(350, 320)) / scale
+    a = a.astype(np.float32)
+    b = b.astype(np.float32)
     assert relative_distance(nn.matmul(a, b), a.astype(np.float64) @ b) <= 1e-6
     with pytest.raises(ValueError, match="expected float32 or float64, got >f4"):
         nn.matmul(np.ones((2, 2), ">f4"), np.ones((2, 2), ">f4"))

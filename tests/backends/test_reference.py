@@ -56,10 +56,8 @@ def in_original_order(parameters: dict) -> np.ndarray:
 )
 def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_path):
     golden = shared / "golden"
-    case, stored = (
-        json.loads((golden / f"{name}.json").read_text()),
-        np.load(golden / f"{name}.npz"),
-    )
+    case = json.loads((golden / f"{name}.json").read_text())
+    stored = np.load(golden / f"{name}.npz")
     net, ds, result = train_reference(case, golden / case["dataset"])
     net.export(tmp_path / "model.m")
     assert (tmp_path / "model.m").read_bytes() == (golden / f"{name}.m").read_bytes()
@@ -115,12 +113,15 @@ def dot(a, b):
 def original(rows, sizes, seed, epochs, batch, rate):
     """Losses and parameters (biases, weights) of the original program, in plain Python
     floats."""
-    rand, pairs = Glibc(seed), list(itertools.pairwise(sizes))
+    rand = Glibc(seed)
+    pairs = list(itertools.pairwise(sizes))
     biases = [[rand() / 2147483647 for _ in range(o)] for _, o in pairs]
     weights = [
         [[rand() / 2147483647 for _ in range(i)] for _ in range(o)] for i, o in pairs
     ]
-    order, losses, n = list(range(len(rows))), [], len(rows)
+    order = list(range(len(rows)))
+    losses = []
+    n = len(rows)
     for _ in range(epochs):
         for i in range(n - 1):
             j = i + rand() // (2147483647 // (n - i) + 1)
@@ -130,7 +131,8 @@ def original(rows, sizes, seed, epochs, batch, rate):
             d = [[0.0] * len(b) for b in biases]
             D = [[[0.0] * len(row) for row in w] for w in weights]
             for index in order[first : first + batch]:
-                x, y = rows[index][: sizes[0]], rows[index][sizes[0] :]
+                x = rows[index][: sizes[0]]
+                y = rows[index][sizes[0] :]
                 a = [x]
                 for w, b in zip(weights, biases):
                     z = [dot(row, a[-1]) + bias for row, bias in zip(w, b)]
@@ -177,11 +179,10 @@ def test_other_runs_agree_with_an_independent_account(
 ):
     outputs = sizes[-1]
     # one class a row, every class there
-    y = (
-        np.arange(count)[:, None] % 2
-        if outputs == 1
-        else np.arange(count)[:, None] % outputs == np.arange(outputs)
-    )
+    if outputs == 1:
+        y = np.arange(count)[:, None] % 2
+    else:
+        y = np.arange(count)[:, None] % outputs == np.arange(outputs)
     rows = np.hstack(
         [np.random.default_rng(count).normal(size=(count, sizes[0])), y]
     ).tolist()

@@ -27,7 +27,8 @@ def test_a_single_output_is_narrow_small_products_are_read_in_place_large_ones_p
         routes("1x8x8,conv4k3,maxpool2,10,1", 32, backend="seq") == ["plain loops"] * 5
     )
     wide, narrow = routes("64,512,1", 64, backend="omp", threads=1)
-    assert wide.startswith("product, ") and narrow == "narrow"
+    assert wide.startswith("product, ")
+    assert narrow == "narrow"
     assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith(
         "product, in place, "
     )
@@ -37,10 +38,8 @@ def test_a_single_output_is_narrow_small_products_are_read_in_place_large_ones_p
 
 def test_an_embedding_layer_says_whether_it_learns(processor):
     coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
-    learned, waves = (
-        [*coded, InputColumn("embedding", values=20, width=3)],
-        InputColumn("number", waves=2),
-    )
+    learned = [*coded, InputColumn("embedding", values=20, width=3)]
+    waves = InputColumn("number", waves=2)
     for columns, name in (
         (coded, "columns"),
         (learned, "columns and tables"),
@@ -54,7 +53,8 @@ def test_an_embedding_layer_says_whether_it_learns(processor):
 
 
 def test_convolutions_name_their_algorithm(dtype):
-    few, many = vector(dtype) // 2, 32
+    few = vector(dtype) // 2
+    many = 32
     found = routes(
         f"{many}x32x32,conv{many}k3p1,conv{many}k5,conv{few}k3,1",
         32,
@@ -74,11 +74,9 @@ def test_layers_that_go_by_rows_are_fused_and_a_small_network_trains_in_micro_ba
     first, pool, *_, last = routes(
         "3x32x32,conv16k3p1,maxpool2,10", 32, backend="omp", threads=1
     )
-    assert (
-        first.endswith("; fused")
-        and pool == "vector loops; fused"
-        and not last.endswith("fused")
-    )
+    assert first.endswith("; fused")
+    assert pool == "vector loops; fused"
+    assert not last.endswith("fused")
     table = [
         InputColumn("gap", fill=0.5, edges=(0.0, 1.0)),
         InputColumn("embedding", values=300, width=3),

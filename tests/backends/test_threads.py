@@ -32,8 +32,10 @@ LAYERS = [
 
 def rows_for(net, most: int = 400) -> list[np.ndarray]:
     """Rows for each thread, of counts that differ."""
-    rng, shape = np.random.default_rng(0), net.schema.inputs
-    shape = shape if isinstance(shape, tuple) else (shape,)
+    rng = np.random.default_rng(0)
+    shape = net.schema.inputs
+    if not isinstance(shape, tuple):
+        shape = (shape,)
     return [
         rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype)
         for k in range(THREADS)
@@ -50,7 +52,8 @@ def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
     "vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"]
 )
 def test_threads_predict_and_test_with_a_network_of_several_as_one_thread_does(vary):
-    ds, net = two_classes(300), Network("12,20,1", "binary", backend="omp", threads=2)
+    ds = two_classes(300)
+    net = Network("12,20,1", "binary", backend="omp", threads=2)
     nn.train(net, ds, networks=4, epochs=2, vary=vary)
     check(net.predict, rows_for(net))
     check(net.deviation, rows_for(net))
@@ -71,7 +74,8 @@ def test_threads_predict_with_an_estimator_as_one_thread_does():
 
 
 def test_threads_that_need_the_engine_first_share_one(monkeypatch):
-    made, create = [], backends.create
+    made = []
+    create = backends.create
 
     def slowly(*arguments, **options):
         made.append(arguments)
@@ -105,8 +109,10 @@ def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(
 
 def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
     net = Network("12,60,60,1", "binary", backend=processor, threads=2)
-    x, values = two_classes(100).x, [net.parameters(), net.sibling(1).parameters()]
-    whole, is_over = set(), threading.Event()
+    x = two_classes(100).x
+    values = [net.parameters(), net.sibling(1).parameters()]
+    whole = set()
+    is_over = threading.Event()
     for value in values:
         net.set_parameters(value)
         whole.add(net.predict(x).tobytes())

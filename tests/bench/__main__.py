@@ -130,7 +130,9 @@ def _peer_fields(name: str, peer: dict) -> list[str]:
 
 
 def _error(value: float | None) -> str:
-    return "" if value is None else f"{value:.0e}"
+    if value is None:
+        return ""
+    return f"{value:.0e}"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ CASES = {
 }
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
-LEAST_ROUNDS, MOST_ROUNDS = 3, 15
+LEAST_ROUNDS = 3
+MOST_ROUNDS = 15
 # bytes an engine may hold, times what a training step cannot do without
 MEMORY_TARGET = 2.5
 
@@ -50,7 +51,8 @@ class Side:
         backend: str,
         called: str | None = None,
     ):
-        self.name, self.checkout = called or name, checkout
+        self.name = called or name
+        self.checkout = checkout
         command = [
             sys.executable,
             "-c",
@@ -97,7 +99,8 @@ def take_turns(
 
     seconds: about how long, if there are LEAST_ROUNDS by then; None: all rounds.
     """
-    taken, measured = {side.name: [] for side in sides}, 0.0
+    taken = {side.name: [] for side in sides}
+    measured = 0.0
     for number in range(rounds):
         if (
             seconds is not None
@@ -165,19 +168,27 @@ def measure(
         raise UsageError(f"--peers {unknown[0]}: there are {', '.join(PEERS)}")
     more = threads, turn_seconds, backend
     nn = Side("build" if against else "nn", ROOT, *more, called="nn")
-    others = (
-        [Side("build", Path(against).resolve(), *more, called="old")] if against else []
-    )
+    if against:
+        others = [Side("build", Path(against).resolve(), *more, called="old")]
+    else:
+        others = []
     others += [Side(name, ROOT, *more) for name in peers if not against]
     try:
         missing = [side.name for side in others if side.version is None]
         if missing:
             say(f"bench: not installed, left out: {', '.join(missing)}")
         others = [side for side in others if side.version is not None]
-        known = others[0].ask("cases") if against else [*CASES]
+        if against:
+            known = others[0].ask("cases")
+        else:
+            known = [*CASES]
         # growth's take long
-        usual = CASES if against or names else [case.name for case in select()]
-        chosen, results = [CASES[name] for name in named(names, usual)], []
+        if against or names:
+            usual = CASES
+        else:
+            usual = [case.name for case in select()]
+        chosen = [CASES[name] for name in named(names, usual)]
+        results = []
         for case in chosen:
             if case.name not in known:
                 say(f"bench: {case.name}: not in {against}, left out")

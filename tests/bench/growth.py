@@ -6,7 +6,8 @@ from nn.study.bench import CC_RELU, Model, TrainStepCase
 
 WIDTHS = [50, 100, 200, 400, 800, 1600, 3200, 6400]
 ROWS = [1_000, 10_000, 100_000, 1_000_000]
-WIDTH_BATCH, ROWS_BATCH = 1000, 32
+WIDTH_BATCH = 1000
+ROWS_BATCH = 32
 
 
 def width_case(width: int) -> TrainStepCase:

@@ -56,13 +56,19 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
 from arena.tables import PACKAGES, read, tables_of  # noqa: E402 - beside another checkout's nn this file is a script
 
-LEAST_ROWS, MOST_TRUE_ROWS = 1500, 10_000
-ALL_SHARE, DRAWS_OF_ALL = 0.8, 5  # a draw of all rows for so many others
+LEAST_ROWS = 1500
+MOST_TRUE_ROWS = 10_000
+# a draw of all rows for so many others
+ALL_SHARE = 0.8
+DRAWS_OF_ALL = 5
 # of a draw with twins: its distinct rows, and which of these come again
-DISTINCT_ROWS, REPEATED_ROWS = 0.7, 0.08
-GROUP_ROWS, COLUMNS = 10, 6
+DISTINCT_ROWS = 0.7
+REPEATED_ROWS = 0.08
+GROUP_ROWS = 10
+COLUMNS = 6
 FOLLOWING = 0.8  # the correlation of errors that follow each other, of made times
-FOLLOWING_OF_COVERAGE, SERIES_A_DRAW = (0.0, 0.5, 0.8), 10
+FOLLOWING_OF_COVERAGE = (0.0, 0.5, 0.8)
+SERIES_A_DRAW = 10
 CLASSES = "no", "yes"
 RELATIVE = {
     "log_loss": "log loss, relative",
@@ -142,7 +148,8 @@ def draws_of(source: Source, rows: int, seed: int) -> Iterator[Draw]:
     """Yield a draw of each kind of some rows of a table."""
     generator = np.random.default_rng([seed, rows])
     order = generator.permutation(len(source.y))
-    known, others = order[:rows], order[rows : rows + MOST_TRUE_ROWS]
+    known = order[:rows]
+    others = order[rows : rows + MOST_TRUE_ROWS]
     frame = source.x.assign(target=source.y)
     yield Draw("drawn", source.name, frame.iloc[known], frame.iloc[others], {})
     twins = with_twins(known, generator)
@@ -241,7 +248,10 @@ def following(rows: int, correlation: float, generator) -> np.ndarray:
 def judged(draw: Draw, effort: str, seed: int) -> list[dict]:
     """Return a record for each metric of a training: told, true, whether both intervals
     hold the difference."""
-    task = "regression" if draw.known["target"].dtype.kind == "f" else "auto"
+    if draw.known["target"].dtype.kind == "f":
+        task = "regression"
+    else:
+        task = "auto"
     ds = nn.load(draw.known, target="target", task=task, **draw.choices)
     model = nn.fit(ds, effort=effort, seed=seed)
     about = {
@@ -283,10 +293,8 @@ def coverage_of_series(rows: int, correlation: float, count: int) -> dict:
     blocks, of AR(1) errors."""
     from nn.core.bootstrap import Sampling, intervals  # an older checkout has none
 
-    generator, held = (
-        np.random.default_rng([rows, int(100 * correlation)]),
-        {"rows": 0, "blocks": 0},
-    )
+    generator = np.random.default_rng([rows, int(100 * correlation)])
+    held = {"rows": 0, "blocks": 0}
     samplings = {
         "rows": Sampling(rows),
         "blocks": Sampling(rows, times=np.arange(rows)),
@@ -328,7 +336,10 @@ def report(records: list[dict], coverage: list[dict], by_table: bool) -> None:
         ["kind", "rows_drawn"], sort=False
     ):
         for name, own in of_kind.groupby("metric", sort=False):
-            of_tables = own.groupby("table", sort=False) if by_table else ()
+            if by_table:
+                of_tables = own.groupby("table", sort=False)
+            else:
+                of_tables = ()
             lines += [
                 [kind, rows, source, *bias_line(name, of_table)]
                 for source, of_table in of_tables
@@ -355,9 +366,15 @@ def bias_line(name: str, of_metric: pd.DataFrame) -> list[str]:
     bias = of_metric["told"] - of_metric["true"]
     if name in RELATIVE:
         bias = bias / of_metric["true"]
-    error = f"{bias.std() / math.sqrt(len(bias)):.3f}" if len(bias) > 1 else ""
+    if len(bias) > 1:
+        error = f"{bias.std() / math.sqrt(len(bias)):.3f}"
+    else:
+        error = ""
     within = of_metric["within"].dropna()
-    share = f"{100 * within.mean():.0f} %" if len(within) else ""
+    if len(within):
+        share = f"{100 * within.mean():.0f} %"
+    else:
+        share = ""
     numbers = [f"{bias.mean():+.3f}", error, f"{bias.median():+.3f}"]
     return [
         METRICS[name],
@@ -370,7 +387,8 @@ def bias_line(name: str, of_metric: pd.DataFrame) -> list[str]:
 
 def noise_lines(frame: pd.DataFrame) -> list[list[str]]:
     """Return a line for each kind of noise, number of rows and metric."""
-    frame, lines = frame[frame["metric"].isin(OF_NOISE)], []
+    frame = frame[frame["metric"].isin(OF_NOISE)]
+    lines = []
     for (kind, rows, name), own in frame.groupby(
         ["kind", "rows_drawn", "metric"], sort=False
     ):

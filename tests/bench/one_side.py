@@ -18,12 +18,10 @@ import time
 from nn.study.bench import select
 from tests.bench.growth import ROWS, WIDTHS, rows_case, width_case
 
-SIDE, TURN_SECONDS, THREADS, BACKEND = (
-    sys.argv[1],
-    float(sys.argv[2]),
-    int(sys.argv[3]),
-    sys.argv[4],
-)
+SIDE = sys.argv[1]
+TURN_SECONDS = float(sys.argv[2])
+THREADS = int(sys.argv[3])
+BACKEND = sys.argv[4]
 CASES = {
     case.name: case
     for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]
@@ -69,13 +67,18 @@ def started(side, case):
 
 def turn(once) -> float:
     """Return the median seconds that `once` measures during a turn."""
-    began, seconds = time.perf_counter(), []
+    began = time.perf_counter()
+    seconds = []
     while not seconds or time.perf_counter() - began < TURN_SECONDS:
         seconds.append(once())
     return sorted(seconds)[len(seconds) // 2]
 
 
-side, once = Build() if SIDE == "build" else library(), None
+if SIDE == "build":
+    side = Build()
+else:
+    side = library()
+once = None
 for line in sys.stdin:
     question, *name = line.split()
     if question == "version":

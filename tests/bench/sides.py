@@ -43,7 +43,10 @@ def reads_images(layers) -> bool:
 
 def blocks(x, layers):
     """Return x in blocks if the activations of all rows would fill the memory."""
-    size = BLOCK if reads_images(layers) else len(x)
+    if reads_images(layers):
+        size = BLOCK
+    else:
+        size = len(x)
     return [x[at : at + size] for at in range(0, len(x), size)]
 
 
@@ -51,7 +54,10 @@ def checked_batches(case: TrainStepCase):
     """x and y of the batches that gradients are compared on. Several, and not the
     largest: in some a relu's decision flips on a rounding (of 5 million about one). Of
     images only one, for the judge is slow there."""
-    count = 1 if reads_images(case.model.network(case.dtype).layers) else 3
+    if reads_images(case.model.network(case.dtype).layers):
+        count = 1
+    else:
+        count = 3
     x, y = case.model.data(count * min(case.batch, LARGEST_CHECKED_BATCH), case.dtype)
     return [(x[i::count].copy(), y[i::count].copy()) for i in range(count)]
 
@@ -159,7 +165,10 @@ class Library:
     """A library beside nn. device: where it computes."""
 
     def __init__(self, backend: str):
-        self.device = "cpu" if backend == "omp" else "cuda"
+        if backend == "omp":
+            self.device = "cpu"
+        else:
+            self.device = "cuda"
 
     def start(self, case):
         kinds = {
@@ -177,7 +186,8 @@ class Torch(Library):
         super().__init__(backend)
         import torch
 
-        self.torch, self.version = torch, torch.__version__
+        self.torch = torch
+        self.version = torch.__version__
         torch.backends.cudnn.allow_tf32 = False  # as everywhere else
 
     def start_product(self, case: Product):
@@ -187,7 +197,9 @@ class Torch(Library):
     def model(self, case, with_output: bool):
         """Return the network as a Sequential with its parameters, without an output
         activation that the loss has unless asked for, and our own."""
-        nn, net, modules = self.torch.nn, case.model.network(case.dtype), []
+        nn = self.torch.nn
+        net = case.model.network(case.dtype)
+        modules = []
         functions = {
             "relu": nn.ReLU,
             "sigmoid": nn.Sigmoid,
@@ -204,8 +216,12 @@ class Torch(Library):
         for layer in net.layers:
             if layer.kind == "conv":
                 zeros = padding(layer)
-                pad = zeros[0] if len(set(zeros)) == 1 else 0
-                modules += [] if len(set(zeros)) == 1 else [nn.ZeroPad2d(zeros)]
+                if len(set(zeros)) == 1:
+                    pad = zeros[0]
+                else:
+                    pad = 0
+                if len(set(zeros)) != 1:
+                    modules += [nn.ZeroPad2d(zeros)]
                 modules.append(
                     nn.Conv2d(
                         layer.in_shape[0],
@@ -240,7 +256,9 @@ class Torch(Library):
 
     def targets(self, y):
         y = self.torch.from_numpy(y).to(self.device)
-        return y.long() if y.ndim == 1 else y
+        if y.ndim == 1:
+            return y.long()
+        return y
 
     def start_training(self, case: TrainStepCase):
         torch = self.torch
@@ -265,7 +283,8 @@ class Torch(Library):
 
         model.train()
         x, y = case.data()
-        x, y = self.rows(x, net), self.targets(y)
+        x = self.rows(x, net)
+        y = self.targets(y)
         optimizer = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[case.optimizer]
         optimizer = optimizer(model.parameters(), lr=case.learning_rate)
         batches = min(case.batches, EAGER_BATCHES)
@@ -306,7 +325,8 @@ class Jax(Library):
         jax.config.update("jax_platforms", self.device)
         jax.config.update("jax_enable_x64", True)  # for the cases in float64
         jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
-        self.jax, self.version = jax, jax.__version__
+        self.jax = jax
+        self.version = jax.__version__
 
     def start_product(self, case: Product):
         a, b = map(self.jax.numpy.asarray, case.factors())
@@ -325,8 +345,10 @@ class Jax(Library):
     def forward(self, layers, parameters, x, with_output: bool, key=None):
         """Outputs of rows x; without the output's activation if the loss has it. key:
         of dropout, or None."""
-        jax, lax = self.jax, self.jax.lax
-        jnp, at = jax.numpy, 0
+        jax = self.jax
+        lax = self.jax.lax
+        jnp = jax.numpy
+        at = 0
         functions = {
             "linear": lambda z: z,
             "relu": jax.nn.relu,
@@ -343,21 +365,16 @@ class Jax(Library):
                 x = x @ w.T + b
             elif layer.kind == "conv":
                 left, right, top, below = padding(layer)
-                x = (
-                    lax.conv(x, w, (layer.stride,) * 2, "VALID")
-                    if not any((left, right, top, below))
-                    else (
-                        lax.conv_general_dilated(
-                            x, w, (layer.stride,) * 2, [(top, below), (left, right)]
-                        )
+                if not any((left, right, top, below)):
+                    x = lax.conv(x, w, (layer.stride,) * 2, "VALID")
+                else:
+                    x = lax.conv_general_dilated(
+                        x, w, (layer.stride,) * 2, [(top, below), (left, right)]
                     )
-                )
                 x = x + b[:, None, None]
             elif layer.kind == "maxpool":
-                window, steps = (
-                    (1, 1, layer.kernel, layer.kernel),
-                    (1, 1, layer.stride, layer.stride),
-                )
+                window = (1, 1, layer.kernel, layer.kernel)
+                steps = (1, 1, layer.stride, layer.stride)
                 x = lax.reduce_window(x, -jnp.inf, lax.max, window, steps, "VALID")
             elif layer.kind == "flatten":
                 x = x.reshape(len(x), -1)
@@ -409,7 +426,9 @@ class Jax(Library):
 
     def epochs(self, case: TrainStepCase, gradient_of, parameters: list, x, y):
         """A function that trains one epoch, of all networks, and waits for its end."""
-        jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
+        jax = self.jax
+        jnp = self.jax.numpy
+        lax = self.jax.lax
         rate = case.learning_rate
         beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
 
@@ -417,7 +436,8 @@ class Jax(Library):
             return w - rate * g, m, v
 
         def adam(w, g, m, v, step):
-            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+            m = beta1 * m + (1 - beta1) * g
+            v = beta2 * v + (1 - beta2) * g * g
             root = jnp.sqrt(v / (1 - beta2**step)).astype(w.dtype) + epsilon
             return w - (rate / (1 - beta1**step)).astype(w.dtype) * m / root, m, v
 
@@ -451,7 +471,7 @@ class Jax(Library):
             jax.random.PRNGKey(0),
         )
         if (networks := case.networks) > 1:
-            *others, key = jax.tree.map(
+            *others, _key = jax.tree.map(
                 lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state
             )
             state = *others, jax.random.split(state[-1], networks)

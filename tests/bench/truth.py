@@ -13,7 +13,7 @@ from nn.study.bench import Forward, Product, TrainStepCase
 from .sides import checked_batches, checked_rows, in_order
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from support.plain_layers import forward, gradients  # noqa: E402 - the tests' own judge stands beside this folder
+from support.plain_layers import forward, gradients
 
 
 def truth(case) -> np.ndarray:
@@ -54,5 +54,8 @@ def true_gradient(case: TrainStepCase, x: np.ndarray, y: np.ndarray) -> np.ndarr
 def true_product(case: Product) -> np.ndarray:
     """Some rows, in more digits than float64 where the machine has them."""
     a, b = case.factors()
-    wide = np.float64 if case.dtype == "float32" else np.longdouble
+    if case.dtype == "float32":
+        wide = np.float64
+    else:
+        wide = np.longdouble
     return (a[checked_rows(case.m)].astype(wide) @ b.astype(wide)).astype(np.float64)

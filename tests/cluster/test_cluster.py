@@ -120,7 +120,8 @@ def test_shares_are_whole_and_even(rows, ends):
     ]
 
 
-WAITING, BUSY = "rank_group.gather(0)", "time.sleep(1000)"
+WAITING = "rank_group.gather(0)"
+BUSY = "time.sleep(1000)"
 JOIN = "import os, sys, time\nfrom nn import cluster\nrank_group = cluster.join()\n"
 # in one piece
 HERE = "sys.stdout.write(f'{rank_group.rank} {os.getpid()}\\n'); sys.stdout.flush()\n"
@@ -163,9 +164,12 @@ def test_a_rank_that_is_killed_ends_all_others_at_once_and_leaves_no_shared_memo
         kill(pids[victim])
         began = time.monotonic()
         out, err = launcher.communicate(timeout=30)
-        assert all_end(pids) and time.monotonic() - began < 10
+        assert all_end(pids)
+        assert time.monotonic() - began < 10
     # the launcher tells of it
-    assert launcher.returncode != 0 and ours(err) == [] and "Killed" in out + err
+    assert launcher.returncode != 0
+    assert ours(err) == []
+    assert "Killed" in out + err
     assert not abandoned(before)
 
 
@@ -185,8 +189,10 @@ try:
 except Exception as error:
     sys.exit(cluster.end(error.exit_code, str(error)))
 """
-    began, done = time.monotonic(), mpi.run(3, program)
-    assert done.returncode == 65 and time.monotonic() - began < 30
+    began = time.monotonic()
+    done = mpi.run(3, program)
+    assert done.returncode == 65
+    assert time.monotonic() - began < 30
     assert ours(done.stderr) == [f"nn: {who}bad data"]
 
 
@@ -214,7 +220,8 @@ def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
     program = (
         f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
     )
-    began, done = time.monotonic(), mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
+    began = time.monotonic()
+    done = mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
     # 1, or what the launcher makes of the ranks that it ends
     assert done.returncode != 0
     assert time.monotonic() - began < 20
@@ -240,7 +247,8 @@ sys.exit(cluster.end(code, text))
             os.kill(pid, signal.SIGINT)
         _, err = launcher.communicate(timeout=30)
         assert all_end(pids)
-    assert launcher.returncode == 130 and ours(err) == ["nn: stopped"]
+    assert launcher.returncode == 130
+    assert ours(err) == ["nn: stopped"]
 
 
 def test_the_identifier_of_nccl_goes_from_rank_0_to_all(mpich):
@@ -310,7 +318,8 @@ def test_distribute_without_a_launcher_says_how_to_start(folder):
     assert result.err.startswith(
         "nn: --distribute shares the batches among ranks, but only one process was started"
     )
-    assert "mpiexec -n 2 nn --train" in result.err and result.err.count("\n") == 1
+    assert "mpiexec -n 2 nn --train" in result.err
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
@@ -325,11 +334,10 @@ def test_ranks_of_which_mpi_knows_nothing_are_refused_with_the_command(
     assert result.err.startswith(
         f"nn: RANK={rank} and WORLD_SIZE=2 in the environment, but no MPI started this "
     )
-    assert (
-        "mpiexec -n 2 nn --train --distribute mirrored" in result.err
-        and "srun --mpi=pmi2" in result.err
-    )
-    assert result.err.count("\n") == 1 and not (folder / "m.bin").exists()
+    assert "mpiexec -n 2 nn --train --distribute mirrored" in result.err
+    assert "srun --mpi=pmi2" in result.err
+    assert result.err.count("\n") == 1
+    assert not (folder / "m.bin").exists()
     # they are separate trainings, the user says
     succeed(*SMALL, "--epochs", 1, "--force")
     succeed("--test", "--model", "m.bin")
@@ -364,12 +372,12 @@ def test_a_training_whose_environment_is_that_of_a_rank_says_what_to_do_or_train
         result = run(
             "train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, *quiet
         )
-        assert result.code == 2 and result.out == "" and result.err.count("\n") == 1
+        assert result.code == 2
+        assert result.out == ""
+        assert result.err.count("\n") == 1
         assert "2 trainings" in result.err or "WORLD_SIZE=2" in result.err
-        assert (
-            "--force if this is a training of its own" in result.err
-            and not (folder / "m.bin").exists()
-        )
+        assert "--force if this is a training of its own" in result.err
+        assert not (folder / "m.bin").exists()
     succeed(
         "train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force"
     )
@@ -398,7 +406,8 @@ def test_an_environment_that_cannot_be_does_not_keep_a_training_of_its_own_from_
     monkeypatch.setenv("PMI_RANK", "5")
     monkeypatch.setenv("PMI_SIZE", "2")
     result = run("train", "two.csv", "-m", "m.bin")
-    assert result.code == 2 and "unset its variables, or add --force" in result.err
+    assert result.code == 2
+    assert "unset its variables, or add --force" in result.err
     succeed(
         "train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force"
     )
@@ -406,14 +415,16 @@ def test_an_environment_that_cannot_be_does_not_keep_a_training_of_its_own_from_
 
 def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):
     done = mpi.train(2, *SMALL)
-    assert done.returncode == 2 and not (folder / "m.bin").exists()
+    assert done.returncode == 2
+    assert not (folder / "m.bin").exists()
     said = [
         line
         for line in ours(done.stderr)
         if line.startswith("nn: mpiexec started 2 trainings")
     ]
     # beside it what a rank says that the launcher ends
-    assert len(said) == 1 and "--distribute mirrored" in said[0]
+    assert len(said) == 1
+    assert "--distribute mirrored" in said[0]
 
 
 def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
@@ -439,16 +450,19 @@ def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, fo
         ),
     ):
         (line,) = set(ours(done.stderr))
-        assert done.returncode == 2 and line.startswith(f"nn: --distribute {told}")
+        assert done.returncode == 2
+        assert line.startswith(f"nn: --distribute {told}")
 
 
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
     """Open MPI's variables, but MPICH has started nothing: each process is alone."""
-    before, own = shared_memory(), mpich.environment(**OPEN_MPI)
+    before = shared_memory()
+    own = mpich.environment(**OPEN_MPI)
     done = subprocess.run(
         [sys.executable, "-m", "nn", *MIRRORED], env=own, text=True, capture_output=True
     )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(
         "nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH "
     )
@@ -470,12 +484,11 @@ def test_ranks_of_a_host_divide_its_cores(
     rank, asked, cores, threads, own, monkeypatch
 ):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    rank_group, bound = cluster.RankGroup(), []
-    rank_group.rank, rank_group.size, rank_group.gather = (
-        rank,
-        3,
-        lambda value: [value] * 3,
-    )
+    rank_group = cluster.RankGroup()
+    bound = []
+    rank_group.rank = rank
+    rank_group.size = 3
+    rank_group.gather = lambda value: [value] * 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(
         os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask))

@@ -79,7 +79,8 @@ sys.exit(cluster.end(0))
 @pytest.fixture(scope="module")
 def epochs(mpich, tmp_path_factory):
     """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
-    folder, found = tmp_path_factory.mktemp("epochs"), {}
+    folder = tmp_path_factory.mktemp("epochs")
+    found = {}
     for size, ways in (
         (1, ["alone"]),
         (2, ["mirrored", "central"]),
@@ -104,7 +105,8 @@ def epochs(mpich, tmp_path_factory):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how):
     for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
-        one, several = (f"{name} {processor} {dtype} {way} " for way in ("alone", how))
+        one = f"{name} {processor} {dtype} {'alone'} "
+        several = f"{name} {processor} {dtype} {how} "
         gradient = epochs[1][one + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
         assert (
@@ -117,7 +119,8 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
             )
             < tolerance
         )
-    one, several = (f"{name} {processor} float64 {way} 107 " for way in ("alone", how))
+    one = f"{name} {processor} float64 {'alone'} 107 "
+    several = f"{name} {processor} float64 {how} 107 "
     for what in ("parameters", "loss"):
         assert (
             relative_distance(epochs[size][several + what], epochs[1][one + what])
@@ -135,8 +138,10 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     given = [*SMALL, "--epochs", 4, "--dtype", "float64", "--json"]
-    of_one, test = succeed(*given).json, ("--test", "--model", "m.bin", "--json")
-    alone, config = succeed(*test).json, nn.Network.load("m.bin").config
+    of_one = succeed(*given).json
+    test = ("--test", "--model", "m.bin", "--json")
+    alone = succeed(*test).json
+    config = nn.Network.load("m.bin").config
     done = mpich.train(
         3,
         *given,
@@ -149,7 +154,8 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     )
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)  # one object, of rank 0
-    assert result["ranks"] == 3 and len(result["loss"]) == 4
+    assert result["ranks"] == 3
+    assert len(result["loss"]) == 4
     # of all held-out rows
     assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)
     assert result["loss"] == pytest.approx(of_one["loss"], rel=1e-9)
@@ -182,10 +188,8 @@ def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how,
         "1,3",
     ]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
-    alone, several = (
-        succeed(*given).json,
-        json.loads(mpich.train(3, *given, "--distribute", how).stdout),
-    )
+    alone = succeed(*given).json
+    several = json.loads(mpich.train(3, *given, "--distribute", how).stdout)
     for name in ("rows", "validation", "best_epoch"):
         assert several[name] == alone[name], name
     for name in ("loss", "val_loss", "val_metric"):
@@ -212,9 +216,8 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(
     done = mpich.run(3, API.replace("HOW", repr(how)))
     assert (done.returncode, done.stderr) == (0, "")
     lines = sorted(done.stdout.splitlines())
-    assert [line[0] for line in lines] == ["0", "1", "2"] and len(
-        {line[1:] for line in lines}
-    ) == 1
+    assert [line[0] for line in lines] == ["0", "1", "2"]
+    assert len({line[1:] for line in lines}) == 1
 
 
 @pytest.mark.parametrize(
@@ -222,12 +225,11 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(
 )
 def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, failing):
     """In an epoch the others wait for its gradients."""
-    failing, began = (
-        f"if net.engine.rank_group.rank == 1: {failing}\nresult =",
-        time.monotonic(),
-    )
+    failing = f"if net.engine.rank_group.rank == 1: {failing}\nresult ="
+    began = time.monotonic()
     done = mpich.run(3, API.replace("HOW", "'mirrored'").replace("result =", failing))
-    assert done.returncode == 1 and time.monotonic() - began < 30
+    assert done.returncode == 1
+    assert time.monotonic() - began < 30
     # the launcher may put a piece of another rank's traceback behind it
     (line,) = ours(done.stderr)
     assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
@@ -245,7 +247,8 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(
     with launches.running(mpich, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpich, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
-    assert (launcher.returncode, out) == (code, "") and position("c.ck")["step"] > 0
+    assert (launcher.returncode, out) == (code, "")
+    assert position("c.ck")["step"] > 0
     told = (
         "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
     )
@@ -307,15 +310,17 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
         kill(pids[1])
         began = time.monotonic()
         _, err = launcher.communicate(timeout=SECONDS)
-        assert all_end(pids) and time.monotonic() - began < 10
-    assert (
-        launcher.returncode != 0 and ours(err) == [] and not (folder / "m.bin").exists()
-    )
+        assert all_end(pids)
+        assert time.monotonic() - began < 10
+    assert launcher.returncode != 0
+    assert ours(err) == []
+    assert not (folder / "m.bin").exists()
     done = position("c.ck")["step"]
     with launches.running(mpi, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
         launcher.communicate(timeout=SECONDS)
-    assert launcher.returncode == 75 and position("c.ck")["step"] > done
+    assert launcher.returncode == 75
+    assert position("c.ck")["step"] > done
 
 
 @pytest.mark.parametrize("data", ["two.csv", "images.npz", "times.csv"])
@@ -331,7 +336,10 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
         for row in range(60)
     ]
     (folder / "times.csv").write_text("\n".join(["a,b,t,y", *lines]) + "\n")
-    of_times = ["--time", "t", "--epochs", 3] if data == "times.csv" else []
+    if data == "times.csv":
+        of_times = ["--time", "t", "--epochs", 3]
+    else:
+        of_times = []
     command = [
         "--train",
         "--dataset",
@@ -347,7 +355,8 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     of_one = (folder / "m.bin").read_bytes()
     done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
     assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert (folder / "m.bin").read_bytes() == of_one and (folder / "t.json").exists()
+    assert (folder / "m.bin").read_bytes() == of_one
+    assert (folder / "t.json").exists()
 
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
@@ -390,10 +399,8 @@ def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(
     command = " ".join(
         map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command])
     )
-    began, done = (
-        time.monotonic(),
-        mpich.launch(3, "sh", "-c", choose + "exec " + command),
-    )
+    began = time.monotonic()
+    done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
     (told,) = ours(done.stderr)
     assert done.returncode == code and told.startswith(line), done.stderr
@@ -407,7 +414,8 @@ def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_th
         mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout
     )
     assert told["threads"] == (asked_threads() or max(1, available_cores() // 2))
-    assert told["profile"]["communication_ms"] > 0 and told["profile"]["update_ms"] > 0
+    assert told["profile"]["communication_ms"] > 0
+    assert told["profile"]["update_ms"] > 0
     names = {
         event["name"]
         for event in json.loads((folder / "t.json").read_text())["traceEvents"]

@@ -50,7 +50,8 @@ class Slurm:
     """The cluster's commands, run in the folder of a project."""
 
     def __init__(self, env: dict, project: Path):
-        self.env, self.project = env, project
+        self.env = env
+        self.project = project
 
     def run(self, *command) -> str:
         done = subprocess.run(
@@ -159,7 +160,8 @@ def project(folder: Path) -> Path:
 def jobs(slurm):
     """The numbers of all jobs, which run side by side; `requeued` is told that its time
     is nearly over."""
-    script, long = "slurm/slurm.sbatch", ["--networks", 1, "--epochs", 10**6, "--quiet"]
+    script = "slurm/slurm.sbatch"
+    long = ["--networks", 1, "--epochs", 10**6, "--quiet"]
     requeued = slurm.submit(
         "--job-name=requeued", script, "--networks", 1, "--epochs", 3000, "--quiet"
     )
@@ -181,7 +183,8 @@ def test_the_script_as_it_stands_trains_and_tests(slurm, jobs, monkeypatch):
     job = jobs["usual"]
     assert slurm.result(job) == ("COMPLETED", 0, 0), slurm.output(job)
     output = (slurm.project / f"nn-{job}.out").read_text()
-    assert "effort standard" in output and "F1 " in output
+    assert "effort standard" in output
+    assert "F1 " in output
     monkeypatch.chdir(slurm.project)
     succeed("--train", "--dataset", "datasets/CC.csv", "--model", "here.bin")
     assert (slurm.project / f"nn-{job}.bin").read_bytes() == (
@@ -218,11 +221,9 @@ def test_a_job_with_a_gpu_runs_too_and_a_failure_ends_the_job_with_its_code_and_
 ):
     assert slurm.result(jobs["gpu"]) == ("COMPLETED", 0, 0), slurm.output(jobs["gpu"])
     output = slurm.output(jobs["gpu"])
-    assert (
-        "GPUs 0\n" in output
-        and "GPUs none\n" in slurm.output(jobs["usual"])
-        and "F1 " in output
-    )
+    assert "GPUs 0\n" in output
+    assert "GPUs none\n" in slurm.output(jobs["usual"])
+    assert "F1 " in output
     assert slurm.result(jobs["failing"]) == ("FAILED", 66, 0)
     assert (
         slurm.output(jobs["failing"])
@@ -240,7 +241,8 @@ def test_an_array_measures_each_network_of_a_plan(slurm, jobs):
     rows = sweep.collect(str(slurm.project / f"nn-sweep-{job}"))
     assert sorted(row["index"] for row in rows) == [0, 1, 2]
     states = {row["layers"].split(":")[0]: row["status"] for row in rows}
-    assert states["30,4"] == states["30,8"] == "ok" and states["30,9"] != "ok"
+    assert states["30,4"] == states["30,8"] == "ok"
+    assert states["30,9"] != "ok"
 
 
 def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(
@@ -262,7 +264,8 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(
     )
     slurm.run("scancel", job)
     state, _, restarts = slurm.result(job)
-    assert state == "CANCELLED" and restarts >= 1
+    assert state == "CANCELLED"
+    assert restarts >= 1
     assert "nn: stopped by SIGTERM: the state is saved in" in slurm.output(job)
     assert not saved.with_suffix(".bin").exists()
 
@@ -282,7 +285,8 @@ def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
     job = slurm.submit(*given)
     assert slurm.result(job) == ("FAILED", 2, 0), slurm.output(job)
     output = slurm.output(job)
-    assert "GPUs 0,1\n" in output and f"nn: {flag}: {device.missing('')[:20]}" in output
+    assert "GPUs 0,1\n" in output
+    assert f"nn: {flag}: {device.missing('')[:20]}" in output
     assert not list(slurm.project.glob(f"*{job}.bin"))
 
 
@@ -363,14 +367,17 @@ def test_srun_without_distribute_or_mpi_is_refused_with_the_fix(slurm):
     done, _ = srun(
         slurm, "nn", "--train", "--dataset", "datasets/CC.csv", "--model", "plain.bin"
     )
-    assert done.returncode == 2 and "nn: srun started 2 trainings" in done.stderr
+    assert done.returncode == 2
+    assert "nn: srun started 2 trainings" in done.stderr
     find_mpi("mpich")  # skips without it
     done, seconds = srun(slurm, "nn", *SHARED, "--model", "plain.bin")
-    assert done.returncode == 2 and seconds < 30
+    assert done.returncode == 2
+    assert seconds < 30
     assert done.stderr.startswith(
         "nn: srun started this process as rank 0 of 2, but mpi4py's "
     )
-    assert "srun --mpi=pmi2" in done.stderr and done.stderr.count("nn:") == 1
+    assert "srun --mpi=pmi2" in done.stderr
+    assert done.stderr.count("nn:") == 1
     assert not (slurm.project / "plain.bin").exists()
 
 
@@ -378,7 +385,8 @@ def test_a_rank_of_srun_that_does_not_come_is_not_waited_for(slurm, mpich):
     command = " ".join(map(str, ["exec nn", *SHARED, "--model", "late.bin"]))
     late = f"[ $SLURM_PROCID = 0 ] || exec sleep 6; NN_RENDEZVOUS_SECONDS=2 {command}"
     done, seconds = srun(slurm, "--mpi=pmi2", "--kill-on-bad-exit=1", "sh", "-c", late)
-    assert done.returncode != 0 and seconds < 30
+    assert done.returncode != 0
+    assert seconds < 30
     (line,) = ours(done.stderr)
     assert line.startswith(
         "nn: rank 0 of 2: MPI did not start within 2 s: a rank is missing"
@@ -427,21 +435,18 @@ def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, pmi):
     done, seconds = srun(
         slurm, interface, "--kill-on-bad-exit=1", "bash", "-c", killed, **variables
     )
-    assert done.returncode != 0 and seconds < 60
-    assert (
-        position(slurm.project / "k.ck")["step"] > 0
-        and not (slurm.project / "k.bin").exists()
-    )
+    assert done.returncode != 0
+    assert seconds < 60
+    assert position(slurm.project / "k.ck")["step"] > 0
+    assert not (slurm.project / "k.bin").exists()
 
 
 def test_nodes_train_one_model_and_queue_themselves_when_interrupted_and_end_in_the_same_bytes(
     slurm, mpich
 ):
     given = [*TWO, "slurm/nodes.sbatch", "--networks", 1, "--epochs", 2000]
-    job, peace = (
-        slurm.submit("--job-name=again", *given, "--quiet"),
-        slurm.submit("--job-name=peace", *given),
-    )
+    job = slurm.submit("--job-name=again", *given, "--quiet")
+    peace = slurm.submit("--job-name=peace", *given)
     saved = slurm.project / f"again-{job}.ck"
     slurm.wait(job, lambda _: saved.exists())
     slurm.run("scancel", "--batch", "--signal=USR1", job)
@@ -449,11 +454,9 @@ def test_nodes_train_one_model_and_queue_themselves_when_interrupted_and_end_in_
     assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
     assert slurm.result(peace) == ("COMPLETED", 0, 0), slurm.output(peace)
     output = slurm.output(peace)
-    assert (
-        ", 2 ranks, 1 thread," in output
-        and output.count("epoch 2000/2000") == 1
-        and "F1 " in output
-    )
+    assert ", 2 ranks, 1 thread," in output
+    assert output.count("epoch 2000/2000") == 1
+    assert "F1 " in output
     models = [
         slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")
     ]
@@ -467,4 +470,5 @@ def test_nodes_that_are_cancelled_save_and_do_not_start_again(slurm, mpich):
     slurm.wait(job, lambda _: saved.exists())
     slurm.run("scancel", job)
     assert slurm.result(job)[::2] == ("CANCELLED", 0)
-    assert position(saved)["step"] > 0 and not saved.with_suffix(".bin").exists()
+    assert position(saved)["step"] > 0
+    assert not saved.with_suffix(".bin").exists()

@@ -162,7 +162,8 @@ def fails(folder, code: int, *words: str, command: str) -> None:
         and last.startswith("nn: ")
         and "Traceback" not in result.err
     ), result.err
-    assert result.out == "" and contents(folder) == before
+    assert result.out == ""
+    assert contents(folder) == before
     assert all(word in last for word in words), last
     assert code != 2 or not others, result.err
 
@@ -388,11 +389,9 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
             "--model",
             "m.bin",
         )
-        assert (
-            refused.code in (2, 65)
-            and told in refused.err
-            and not (folder / "m.bin").exists()
-        )
+        assert refused.code in (2, 65)
+        assert told in refused.err
+        assert not (folder / "m.bin").exists()
         ds = nn.load(f"{name}.csv")
         with pytest.raises(
             nn.NnError, match="let .*layers end in 3|a binary task has 1 output, not 16"
@@ -418,7 +417,8 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
 
 
 def test_an_estimator_with_more_outputs_than_a_fold_has_classes_is_refused():
-    x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 4
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.arange(60) % 4
     with pytest.raises(
         ValueError, match="3 classes, expected 4, one per output of the network"
     ):
@@ -441,7 +441,9 @@ def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
         1,
         f"--threshold={threshold}",
     )
-    assert refused.code == 2 and told in refused.err and refused.err.count("\n") <= 3
+    assert refused.code == 2
+    assert told in refused.err
+    assert refused.err.count("\n") <= 3
     chosen = run(
         "--train",
         "--dataset",
@@ -452,21 +454,22 @@ def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
         "quick",
         f"--threshold={threshold}",
     )
-    assert chosen.code == 2 and told in chosen.err
+    assert chosen.code == 2
+    assert told in chosen.err
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
     for mode in ("--test", "--predict"):
         refused = run(
             mode, "--model", "m.bin", "--dataset", "two.csv", f"--threshold={threshold}"
         )
-        assert refused.code == 2 and told in refused.err and refused.out == ""
+        assert refused.code == 2
+        assert told in refused.err
+        assert refused.out == ""
     with pytest.raises(nn.UsageError, match="scores are from 0 to 1"):
         nn.Model.load("m.bin").test("two.csv", threshold=float(threshold))
     exported = run("--export", "--model", "m.bin", "-o", "m.c", "--threshold", 0.3)
-    assert (
-        exported.code == 2
-        and "not for --export" in exported.err
-        and "train with it" in exported.err
-    )
+    assert exported.code == 2
+    assert "not for --export" in exported.err
+    assert "train with it" in exported.err
 
 
 def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
@@ -490,11 +493,9 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
             "--threshold",
             0.3,
         )
-        assert (
-            refused.code == 2
-            and told in refused.err
-            and not (folder / "m.bin").exists()
-        )
+        assert refused.code == 2
+        assert told in refused.err
+        assert not (folder / "m.bin").exists()
         succeed(
             *ONE, "--dataset", f"{name}.csv", "--model", f"{name}.bin", "--epochs", 1
         )
@@ -508,7 +509,9 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
                 "--threshold",
                 0.5,
             )
-            assert refused.code == 2 and told in refused.err and refused.out == ""
+            assert refused.code == 2
+            assert told in refused.err
+            assert refused.out == ""
         with pytest.raises(nn.UsageError, match=told):
             nn.test(nn.Network.load(f"{name}.bin"), f"{name}.csv", threshold=0.4)
 
@@ -520,8 +523,7 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
 def test_calibration_beside_weights_of_classes_is_refused(two, more):
     asked = ["--calibrate", "temperature", "--class_weight", "balanced"]
     refused = run("--train", "--dataset", "two.csv", "--model", "m.bin", *more, *asked)
-    assert (
-        refused.code == 2
-        and "--calibrate temperature beside --class_weight balanced" in refused.err
-    )
-    assert "leave one of them out" in refused.err and "candidate" not in refused.err
+    assert refused.code == 2
+    assert "--calibrate temperature beside --class_weight balanced" in refused.err
+    assert "leave one of them out" in refused.err
+    assert "candidate" not in refused.err

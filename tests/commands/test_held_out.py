@@ -25,12 +25,17 @@ def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_s
 ):
     write_two_classes(trained.parent / "two.csv", rows=90)
     result = run("--test", "--model", trained)
-    assert result.code == 65 and "has changed" in result.err and result.out == ""
+    assert result.code == 65
+    assert "has changed" in result.err
+    assert result.out == ""
     forced = succeed("--test", "--model", trained, "--force", "--json")
-    assert forced.json["rows"] == 18 and "nn: warning: " in forced.err
+    assert forced.json["rows"] == 18
+    assert "nn: warning: " in forced.err
     (trained.parent / "two.csv").unlink()
     result = run("--test", "--model", trained)
-    assert result.code == 66 and "two.csv" in result.err and "--dataset" in result.err
+    assert result.code == 66
+    assert "two.csv" in result.err
+    assert "--dataset" in result.err
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,9 @@ def test_a_model_that_held_nothing_out_or_cannot_tell_asks_for_data(
 ):
     succeed(*ONE, "--dataset", "two.csv", "--model", model, "--epochs", 1, *flags)
     result = run("--test", "--model", model)
-    assert result.code == 2 and told in result.err and "--dataset" in result.err
+    assert result.code == 2
+    assert told in result.err
+    assert "--dataset" in result.err
     assert (
         succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json[
             "rows"
@@ -77,11 +84,9 @@ def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
     (folder / "xor.csv").write_text("0,0,0\n0,1,1\n1,0,1\n1,1,0\n")
     trained = succeed(*ONE, "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
     tested = succeed("--test", "--model", "m.bin", "--json")
-    assert (
-        trained.err.count("hold") == 1
-        and tested.json["rows"] == 4
-        and "trained on" in tested.err
-    )
+    assert trained.err.count("hold") == 1
+    assert tested.json["rows"] == 4
+    assert "trained on" in tested.err
 
 
 def test_the_target_column_of_a_file_without_names_is_remembered(folder):

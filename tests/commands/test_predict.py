@@ -35,15 +35,11 @@ def test_blocks_give_what_the_whole_file_gives_in_a_file_too(folder, small_block
         "--train", "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 2, "-q"
     )
     call = "--predict", "--dataset", "numbers.csv", "--model", "m.bin", "-o"
-    assert (
-        succeed(*call, "p.csv").out == ""
-        and (folder / "p.csv").read_text() == succeed(*call, "-").out
-    )
-    net, ds, table = (
-        nn.Model.load("m.bin").network,
-        nn.load("numbers.csv"),
-        predictions("m.bin", "numbers.csv"),
-    )
+    assert succeed(*call, "p.csv").out == ""
+    assert (folder / "p.csv").read_text() == succeed(*call, "-").out
+    net = nn.Model.load("m.bin").network
+    ds = nn.load("numbers.csv")
+    table = predictions("m.bin", "numbers.csv")
     assert [int(line["row"]) for line in table] == list(range(700))
     np.testing.assert_array_equal(
         [np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0]
@@ -91,12 +87,11 @@ def test_a_mistake_in_a_late_row_is_named_before_anything_is_written(
         result = run(
             "--predict", "--dataset", "bad.csv", "--model", "m.bin", "-o", output
         )
-        assert (
-            result.code == 65
-            and "bad.csv, row 651, column y" in result.err
-            and '"oops"' in result.err
-        )
-        assert result.out == "" and not list(folder.glob("*p.csv*"))
+        assert result.code == 65
+        assert "bad.csv, row 651, column y" in result.err
+        assert '"oops"' in result.err
+        assert result.out == ""
+        assert not list(folder.glob("*p.csv*"))
 
 
 def test_arrays_are_predicted_too(folder, small_blocks):
@@ -151,9 +146,8 @@ def test_predictions_of_several_classes_give_each_a_score(folder):
             for name, value in row.items()
             if name.startswith("score")
         }
-        assert set(scores) == {"red", "green", "blue"} and scores[
-            row["predicted"]
-        ] == max(scores.values())
+        assert set(scores) == {"red", "green", "blue"}
+        assert scores[row["predicted"]] == max(scores.values())
         assert sum(scores.values()) == pytest.approx(1, abs=1e-6)
 
 
@@ -189,11 +183,10 @@ def narrow(request, folder):
         np.random.default_rng(0).normal(size=(80, 2)).T,
         request.param == "words",
     )
-    y = (
-        np.arange(80) + 0.5
-        if request.param == "regression"
-        else np.where(a > 0, "q", "p")
-    )
+    if request.param == "regression":
+        y = np.arange(80) + 0.5
+    else:
+        y = np.where(a > 0, "q", "p")
     columns = {
         "a": (a / 1000).round(9),
         "b": b.round(6),
@@ -222,10 +215,8 @@ def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
     narrow, folder, small_blocks
 ):
     header, good = narrow
-    huge, truth = (
-        good.replace("0.001", HUGE),
-        predictions("m.bin", "train.csv")[-1].popitem()[1],
-    )
+    huge = good.replace("0.001", HUGE)
+    truth = predictions("m.bin", "train.csv")[-1].popitem()[1]
 
     def write(at, row, more="", after=()):
         """Behind that many good rows."""
@@ -243,24 +234,26 @@ def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
             result = run(
                 "--predict", "--dataset", "new.csv", "--model", "m.bin", "-o", output
             )
-            assert result.code == 65 and "nan" not in result.out
+            assert result.code == 65
+            assert "nan" not in result.out
             assert (
                 f"nn: new.csv, data row {at + 1}, column a: found 3e+38"
                 in result.err.splitlines()[-1]
             )
-        assert not (folder / "p.csv").exists() and "Warning" not in result.err
+        assert not (folder / "p.csv").exists()
+        assert "Warning" not in result.err
         write(at, good.replace("1", "-3e37"))
         table = run("--predict", "--dataset", "new.csv", "--model", "m.bin", "-q")
-        assert "nan" not in table.out and table.code in (0, 65)
+        assert "nan" not in table.out
+        assert table.code in (0, 65)
     write(400, huge, f",{truth}", [f"{good},{truth}"])
     for flags in ([], ["--memory", "1G"]):
         result = run("--test", "--dataset", "new.csv", "--model", "m.bin", *flags)
-        assert (
-            result.code == 65
-            and "new.csv, data row 401, column a: found 3e+38" in result.err
-        )
+        assert result.code == 65
+        assert "new.csv, data row 401, column a: found 3e+38" in result.err
     write(2, huge, after=[good])
-    net, frame = nn.Model.load("m.bin").network, pandas.read_csv("new.csv")
+    net = nn.Model.load("m.bin").network
+    frame = pandas.read_csv("new.csv")
     for x in [frame] if net.encoding else [frame, frame.to_numpy(np.float32)]:
         for compute in (
             (net.predict, net.deviation) if len(net.members) > 1 else (net.predict,)
@@ -311,10 +304,8 @@ def test_the_ids_of_training_or_any_columns_stand_beside_the_predictions_as_they
     with_ids,
 ):
     names = ["name", "no", "a", "b", "y"]
-    own, plain = (
-        [dict(zip(names, row)) for row in csv.reader(with_ids)],
-        beside("t.csv")[1:],
-    )
+    own = [dict(zip(names, row)) for row in csv.reader(with_ids)]
+    plain = beside("t.csv")[1:]
     asked = {
         "*": names,
         "b,name": ["b", "name"],
@@ -349,7 +340,8 @@ def test_a_file_without_ids_in_another_order_can_be_predicted_and_what_is_read_o
         "score 1",
     ]
     wrong = run("predict", "m.bin", "-", "--id", "*")
-    assert wrong.code == 2 and "--id *: reads the file twice" in wrong.err
+    assert wrong.code == 2
+    assert "--id *: reads the file twice" in wrong.err
     assert (
         "--id colour: no column of this name"
         in run("predict", "m.bin", "t.csv", "--id", "colour").err

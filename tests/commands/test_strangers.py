@@ -94,9 +94,8 @@ def test_files_of_the_command_line_are_written_as_ever(folder):
         '{"train": true, "dataset": "two.csv", "model": "k.bin", "history": "mine.csv"}'
     )
     succeed("--config", "mine.json", "--networks", 1, "--epochs", 1, "-q")
-    assert {"ours.csv", "mine.csv", "k.bin"} <= set(os.listdir(folder)) and not (
-        folder / "theirs.csv"
-    ).exists()
+    assert {"ours.csv", "mine.csv", "k.bin"} <= set(os.listdir(folder))
+    assert not (folder / "theirs.csv").exists()
 
 
 # ---- hosts
@@ -154,11 +153,9 @@ def test_the_data_set_of_a_model_asks_no_host(folder, server, number, command):
     (folder / "two.csv").rename(folder / "away" / "two.csv")
     command = ["away/two.csv" if word == "two.csv" else word for word in command]
     result = run(*command)
-    assert (
-        server.asked == []
-        and result.code == 2
-        and result.err.splitlines()[-1].startswith("nn: ")
-    )
+    assert server.asked == []
+    assert result.code == 2
+    assert result.err.splitlines()[-1].startswith("nn: ")
     assert (
         "lies elsewhere"
         if command[0] == "train"
@@ -178,11 +175,9 @@ def test_validation_rows_of_a_model_ask_no_host_either(folder, server):
     (folder / "facts.json").write_text(succeed("info", "m.bin", "--json").out)
     train = "train", "--config", "facts.json", "-m", "n.bin", "-q"
     result = run(*train)
-    assert (
-        result.code == 2
-        and "give --validation on the command line" in result.err
-        and server.asked == []
-    )
+    assert result.code == 2
+    assert "give --validation on the command line" in result.err
+    assert server.asked == []
     succeed(*train, "--validation", "0.2")
     succeed("test", "m.bin", "two.csv", "--config", "facts.json")
     assert server.asked == []
@@ -194,9 +189,8 @@ def test_what_a_person_names_is_read_wherever_it_lies_and_a_copy_beside_the_mode
     data = write_numbers(folder / "numbers.csv").read_bytes()
     server.objects["two.csv"] = data
     succeed(*ONE, "--dataset", uri(server), "--model", "m.bin", "--epochs", 1, "-q")
-    assert (
-        nn.Model.load("m.bin").network.dataset["path"] == uri(server) and server.asked
-    )
+    assert nn.Model.load("m.bin").network.dataset["path"] == uri(server)
+    assert server.asked
     assert run("test", "m.bin").code == 2
     assert succeed("test", "m.bin", uri(server), "--json", "-q").json["rows"] == 60
     (folder / "two.csv").write_bytes(data)

@@ -95,7 +95,8 @@ def rows_of(path) -> list[dict]:
     """The rows of a file of any kind, with texts as they are, numbers as float64 and
     None for a gap."""
     data = path.read_bytes()
-    data = gzip.decompress(data) if path.suffix == ".gz" else data
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
     if path.suffix == ".parquet":
         return parquet.read_table(path).to_pylist()
     if ".jsonl" in path.name or ".ndjson" in path.name:
@@ -119,7 +120,8 @@ def test_each_format_holds_what_the_csv_file_holds(model, folder, suffix):
     call = "--predict", "--model", model, "--dataset", "t.csv", "-q", "-o"
     succeed(*call, "p.csv")
     assert succeed(*call, f"p.{suffix}").out == ""
-    expected, found = rows_of(folder / "p.csv"), rows_of(folder / f"p.{suffix}")
+    expected = rows_of(folder / "p.csv")
+    found = rows_of(folder / f"p.{suffix}")
     assert [row["id"] for row in expected[:6]] == [
         "plain",
         'a "b", c',
@@ -129,14 +131,14 @@ def test_each_format_holds_what_the_csv_file_holds(model, folder, suffix):
         "é€",
     ]
     assert {row["true"] for row in expected} == {"red", "gr\reen", "blue"}
-    assert len(found) == 60 and list(found[0]) == list(expected[0])
+    assert len(found) == 60
+    assert list(found[0]) == list(expected[0])
     for ours, theirs in zip(found, expected, strict=True):
         for name, value in theirs.items():
-            same = (
-                np.float32(ours[name]) == np.float32(value)
-                if name.startswith("score")
-                else ours[name] == value
-            )
+            if name.startswith("score"):
+                same = np.float32(ours[name]) == np.float32(value)
+            else:
+                same = ours[name] == value
             assert same, name
 
 
@@ -209,11 +211,9 @@ def test_a_suffix_of_another_format_is_refused_before_any_work(folder, suffix):
     ]
     for call in calls:
         result = run(*call, "-o", f"p.{suffix}")
-        assert (
-            result.code == 2
-            and result.err.count("\n") == 1
-            and f"p.{suffix}" in result.err
-        )
+        assert result.code == 2
+        assert result.err.count("\n") == 1
+        assert f"p.{suffix}" in result.err
     assert os.listdir(folder) == ["t.csv"]
 
 
@@ -232,20 +232,22 @@ def test_no_model_checkpoint_or_history_is_called_as_what_it_is_not(folder, suff
         [] if suffix == "csv" else [("--history", "m.bin")]
     )
     for flag, model in [("--model", None), *others]:
-        named = ["--model", model] if model else []
+        if model:
+            named = ["--model", model]
+        else:
+            named = []
         result = run(*train, *named, flag, f"k.{suffix}")
-        assert result.code == 2 and result.err.startswith(
-            f"nn: {flag} k.{suffix}: its suffix names "
-        )
+        assert result.code == 2
+        assert result.err.startswith(f"nn: {flag} k.{suffix}: its suffix names ")
     assert os.listdir(folder) == ["t.csv"]
 
 
 def test_a_sweep_writes_csv_alone(folder):
     (folder / "plan.json").write_text('{"data": {"clouds": {}}, "layers": "50,1"}')
     result = run("--sweep", "plan.json", "-o", "r.parquet")
+    assert result.code == 2
     assert (
-        result.code == 2
-        and "--output r.parquet: its suffix names Parquet, expected one such as r.csv"
+        "--output r.parquet: its suffix names Parquet, expected one such as r.csv"
         in result.err
     )
 
@@ -253,7 +255,8 @@ def test_a_sweep_writes_csv_alone(folder):
 def test_json_of_predictions_is_one_object_with_rows(model, folder):
     call = "--predict", "--model", model, "--dataset", "t.csv", "--json"
     printed = succeed(*call).json
-    assert list(printed) == ["model", "rows"] and printed["model"] == model
+    assert list(printed) == ["model", "rows"]
+    assert printed["model"] == model
     written = succeed(*call, "-o", "p.jsonl")
     assert written.json == {"model": model, "output": "p.jsonl", "rows": 60}
     assert printed["rows"] == rows_of(folder / "p.jsonl")
@@ -279,7 +282,8 @@ def test_contributions_and_out_of_fold_predictions_have_all_formats(folder):
         "f.parquet",
     )
     folds = rows_of(folder / "f.parquet")
-    assert {row["fold"] for row in folds} == {0, 1, 2} and list(folds[0])[:3] == [
+    assert {row["fold"] for row in folds} == {0, 1, 2}
+    assert list(folds[0])[:3] == [
         "row",
         "fold",
         "predicted",
@@ -336,9 +340,8 @@ def test_no_two_columns_of_a_table_have_one_name(folder):
     )
     header, first = (folder / "p.csv").read_text().splitlines()[:2]
     ids = "row__,base,value,true_,predicted_,score b_,a,a_,row_,y"
-    assert header == f"row,{ids},predicted,score b,true" and first.startswith(
-        "0," + ",".join(rows[0])
-    )
+    assert header == f"row,{ids},predicted,score b,true"
+    assert first.startswith("0," + ",".join(rows[0]))
     for told in (
         "a as a_",
         "row as row__",
@@ -394,15 +397,16 @@ def test_unnamed_targets_have_contributions_too(folder):
         "--explain", "--model", "m.bin", "--dataset", "t.npz", "-o", "why.csv", "-q"
     )
     rows = list(csv.DictReader((folder / "why.csv").read_text().splitlines()))
-    assert len(rows) == 80 and [row["target"] for row in rows[:2]] == ["0", "1"]
+    assert len(rows) == 80
+    assert [row["target"] for row in rows[:2]] == ["0", "1"]
 
 
 def test_parquet_names_the_package_that_is_missing(model, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = run("--predict", "--model", model, "--dataset", "t.csv", "-o", "p.parquet")
+    assert result.code == 2
     assert (
-        result.code == 2
-        and result.err
+        result.err
         == 'nn: Parquet files need the package pyarrow: pip install "pyarrow>=16"\n'
     )
 
@@ -429,15 +433,12 @@ def test_an_output_without_room_leaves_the_old_file(folder, name):
         preexec_fn=limited,
     )
     out, err = process.communicate(timeout=60)
-    assert (
-        process.returncode == 73
-        and out == ""
-        and err.startswith(f"nn: {name}: cannot write: ")
-    )
+    assert process.returncode == 73
+    assert out == ""
+    assert err.startswith(f"nn: {name}: cannot write: ")
     assert err.count("\n") == 1
-    assert (folder / name).read_text() == "old" and sorted(
-        os.listdir(folder)
-    ) == sorted(["t.csv", "m.bin", name])
+    assert (folder / name).read_text() == "old"
+    assert sorted(os.listdir(folder)) == sorted(["t.csv", "m.bin", name])
 
 
 def test_a_pipe_gets_parquet_too(model, folder):

@@ -77,11 +77,9 @@ def test_resamples_have_as_many_rows_as_there_are_drawn_evenly_and_differ_by_num
     """37,000 draws of 37 rows: the sum of squares is chi-squared with 36 degrees of
     freedom, below 72 but in 3e-4."""
     times = draws(37)
-    assert (
-        times.shape == (1000, 37)
-        and (times.sum(axis=1) == 37).all()
-        and times.min() == 0
-    )
+    assert times.shape == (1000, 37)
+    assert (times.sum(axis=1) == 37).all()
+    assert times.min() == 0
     assert ((times.sum(axis=0) - 1000) ** 2 / 1000).sum() < 72
     assert len(np.unique(times, axis=0)) == 1000
     assert not np.array_equal(times, draws(37, seed=1))
@@ -102,9 +100,10 @@ RATES = ("precision", "recall", "f1", "accuracy")
 @pytest.mark.parametrize("ties", [False, True])
 def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
     truth, scores = two_classes(ties=ties)
-    weights = (
-        np.random.default_rng(1).random(len(truth)) if weighted else np.ones(len(truth))
-    )
+    if weighted:
+        weights = np.random.default_rng(1).random(len(truth))
+    else:
+        weights = np.ones(len(truth))
     reports = [
         binary_report(truth, scores, 0.45, times * weights)
         for times in draws(len(truth))
@@ -121,7 +120,8 @@ def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
 def test_intervals_of_several_classes_are_percentiles_of_reports():
     rng = np.random.default_rng(2)
     # class 3 is not there
-    truth, scores = rng.integers(0, 3, 50), rng.dirichlet(np.ones(4), 50)
+    truth = rng.integers(0, 3, 50)
+    scores = rng.dirichlet(np.ones(4), 50)
     reports = [multiclass_report(truth, scores, weights=times) for times in draws(50)]
     names = "precision recall f1 accuracy mcc log_loss brier"
     found = intervals(Judged("multiclass", truth, scores))
@@ -143,7 +143,8 @@ def test_the_interval_of_a_rate_is_wilsons(hits, rows):
 
 def test_rates_of_independent_rows_have_wilsons_interval():
     truth, scores = two_classes()
-    found, called = binary_intervals(truth, scores, 0.45), scores >= 0.45
+    found = binary_intervals(truth, scores, 0.45)
+    called = scores >= 0.45
     both = (called & (truth == 1)).sum()
     assert found["precision"] == pytest.approx(wilson_of_scipy(both, called.sum()))
     assert found["recall"] == pytest.approx(wilson_of_scipy(both, (truth == 1).sum()))
@@ -165,7 +166,8 @@ def test_a_perfect_area_ends_below_by_the_rule_of_three():
     found = binary_intervals(truth, np.linspace(0, 0.9, 20), 0.5)
     assert found["roc_auc"] == found["pr_auc"] == [0.25, 1.0]
     perfect = binary_intervals(truth, truth.astype(float), 0.5)
-    assert perfect["mcc"] == [0.25, 1.0] and perfect["f1"][0] < 1
+    assert perfect["mcc"] == [0.25, 1.0]
+    assert perfect["f1"][0] < 1
     assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [
         0.0,
         1.0,
@@ -189,11 +191,11 @@ def test_quantiles_of_student_are_those_of_scipy(freedom, share):
 def test_rows_of_a_group_are_drawn_together():
     groups = np.array([5, 5, 9, 9, 9, 2])
     sampling = Sampling(6, groups)
-    assert sampling.units == 3 and not sampling.are_independent
+    assert sampling.units == 3
+    assert not sampling.are_independent
     counts = np.stack([sampling.drawn(number) for number in range(500)])
-    assert (counts[:, 0] == counts[:, 1]).all() and (
-        counts[:, 2:5] == counts[:, [2]]
-    ).all()
+    assert (counts[:, 0] == counts[:, 1]).all()
+    assert (counts[:, 2:5] == counts[:, [2]]).all()
     assert (counts[:, [0, 2, 5]].sum(axis=1) == 3).all()  # as many groups as there are
     assert counts[:, [0, 2, 5]].mean(axis=0) == pytest.approx([1, 1, 1], abs=0.15)
 
@@ -210,12 +212,15 @@ def starts_of_blocks(counts, rows: int) -> list[int]:
 def test_rows_of_a_series_are_drawn_in_blocks_that_follow_each_other_in_time():
     times = np.random.default_rng(0).permutation(64).astype(float)
     sampling = Sampling(64, times=times)
-    assert sampling.block_rows == 4 and sampling.units == 16
+    assert sampling.block_rows == 4
+    assert sampling.units == 16
     begun = np.zeros(61)
     for number in range(1000):
         counts = sampling.drawn(number)[np.argsort(times)]
         starts = starts_of_blocks(counts, 4)
-        assert min(starts) >= 0 and sum(starts) == 16 and starts[61:] == [0, 0, 0]
+        assert min(starts) >= 0
+        assert sum(starts) == 16
+        assert starts[61:] == [0, 0, 0]
         begun += starts[:61]
     # four deviations
     assert begun / 1000 == pytest.approx(np.full(61, 16 / 61), abs=0.08)
@@ -245,7 +250,8 @@ def errors_of_groups(draws, rows):
 
 def errors_of_a_series(draws, rows):
     """An autoregressive series: 0.6 of an error is that of the row before."""
-    shocks, errors = draws.normal(size=rows), np.empty(rows)
+    shocks = draws.normal(size=rows)
+    errors = np.empty(rows)
     errors[0] = shocks[0]
     for row in range(1, rows):
         errors[row] = 0.6 * errors[row - 1] + shocks[row]
@@ -277,7 +283,8 @@ def test_one_group_has_no_interval():
 def test_a_test_of_rows_with_groups_draws_groups(folder):
     """A row 20 times is one row: its interval is as wide as that of the rows alone."""
     draws_of = np.random.default_rng(3)
-    x, y = draws_of.normal(size=(30, 2)).astype(np.float32), draws_of.integers(0, 2, 30)
+    x = draws_of.normal(size=(30, 2)).astype(np.float32)
+    y = draws_of.integers(0, 2, 30)
     net = nn.Network("2,3,1", "binary", seed=1)
     alone = nn.Dataset(x, y, "binary", ["0", "1"], groups=np.arange(30))
     repeated = nn.Dataset(
@@ -287,9 +294,8 @@ def test_a_test_of_rows_with_groups_draws_groups(folder):
         ["0", "1"],
         groups=np.repeat(np.arange(30), 20),
     )
-    expected, found = (
-        nn.test(net, ds, intervals=True)["intervals"] for ds in (alone, repeated)
-    )
+    expected = nn.test(net, alone, intervals=True)["intervals"]
+    found = nn.test(net, repeated, intervals=True)["intervals"]
     for name, ends in found.items():
         assert ends == pytest.approx(expected[name], rel=1e-9), name
 
@@ -299,10 +305,8 @@ def test_intervals_of_regression_are_percentiles_of_reports(offset):
     """Values far from 0 lose digits on both sides: 1e6 squared leaves 4 of 16."""
     rng = np.random.default_rng(3)
     truth = rng.normal(size=(50, 2)) + offset
-    predicted, persistence = (
-        truth + rng.normal(size=(50, 2)) / 2,
-        truth + rng.normal(size=(50, 2)),
-    )
+    predicted = truth + rng.normal(size=(50, 2)) / 2
+    persistence = truth + rng.normal(size=(50, 2))
     found = intervals(Judged("regression", truth, predicted, persistence=persistence))
     reports = [
         regression_report(truth, predicted, None, persistence, times)
@@ -327,11 +331,9 @@ def test_what_is_undefined_has_no_interval():
     assert interval([np.nan, np.inf]) is None
     assert interval([np.nan, 1.0, 1.0]) == [1.0, 1.0]
     found = binary_intervals(np.zeros(5, int), np.arange(5) / 4, 0.5)
-    assert (
-        found["roc_auc"] is None
-        and found["pr_auc"] is None
-        and found["accuracy"] is not None
-    )
+    assert found["roc_auc"] is None
+    assert found["pr_auc"] is None
+    assert found["accuracy"] is not None
     assert (
         binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
     )
@@ -349,10 +351,8 @@ def test_what_is_undefined_has_no_interval():
 def test_the_rows_of_the_credit_card_test_take_less_than_a_second():
     """0.19 s measured on two cores."""
     rng = np.random.default_rng(0)
-    truth, scores = (
-        (rng.random(5725) < 0.02).astype(np.int32),
-        rng.random(5725).astype(np.float32),
-    )
+    truth = (rng.random(5725) < 0.02).astype(np.int32)
+    scores = rng.random(5725).astype(np.float32)
     began = time.perf_counter()
     binary_intervals(truth, scores, 0.5)
     assert time.perf_counter() - began < 1
@@ -378,15 +378,17 @@ def test_a_test_gives_intervals_when_asked(folder, write):
     flat = plain | {
         f"macro_{name}": value for name, value in plain.get("macro", {}).items()
     }
-    assert intervals and all(low <= high for low, high in intervals.values())
+    assert intervals
+    assert all(low <= high for low, high in intervals.values())
     inside = [low <= flat[name] <= high for name, (low, high) in intervals.items()]
     assert sum(inside) >= len(inside) - 1
     table = succeed("--test", "--model", "m.bin", "--intervals").out
-    assert (
-        "95 % interval" in table
-        and "95 %" not in succeed("--test", "--model", "m.bin").out
-    )
-    in_table = "{:.6g} to {:.6g}" if "mse" in plain else "{:.4f} to {:.4f}"
+    assert "95 % interval" in table
+    assert "95 %" not in succeed("--test", "--model", "m.bin").out
+    if "mse" in plain:
+        in_table = "{:.6g} to {:.6g}"
+    else:
+        in_table = "{:.4f} to {:.4f}"
     assert in_table.format(*next(iter(intervals.values()))) in table
 
 
@@ -399,9 +401,8 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
         == succeed(*command, "--json").json
     )
     result = run(*command, "--reference")
-    assert (
-        result.code == 2 and "--intervals: --reference has no such thing" in result.err
-    )
+    assert result.code == 2
+    assert "--intervals: --reference has no such thing" in result.err
 
 
 # ---- the few that a training tells
@@ -410,12 +411,14 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
 def quick_data(task: str, rows: int = 120, **more):
     """Return a network of a task with a data set, and scores of its rows."""
     rng = np.random.default_rng(1)
-    y = (
-        rng.normal(size=rows)
-        if task == "regression"
-        else rng.integers(0, {"binary": 2, "multiclass": 3}[task], rows)
-    )
-    classes = None if task == "regression" else ["a", "b", "c"][: y.max() + 1]
+    if task == "regression":
+        y = rng.normal(size=rows)
+    else:
+        y = rng.integers(0, {"binary": 2, "multiclass": 3}[task], rows)
+    if task == "regression":
+        classes = None
+    else:
+        classes = ["a", "b", "c"][: y.max() + 1]
     ds = nn.Dataset(np.zeros((rows, 1)), y, task, classes, **more)
     scores = rng.random((rows, ds.outputs))
     if task == "multiclass":
@@ -442,7 +445,8 @@ def test_quick_intervals_are_of_the_first_metric_and_the_loss_by_the_first_resam
     monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
     every = figures_of(net, ds, scores, intervals=True)
     assert quick.pop("intervals") == {name: every["intervals"][name] for name in names}
-    assert len(every.pop("intervals")) > 2 and quick == every
+    assert len(every.pop("intervals")) > 2
+    assert quick == every
 
 
 def test_quick_intervals_stop_at_ten_thousand_rows_and_at_one_group():
@@ -461,10 +465,10 @@ def test_a_training_tells_them_of_its_groups(folder):
     part = rng.normal(size=30)[group]
     x = rng.normal(size=600)
     table = {"x": x, "group": group, "y": x + part + 0.1 * rng.normal(size=600)}
-    wide, of_rows = (
-        nn.fit(table, "y", effort="quick", **flags).metrics["out_of_fold"]["intervals"][
-            "rmse"
-        ]
-        for flags in ({"group": "group"}, {"drop": "group"})
-    )
+    wide = nn.fit(table, "y", effort="quick", **{"group": "group"}).metrics[
+        "out_of_fold"
+    ]["intervals"]["rmse"]
+    of_rows = nn.fit(table, "y", effort="quick", **{"drop": "group"}).metrics[
+        "out_of_fold"
+    ]["intervals"]["rmse"]
     assert np.ptp(wide) > 1.5 * np.ptp(of_rows)

@@ -36,11 +36,9 @@ def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
     rng = np.random.default_rng(rows)
     truth = rng.integers(0, classes, rows).astype(np.int32)
     scores = rng.integers(0, levels, (rows, classes)).astype(np.float32)
-    report, labels, predicted = (
-        multiclass_report(truth, scores),
-        range(classes),
-        scores.argmax(axis=1),
-    )
+    report = multiclass_report(truth, scores)
+    labels = range(classes)
+    predicted = scores.argmax(axis=1)
     assert (
         report["confusion"]
         == metrics.confusion_matrix(truth, predicted, labels=labels).tolist()
@@ -146,9 +144,13 @@ def test_regression_figures_are_those_of_scikit_learn(
         rng.normal(size=(rows, outputs)) * np.arange(1, outputs + 1) + shift
     ).astype(dtype)
     predicted = (truth + rng.normal(size=(rows, outputs))).astype(dtype)
-    weights = rng.random(rows) if weighted else None
+    if weighted:
+        weights = rng.random(rows)
+    else:
+        weights = None
     report = regression_report(truth, predicted, weights=weights)
-    truth, predicted = truth.astype(np.float64), predicted.astype(np.float64)
+    truth = truth.astype(np.float64)
+    predicted = predicted.astype(np.float64)
     judges = metrics.mean_squared_error, metrics.mean_absolute_error, metrics.r2_score
     mse, mae, r2 = (judge(truth, predicted, sample_weight=weights) for judge in judges)
     assert list(report) == [
@@ -166,8 +168,11 @@ def test_regression_figures_are_those_of_scikit_learn(
 
 @pytest.mark.parametrize("weight", [1, 3])
 def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight):
-    truth, predicted = np.zeros((40, 1)), np.full((40, 1), 0.5)
-    truth[7], predicted[7] = 10.0, 8.0  # 4 of 39 / 4 + 4
+    truth = np.zeros((40, 1))
+    predicted = np.full((40, 1), 0.5)
+    # 4 of 39 / 4 + 4
+    truth[7] = 10.0
+    predicted[7] = 8.0
     weights = np.ones(40, int)
     weights[7] = weight
     regression_report(truth, predicted, weights=weights)
@@ -186,10 +191,8 @@ def test_an_even_error_and_few_rows_are_not_remarked_on(warnings_of):
 def test_a_regression_report_worked_by_hand():
     """Output 0 is right (r2 1); output 1 is off by -1, 0, 3 around a mean of 2: r2 = 1
     - 10/8 = -1/4."""
-    truth, predicted = (
-        np.array([[1, 0], [2, 2], [3, 4]]),
-        np.array([[1, -1], [2, 2], [3, 7]]),
-    )
+    truth = np.array([[1, 0], [2, 2], [3, 4]])
+    predicted = np.array([[1, -1], [2, 2], [3, 7]])
     expected = {
         "rows": 3,
         "mse": 10 / 6,
@@ -223,7 +226,9 @@ def test_r2_of_a_constant_truth_is_undefined(warnings_of):
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_squares_beyond_float64_are_undefined(size, warnings_of):
     report = regression_report(np.array([[0.0], [size]]), np.array([[size], [0.0]]))
-    assert report["mae"] == size and report["r2"] is None and report["mse"] in (None, 0)
+    assert report["mae"] == size
+    assert report["r2"] is None
+    assert report["mse"] in (None, 0)
     assert "float64" in warnings_of()[0]
 
 
@@ -232,12 +237,19 @@ def test_squares_beyond_float64_are_undefined(size, warnings_of):
 def test_log_loss_and_brier_score_of_two_classes_are_those_of_scikit_learn(dtype, ends):
     """float32: scikit-learn adds up in float32, some 1e-6 of the sum."""
     rng = np.random.default_rng(0)
-    truth, scores = rng.integers(0, 2, 500), rng.random(500).astype(dtype)
+    truth = rng.integers(0, 2, 500)
+    scores = rng.random(500).astype(dtype)
     if ends:
-        scores[:2], scores[2:4], truth[:4] = 0, 1, [0, 1, 0, 1]
-    within = (
-        close if dtype == np.float64 else lambda value: pytest.approx(value, rel=1e-5)
-    )
+        scores[:2] = 0
+        scores[2:4] = 1
+        truth[:4] = [0, 1, 0, 1]
+    if dtype == np.float64:
+        within = close
+    else:
+
+        def within(value):
+            return pytest.approx(value, rel=1e-5)
+
     assert metric("loss", "binary", truth, scores) == within(
         metrics.log_loss(truth, scores)
     )
@@ -252,9 +264,13 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(
 ):
     """Class 3 is not in the data."""
     rng = np.random.default_rng(1)
-    truth, scores = rng.integers(0, 3, 300), rng.dirichlet(np.ones(4), 300)
+    truth = rng.integers(0, 3, 300)
+    scores = rng.dirichlet(np.ones(4), 300)
     scores[:2] = np.eye(4)[:2]
-    weights = rng.random(300) if weighted else None
+    if weighted:
+        weights = rng.random(300)
+    else:
+        weights = None
     known = {"labels": range(4), "sample_weight": weights}
     assert metric("loss", "multiclass", truth, scores, weights) == close(
         metrics.log_loss(truth, scores, **known)
@@ -278,11 +294,9 @@ def test_scores_that_are_no_probabilities_have_no_log_loss(scores, warnings_of):
         np.array([0, 1]),
         np.array(scores),
     )
-    assert (
-        figures["log_loss"] is None
-        and figures["brier"] is None
-        and figures["accuracy"] == 1
-    )
+    assert figures["log_loss"] is None
+    assert figures["brier"] is None
+    assert figures["accuracy"] == 1
     assert warnings_of() == [
         "log_loss and brier are undefined: the network's outputs are no probabilities"
     ]
@@ -299,7 +313,8 @@ def test_a_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_none(task, seed)
     repeated = report_of(
         task, np.repeat(truth, times, axis=0), np.repeat(scores, times, axis=0)
     )
-    assert weighted.pop("weighted") is True and weighted.pop("rows") == len(truth)
+    assert weighted.pop("weighted") is True
+    assert weighted.pop("rows") == len(truth)
     assert repeated.pop("rows") == times.sum()
     means = {"log_loss", "brier", "mse", "mae", "rmse", "r2"}
     for key, value in repeated.items():
@@ -329,7 +344,9 @@ def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
     ds = dataset("multiclass", [0, 1, 2, 1], weights=np.array([1.0, 2, 3, 4]))
     ds.x[:, 0] = [0, 1, 2, 2]
     report = evaluate(net, ds)
-    assert report["weighted"] and report["accuracy"] == 0.6 and report["rows"] == 4
+    assert report["weighted"]
+    assert report["accuracy"] == 0.6
+    assert report["rows"] == 4
 
 
 def test_metrics_have_the_values_of_the_reports():
@@ -369,23 +386,20 @@ def test_metrics_know_which_way_is_better_and_each_has_a_formula_for_each_of_its
         "mae",
         "persistence_rmse",
     }
-    assert Monitor("loss").is_better(0.1, 0.2) and not Monitor("loss").is_better(
-        0.2, 0.2
-    )
-    assert Monitor("f1").is_better(0.2, 0.1) and not Monitor("f1").is_better(
-        float("nan"), 0.1
-    )
+    assert Monitor("loss").is_better(0.1, 0.2)
+    assert not Monitor("loss").is_better(0.2, 0.2)
+    assert Monitor("f1").is_better(0.2, 0.1)
+    assert not Monitor("f1").is_better(float("nan"), 0.1)
     asked = {(of, name) for name, known in METRICS.items() for of in known.of.values()}
     assert asked == {*_FORMULAS}, "and no formula is left over"
 
 
 def test_a_perfect_prediction_has_the_best_value():
-    truth, best = np.array([0, 1, 2, 1]), {True: 1, False: 0}
-    binary, several, numbers = (
-        (truth % 2, truth % 2 * 1.0),
-        (truth, np.eye(3)[truth]),
-        (truth * 1.0, truth * 1.0),
-    )
+    truth = np.array([0, 1, 2, 1])
+    best = {True: 1, False: 0}
+    binary = (truth % 2, truth % 2 * 1.0)
+    several = (truth, np.eye(3)[truth])
+    numbers = (truth * 1.0, truth * 1.0)
     for task, (y, scores) in {
         "binary": binary,
         "multiclass": several,
@@ -464,10 +478,8 @@ def test_figures_of_several_targets_are_told_by_target_too():
     assert report["r2"] == close(np.mean([row["r2"] for row in report["per_target"]]))
     truth[:, 1] = 7
     constant = report_of_targets(truth, predicted)
-    assert (
-        constant["r2"] is None
-        and constant["per_target"][1]["r2"] is None
-        and constant["per_target"][0]["r2"] > 0.9
-    )
+    assert constant["r2"] is None
+    assert constant["per_target"][1]["r2"] is None
+    assert constant["per_target"][0]["r2"] > 0.9
     assert [row["target"] for row in constant["per_target"]] == ["0", "1"]
     assert "per_target" not in report_of_targets(truth[:, :1], predicted[:, :1])

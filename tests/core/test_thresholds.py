@@ -22,7 +22,9 @@ from nn.utils import DataError, NnError, UsageError
 def fbeta_of(counts, beta):
     part = (1 + beta**2) * counts.tp
     whole = part + beta**2 * counts.fn + counts.fp
-    return part / whole if whole else 0.0
+    if whole:
+        return part / whole
+    return 0.0
 
 
 GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are allowed)
@@ -84,14 +86,17 @@ def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted
 
 
 def test_the_threshold_lies_half_way_to_the_next_lower_score():
-    truth, scores = np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9])
+    truth = np.array([0, 0, 1, 1])
+    scores = np.array([0.1, 0.2, 0.6, 0.9])
     assert best_threshold("f1", truth, scores) == pytest.approx(0.4)
     # precision is 1 from both: the higher
     assert best_threshold("recall=0.5", truth, scores) == pytest.approx(0.75)
     # all rows: nothing is lower
     assert best_threshold("fbeta=2", np.array([1, 1]), scores[:2]) == 0.1
     assert best_threshold("cost=1:0", truth, scores) > 0.9  # none
-    low, high = 0.5, np.nextafter(0.5, 1)  # neighbours: nothing lies between them
+    # neighbours: nothing lies between them
+    low = 0.5
+    high = np.nextafter(0.5, 1)
     assert best_threshold("f1", np.array([0, 1]), np.array([low, high])) == high
 
 
@@ -112,10 +117,8 @@ def test_without_numbers_or_a_positive_row_there_is_nothing_to_choose(rule):
 @pytest.mark.parametrize("rule", [{"threshold": "f1"}, {"calibrate": "temperature"}])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
-    net, ds = (
-        nn.Network("1,1", "binary"),
-        nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"]),
-    )
+    net = nn.Network("1,1", "binary")
+    ds = nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"])
     scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
     with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
         decide_by(net, options_of(net, ds, rule), ds.y, scores)
@@ -123,7 +126,8 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
 
 
 def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
-    truth, scores = np.array([1, 0, 1, 0]), np.array([0.9, 0.95, 0.8, 0.1])
+    truth = np.array([1, 0, 1, 0])
+    scores = np.array([0.9, 0.95, 0.8, 0.1])
     message = "^--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that$"
     with pytest.raises(UsageError, match=message):
         best_threshold("precision=0.9", truth, scores)
@@ -157,7 +161,8 @@ def test_what_is_no_rule_is_refused_everywhere(two, text):
         result = run(
             *ONE, "--dataset", "two.csv", "--model", "m.bin", f"--threshold={text}"
         )
-        assert result.code == 2 and f"--threshold {text}: {message}" in result.err
+        assert result.code == 2
+        assert f"--threshold {text}: {message}" in result.err
     with pytest.raises(UsageError, match=f"--threshold {text}: "):
         nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
 
@@ -184,7 +189,10 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     1e-14."""
     rng = np.random.default_rng(0)
     truth, scores = make(rng)
-    weights = rng.random(len(truth)) if weighted else None
+    if weighted:
+        weights = rng.random(len(truth))
+    else:
+        weights = None
     found = best_temperature(truth, scores, weights)
 
     def loss(log_temperature):
@@ -192,13 +200,15 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
 
     judge = minimize_scalar(loss, bracket=(-1, 1), tol=1e-10)
     assert np.log(found) == pytest.approx(judge.x, abs=1e-6)
-    assert found == pytest.approx(about, rel=0.3) and loss(np.log(found)) < loss(0)
+    assert found == pytest.approx(about, rel=0.3)
+    assert loss(np.log(found)) < loss(0)
 
 
 def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_ends_for_rows_all_right_or_all_wrong():
     truth, scores = two_classes(np.random.default_rng(2), rows=200_000, sharpness=1.0)
     assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
-    truth, scores = np.array([0, 1]), np.array([[0.2], [0.9]])
+    truth = np.array([0, 1])
+    scores = np.array([[0.2], [0.9]])
     assert [best_temperature(y, scores) for y in (truth, 1 - truth)] == pytest.approx(
         [1 / 64, 64]
     )
@@ -208,21 +218,25 @@ def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_en
 def test_a_temperature_divides_the_logits(dtype):
     scores = np.array([[0.0], [1e-30], [0.2], [0.5], [1 - 1e-6], [1.0]], dtype)
     halved = tempered(scores, 2.0)
-    assert halved.dtype == dtype and halved.shape == scores.shape
+    assert halved.dtype == dtype
+    assert halved.shape == scores.shape
     assert logits_of(halved)[1:5] == pytest.approx(logits_of(scores)[1:5] / 2, rel=1e-3)
-    assert np.isfinite(halved).all() and (np.diff(halved[:, 0]) > 0).all()
+    assert np.isfinite(halved).all()
+    assert (np.diff(halved[:, 0]) > 0).all()
     shares = np.array([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0]], dtype)
     halved = tempered(shares, 2.0)
     assert halved[0] == pytest.approx(
         np.sqrt(shares[0]) / np.sqrt(shares[0]).sum(), rel=1e-6
     )
-    assert halved.sum(axis=1) == pytest.approx(1) and halved[1].argmax() == 0
+    assert halved.sum(axis=1) == pytest.approx(1)
+    assert halved[1].argmax() == 0
 
 
 @pytest.fixture
 def two(folder):
     """Overlapping classes: 200 rows, a third of class 1."""
-    rng, truth = np.random.default_rng(0), np.arange(200) % 3 == 0
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) % 3 == 0
     x = rng.normal(size=(200, 2)) + truth[:, None]
     lines = [f"{a:.6f},{b:.6f},{int(t)}" for (a, b), t in zip(x, truth, strict=True)]
     (folder / "two.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
@@ -252,17 +266,14 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
 ):
     """The held-out rows are for the test."""
     done = train("--threshold", rule, "--holdout", holdout)
-    assert (
-        done.code == 0
-        and f"--threshold {rule}: chosen on the training rows" in done.err
-    )
-    net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
+    assert done.code == 0
+    assert f"--threshold {rule}: chosen on the training rows" in done.err
+    net = nn.Network.load("m.bin")
+    ds = nn.load("two.csv")
     rows = nn.ds.split_rows(ds, holdout, 0, 0).training
     best = best_threshold(rule, ds.y[rows], net.predict(ds.x[rows])[:, 0])
-    assert (
-        net.threshold == done.json["threshold"] == best
-        and net.config["threshold"] == rule
-    )
+    assert net.threshold == done.json["threshold"] == best
+    assert net.config["threshold"] == rule
     assert (
         succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json[
             "threshold"
@@ -281,7 +292,8 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
 def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(
     two,
 ):
-    models, nets = [], []
+    models = []
+    nets = []
     for flags in (
         (),
         ("--threshold", 0.5),
@@ -306,7 +318,8 @@ def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but
 def test_rows_that_are_judged_do_not_choose_the_threshold(two, mode):
     train()
     result = run(mode, "--model", "m.bin", "--dataset", "two.csv", "--threshold", "f1")
-    assert result.code == 2 and result.out == ""
+    assert result.code == 2
+    assert result.out == ""
     assert (
         "--threshold f1: a rule is for --train, which keeps the number that it finds in the model"
         in result.err
@@ -342,17 +355,17 @@ def test_rows_that_are_judged_do_not_choose_the_threshold(two, mode):
 )
 def test_what_cannot_be_chosen_is_refused_before_training(two, flags, message):
     result = train(*flags)
-    assert result.code == 2 and message in result.err and not (two / "m.bin").exists()
+    assert result.code == 2
+    assert message in result.err
+    assert not (two / "m.bin").exists()
 
 
 @pytest.mark.parametrize("write", [write_three_classes, write_numbers])
 def test_a_rule_is_for_two_classes(folder, write):
     write(folder / "two.csv")
     result = train("--threshold", "f1")
-    assert (
-        result.code == 2
-        and "--threshold f1: is for two classes, the task is" in result.err
-    )
+    assert result.code == 2
+    assert "--threshold f1: is for two classes, the task is" in result.err
 
 
 def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
@@ -362,10 +375,8 @@ def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
     )
     (two / "two.csv").write_text("a,b,y\n" + "".join(rows))
     result = train("--threshold", "precision=0.9", "--holdout", 0)
-    assert (
-        result.code == 2
-        and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
-    )
+    assert result.code == 2
+    assert "no cut-off reaches it, the best has precision 0.5; ask" in result.err
 
 
 def calibrated_network(data, layers, **more):
@@ -388,7 +399,8 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     calibration = told["calibration"]
     assert net.temperature == calibration["temperature"] != 1
     assert calibration["log_loss"][1] < calibration["log_loss"][0]
-    truth, scores = ds.y[rows], net.predict(ds.x[rows])
+    truth = ds.y[rows]
+    scores = net.predict(ds.x[rows])
     for name in ("log_loss", "brier"):
         assert metric(name, "binary", truth, scores) == calibration[name][1], name
     assert (
@@ -408,10 +420,8 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
     write_three_classes(folder / "three.csv")
     ds = nn.load("three.csv")
     net, told, _ = calibrated_network(ds, "2,20,3")
-    assert (
-        net.temperature != 1
-        and told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
-    )
+    assert net.temperature != 1
+    assert told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
     after = net.predict(ds.x)
     net.describe(temperature=1.0)
     assert np.array_equal(after.argmax(axis=1), net.predict(ds.x).argmax(axis=1))
@@ -419,7 +429,8 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
 
 def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     """Within the rounding of float32."""
-    net, ds = nn.Network("2,4:sigmoid,1", "binary"), nn.load("two.csv")
+    net = nn.Network("2,4:sigmoid,1", "binary")
+    ds = nn.load("two.csv")
     nn.train(net, ds, epochs=2)
     net.describe(temperature=2.5)
     net.export("c.m")

@@ -57,7 +57,8 @@ def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_th
         "day": "date",
         "town": "category",
     }
-    assert done.json["columns"] == kinds and done.json["classes"] == ["no", "yes"]
+    assert done.json["columns"] == kinds
+    assert done.json["classes"] == ["no", "yes"]
     left = "left out: (no name) (counts the rows), name (nearly every value differs), planet (one value only)"
     for line in (
         left,
@@ -68,7 +69,8 @@ def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_th
     ):
         assert f"\n{line}" in done.err, line
     info = succeed("--info", "--model", "m.bin").out
-    assert "yes/no" in info and "town" in info
+    assert "yes/no" in info
+    assert "town" in info
     columns = people()
     columns["alive"] = [
         "dead" if rich == "no" else "living" for rich in columns["rich"]
@@ -79,19 +81,19 @@ def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_th
     told = succeed(
         *ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1
     ).err
-    assert (
-        "column alive alone tells rich of all 240 rows" in told
-        and "--drop alive" in told
-    )
+    assert "column alive alone tells rich of all 240 rows" in told
+    assert "--drop alive" in told
     assert told.count("alone") == 1
 
 
 def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
     columns = people()
-    columns["age"][4], columns["day"][9] = "old", "yesterday"
+    columns["age"][4] = "old"
+    columns["day"][9] = "yesterday"
     (folder / "people.csv").write_text(as_csv(columns))
     failed = run("--train", "--dataset", "people.csv", "--model", "m.bin", "--strict")
-    assert failed.code == 65 and len(failed.err.splitlines()) == 1
+    assert failed.code == 65
+    assert len(failed.err.splitlines()) == 1
     for words in (
         "row 6, column age",
         '"old"',
@@ -134,7 +136,8 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
     )
     refused = run(*command)
     cures = re.findall(r"\((--[^()]*)\)", refused.err)
-    assert refused.code == 65 and [shlex.split(cure)[0] for cure in cures] == [
+    assert refused.code == 65
+    assert [shlex.split(cure)[0] for cure in cures] == [
         "--missing",
         "--categories",
     ]
@@ -173,10 +176,8 @@ def test_flags_overrule_what_fields_look_like_and_a_file_without_a_header_is_rea
     lines = succeed(
         "--predict", "--model", "m.bin", "--dataset", "people.csv"
     ).out.splitlines()
-    assert (
-        lines[0].startswith("row,name,predicted")
-        and lines[3].split(",")[1] == "person 2"
-    )
+    assert lines[0].startswith("row,name,predicted")
+    assert lines[3].split(",")[1] == "person 2"
     (folder / "people.csv").write_text(as_csv(people()).partition("\n")[2])
     result = succeed(
         *ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json"
@@ -229,10 +230,8 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     done = succeed(
         *ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json"
     )
-    assert (
-        "left out: 1 rows without a target" in done.err
-        and done.json["rows"] + done.json["holdout"] == 59
-    )
+    assert "left out: 1 rows without a target" in done.err
+    assert done.json["rows"] + done.json["holdout"] == 59
     assert nn.Network.load("m.bin").encoding is None
     assert (
         succeed("--test", "--model", "m.bin", "--json").json["rows"]
@@ -262,7 +261,9 @@ def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_re
         succeed(*common, "--layers", spec)
         assert nn.Network.load("m.bin").spec == "5,8:relu,1:sigmoid"
     failed = run(*common, "--layers", "8,8,1")
-    assert failed.code == 2 and "left out" in failed.err and "auto" in failed.err
+    assert failed.code == 2
+    assert "left out" in failed.err
+    assert "auto" in failed.err
     train = (
         *ONE,
         "--dataset",
@@ -275,11 +276,9 @@ def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_re
         "t.json",
     )
     layers = succeed(*train).json["profile"]["layers"]
-    assert (
-        layers[0]["layer"] == "embedding"
-        and len(layers) == 4
-        and layers[1]["forward_ms"] > 0
-    )
+    assert layers[0]["layer"] == "embedding"
+    assert len(layers) == 4
+    assert layers[1]["forward_ms"] > 0
     names = {
         event["name"]
         for event in json.loads((folder / "t.json").read_text())["traceEvents"]
@@ -295,9 +294,11 @@ def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_re
         "--model",
         "m.m",
     )
-    assert failed.code == 2 and ".m file knows numbers" in failed.err
+    assert failed.code == 2
+    assert ".m file knows numbers" in failed.err
     failed = run(*train, "--model", "m.bin", "--reference", "--layers", "8,4,1")
-    assert failed.code == 65 and "expected a number" in failed.err
+    assert failed.code == 65
+    assert "expected a number" in failed.err
 
 
 def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
@@ -305,7 +306,8 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
 ):
     net = nn.Network.load("m.bin")
     ds = load_for(net, "people.csv")
-    assert isinstance(ds.x, TableRows) and net.encoding.names == [
+    assert isinstance(ds.x, TableRows)
+    assert net.encoding.names == [
         "age",
         "land",
         "member",
@@ -330,7 +332,8 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
     np.testing.assert_array_equal(again.y, ds.y)
     assert again.classes == ds.classes
     images = nn.Network("1x2x2,3,1", "binary").schema
-    assert images.pixels == (1, 2, 2) and images.width == 4
+    assert images.pixels == (1, 2, 2)
+    assert images.width == 4
 
 
 @pytest.mark.parametrize(
@@ -369,11 +372,9 @@ def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, tol
         as_csv(columns, [name for name in columns if name not in gone])
     )
     failed = run(mode, "--model", "m.bin", "--dataset", "less.csv")
-    assert (
-        failed.code == 65
-        and f"less.csv: {told}" in failed.err
-        and len(failed.err.splitlines()[-1]) < 250
-    )
+    assert failed.code == 65
+    assert f"less.csv: {told}" in failed.err
+    assert len(failed.err.splitlines()[-1]) < 250
 
 
 def frame_of(columns: dict[str, list[str]]):
@@ -449,10 +450,8 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_i
 
 
 def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
-    words, values = (
-        ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"],
-        [1, 1, 1, 1, 2.5, 2.5, 0, 0, None],
-    )
+    words = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"]
+    values = [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
     order = [i % 9 for i in np.random.default_rng(0).permutation(270)]
     frame = pd.DataFrame(
         {
@@ -498,7 +497,10 @@ RECORDS = np.rec.array([(3.0, "Peru")], names="age,land")
     "rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], None, ["3", "x"], RECORDS]
 )
 def test_rows_that_are_no_table_are_refused(trained, rows):
-    told = f"rows of type {type(rows).__name__}, " if rows is RECORDS else ""
+    if rows is RECORDS:
+        told = f"rows of type {type(rows).__name__}, "
+    else:
+        told = ""
     with pytest.raises(
         nn.DataError,
         match=told + r"expected an array \(rows, columns\) or a data frame",
@@ -593,11 +595,9 @@ def test_a_row_of_numbers_is_no_header_that_comes_again_and_one_column_of_it_is_
     header, rows = joined_table("mixed")
     (folder / "v.csv").write_text("\n".join([header, *rows, "3,colour,4,goal"]) + "\n")
     found = nn.load("v.csv")
-    assert (
-        found.rows == 61
-        and "goal" in found.classes
-        and not [line for line in found.remarks if "again" in line]
-    )
+    assert found.rows == 61
+    assert "goal" in found.classes
+    assert not [line for line in found.remarks if "again" in line]
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -611,8 +611,10 @@ def test_headers_are_left_out_of_a_file_that_several_threads_read(
     (folder / "joined.csv").write_text(
         "\n".join([header, *rows * 10, header, *rows * 3, header, header, *rows * 7])
     )
-    plain, joined = (nn.load(name) for name in ("plain.csv", "joined.csv"))
-    assert joined.rows == plain.rows == 1200 and "again 3 times" in joined.remarks[0]
+    plain = nn.load("plain.csv")
+    joined = nn.load("joined.csv")
+    assert joined.rows == plain.rows == 1200
+    assert "again 3 times" in joined.remarks[0]
     for own, other in zip(plain.x.columns, joined.x.columns, strict=True):
         np.testing.assert_array_equal(own.values, other.values)
 
@@ -642,12 +644,11 @@ def test_parts_that_are_empty_or_only_a_header_are_passed_over(folder, form, fir
         "pattern": "parts/day*.csv",
         "list": ",".join(f"parts/{name}" for name in names),
     }[form]
-    found, expected = nn.load(told), nn.load("plain.csv")
-    assert (
-        found.rows == 60
-        and found.columns == expected.columns
-        and found.classes == expected.classes
-    )
+    found = nn.load(told)
+    expected = nn.load("plain.csv")
+    assert found.rows == 60
+    assert found.columns == expected.columns
+    assert found.classes == expected.classes
     succeed(*ONE, "--dataset", told, "--model", "m.bin", "--epochs", 1)
     assert "error" not in succeed("--test", "--model", "m.bin").err
     (parts / names[2]).write_text("other,names\n")
@@ -738,20 +739,19 @@ def test_text_that_is_no_utf_8_is_windows_1252_in_training_in_new_rows_and_in_ev
         succeed("--info", "--model", f"{name}.bin", "--json").json
         for name in ("utf", "windows")
     ]
-    assert told[0]["classes"] == told[1]["classes"] and set(told[0]["classes"]) == set(
-        GOALS
-    )
+    assert told[0]["classes"] == told[1]["classes"]
+    assert set(told[0]["classes"]) == set(GOALS)
     assert told[0]["columns"] == told[1]["columns"] == ["Währung €", "size"]
-    assert told[0]["encoding"] == told[1]["encoding"] and told[0]["encoding"][
-        "columns"
-    ][0]["values"] == sorted(LANDS)
+    assert told[0]["encoding"] == told[1]["encoding"]
+    assert told[0]["encoding"]["columns"][0]["values"] == sorted(LANDS)
     tables = set()
     for model in ("utf", "windows"):
         for data in ("utf.csv", "windows.csv", "windows.jsonl", "windows.db"):
             flags = "--predict", "--model", f"{model}.bin", "--id", "Währung €,number"
             succeed(*flags, "--dataset", data, "-o", "p.csv")
             tables.add((folder / "p.csv").read_bytes())
-    assert len(tables) == 1 and "10 €" in tables.pop().decode()
+    assert len(tables) == 1
+    assert "10 €" in tables.pop().decode()
 
 
 @pytest.mark.parametrize(
@@ -782,7 +782,8 @@ def test_predictions_on_stdout_are_utf_8_whatever_the_locale(folder, locale):
         env=environment(**locale),
         capture_output=True,
     )
-    assert done.returncode == 0 and done.stdout == (folder / "p.csv").read_bytes()
+    assert done.returncode == 0
+    assert done.stdout == (folder / "p.csv").read_bytes()
 
 
 def test_a_model_that_names_no_code_page_reads_its_files_as_latin_1(folder):
@@ -824,7 +825,8 @@ SAID = [
 def with_gaps(words: list) -> dict[str, list]:
     """A table of numbers, dates, words and a target, all negative numbers among them,
     with these words for gaps."""
-    rows, rng = 20 * len(words), np.random.default_rng(5)
+    rows = 20 * len(words)
+    rng = np.random.default_rng(5)
     columns = {
         "size": (rng.integers(-900, 900, rows) / 4).tolist(),
         "day": [f"2019-03-{1 + k % 28:02}" for k in range(rows)],
@@ -847,7 +849,8 @@ def test_words_for_missing_values_as_spreadsheets_and_pandas_write_them_are_gaps
         "number",
         "date",
         "category",
-    ] and not expected.remarks
+    ]
+    assert not expected.remarks
     written(texts, folder)
     files = [str(file) for file in sorted(folder.glob("a.*"))]
     assert len(files) == 6
@@ -874,7 +877,8 @@ def test_a_model_that_names_no_words_for_gaps_knows_those_of_its_time(folder):
         }
     )
     net = trained_on(ds)
-    assert "n/a" not in net.encoding.encoders[0].values and "#DIV/0!" in net.gap_words
+    assert "n/a" not in net.encoding.encoders[0].values
+    assert "#DIV/0!" in net.gap_words
     nn.Model(net).save("new.bin")
     assert nn.Model.load("new.bin").network.gap_words == net.gap_words
     net.gap_words = sorted(FORMER_GAPS)
@@ -907,7 +911,8 @@ TRUTHS = {
 
 @pytest.mark.parametrize("form", TRUTHS)
 def test_yes_and_no_are_read_in_every_form(trained, form):
-    frame, net = frame_of(people(len(YES))), nn.Model.load("m.bin").network
+    frame = frame_of(people(len(YES)))
+    net = nn.Model.load("m.bin").network
     assert "member" in net.encoding.by_kind()["yes/no"]
     own = net.predict(frame.assign(member=np.where(YES, "Yes", "no")))
     np.testing.assert_array_equal(net.predict(frame.assign(member=TRUTHS[form])), own)
@@ -918,7 +923,8 @@ def test_yes_and_no_are_read_in_every_form(trained, form):
 
 
 def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
-    frame, net = frame_of(people(20)), nn.Model.load("m.bin").network
+    frame = frame_of(people(20))
+    net = nn.Model.load("m.bin").network
     with pytest.raises(
         nn.DataError,
         match='row 2, column member: found "ja", expected yes or no, true or false, 1',
@@ -929,7 +935,8 @@ def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
 
 
 def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplog):
-    frame, net = frame_of(people(100)), nn.Model.load("m.bin").network
+    frame = frame_of(people(100))
+    net = nn.Model.load("m.bin").network
     net.predict(frame)
     net.predict(frame.assign(land="Mars")[:99])
     assert not caplog.messages
@@ -941,12 +948,11 @@ def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplo
 
 
 def test_dictionaries_are_frames(trained):
-    frame, net = frame_of(people(30, seed=2)), nn.Model.load("m.bin").network
-    own, columns, rows = (
-        net.predict(frame),
-        frame.to_dict("list"),
-        frame.to_dict("records"),
-    )
+    frame = frame_of(people(30, seed=2))
+    net = nn.Model.load("m.bin").network
+    own = net.predict(frame)
+    columns = frame.to_dict("list")
+    rows = frame.to_dict("records")
     forms = {
         "columns": columns,
         "rows": rows,

@@ -38,10 +38,11 @@ Y = [0, 1, 1]
 )
 def test_all_ways_to_write_the_same_table(write, text):
     ds = load(write(text))
-    assert ds.x.tolist() == X and ds.y.tolist() == Y
-    assert (
-        ds.x.dtype == np.float32 and ds.x.flags.c_contiguous and ds.y.dtype == np.int32
-    )
+    assert ds.x.tolist() == X
+    assert ds.y.tolist() == Y
+    assert ds.x.dtype == np.float32
+    assert ds.x.flags.c_contiguous
+    assert ds.y.dtype == np.int32
     assert (ds.task, ds.classes) == ("binary", ["0", "1"])
 
 
@@ -63,9 +64,8 @@ def test_float64_keeps_every_bit_and_float32_rounds_once_unless_it_would_blur_a_
     """Such columns stay double until they are scaled."""
     value = 0.1 + 2**-40
     path = write(f"{value!r},0\n3,1\n")
-    assert load(path, dtype="float64").x[0, 0] == value and load(path).x[
-        0, 0
-    ] == np.float32(value)
+    assert load(path, dtype="float64").x[0, 0] == value
+    assert load(path).x[0, 0] == np.float32(value)
     ds = load(write("".join(f"{1_700_000_000 + i},{i},{i % 2}\n" for i in range(4))))
     assert ds.x.dtype == np.float64
     scaled = Scaling.fit("standardization", ds.x).apply(ds.x, "float32")

@@ -56,7 +56,10 @@ def test_numbers_half_way_between_doubles_round_to_even_and_a_digit_more_decides
     # the denominator is 2^power, so the decimal ends
     power = half_way.denominator.bit_length() - 1
     digits = str(half_way.numerator * 5**power).rjust(power + 1, "0")
-    text = f"{digits[:-power]}.{digits[-power:]}" if power else f"{digits}.0"
+    if power:
+        text = f"{digits[:-power]}.{digits[-power:]}"
+    else:
+        text = f"{digits}.0"
     assert_read_as_python_does(text + more)
 
 

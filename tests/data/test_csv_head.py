@@ -150,7 +150,8 @@ def test_a_header_of_numbers_is_one_where_a_person_says_so_and_a_second_one_of_u
         with pytest.raises(UsageError, match="the file has 3 columns"):
             load(path, target="30", header=header)
     ds = load(write("#a,b\n1,2.5\n2,3.5\n"))  # a name may begin as a comment does
-    assert ds.columns == ["#a"] and ds.rows == 2
+    assert ds.columns == ["#a"]
+    assert ds.rows == 2
     rows = [
         "time,temp,y",
         "s,\u00b0C,",
@@ -234,6 +235,7 @@ def test_what_is_no_beginning_of_a_table_is_refused(write, text, told):
 @pytest.mark.parametrize("line", ["sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])
 def test_a_line_that_says_the_separator_is_no_row(line, write):
     ds = load(write(line + "a;b, c;y\n1;2,5;0\n2;3,5;1\n"))
-    assert ds.columns == ["a", "b, c"] and ds.x.tolist() == [[1, 2.5], [2, 3.5]]
+    assert ds.columns == ["a", "b, c"]
+    assert ds.x.tolist() == [[1, 2.5], [2, 3.5]]
     with pytest.raises(DataError, match="row 3, column a"):
         load(write(line + "a;b;y\ninf;2;0\n2;3;1\n"))

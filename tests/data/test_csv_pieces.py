@@ -42,7 +42,8 @@ def write_rows(path, rng, rows, blank_lines):
         writer.writerow(["n", "word", "day", "id", "y"])
         for row in range(rows):
             day = rng.choice(["2024-02-29", "NA", "2024-01-01 10:00"])
-            number, word = rng.choice([row, -0.5, "?", "odd", "inf"]), rng.choice(WORDS)
+            number = rng.choice([row, -0.5, "?", "odd", "inf"])
+            word = rng.choice(WORDS)
             writer.writerow([number, word, day, f"id {row}", rng.choice("ab?")])
             if blank_lines and rng.random() < 0.1:
                 file.write("\n")
@@ -50,7 +51,9 @@ def write_rows(path, rng, rows, blank_lines):
 
 @pytest.mark.parametrize("seed", [7, 8])
 def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
-    rng, path, read = random.Random(seed), str(tmp_path / "a.csv"), 0
+    rng = random.Random(seed)
+    path = str(tmp_path / "a.csv")
+    read = 0
     in_pieces = csv_table._read_pieces
     wanted = Wanted(
         READS,
@@ -70,7 +73,8 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
         )
         table = CsvSource([path], path).read(wanted)
         read += found[0] is not None  # else a cut lies within quotes
-        assert table.sha256.sha256 == whole.sha256.sha256 and len(table) == len(whole)
+        assert table.sha256.sha256 == whole.sha256.sha256
+        assert len(table) == len(whole)
         np.testing.assert_array_equal(table.numbers, whole.numbers)
         for place, column in whole.columns.items():
             again = table.columns[place]
@@ -114,7 +118,8 @@ def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_h
         write("a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50),
         reads={1: "number"},
     )
-    assert odd_of(table, 1) == {"oops": (1, "row 202")} and len(table) == 251
+    assert odd_of(table, 1) == {"oops": (1, "row 202")}
+    assert len(table) == 251
     path = write("a,b,y\n" + "1,2,0\n" * 200 + "1,1\n" + "3,4,1\n" * 50)
     with pytest.raises(
         DataError, match="row 202: 2 columns, expected 3 as in the header"
@@ -134,7 +139,8 @@ def test_a_header_behind_blank_lines_quotes_over_a_cut_and_a_word_in_two_encodin
     table = read_csv(
         write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5)
     )
-    assert len(table) == 11 and len({*fields(table.columns[0])}) == 3
+    assert len(table) == 11
+    assert len({*fields(table.columns[0])}) == 3
     words = ["\u00e9", "one", "two", "three"] * 50
     encoded = [
         word.encode("latin-1" if i % 3 else "utf-8") for i, word in enumerate(words)

@@ -45,14 +45,15 @@ def test_words_dates_ids_and_gaps_have_typed_columns(write):
     )
     assert (table.number_places, number.low, number.high) == ([0], -2.5, 4)
     assert np.shares_memory(number.values, table.numbers)
-    assert word.values.dtype == np.int32 and word.values.tolist() == [0, 1, 0, 2, -1]
-    assert word.words == ["red", "blue", 're"d'] and word.is_gap.tolist() == [
-        False
-    ] * 4 + [True]
+    assert word.values.dtype == np.int32
+    assert word.values.tolist() == [0, 1, 0, 2, -1]
+    assert word.words == ["red", "blue", 're"d']
+    assert word.is_gap.tolist() == [False] * 4 + [True]
     np.testing.assert_array_equal(day.values, [1709164800, -30, nan, 1709200800, nan])
     assert fields(name) == ["a", 'b "x"', "", "d", "NA"]
     np.testing.assert_array_equal(y.values, [0, 1, 0, nan, 1])
-    assert y.values.dtype == np.float64 and (y.low, y.high) == (0, 1)
+    assert y.values.dtype == np.float64
+    assert (y.low, y.high) == (0, 1)
     assert not any(column.odd for column in table.columns.values())
 
 
@@ -118,7 +119,8 @@ def test_columns_may_hold_anything_if_not_wanted_or_chosen_and_too_large_a_numbe
     write,
 ):
     table = read_csv(write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n"), reads={4: "number"})
-    assert [*table.columns] == [4] and table.numbers.tolist() == [[1], [0]]
+    assert [*table.columns] == [4]
+    assert table.numbers.tolist() == [[1], [0]]
     assert read_csv(write(ANY + "1,a,,i,1\n"), reads={}).numbers.shape == (1, 0)
     table = read_csv(
         write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"),
@@ -129,18 +131,15 @@ def test_columns_may_hold_anything_if_not_wanted_or_chosen_and_too_large_a_numbe
         "date",
         "text",
     ]
-    assert table.columns[2].words == ["1", "2"] and odd_of(table, 1) == {
-        "x": (9, "row 2")
-    }
+    assert table.columns[2].words == ["1", "2"]
+    assert odd_of(table, 1) == {"x": (9, "row 2")}
     assert read_csv(
         write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})
     ).numbers.shape == (2, 0)
     column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
-    assert (
-        column.high == 1e39
-        and column.values.tolist() == [1, math.inf]
-        and not column.odd
-    )
+    assert column.high == 1e39
+    assert column.values.tolist() == [1, math.inf]
+    assert not column.odd
 
 
 def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(write):
@@ -149,10 +148,8 @@ def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(wri
         for text, name in (("a,b\n1,2\n", "1.csv"), ("a,b\n\n1,x\n3,4\n", "2.csv"))
     ]
     table = read_csv(*paths, reads=["number", "number"])
-    assert (
-        odd_of(table, 1) == {"x": (1, f"row 3 of {paths[1]}")}
-        and table.row(0) == f"row 2 of {paths[0]}"
-    )
+    assert odd_of(table, 1) == {"x": (1, f"row 3 of {paths[1]}")}
+    assert table.row(0) == f"row 2 of {paths[0]}"
     np.testing.assert_array_equal(table.numbers, [[1, 2], [1, math.nan], [3, 4]])
     digests = [hashlib.sha256(path.read_bytes()).digest() for path in paths]
     assert table.sha256.sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
@@ -162,11 +159,11 @@ def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(wri
 @pytest.mark.parametrize("rows", [3, 200_000])
 def test_the_digest_is_that_of_the_file(write, rows, packed):
     data = b"a,b\n" + b"1,2\n" * rows
-    data = gzip.compress(data) if packed else data
+    if packed:
+        data = gzip.compress(data)
     table = read_csv(write(data))
-    assert (
-        table.sha256.sha256 == hashlib.sha256(data).hexdigest() and len(table) == rows
-    )
+    assert table.sha256.sha256 == hashlib.sha256(data).hexdigest()
+    assert len(table) == rows
 
 
 @pytest.mark.parametrize(
@@ -190,9 +187,8 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
 def test_a_column_is_what_most_of_its_fields_are(write, words, reads):
     table = read_csv(write("a,b\n" + "".join(f"{word},1\n" for word in words)))
     column = table.columns[0]
-    assert column.reads == reads and table.number_places == (
-        [0, 1] if reads == "number" else [1]
-    )
+    assert column.reads == reads
+    assert table.number_places == ([0, 1] if reads == "number" else [1])
     if reads == "text":
         assert fields(column) == [None if word in GAPS else word for word in words]
     else:
@@ -220,9 +216,8 @@ def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(
     table = read_csv(
         write("a,b\n" + "".join(f"{field},{i}.1\n" for i, field in enumerate(known)))
     )
-    assert table.numbers.dtype == dtype == table.columns[
-        0
-    ].values.dtype and table.number_places == [0, 1]
+    assert table.numbers.dtype == dtype == table.columns[0].values.dtype
+    assert table.number_places == [0, 1]
     expected = np.array(
         [math.nan if isinstance(field, str) else field for field in known]
     )
@@ -243,9 +238,8 @@ def test_words_grow_from_block_to_block(write, size):
     reader.read_blocks(read_blocks(path, size=1000))
     expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
     columns = reader.taken().columns
-    assert columns[1].words == [*expected] and columns[1].values.tolist() == [
-        expected[word] for word in words
-    ]
+    assert columns[1].words == [*expected]
+    assert columns[1].values.tolist() == [expected[word] for word in words]
     # once each, although rows are read again when there was no room
     assert columns[1].counts() == Counter(words)
     assert fields(columns[3]) == [f"id{i}" for i in range(5000)]
@@ -374,10 +368,8 @@ WORDS = st.one_of(PLAIN, st.floats(allow_nan=False).map(repr), QUOTED)
 def test_blanks_between_fields_are_one_separator_however_many(
     tmp_path_factory, rows, data, block
 ):
-    path, gap = (
-        tmp_path_factory.mktemp("blanks") / "data.txt",
-        st.text(" \t", min_size=1, max_size=4),
-    )
+    path = tmp_path_factory.mktemp("blanks") / "data.txt"
+    gap = st.text(" \t", min_size=1, max_size=4)
     lines = []
     for row in [["1x", "b", "c"], *rows]:
         ends = [data.draw(gap) if data.draw(st.booleans()) else "" for _ in range(2)]

@@ -34,22 +34,23 @@ def test_make_cc_writes_the_committed_bytes_another_table_for_another_seed_or_wh
 ):
     assert make_cc(tmp_path / "CC.csv") == (DATASETS / "CC.csv").read_bytes()
     done = run("make_cc.py", "-o", tmp_path / "missing" / "CC.csv", "--rows", 50)
-    assert (
-        done.returncode
-        and done.stderr.count("\n") == 1
-        and "cannot write" in done.stderr
-    )
-    first, again, other = (
-        make_cc(tmp_path / "t.csv", "--rows", 150, "--seed", seed) for seed in (1, 1, 2)
-    )
+    assert done.returncode
+    assert done.stderr.count("\n") == 1
+    assert "cannot write" in done.stderr
+    first = make_cc(tmp_path / "t.csv", "--rows", 150, "--seed", 1)
+    again = make_cc(tmp_path / "t.csv", "--rows", 150, "--seed", 1)
+    other = make_cc(tmp_path / "t.csv", "--rows", 150, "--seed", 2)
     assert first == again != other
     lines = other.decode().splitlines()[1:]
-    assert len(lines) == 150 and sum(line.endswith(',"1"') for line in lines) == 6
+    assert len(lines) == 150
+    assert sum(line.endswith(',"1"') for line in lines) == 6
 
 
 def test_cc_is_written_in_kaggles_style():
     data = (DATASETS / "CC.csv").read_bytes()
-    assert len(data) < 2_000_000 and b"\r" not in data and data.endswith(b"\n")
+    assert len(data) < 2_000_000
+    assert b"\r" not in data
+    assert data.endswith(b"\n")
     header, *lines = data.decode("ascii").splitlines()
     names = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount", "Class"]
     assert header == ",".join(f'"{name}"' for name in names)
@@ -62,10 +63,14 @@ def test_cc_is_written_in_kaggles_style():
 def test_cc_has_5000_rows_with_200_frauds_in_order_of_time_falling_variances_and_skewed_amounts(
     values,
 ):
-    assert values.shape == (5000, 31) and values[:, -1].sum() == 200
+    assert values.shape == (5000, 31)
+    assert values[:, -1].sum() == 200
     times = values[:, 0]
-    assert (np.diff(times) >= 0).all() and times[0] >= 0 and times[-1] < 2 * 86_400
-    v, amount = values[values[:, -1] == 0, 1:29], values[:, 29]
+    assert (np.diff(times) >= 0).all()
+    assert times[0] >= 0
+    assert times[-1] < 2 * 86_400
+    v = values[values[:, -1] == 0, 1:29]
+    amount = values[:, 29]
     std = v.std(axis=0)
     assert np.abs(v.mean(axis=0) / std).max() < 0.1
     # Sampling noise of a heavy-tailed standard deviation allows neighbours to swap, not
@@ -73,7 +78,8 @@ def test_cc_has_5000_rows_with_200_frauds_in_order_of_time_falling_variances_and
     assert np.all(std[4:] < std[:-4])
     kurtosis = ((v - v.mean(axis=0)) ** 4).mean(axis=0) / std**4
     assert kurtosis.min() > 4  # of a normal distribution: 3
-    assert amount.min() >= 0 and amount.mean() > 2 * np.median(amount)
+    assert amount.min() >= 0
+    assert amount.mean() > 2 * np.median(amount)
 
 
 def test_cc_is_about_as_separable_as_the_real_set(values):
@@ -81,7 +87,8 @@ def test_cc_is_about_as_separable_as_the_real_set(values):
     from sklearn import linear_model, model_selection, pipeline, preprocessing
     from sklearn.metrics import average_precision_score, f1_score
 
-    x, y = values[:, :-1], values[:, -1].astype(int)
+    x = values[:, :-1]
+    y = values[:, -1].astype(int)
     model = pipeline.make_pipeline(
         preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000)
     )

@@ -77,8 +77,10 @@ def test_numbers_are_standardised_and_gaps_are_filled_with_the_median_of_trainin
     assert one.encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
     encoding, rows = fitted(a=[1.0, NAN, 3.0, 8.0])
     (column,) = encoding.columns
-    mean, deviation = np.mean([1, 3, 8]), np.std([1, 3, 8])
-    assert column.kind == "gap" and column.fill == pytest.approx((3 - mean) / deviation)
+    mean = np.mean([1, 3, 8])
+    deviation = np.std([1, 3, 8])
+    assert column.kind == "gap"
+    assert column.fill == pytest.approx((3 - mean) / deviation)
     assert np.isnan(encoding.apply(rows, "float32")["numbers"][1, 0])
 
 
@@ -87,9 +89,8 @@ def test_the_median_of_many_numbers_is_that_of_a_sample():
     values[::10] = NAN
     found = NumberStatistics(values)
     known = values[~np.isnan(values)]
-    assert found.gap_share == np.isnan(values).sum() / len(
-        values
-    ) and found.median == np.median(known[::4])
+    assert found.gap_share == np.isnan(values).sum() / len(values)
+    assert found.median == np.median(known[::4])
     assert abs(found.median - np.median(known)) < 0.01
     np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
 
@@ -100,7 +101,8 @@ def numbers(seed=0, count=900) -> dict:
     rng = np.random.default_rng(seed)
     gaps = np.where(np.arange(count) % 10 == 0, NAN, rng.normal(5, 3, count))
     zeros = np.where(rng.random(count) < 0.8, 0, rng.exponential(100, count))
-    two, three = np.arange(count) % 2, np.arange(count) % 3
+    two = np.arange(count) % 2
+    three = np.arange(count) % 3
     return {
         "dense": rng.normal(size=count),
         "gaps": gaps,
@@ -140,9 +142,8 @@ def test_only_a_usual_value_makes_pieces_where_nothing_is_said_and_pieces_hold_a
     ].tolist() == pytest.approx([180] * 5, abs=3)
     others = columns["zeros"][columns["zeros"] > 0]
     counts = np.histogram(others, found["zeros"].edges[1:])[0]
-    assert found["zeros"].edges[0] == 0 and counts == pytest.approx(
-        len(others) / 5, abs=3
-    )
+    assert found["zeros"].edges[0] == 0
+    assert counts == pytest.approx(len(others) / 5, abs=3)
     most = embedded(f"pieces{MOST_PIECES}", **columns)["zeros"]
     assert len(most.edges) == MOST_EDGES
     parse("1,2", columns=most.inputs())
@@ -165,17 +166,17 @@ def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_
         ("gap", 0),
         ("onehot", 80),
     ]
-    encoding, rows = fitted(
+    _encoding, rows = fitted(
         a=np.array([2.2, 0, 7.77, NAN, 88, 2.3, 1.1, 1e9], np.float32)
     )
     codes = Encoding((found,)).apply(rows, "float32")["codes1"][:, 0]
     assert codes.tolist() == [1, 80, 80, 80, 79, 80, 0, 80]  # 80: none of them
     described = Encoding((found,)).to_dict()["columns"][0]
-    assert described["frequent"] == found.frequent and Encoding.from_dict(
-        {"columns": [described], "places": [0]}, None
-    )
+    assert described["frequent"] == found.frequent
+    assert Encoding.from_dict({"columns": [described], "places": [0]}, None)
     many = embedded(None, a=sums(5000, 200))["a"]
-    assert len(many.frequent) == MOST_VALUES and many.frequent == sorted(many.frequent)
+    assert len(many.frequent) == MOST_VALUES
+    assert many.frequent == sorted(many.frequent)
 
 
 @pytest.mark.parametrize(
@@ -187,10 +188,8 @@ def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_no
     values,
 ):
     (found,) = embedded(None, a=values).values()
-    assert (
-        not found.frequent
-        and "frequent" not in Encoding((found,)).to_dict()["columns"][0]
-    )
+    assert not found.frequent
+    assert "frequent" not in Encoding((found,)).to_dict()["columns"][0]
 
 
 def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their_description():
@@ -202,10 +201,8 @@ def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their
         "three",
     }
     assert found["two"].waves == found["one"].waves == 0
-    assert (
-        found["gaps"].summary() == "10% gaps, 12 waves"
-        and found["zeros"].summary() == "7 pieces, 12 waves"
-    )
+    assert found["gaps"].summary() == "10% gaps, 12 waves"
+    assert found["zeros"].summary() == "7 pieces, 12 waves"
     (column,) = found["gaps"].inputs()
     assert (column.kind, column.waves, column.deviation, column.outputs) == (
         "gap",
@@ -255,15 +252,14 @@ def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
     (column,) = encoding.columns
     assert (column.kind, column.values) == ("onehot", 3)
     codes = codes_of(encoding, rows)
-    assert sorted(set(codes)) == [0, 1, 2] and codes.count(0) == RARE - 1
+    assert sorted(set(codes)) == [0, 1, 2]
+    assert codes.count(0) == RARE - 1
     assert codes_of(encoding, rows_of(a=["new", "y", None])) == [0, 2, 0]
     encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
     assert codes_of(encoding, rows_of(a=["new", "x"])) == [2, 0]  # no slot is shared
     encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
-    assert (
-        encoding.columns[0].values == 3
-        and len(set(codes_of(encoding, rows)[-RARE:])) == 1
-    )
+    assert encoding.columns[0].values == 3
+    assert len(set(codes_of(encoding, rows)[-RARE:])) == 1
 
 
 @pytest.mark.parametrize(
@@ -280,7 +276,7 @@ def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
     ],
 )
 def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts, own):
-    encoding, rows = fitted(
+    encoding, _rows = fitted(
         a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
     )
     encoder = encoding.encoders[0]
@@ -293,17 +289,18 @@ def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depen
     values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(RARE + i)]
     encoding, rows = fitted(a=values)
     (column,) = encoding.columns
-    assert column.kind == "embedding" and column.width == 5  # ceil(sqrt(17))
+    # ceil(sqrt(17))
+    assert column.kind == "embedding"
+    assert column.width == 5
     codes = codes_of(encoding, rows)
-    assert min(codes) == 0 and max(codes) < column.values
+    assert min(codes) == 0
+    assert max(codes) < column.values
     assert codes.count(0) == RARE  # the rarest value trains the slot of unseen ones
     assert codes_of(encoding, rows_of(a=["new", "v1"]))[0] == 0
     values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
     (one, rows), (other, back) = fitted(a=values), fitted(a=values[::-1])
-    assert (
-        one == other
-        and (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
-    )
+    assert one == other
+    assert (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
 
 
 def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
@@ -311,7 +308,8 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     encoding, rows = fitted(when=days.astype("datetime64[s]"))
     assert encoding.encoders[0].cycles == ["year", "week"]
     found = encoding.apply(rows, "float64")["numbers"]
-    assert found.shape[1] == 5 and (np.diff(found[:, 0]) > 0).all()
+    assert found.shape[1] == 5
+    assert (np.diff(found[:, 0]) > 0).all()
     np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
     # sine of the week
     np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)
@@ -351,7 +349,8 @@ def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_n
     days[7] = np.datetime64("NaT")
     encoding, rows = fitted(embedding="waves3:0.5", when=days)
     (encoder,) = encoding.encoders
-    assert encoder.parts == ["month", "monthday", "weekday"] and encoder.cycles == [
+    assert encoder.parts == ["month", "monthday", "weekday"]
+    assert encoder.cycles == [
         "year",
         "week",
     ]
@@ -363,7 +362,8 @@ def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_n
     shift, scale = np.transpose([PARTS[name] for name in encoder.parts])
     # 1 February was a Monday
     np.testing.assert_allclose(found[31, 5:] * scale + shift, [2, 1, 0])
-    assert np.isnan(found[7, 0]) and (found[7, 1:] == 0).all()
+    assert np.isnan(found[7, 0])
+    assert (found[7, 1:] == 0).all()
     assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
     months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype(
         "datetime64[s]"
@@ -380,11 +380,9 @@ def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_n
         "datetime64[s]"
     )
     (encoder,) = fitted(embedding="pieces4", when=days)[0].encoders
-    assert (
-        len(encoder.edges) == 5
-        and not encoder.parts
-        and len(encoder.inputs()[0].edges) == 5
-    )
+    assert len(encoder.edges) == 5
+    assert not encoder.parts
+    assert len(encoder.inputs()[0].edges) == 5
     for embedding in (None, "linear"):
         encoding, _ = fitted(embedding=embedding, when=days)
         # as models of earlier versions have it
@@ -476,7 +474,8 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     assert not caplog.records
     encoding.tell(strange)
     a, b = (record.getMessage() for record in caplog.records)
-    assert "column a: 50% of the values are gaps" in a and "column b" in b
+    assert "column a: 50% of the values are gaps" in a
+    assert "column b" in b
 
 
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:

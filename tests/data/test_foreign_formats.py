@@ -81,11 +81,9 @@ def test_a_file_of_another_format_is_one_line_with_a_cure(folder, name):
     )
     failed = run(*ONE, "--dataset", name, "--model", "m.bin")
     (line,) = failed.err.splitlines()
-    assert (
-        failed.code == 65
-        and line.startswith(f"nn: {name}: {called}, expected JSON lines, CSV, ")
-        and cure in line
-    )
+    assert failed.code == 65
+    assert line.startswith(f"nn: {name}: {called}, expected JSON lines, CSV, ")
+    assert cure in line
 
 
 def test_the_cures_in_python_work(folder):

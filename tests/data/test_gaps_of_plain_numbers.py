@@ -40,7 +40,9 @@ def few(columns: dict[str, list]) -> dict[str, list]:
 def with_gaps(columns: dict[str, list], gap) -> dict[str, list]:
     """The first rows with three gaps, as a format has one."""
     rows = few(columns)
-    rows["b"][1], rows["b"][4], rows["a"][2] = gap, gap, gap
+    rows["b"][1] = gap
+    rows["b"][4] = gap
+    rows["a"][2] = gap
     return rows
 
 
@@ -75,17 +77,16 @@ def test_files_say_how_many_and_give_what_the_medians_give(model):
     saved(with_gaps(numbers(), ""), "gaps.csv")
     expected, silent = predictions("full.csv")
     found, told = predictions("gaps.csv")
-    assert (
-        found == expected
-        and f"gaps.csv: {TOLD}; --strict refuses them" in told
-        and told.count("gaps in") == 1
-    )
+    assert found == expected
+    assert f"gaps.csv: {TOLD}; --strict refuses them" in told
+    assert told.count("gaps in") == 1
     assert "gaps in" not in silent
     for word in ("NA", "?", "null"):
         saved(with_gaps(numbers(), word), "gaps.csv")
         assert predictions("gaps.csv")[0] == expected
     refused = run("--predict", "--model", "m.bin", "--dataset", "gaps.csv", "--strict")
-    assert refused.code == 65 and not refused.out
+    assert refused.code == 65
+    assert not refused.out
     assert refused.err.splitlines()[-1].startswith(
         "nn: gaps.csv, row 4, column a: found an empty field"
     )
@@ -97,7 +98,8 @@ def test_nulls_of_other_formats_are_gaps_too(folder, suffix):
     nn.fit("train.csv", holdout=0, epochs=2, layers="3,6,1").save("m.bin")
     full = predictions(saved(with_medians(numbers()), f"full.{suffix}"))[0]
     found, told = predictions(saved(with_gaps(numbers(), None), f"gaps.{suffix}"))
-    assert found == full and TOLD in told
+    assert found == full
+    assert TOLD in told
 
 
 def test_other_modes_give_the_figures_of_the_medians(model):
@@ -119,9 +121,8 @@ def test_other_modes_give_the_figures_of_the_medians(model):
         "compare": ["--compare", "m.bin,other.bin", "--json"],
     }
     for use, flags in uses.items():
-        full, gaps = (
-            succeed(*flags, "--dataset", f"{name}.csv") for name in ("full", "gaps")
-        )
+        full = succeed(*flags, "--dataset", f"{'full'}.csv")
+        gaps = succeed(*flags, "--dataset", f"{'gaps'}.csv")
         assert full.json == gaps.json, use
         assert TOLD in gaps.err and TOLD not in full.err, use
         refused = run(*flags, "--dataset", "gaps.csv", "--strict")
@@ -133,7 +134,8 @@ def test_other_modes_give_the_figures_of_the_medians(model):
     ["array", "masked", "lists", "objects", "pandas", "arrow", "columns", "rows"],
 )
 def test_rows_in_python_say_so_and_give_what_the_medians_give(model, form):
-    full, columns = as_array(with_medians(numbers())), with_gaps(numbers(), None)
+    full = as_array(with_medians(numbers()))
+    columns = with_gaps(numbers(), None)
     del columns["y"]
     gaps = as_array(with_gaps(numbers(), np.nan))
     arrays = {
@@ -142,7 +144,10 @@ def test_rows_in_python_say_so_and_give_what_the_medians_give(model, form):
         "lists": gaps.tolist,
         "objects": lambda: gaps.astype(object),
     }
-    rows = arrays[form]() if form in arrays else as_frame(columns, form)
+    if form in arrays:
+        rows = arrays[form]()
+    else:
+        rows = as_frame(columns, form)
     with pytest.warns(
         nn.NnWarning,
         match="gaps in column a .1 row., column b .2 rows., where training had none",
@@ -156,13 +161,10 @@ def test_data_sets_of_python_are_tested_explained_and_judged_so(folder):
     saved(numbers(), "train.csv")
     model = nn.fit("train.csv", holdout=0, epochs=2, layers="3,6,1")
     y = np.array(numbers()["y"][:6])
-    full, gaps = (
-        as_array(with_medians(numbers())),
-        as_array(with_gaps(numbers(), np.nan)),
-    )
-    one, other = (
-        nn.Dataset(x, y, "binary", ["0", "1"], columns=NAMES) for x in (full, gaps)
-    )
+    full = as_array(with_medians(numbers()))
+    gaps = as_array(with_gaps(numbers(), np.nan))
+    one = nn.Dataset(full, y, "binary", ["0", "1"], columns=NAMES)
+    other = nn.Dataset(gaps, y, "binary", ["0", "1"], columns=NAMES)
     # a table with gaps
     read = nn.load(saved(with_gaps(numbers(), ""), "gaps.csv"), task="binary")
     for data in (other, read):
@@ -235,7 +237,8 @@ def test_exports_take_nan_for_the_median(model, folder):
         ["cc", "-std=c99", *strict, "-shared", "-fPIC", "m.c", "-o", "m.so", "-lm"],
         check=True,
     )
-    library, out = ctypes.CDLL(str(folder / "m.so")), (ctypes.c_float * 1)()
+    library = ctypes.CDLL(str(folder / "m.so"))
+    out = (ctypes.c_float * 1)()
     for predict, real in (
         (library.nn_predict, ctypes.c_float),
         (library.nn_predict_double, ctypes.c_double),
@@ -272,11 +275,8 @@ def test_a_model_without_medians_refuses_a_gap_as_before(folder):
     saved(with_gaps(numbers(), ""), "gaps.csv")
     for mode in ("--predict", "--test"):
         refused = run(mode, "--model", "m.bin", "--dataset", "gaps.csv")
-        assert (
-            refused.code == 65
-            and "row 4, column a: found an empty field, expected a number"
-            in refused.err
-        )
+        assert refused.code == 65
+        assert "row 4, column a: found an empty field, expected a number" in refused.err
     with pytest.raises(
         nn.DataError, match="expected a number; the network was trained without gaps"
     ):
@@ -296,7 +296,8 @@ def test_networks_of_images_have_no_medians(folder):
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 def test_estimators_say_so_and_give_what_the_medians_give(kind):
     pytest.importorskip("sklearn")
-    x, y = as_array(numbers()), np.array(numbers()["y"])
+    x = as_array(numbers())
+    y = np.array(numbers()["y"])
     estimator = getattr(nn, f"Network{kind}")(effort="quick", epochs=2).fit(x, y)
     gaps = as_array(with_gaps(numbers(), np.nan))
     with pytest.warns(

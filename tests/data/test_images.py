@@ -46,7 +46,8 @@ def test_idx_images_with_the_labels_beside_them(write, images, labels):
         path = write(gzip.compress(data) if name.endswith(".gz") else data, name)
     path = path.parent / images
     ds = load(path)
-    assert ds.x.dtype == np.uint8 and ds.x.flags.c_contiguous
+    assert ds.x.dtype == np.uint8
+    assert ds.x.flags.c_contiguous
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
     np.testing.assert_array_equal(ds.y, LABELS)
     assert (ds.task, ds.classes, ds.y.dtype) == (
@@ -135,7 +136,8 @@ RECORDS[:, 0] = [6, 9, 9, 4, 1, 1, 2]
 def test_cifar_records(write, pack):
     path = write(pack(RECORDS.tobytes()), "data_batch_1.bin")
     ds = load(path)
-    assert ds.x.dtype == np.uint8 and ds.classes == ["1", "2", "4", "6", "9"]
+    assert ds.x.dtype == np.uint8
+    assert ds.classes == ["1", "2", "4", "6", "9"]
     np.testing.assert_array_equal(ds.x, RECORDS[:, 1:].reshape(7, 3, 32, 32))
     assert [ds.classes[i] for i in ds.y] == ["6", "9", "9", "4", "1", "1", "2"]
     assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -178,11 +180,9 @@ def test_npz_images_stay_bytes(write, compressed):
     path = write(npz(compressed, x=PIXELS, y=LABELS), "digits")
     ds = load(path)
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
-    assert (
-        ds.x.dtype == np.uint8
-        and ds.y.tolist() == LABELS.tolist()
-        and ds.task == "multiclass"
-    )
+    assert ds.x.dtype == np.uint8
+    assert ds.y.tolist() == LABELS.tolist()
+    assert ds.task == "multiclass"
     assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -196,22 +196,18 @@ def test_npz_of_other_shapes_types_and_orders(write):
         ds = load(write(npz(x=x, y=tables[:, :2]), "a.npz"), dtype="float64")
         np.testing.assert_array_equal(ds.x, tables)
         np.testing.assert_array_equal(ds.y, tables[:, :2])
-        assert (
-            ds.task == "regression"
-            and ds.x.dtype == np.float64
-            and ds.x.flags.c_contiguous
-        )
+        assert ds.task == "regression"
+        assert ds.x.dtype == np.float64
+        assert ds.x.flags.c_contiguous
     ds = load(
         write(
             npz(x=np.arange(24).reshape(12, 2), y=np.array(["b", "a", "c"] * 4)),
             "a.npz",
         )
     )
-    assert (
-        ds.x.dtype == np.float32
-        and ds.classes == ["a", "b", "c"]
-        and ds.y.tolist() == [1, 0, 2] * 4
-    )
+    assert ds.x.dtype == np.float32
+    assert ds.classes == ["a", "b", "c"]
+    assert ds.y.tolist() == [1, 0, 2] * 4
     ds = load(write(npz(x=tables, y=np.eye(3)[LABELS]), "a.npz"))
     assert (ds.task, ds.y.tolist()) == ("multiclass", LABELS.tolist())
     assert load(write(npz(x=tables, y=LABELS > 0), "a.npz")).task == "binary"
@@ -260,7 +256,10 @@ def test_any_damage_is_refused_or_harmless(tmp_path_factory, form, data):
         idx(PIXELS) if form == "idx" else npz("packed" in form, x=PIXELS, y=LABELS)
     )
     whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
-    cut = data.draw(st.integers(0, 256)) if form == "idx" else 0
+    if form == "idx":
+        cut = data.draw(st.integers(0, 256))
+    else:
+        cut = 0
     (folder / "images").write_bytes(bytes(whole[: len(whole) - cut]))
     (folder / "labels").write_bytes(idx(LABELS))
     try:
@@ -268,7 +267,8 @@ def test_any_damage_is_refused_or_harmless(tmp_path_factory, form, data):
     except NnError as error:
         assert "\n" not in str(error)
     else:
-        assert cut == 0 and ds.x.size == PIXELS.size
+        assert cut == 0
+        assert ds.x.size == PIXELS.size
         # it has a check sum
         assert form == "idx" or (ds.x.ravel() == PIXELS.ravel()).all()
         np.testing.assert_array_equal(ds.y, LABELS)
@@ -326,7 +326,9 @@ def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(
         [PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]]
     )[:, None]
     np.testing.assert_array_equal(ds.x, expected)
-    assert ds.x.dtype == np.uint8 and ds.path == str(folder) and not is_mapped(ds.x)
+    assert ds.x.dtype == np.uint8
+    assert ds.path == str(folder)
+    assert not is_mapped(ds.x)
     request.getfixturevalue("mapped")
     assert is_mapped(load(folder).x)
     for name in ("cat/notes.txt", "cat/.hidden.png", "readme.txt"):
@@ -339,7 +341,8 @@ def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(
 def test_a_class_folder_whose_name_is_no_text_is_a_class(folder):
     (folder / "dog").rename(folder / os.fsdecode(b"d\xff"))
     ds = load(folder)
-    assert ds.classes == ["cat", "d\\udcff"] and ds.y.tolist() == [0, 0, 1, 1]
+    assert ds.classes == ["cat", "d\\udcff"]
+    assert ds.y.tolist() == [0, 0, 1, 1]
 
 
 def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in_their_order(
@@ -348,15 +351,15 @@ def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in
     colours = RNG.integers(0, 256, (5, 4, 3), np.uint8)
     save("emu/x.png", colours)
     ds = load(folder)
-    assert ds.x.shape == (5, 3, 5, 4) and ds.task == "multiclass"
+    assert ds.x.shape == (5, 3, 5, 4)
+    assert ds.task == "multiclass"
     np.testing.assert_array_equal(ds.x[4], colours.transpose(2, 0, 1))
     np.testing.assert_array_equal(ds.x[0], np.stack([PIXELS[0]] * 3))
     for i in range(12):
         save(f"../numbers/{i}/a.png", PIXELS[i])
     ds = load(folder.parent / "numbers")
-    assert ds.classes == [str(i) for i in range(12)] and ds.y.tolist() == list(
-        range(12)
-    )
+    assert ds.classes == [str(i) for i in range(12)]
+    assert ds.y.tolist() == list(range(12))
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
 
 
@@ -367,7 +370,8 @@ def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder, save):
         hashes.append(load(folder).sha256)
     save("dog/c.png", PIXELS[9])
     hashes.append(load(folder).sha256)
-    assert hashes[0] == hashes[1] and len(set(hashes)) == 4
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 4
 
 
 def test_bad_folders_and_a_missing_pillow_are_told(folder, save, tmp_path, monkeypatch):
@@ -398,12 +402,14 @@ def test_mnist_and_cifar(shared):
     ds = load(
         shared / "data/mnist/t10k-images-idx3-ubyte.gz", inputs=(1, 28, 28), outputs=10
     )
-    assert ds.x.shape == (10_000, 1, 28, 28) and ds.x.dtype == np.uint8
+    assert ds.x.shape == (10_000, 1, 28, 28)
+    assert ds.x.dtype == np.uint8
     assert ds.class_counts() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     ds = load(
         shared / "data/cifar10/cifar10_test_1000.bin.gz", inputs=(3, 32, 32), outputs=10
     )
-    assert ds.x.shape == (1000, 3, 32, 32) and ds.y[:10].tolist() == [
+    assert ds.x.shape == (1000, 3, 32, 32)
+    assert ds.y[:10].tolist() == [
         3,
         8,
         8,
@@ -421,10 +427,8 @@ def test_mnist_and_cifar(shared):
 def test_images_take_little_more_memory_than_their_own_bytes(write):
     write(idx(LABELS), "small-labels")
     write(idx(np.zeros(40_000, np.uint8)), "large-labels")
-    large, small = (
-        write(idx(np.ones((40_000, 28, 28), np.uint8)), "large-images"),
-        write(idx(PIXELS), "small-images"),
-    )
+    large = write(idx(np.ones((40_000, 28, 28), np.uint8)), "large-images")
+    small = write(idx(PIXELS), "small-images")
     assert peak_of_loading(large, small)[0] < 1.3 * 40_000 * 28 * 28
 
 

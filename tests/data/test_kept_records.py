@@ -97,7 +97,8 @@ def trained(ds=None, **flags):
 @pytest.fixture
 def encoded(monkeypatch) -> list[int]:
     """The rows of each block that was encoded."""
-    blocks, fill = [], Encoding._fill
+    blocks = []
+    fill = Encoding._fill
     monkeypatch.setattr(
         Encoding, "_fill", lambda *way: blocks.append(len(way[2])) or fill(*way)
     )
@@ -108,13 +109,17 @@ def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(
     folder, mapped, encoded
 ):
     peace = trained().vector
-    assert encoded == [2000] and files() == []
+    assert encoded == [2000]
+    assert files() == []
     (path,) = stopped()
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o400
-    before, encoded[:] = os.stat(path).st_ino, []
-    assert stopped(resume="auto") == [path] and os.stat(path).st_ino == before
+    before = os.stat(path).st_ino
+    encoded[:] = []
+    assert stopped(resume="auto") == [path]
+    assert os.stat(path).st_ino == before
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
-    assert encoded == [] and files() == []
+    assert encoded == []
+    assert files() == []
 
 
 DAMAGES = {
@@ -136,11 +141,9 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
     os.chmod(path, 0o600)
     Path(path).write_bytes(DAMAGES[damage](whole))
     encoded.clear()
-    assert (
-        stopped(resume="auto") == [path]
-        and Path(path).read_bytes() == whole
-        and encoded == [2000]
-    )
+    assert stopped(resume="auto") == [path]
+    assert Path(path).read_bytes() == whole
+    assert encoded == [2000]
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
 
 
@@ -150,14 +153,13 @@ def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(
     (path,) = stopped()
     whole = Path(path).read_bytes()
     os.chmod(path, 0o666)
-    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
+    assert stopped() == [path]
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o400
     os.replace(path, "elsewhere")
     os.symlink("elsewhere", path)
-    assert (
-        stopped() == [path]
-        and not os.path.islink(path)
-        and Path(path).read_bytes() == whole
-    )
+    assert stopped() == [path]
+    assert not os.path.islink(path)
+    assert Path(path).read_bytes() == whole
     (path,) = stopped()
     whole = Path(path).read_bytes()
     fill = Encoding._fill
@@ -172,7 +174,8 @@ def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(
         stopped()
     assert Path(path).read_bytes() != whole
     monkeypatch.setattr(Encoding, "_fill", fill)
-    assert stopped() == [path] and Path(path).read_bytes() == whole
+    assert stopped() == [path]
+    assert Path(path).read_bytes() == whole
 
 
 def attacking(attack):
@@ -227,11 +230,9 @@ Member._run_epoch = cutting
         MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting), *TRAIN
     )
     (line,) = done.stderr.removeprefix("WRITES ").splitlines()
-    assert (
-        done.returncode == 73
-        and line.startswith("nn: c.ck.rows-")
-        and "cannot be read any more" in line
-    )
+    assert done.returncode == 73
+    assert line.startswith("nn: c.ck.rows-")
+    assert "cannot be read any more" in line
     assert not os.path.exists("m.bin")
 
 
@@ -241,7 +242,8 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     second = stopped()
     monkeypatch.setattr(records, "FORMAT", 2)
     third = stopped()
-    assert len(third) == 3 and set(first) < set(second) < set(third)
+    assert len(third) == 3
+    assert set(first) < set(second) < set(third)
     trained()
     assert files() == []
 
@@ -249,13 +251,15 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
 def test_parts_that_a_killed_run_has_left_are_removed_at_the_end_and_names_may_be_long(
     folder, mapped
 ):
-    part, others = Path(".c.ck.rows-0123456789abcdef.12.tmp"), Path("c.ck.rows-mine")
+    part = Path(".c.ck.rows-0123456789abcdef.12.tmp")
+    others = Path("c.ck.rows-mine")
     part.write_bytes(b"part")
     others.write_bytes(b"")
     stopped()
     assert part.exists()
     trained()
-    assert not part.exists() and files() == [str(others)]
+    assert not part.exists()
+    assert files() == [str(others)]
     trained(epochs=1, checkpoint="c" * 240)
     assert {*os.listdir()} == {"c" * 240, "c.ck", "people.csv", str(others)}
 
@@ -284,12 +288,12 @@ def test_a_killed_training_goes_on_with_its_records(folder):
     ):
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
-    assert process.communicate()[1].count("WRITES") == 1 and len(files()) == 1
+    assert process.communicate()[1].count("WRITES") == 1
+    assert len(files()) == 1
     done = in_process(MAPPED, *flags)
     assert done.returncode == 0 and "WRITES" not in done.stderr, done.stderr
-    assert (
-        Path("m.bin").read_bytes() == Path("peace.bin").read_bytes() and files() == []
-    )
+    assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
+    assert files() == []
 
 
 def test_a_full_disk_is_told(folder, mapped, monkeypatch):
@@ -302,12 +306,11 @@ def test_a_full_disk_is_told(folder, mapped, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     result = run(*TRAIN)
-    assert (
-        result.code == 73
-        and result.err.count("\n") == 1
-        and "No space left on device" in result.err
-    )
-    assert not glob.glob(".*c.ck.rows-*") and files() == []
+    assert result.code == 73
+    assert result.err.count("\n") == 1
+    assert "No space left on device" in result.err
+    assert not glob.glob(".*c.ck.rows-*")
+    assert files() == []
 
 
 @pytest.mark.parametrize("more, count", [([], 1), (["--folds", "2"], 2)])
@@ -320,7 +323,8 @@ def test_one_rank_of_a_host_writes_and_the_others_map(
     peace = mpich.train(2, *given, "--model", "peace.bin")
     done = mpich.launch(2, sys.executable, "-c", MAPPED, *given)
     assert (peace.returncode, done.returncode) == (0, 0), peace.stderr + done.stderr
-    assert done.stderr.count("WRITES") == count and files() == []
+    assert done.stderr.count("WRITES") == count
+    assert files() == []
     assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
 
 
@@ -333,5 +337,6 @@ def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, mpich, monkeypat
     done = mpich.launch(
         2, sys.executable, "-c", failing, *TRAIN, "--distribute", "mirrored"
     )
-    assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
+    assert done.returncode != 0
+    assert len(ours(done.stderr.replace("WRITES ", ""))) == 1
     assert "the disk is full" in done.stderr

@@ -85,7 +85,8 @@ def test_numbers_and_dates_are_that_texts_called_so_are_odd_words_and_day_or_mon
         assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
         column = texts("red", "blue", "red")
         found = kind_of(column, Kind(reads), "column a")
-        assert found == Kind(reads) and canonical(column, found).odd == {
+        assert found == Kind(reads)
+        assert canonical(column, found).odd == {
             "red": Odd(2, 0),
             "blue": Odd(1, 1),
         }
@@ -193,7 +194,8 @@ def test_odd_words_are_counted_with_their_first_rows_and_words_that_no_row_has_d
         "text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"]
     )
     found = kind_of(column, None, "column a")
-    assert found.kind == "written number" and canonical(column, found).odd == {}
+    assert found.kind == "written number"
+    assert canonical(column, found).odd == {}
     assert (
         reason_to_leave_out(
             Column("text", np.ones(9, int), ["a", "b"]), Kind("category")
@@ -213,32 +215,25 @@ def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
 def test_ordered_words_become_scaled_ranks_and_other_words_gaps():
     encoder = ordered("low", "high", "mid", "mid")
     (values,) = encoder.encode(texts("low", "high", "mid", "mid"))
-    assert (
-        values.mean() == 0
-        and values.std() == pytest.approx(1)
-        and values[0] < values[2] == values[3] < values[1]
-    )
-    assert [column.kind for column in encoder.inputs()] == [
-        "number"
-    ] and encoder.summary() == "low < mid < high"
+    assert values.mean() == 0
+    assert values.std() == pytest.approx(1)
+    assert values[0] < values[2] == values[3] < values[1]
+    assert [column.kind for column in encoder.inputs()] == ["number"]
+    assert encoder.summary() == "low < mid < high"
     encoding = Encoding((encoder,), ["size"], (0,))
     assert Encoding.from_dict(encoding.to_dict(), ["size"]) == encoding
     encoder = ordered("low", "high", "other", None)
-    assert [column.kind for column in encoder.inputs()] == [
-        "gap"
-    ] and encoder.unknown_share == 0.5
+    assert [column.kind for column in encoder.inputs()] == ["gap"]
+    assert encoder.unknown_share == 0.5
     assert np.isnan(encoder.encode(texts("new", None))[0]).all()
 
 
 def test_ordered_numbers_are_the_same_however_a_format_writes_them():
     encoder = ordered("1", "2", "3", order=("1", "2.0", "3"))
-    one, other = (
-        encoder.encode(texts(*words))[0]
-        for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"])
-    )
-    assert (one == other).all() and encoder.unknown(
-        texts("1.0", "2", "x")
-    ) == pytest.approx(1 / 3)
+    one = encoder.encode(texts(*["1.0", "2", "3"]))[0]
+    other = encoder.encode(texts(*["1", "2.0", "3e0"]))[0]
+    assert (one == other).all()
+    assert encoder.unknown(texts("1.0", "2", "x")) == pytest.approx(1 / 3)
 
 
 def test_a_model_of_words_in_a_form_that_went_is_refused_by_its_column():
@@ -279,7 +274,8 @@ def test_decimals_of_one_category_are_one():
     found = kind_of(column, Kind("category"), "column a")
     column = canonical(column, found)
     encoder = CategoryEncoder.fit(TextStatistics(column.values, column.words), found)
-    assert encoder.values == ["1", "2"] and encoder.decimals
+    assert encoder.values == ["1", "2"]
+    assert encoder.decimals
     assert encoder.encode(canonical(texts("1e0", "01", "2.00", "2"), encoder))[
         0
     ].tolist() == [0, 0, 1, 1]
@@ -344,25 +340,23 @@ def seconds_of(words: list[str]) -> float:
 def test_time_grows_as_the_length_of_a_text_does(parts):
     """40 times the length takes 40 times the time; 8 times that is left to caches and
     the clock; the square would be 1,600 times."""
-    short, long = (
-        [slow(*parts, n) + end for end in ("", "1", "a")] for n in (10_000, 400_000)
-    )
+    short = [slow(*parts, 10000) + end for end in ("", "1", "a")]
+    long = [slow(*parts, 400000) + end for end in ("", "1", "a")]
     fast = min(seconds_of(short) for _ in range(5))
     assert min(seconds_of(long) for _ in range(2)) < 320 * max(fast, 0.0005)
 
 
 def test_no_pattern_takes_the_square_of_a_texts_length():
     """Of 20,000 characters each: some milliseconds, where the square takes seconds."""
-    texts, found = (
-        [
-            slow(*parts, 20_000)
-            for parts in (*SLOW, *(("", piece, "") for piece in PIECES))
-        ],
-        [],
-    )
+    texts = [
+        slow(*parts, 20_000)
+        for parts in (*SLOW, *(("", piece, "") for piece in PIECES))
+    ]
+    found = []
     for name, (pattern, is_searched) in patterns().items():
         for text in (text + end for text in texts for end in ("", "x", ";", "\n")):
-            text = text.encode() if isinstance(pattern.pattern, bytes) else text
+            if isinstance(pattern.pattern, bytes):
+                text = text.encode()
             started = time.process_time()
             pattern.fullmatch(text)
             pattern.match(text)

@@ -79,7 +79,8 @@ def test_beside_numbers_none_is_a_gap(form):
         (["0.5", "None", "3.25", "7.125"], None),
     ):
         ds = loaded(table(labels), form)
-        assert ds.classes == classes and ds.unlabelled == ROWS // len(labels)
+        assert ds.classes == classes
+        assert ds.unlabelled == ROWS // len(labels)
         assert ds.about_unlabelled().endswith(f": None ({ds.unlabelled})")
     assert (
         loaded(
@@ -107,9 +108,8 @@ def test_all_other_words_for_a_gap_stay_so_in_any_case_of_letters():
     ]
     for classes in (["None", "yes"], ["0", "1"]):
         ds = nn.load(csv_with([*classes, *words]))
-        assert (
-            ds.classes == classes and ds.unlabelled == ROWS - sum(ds.class_counts()) > 0
-        )
+        assert ds.classes == classes
+        assert ds.unlabelled == ROWS - sum(ds.class_counts()) > 0
         counts = ds.unlabelled_words
         assert counts == {
             word: table([*classes, *words])["y"].count(word) for word in words
@@ -153,8 +153,10 @@ def test_none_in_features_stays_a_gap():
             "t.csv",
         )
     )
-    assert ds.classes == ["None", "x"] and np.isnan(ds.x.columns[0].values).sum() == 20
-    assert ds.x.columns[1].words == ["u", "v"] and ds.x.columns[1].is_gap.sum() == 20
+    assert ds.classes == ["None", "x"]
+    assert np.isnan(ds.x.columns[0].values).sum() == 20
+    assert ds.x.columns[1].words == ["u", "v"]
+    assert ds.x.columns[1].is_gap.sum() == 20
 
 
 def test_targets_of_several_columns_have_no_class_names():
@@ -184,10 +186,8 @@ def test_a_model_knows_none_as_a_class_where_training_had_it():
     )
     assert "left out: 20 rows without a target: NA (20)" in done.err
     tested = succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json")
-    assert (
-        tested.json["rows"] == 40
-        and "t.csv: left out: 20 rows without a target: NA (20)" in tested.err
-    )
+    assert tested.json["rows"] == 40
+    assert "t.csv: left out: 20 rows without a target: NA (20)" in tested.err
     only = succeed(
         "--test",
         "--model",
@@ -196,7 +196,8 @@ def test_a_model_knows_none_as_a_class_where_training_had_it():
         csv_with(["None", ""], "only.csv"),
         "--json",
     )
-    assert only.json["rows"] == 30 and only.json["tp"] + only.json["fn"] == 0
+    assert only.json["rows"] == 30
+    assert only.json["tp"] + only.json["fn"] == 0
     assert truths(["None", "yes"])[:2] == ["None", "yes"]
     # without it None is a gap, as before
     succeed(*given, "--dataset", csv_with(["no", "yes"]), "--model", "m.bin")
@@ -208,7 +209,8 @@ def test_a_model_knows_none_as_a_class_where_training_had_it():
         csv_with(["no", "yes", "None"]),
         "--json",
     )
-    assert tested.json["rows"] == 40 and "None (20)" in tested.err
+    assert tested.json["rows"] == 40
+    assert "None (20)" in tested.err
 
 
 def test_compare_and_validation_say_which_rows_they_leave_out():
@@ -218,10 +220,8 @@ def test_compare_and_validation_say_which_rows_they_leave_out():
         done = succeed("--train", "--dataset", "t.csv", "--model", name, *given)
         assert "t.csv: left out: 20 rows without a target: NA (20)" in done.err
     done = succeed("--compare", "a.bin,b.bin", "--dataset", "t.csv", "--json")
-    assert (
-        done.json["rows"] == 40
-        and "left out: 20 rows without a target: NA (20)" in done.err
-    )
+    assert done.json["rows"] == 40
+    assert "left out: 20 rows without a target: NA (20)" in done.err
 
 
 def test_python_says_it_too():
@@ -234,9 +234,8 @@ def test_python_says_it_too():
     ):
         model.test("t.csv")
     message = refusal(lambda: nn.fit(csv_with(["NA", "yes"]), layers="2,4,1", epochs=1))
-    assert "only class yes (30 rows)" in message and message.endswith(
-        "left out: 30 rows without a target: NA (30)"
-    )
+    assert "only class yes (30 rows)" in message
+    assert message.endswith("left out: 30 rows without a target: NA (30)")
 
 
 # ---------------------------------------------------------------- codes
@@ -262,7 +261,8 @@ def test_a_code_far_behind_the_first_rows_keeps_its_zeros():
 
 def test_numbers_with_zeros_before_them_are_numbers_where_the_task_is_a_regression():
     ds = nn.load(csv_with([f"{row:03d}" for row in range(ROWS)]))
-    assert ds.classes is None and ds.y[:, 0].tolist() == list(range(ROWS))
+    assert ds.classes is None
+    assert ds.y[:, 0].tolist() == list(range(ROWS))
     assert nn.load(csv_with(["01", "02", "1.5"]), task="regression").y[
         :3, 0
     ].tolist() == [1.0, 2.0, 1.5]
@@ -274,7 +274,10 @@ def test_one_and_one_point_nought_are_one_class():
 
 
 def trained(labels: list, *flags) -> None:
-    width = 1 if len(labels) == 2 else len(labels)
+    if len(labels) == 2:
+        width = 1
+    else:
+        width = len(labels)
     given = ["--layers", f"2,4,{width}", "--epochs", 1, "--holdout", 0, *flags]
     succeed("--train", "--dataset", csv_with(labels), "--model", "m.bin", *given)
 

@@ -40,19 +40,18 @@ def folder(folder, table_files):
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
     with records.within(before + (3 << 20), str(tmp_path / "c.ck")):
-        there, beyond = (
-            records.new_rows((1 << 19,), np.float32),
-            records.new_rows((1 << 19,), np.float32, "F"),
-        )
-        assert not is_mapped(there) and is_mapped(beyond) and not beyond.any()
-        assert records.taken() == before + (2 << 20) and os.listdir(tmp_path) == []
+        there = records.new_rows((1 << 19,), np.float32)
+        beyond = records.new_rows((1 << 19,), np.float32, "F")
+        assert not is_mapped(there)
+        assert is_mapped(beyond)
+        assert not beyond.any()
+        assert records.taken() == before + (2 << 20)
+        assert os.listdir(tmp_path) == []
         beyond[:] = np.arange(1 << 19)
         del there
         assert records.taken() == before
-        assert (
-            not is_mapped(records.new_rows((1 << 19,), np.float32))
-            and beyond[12_345] == 12_345
-        )
+        assert not is_mapped(records.new_rows((1 << 19,), np.float32))
+        assert beyond[12_345] == 12_345
 
 
 @pytest.mark.parametrize("rows", [0, 1000, 4500])
@@ -76,7 +75,8 @@ def test_rows_are_collected_in_a_file_where_memory_is_short(
 
 
 def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypatch):
-    facts, allocate = [], os.posix_fallocate
+    facts = []
+    allocate = os.posix_fallocate
     monkeypatch.setattr(
         os,
         "posix_fallocate",
@@ -134,11 +134,9 @@ def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypa
         monkeypatch.setattr(records, name, lambda size=size: size)
     monkeypatch.setattr(records, "LEAST_BYTES_FREE", 1 << 12)
     result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS)
-    assert (
-        result.code == 1
-        and result.err.count("\n") == 1
-        and "use fewer rows, or raise the limit" in result.err
-    )
+    assert result.code == 1
+    assert result.err.count("\n") == 1
+    assert "use fewer rows, or raise the limit" in result.err
 
 
 @pytest.mark.parametrize("path", ["all.csv", "all.csv.gz", "all.npy"])
@@ -153,11 +151,10 @@ def test_a_full_disk_is_told(folder, path, mapped, monkeypatch):
     result = run(
         "--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST
     )
-    assert result.code == 73 and result.err.count("\n") == 1
-    assert (
-        "its rows do not fit the memory, and cannot be written to" in result.err
-        and "TMPDIR" in result.err
-    )
+    assert result.code == 73
+    assert result.err.count("\n") == 1
+    assert "its rows do not fit the memory, and cannot be written to" in result.err
+    assert "TMPDIR" in result.err
 
 
 def model(folder, *flags, name="m.bin") -> bytes:
@@ -168,10 +165,12 @@ def model(folder, *flags, name="m.bin") -> bytes:
 @pytest.mark.parametrize("path", ["all.csv", *SAME])
 def test_rows_are_the_same_in_files(folder, path, request):
     """And files in their order are one table."""
-    expected, whole = nn.load(path, target=4), nn.load("all.csv")
+    expected = nn.load(path, target=4)
+    whole = nn.load("all.csv")
     request.getfixturevalue("mapped")
     ds = nn.load(path, target=4)
-    assert is_mapped(ds.x) and not is_mapped(expected.x)
+    assert is_mapped(ds.x)
+    assert not is_mapped(expected.x)
     for rows in (expected, whole):
         np.testing.assert_array_equal(ds.x, rows.x)
         np.testing.assert_array_equal(ds.y, rows.y)
@@ -237,10 +236,8 @@ def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapp
         ["--test", "--json", "--intervals", *few],
         ["--predict", *few],
     ):
-        whole, data = (
-            succeed(*mode, "--model", "m.bin", "-q", *memory).out
-            for memory in ([], ["--memory", "110M"])
-        )
+        whole = succeed(*mode, "--model", "m.bin", "-q", *[]).out
+        data = succeed(*mode, "--model", "m.bin", "-q", *["--memory", "110M"]).out
         assert data == whole
     assert data.count("\n") == 3001
 
@@ -277,7 +274,9 @@ def test_the_rows_of_some_blocks_are_shuffled_together(by_blocks, rows):
     assert rows < 128 or len({order.tobytes() for order in orders}) == 4
     if rows == 1000:
         blocks = np.unique(orders[0][:128] // 32)
-        assert len(blocks) <= 5 and np.ptp(blocks) > 4  # from anywhere
+        # from anywhere
+        assert len(blocks) <= 5
+        assert np.ptp(blocks) > 4
         assert (np.abs(np.diff(orders[0][:128])) > 1).mean() > 0.9
 
 
@@ -288,10 +287,8 @@ def test_a_table_of_more_than_the_limit_is_shuffled_by_blocks(folder, monkeypatc
     assert model(folder, "--dataset", "all.csv") == whole
     monkeypatch.setattr(random, "SHUFFLED_BYTES", 16 * ROWS - 1)
     blocks = model(folder, "--dataset", "all.csv")
-    assert (
-        blocks != whole
-        and model(folder, "--dataset", "all.csv", "--memory", LEAST) == blocks
-    )
+    assert blocks != whole
+    assert model(folder, "--dataset", "all.csv", "--memory", LEAST) == blocks
 
 
 def test_the_order_does_not_depend_on_the_memory(folder, by_blocks, request):
@@ -327,7 +324,8 @@ def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(
 ):
     monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
     monkeypatch.setattr(random, "BLOCK_ROWS", 64)
-    table, losses = numbered_table(), {}
+    table = numbered_table()
+    losses = {}
     order = np.argsort(table[:, NAMES.index(column.split(",")[0])], kind="stable")
     given = [
         "--train",
@@ -346,10 +344,8 @@ def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(
         (folder / "t.csv").write_text(as_csv(rows))
         losses[name] = succeed(*given, "--dataset", "t.csv").json["val_loss"][-1]
     # other rows are held out, 5000 of them: their mean tells a loss to some percent
-    assert (
-        losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02)
-        and losses["sorted"] < 0.8
-    )
+    assert losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02)
+    assert losses["sorted"] < 0.8
 
 
 def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
@@ -368,18 +364,14 @@ def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
         3,
     ]
     told = succeed(*given, "--json").json
-    assert (
-        told["validated"]["rows"] in (399, 400)
-        and "out_of_fold" not in told
-        and told["networks"] == 2
-    )
+    assert told["validated"]["rows"] in (399, 400)
+    assert "out_of_fold" not in told
+    assert told["networks"] == 2
     assert "validated:" in succeed(*given).out
     flags = told["chosen"][0]["flags"]
-    assert (
-        "--validation 0.2" in flags
-        and "--networks 2" in flags
-        and "--folds" not in flags
-    )
+    assert "--validation 0.2" in flags
+    assert "--networks 2" in flags
+    assert "--folds" not in flags
     whole = (folder / "m.bin").read_bytes()
     succeed(*given, "--memory", "300M")
     assert (folder / "m.bin").read_bytes() == whole
@@ -480,7 +472,8 @@ ON_LARGE = ["--layers", "30,8,1", "--batch_number", 500, "--epochs", 1]
 def test_memory_stays_within_the_limit(large_csv, folder):
     """Training and testing; in memory the table alone would be larger."""
     assert large_csv.stat().st_size > 140e6
-    given, limit = ["--train", "--dataset", large_csv, *ON_LARGE], ("--memory", "110M")
+    given = ["--train", "--dataset", large_csv, *ON_LARGE]
+    limit = ("--memory", "110M")
     assert (
         peak_bytes(*given, *limit, "--checkpoint", "c.ck", "--model", "limited.bin")
         <= 110 << 20
@@ -519,7 +512,8 @@ def test_memory_stays_within_the_limit_of_an_array_too(large_npy, folder):
 @TELLING
 def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder):
     """Columns of one value are read as float64 first: that is mapped, too."""
-    columns, rows = 100, 160_000
+    columns = 100
+    rows = 160_000
     line = ",".join(str(i % 10) for i in range(columns)) + ",0.5\n"
     (folder / "few.csv").write_text(line * 500 + line.replace("0.5", "1.5") * 500)
     with open("many.csv", "w") as file:
@@ -538,10 +532,10 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
         "-q",
     )
     predict = ("--predict", "--model", "m.bin", "-o", "out.csv", "--memory", LEAST)
-    few, many = (
-        peak_bytes(*predict, "--dataset", f"{data}.csv") for data in ("few", "many")
-    )
-    assert many - few < rows * columns * 4 / 2 and many <= 100 << 20
+    few = peak_bytes(*predict, "--dataset", f"{'few'}.csv")
+    many = peak_bytes(*predict, "--dataset", f"{'many'}.csv")
+    assert many - few < rows * columns * 4 / 2
+    assert many <= 100 << 20
     assert (folder / "out.csv").read_text().count("\n") == rows + 1
 
 
@@ -597,17 +591,16 @@ def test_too_many_networks_for_the_limit_are_refused_with_what_is_enough(several
 
 
 def test_too_little_memory_is_refused_with_what_is_enough(folder):
-    given, enough = (
-        ["--dataset", "all.csv", "--model", "m.bin"],
-        r"at least (\d+M) is needed",
-    )
+    given = ["--dataset", "all.csv", "--model", "m.bin"]
+    enough = r"at least (\d+M) is needed"
     for mode in (
         ["--train", *given, *LAYERS],
         ["--predict", *given, "-o", "p.csv"],
         ["--test", "--model", "m.bin"],
     ):
         result = run(*mode, "--memory", "20M")
-        assert result.code == 2 and "--memory 20M: too little" in result.err
+        assert result.code == 2
+        assert "--memory 20M: too little" in result.err
         result = run(*mode, "--memory", re.search(enough, result.err)[1])
         # now that there is room for the network, that for the rows is asked for
         if result.code:
@@ -628,16 +621,15 @@ def test_a_window_is_refused_and_the_rows_that_a_model_of_windows_held_out_are_a
             "--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS, *flags
         )
         assert (result.code, result.err) == (2, f"nn: {told}")
-    net, ds = Network("4,8,1", "binary"), nn.load("all.csv")
+    net = Network("4,8,1", "binary")
+    ds = nn.load("all.csv")
     nn.train(net, ds, epochs=1)
     net.describe(config={**net.config, "window": 5000})
     net.export("m.bin")
     result = run("--test", "--model", "m.bin")
-    assert (
-        result.code == 2
-        and "m.bin was trained on windows of rows" in result.err
-        and "--dataset" in result.err
-    )
+    assert result.code == 2
+    assert "m.bin was trained on windows of rows" in result.err
+    assert "--dataset" in result.err
     succeed("--test", "--model", "m.bin", "--dataset", "all.csv")
 
 
@@ -658,7 +650,8 @@ def test_a_limit_holds_for_rows_that_were_in_memory_before(tmp_path):
     write_two_classes(tmp_path / "two.csv", 300_000)
     ds = nn.load(tmp_path / "two.csv", memory=1 << 30)
     assert not is_mapped(ds.x)
-    x, ds.memory = ds.x.copy(), (48 + 24 + 11) << 20
+    x = ds.x.copy()
+    ds.memory = (48 + 24 + 11) << 20
     nn.train(Network("2,8,1", ds.task), ds, epochs=1, batch_number=1000)
     assert is_mapped(ds.x)
     np.testing.assert_array_equal(ds.x, x)

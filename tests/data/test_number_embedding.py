@@ -34,16 +34,13 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     done = succeed(
         *ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 2, *WAVES
     )
-    assert (
-        "number: a (5 waves), b (5 waves)" in done.err
-        and "2 columns become 22 inputs" in done.err
-    )
+    assert "number: a (5 waves), b (5 waves)" in done.err
+    assert "2 columns become 22 inputs" in done.err
     net = Network.load("m.bin")
-    assert net.metadata()["format"] == 3 and net.spec == "2,60:relu,10:relu,1:sigmoid"
-    assert (
-        net.config["number_embedding"] == "waves5:0.5"
-        and net.layers[0].frequencies == 10
-    )
+    assert net.metadata()["format"] == 3
+    assert net.spec == "2,60:relu,10:relu,1:sigmoid"
+    assert net.config["number_embedding"] == "waves5:0.5"
+    assert net.layers[0].frequencies == 10
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["config"]["number_embedding"] == "waves5:0.5"
     assert "5 waves" in succeed("--info", "--model", "m.bin").out
@@ -59,12 +56,11 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     # as in other models of plain numbers
     (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
     failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv", "--strict")
-    assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
+    assert failed.code == 65
+    assert "row 3, column b: found an empty field" in failed.err
     succeed(*TRAIN, "--model", "m.bin")  # without the flag nothing is said of it
-    assert (
-        b"number_embedding" not in (folder / "m.bin").read_bytes()
-        and Network.load("m.bin").encoding is None
-    )
+    assert b"number_embedding" not in (folder / "m.bin").read_bytes()
+    assert Network.load("m.bin").encoding is None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -89,10 +85,8 @@ def test_waves_learn_bands_that_the_number_alone_does_not_tell(backend):
 
 def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
     pandas = pytest.importorskip("pandas")
-    frame, net = (
-        pandas.read_csv("a.csv", dtype={"a": np.float32, "b": np.float32}),
-        Network("2,8,1", "binary"),
-    )
+    frame = pandas.read_csv("a.csv", dtype={"a": np.float32, "b": np.float32})
+    net = Network("2,8,1", "binary")
     nn.train(net, nn.load(frame), epochs=2, number_embedding="waves4")
     by_frame = net.predict(frame[["b", "a"]])
     np.testing.assert_array_equal(by_frame, net.predict(frame[["a", "b"]].to_numpy()))
@@ -118,7 +112,8 @@ def test_the_bytes_do_not_depend_on_threads_or_memory_and_each_network_and_fold_
         member.parameters()["layer0.weight"]
         for member in Network.of_file("m.bin").members
     ]
-    assert len(first) == 3 and len({weight.tobytes() for weight in first}) == 3
+    assert len(first) == 3
+    assert len({weight.tobytes() for weight in first}) == 3
     succeed(*TRAIN, *WAVES, "--model", "alone.bin", "--seed", 1, "--split_seed", 0)
     np.testing.assert_array_equal(
         Network.load("alone.bin").parameters()["layer0.weight"], first[1]
@@ -132,10 +127,8 @@ def test_the_bytes_do_not_depend_on_threads_or_memory_and_each_network_and_fold_
 
 def test_the_reference_and_images_have_no_such_thing(table):
     failed = run(*TRAIN, "--model", "m.bin", *WAVES, "--reference")
-    assert (
-        failed.code == 2
-        and "--number_embedding waves5:0.5: --reference has no such thing" in failed.err
-    )
+    assert failed.code == 2
+    assert "--number_embedding waves5:0.5: --reference has no such thing" in failed.err
     images = nn.Dataset(
         np.zeros((20, 1, 4, 4), np.uint8),
         np.arange(20, dtype=np.int32) % 2,

@@ -24,10 +24,8 @@ def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
     """A table whose column size has these odd words, whose target is the last digit of
     size."""
     values = [7 * i % 41 for i in range(rows)]
-    size, y = (
-        [odd.get(i, str(value)) for i, value in enumerate(values)],
-        ["small", "big"],
-    )
+    size = [odd.get(i, str(value)) for i, value in enumerate(values)]
+    y = ["small", "big"]
     return {
         "a": [i * 13 % 17 for i in range(rows)],
         "size": size,
@@ -37,11 +35,9 @@ def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
 
 def in_form(form: str, columns: dict, name: str = "t"):
     """What nn.load takes: a file in the current folder, or a frame."""
-    return (
-        as_frame(columns, form)
-        if form in ("pandas", "columns")
-        else saved(columns, f"{name}.{form}")
-    )
+    if form in ("pandas", "columns"):
+        return as_frame(columns, form)
+    return saved(columns, f"{name}.{form}")
 
 
 ALL = ["csv", "db", "parquet", "pandas", "columns"]
@@ -55,12 +51,10 @@ def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(
     ds = nn.load(in_form(form, sizes(ODD)))
     assert [line for line in ds.remarks if "size" in line] == [TOLD]
     clean = nn.load(in_form(form, sizes(dict.fromkeys(ODD, "")), "clean"))
-    assert (
-        np.array_equal(
-            ds.x.columns[1].values, clean.x.columns[1].values, equal_nan=True
-        )
-        and not clean.remarks
+    assert np.array_equal(
+        ds.x.columns[1].values, clean.x.columns[1].values, equal_nan=True
     )
+    assert not clean.remarks
     assert np.flatnonzero(np.isnan(ds.x.columns[1].values)).tolist() == [*ODD]
     assert np.array_equal(trained_on(ds).vector, trained_on(clean).vector)
 
@@ -69,7 +63,10 @@ def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(
 def test_strict_refuses_them_with_the_first_row_and_the_cures_work(folder, form):
     source = in_form(form, sizes(ODD))
     told = refusal(lambda: nn.load(source, strict=True))
-    row = "row 9" if form == "csv" else "data row 8"
+    if form == "csv":
+        row = "row 9"
+    else:
+        row = "data row 8"
     assert f"{row}, {REFUSED} or the column for categories (--categories size)" in told
     words = ",".join({*ODD.values()})
     assert not nn.load(source, strict=True, missing=words).remarks
@@ -87,7 +84,8 @@ def test_dates_are_as_patient(folder, form):
         "y": list(range(ROWS)),
     }
     ds = nn.load(in_form(form, columns))
-    assert ds.x.kinds == ("date", "number") and np.isnan(ds.x.columns[0].values[-1])
+    assert ds.x.kinds == ("date", "number")
+    assert np.isnan(ds.x.columns[0].values[-1])
     told = 'column day: 1 value that is no date is taken for a gap: "soon"; correct it, or use --categories day; '
     assert ds.remarks[0].startswith(told)
 
@@ -99,7 +97,8 @@ def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_t
     columns = sizes({5: "inf", 7: "tbd"})
     columns["y"][5] = columns["y"][7] = ""
     ds = nn.load(in_form(form, columns))
-    assert (ds.rows, ds.unlabelled) == (ROWS - 2, 2) and isinstance(ds.x, np.ndarray)
+    assert (ds.rows, ds.unlabelled) == (ROWS - 2, 2)
+    assert isinstance(ds.x, np.ndarray)
     assert not [line for line in ds.remarks if "gap" in line]
     columns["size"] = [f"${i * 7 % 31}.50" if i != 9 else "soon" for i in range(ROWS)]
     with pytest.raises(nn.DataError, match='row 1[01], column size: found "soon"'):
@@ -111,9 +110,8 @@ def test_more_than_a_twentieth_of_such_fields_make_texts_but_one_word_beside_man
 ):
     for count, kind in ((10, "number"), (11, "text")):
         ds = nn.load(in_form("csv", sizes({i: f"word {i}" for i in range(count)})))
-        assert ds.x.kinds[1] == kind and any(
-            "--strict" in line for line in ds.remarks
-        ) == (kind == "number")
+        assert ds.x.kinds[1] == kind
+        assert any("--strict" in line for line in ds.remarks) == (kind == "number")
     source = in_form("csv", sizes(dict.fromkeys(range(0, 60, 2), "Varies")))
     ds = nn.load(source)
     assert (
@@ -134,10 +132,8 @@ def test_new_rows_may_have_odd_words_in_any_share_but_not_in_every_row(folder, f
     place is refused."""
     net = trained_on(nn.load(in_form("csv", sizes({3: ""}))))
     half = {i: "n.a." for i in range(0, 40, 2)}
-    new, gaps = (
-        nn.load_for(net, in_form(form, sizes(odd, 40), name))
-        for odd, name in ((half, "new"), (dict.fromkeys(half, ""), "gaps"))
-    )
+    new = nn.load_for(net, in_form(form, sizes(half, 40), "new"))
+    gaps = nn.load_for(net, in_form(form, sizes(dict.fromkeys(half, ""), 40), "gaps"))
     np.testing.assert_array_equal(net.predict(new.x), net.predict(gaps.x))
     with pytest.raises(
         nn.DataError,
@@ -177,9 +173,11 @@ def test_the_command_tells_new_rows_in_one_line(folder):
         "--epochs",
         1,
     )
-    assert TOLD in trained.err and trained.err.count("taken for a gap") == 1
+    assert TOLD in trained.err
+    assert trained.err.count("taken for a gap") == 1
     refused = run(*ONE, "--strict", "--dataset", "odd.csv", "--model", "m.bin")
-    assert refused.code == 65 and f"odd.csv, row 9, {REFUSED}" in refused.err
+    assert refused.code == 65
+    assert f"odd.csv, row 9, {REFUSED}" in refused.err
 
 
 @FORMS
@@ -200,7 +198,10 @@ def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(
     folder, form, word, told
 ):
     for rows in (8, ROWS):
-        row = "row 7" if form == "csv" else "data row 6"
+        if form == "csv":
+            row = "row 7"
+        else:
+            row = "data row 6"
         with pytest.raises(
             nn.DataError, match=re.escape(f"{row}, column size: found {told}") + "$"
         ):
@@ -248,10 +249,8 @@ def test_a_network_of_plain_numbers_refuses_them(folder):
         ("--test", "--model", "m.bin"),
     ):
         refused = run(*mode, "--dataset", "odd.csv")
-        assert (
-            refused.code == 65
-            and 'row 7, column size: found "n.a.", expected a number' in refused.err
-        )
+        assert refused.code == 65
+        assert 'row 7, column size: found "n.a.", expected a number' in refused.err
 
 
 SIZES = ["small", "medium", "large"]
@@ -278,7 +277,8 @@ def test_ordered_words_are_ranks_from_training_to_prediction(folder, form):
     small, medium, large, huge, gap = net.predict(
         nn.load_for(net, in_form(form, new, "new"), labelled=False).x
     )[:, 0]
-    assert huge == gap == medium and len({small, medium, large}) == 3
+    assert huge == gap == medium
+    assert len({small, medium, large}) == 3
 
 
 def test_the_command_takes_an_order_and_tells_other_words(folder):
@@ -298,15 +298,16 @@ def test_the_command_takes_an_order_and_tells_other_words(folder):
     )
     assert trained.json["columns"] == {"size": "ordered", "n": "number"}
     told = 'value that is none of small < medium < large is taken for a gap: "huge"; correct it, or add it to --ordered'
-    assert (
-        told in trained.err and "ordered: size (small < medium < large" in trained.err
-    )
+    assert told in trained.err
+    assert "ordered: size (small < medium < large" in trained.err
     in_form("csv", {"size": ["large", "tiny", "small"], "n": [1, 2, 3]}, "new")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    assert '"tiny"' in told.err and len(told.out.splitlines()) == 4
+    assert '"tiny"' in told.err
+    assert len(told.out.splitlines()) == 4
     refused = run("--train", *flags, "--ordered", "size=small<medium<large", "--strict")
     told = 'row 2, column size: found "huge", expected one of small < medium < large'
-    assert refused.code == 65 and told in refused.err
+    assert refused.code == 65
+    assert told in refused.err
 
 
 def test_dates_in_a_format_that_a_person_gives(folder):
@@ -321,10 +322,8 @@ def test_dates_in_a_format_that_a_person_gives(folder):
         read = [day.strftime(form) for day in days.tolist()]
         ds = nn.load(in_form("csv", columns | {"day": read}), dates=f"day={form}")
         net = trained_on(ds)
-        assert (
-            net.encoding.encoders[0].kind == "written date"
-            and other.encoding.encoders[0].kind == "date"
-        )
+        assert net.encoding.encoders[0].kind == "written date"
+        assert other.encoding.encoders[0].kind == "date"
         np.testing.assert_array_equal(net.vector, other.vector)
         net.export("m.bin")
         again = nn.Network.load("m.bin")
@@ -346,12 +345,16 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
         "day": days,
         "y": list(range(120)),
     }
-    source = (
-        np.array([*columns.values()], object).T
-        if form == "array"
-        else in_form(form, columns)
-    )
-    name, called = ("1", "1 of 3") if form == "array" else ("day", "day")
+    if form == "array":
+        source = np.array([*columns.values()], object).T
+    else:
+        source = in_form(form, columns)
+    if form == "array":
+        name = "1"
+        called = "1 of 3"
+    else:
+        name = "day"
+        called = "day"
     told = refusal(lambda: nn.load(source))
     for part in (
         "no date tells which is the day and which the month",
@@ -361,7 +364,8 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
         assert part in told
     for form, way in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
         ds = nn.load(source, dates=f"{name}={form}")
-        assert ds.kinds[1].written.way == way and ds.x.kinds == ("number", "text")
+        assert ds.kinds[1].written.way == way
+        assert ds.x.kinds == ("number", "text")
 
 
 def written_with(value: str, rows, folder, digits: int = 3) -> str:
@@ -389,14 +393,13 @@ def test_a_fill_value_far_from_all_numbers_trains_and_the_cure_is_told(folder, v
         done = succeed(
             *ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, *more
         )
-        assert "far from all other numbers" in done.err and "--missing=" in done.err
+        assert "far from all other numbers" in done.err
+        assert "--missing=" in done.err
         assert np.isfinite(nn.Network.load("m.bin").vector).all()
     advice = done.err.split("add ")[1].split()[0]
     cured = succeed(*ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, advice)
-    assert (
-        "far from" not in cured.err
-        and nn.Network.load("m.bin").encoding.encoders[0].unknown_share > 0
-    )
+    assert "far from" not in cured.err
+    assert nn.Network.load("m.bin").encoding.encoders[0].unknown_share > 0
 
 
 @pytest.mark.parametrize("value", ["1e25", "-9.96921e36", "3e22"])
@@ -421,10 +424,8 @@ def test_a_number_that_makes_a_held_out_loss_infinite_is_named_by_row_and_column
     failed = run(*ONE, *flags)
     assert failed.code == 65
     line = failed.err.strip().splitlines()[-1]
-    assert (
-        f"far.csv, data row {held[3] + 1}, column a: found " in line
-        and "--missing=" in line
-    )
+    assert f"far.csv, data row {held[3] + 1}, column a: found " in line
+    assert "--missing=" in line
     advice = line.split("with ")[-1].strip()
     assert float(advice.removeprefix("--missing=")) == float(value)
     succeed(*ONE, *flags, advice)
@@ -442,7 +443,8 @@ def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mix
         ]
         (folder / path).write_text("\n".join(lines))
     told = [line for line in nn.load(path).remarks if "far from all" in line]
-    assert len(told) == 1 and told[0].endswith(f"add --missing={value}")
+    assert len(told) == 1
+    assert told[0].endswith(f"add --missing={value}")
     assert not [
         line for line in nn.load(path, missing=value).remarks if "far from all" in line
     ]

@@ -41,7 +41,8 @@ EXACT = {"WEBP": {"lossless": True, "exact": True}, "JPEG": {"quality": 95}}
 
 def packed(pixels, kind, **how) -> bytes:
     """A picture as the bytes of a file."""
-    picture, file = pixels, io.BytesIO()
+    picture = pixels
+    file = io.BytesIO()
     if isinstance(pixels, np.ndarray):
         picture = Image.fromarray(pixels)
     picture.save(file, kind, **EXACT.get(kind, {}), **how)
@@ -54,7 +55,10 @@ def shown(data: bytes) -> np.ndarray:
 
 def on_white(pixels, alpha):
     """Pixels with this alpha on white, rounded."""
-    share = alpha / 255 if pixels.ndim == 2 else alpha[..., None] / 255
+    if pixels.ndim == 2:
+        share = alpha / 255
+    else:
+        share = alpha[..., None] / 255
     return np.rint(pixels * share + 255 * (1 - share))
 
 
@@ -144,7 +148,8 @@ def test_a_turned_picture_is_predicted_as_the_upright_one_and_a_damaged_exif_tur
         "new", {"1.png": packed(pixels[0], "PNG"), "2.png": turned, "3.png": damaged}
     )
     found = scores(model, new)
-    assert len({*found.values()}) == 1 and len(found) == 3
+    assert len({*found.values()}) == 1
+    assert len(found) == 3
 
 
 # ---------------------------------------------------------------- alpha
@@ -159,11 +164,9 @@ def test_what_is_transparent_is_read_on_white():
     grey = Image.merge("LA", (Image.fromarray(GREY), Image.fromarray(ALPHA)))
     np.testing.assert_array_equal(shown(packed(grey, "PNG")), on_white(GREY, ALPHA))
     palette = Image.fromarray(COLOURS).quantize(8)
-    own, places, alphas = (
-        np.asarray(palette.convert("RGB")),
-        np.asarray(palette),
-        bytes(range(0, 256, 36)),
-    )
+    own = np.asarray(palette.convert("RGB"))
+    places = np.asarray(palette)
+    alphas = bytes(range(0, 256, 36))
     expected = on_white(own, np.frombuffer(alphas, np.uint8)[places])
     np.testing.assert_array_equal(
         shown(packed(palette, "PNG", transparency=alphas)), expected
@@ -196,7 +199,8 @@ def test_the_sample_that_a_png_of_few_bits_names_as_transparent_is_white():
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 1, 4, 0, 0, 0, 0))
     rest = chunk(b"IDAT", zlib.compress(bytes([0, 0x0F, 0x7F]))) + chunk(b"IEND", b"")
-    magic, clear = b"\x89PNG\r\n\x1a\n", chunk(b"tRNS", struct.pack(">H", 7))
+    magic = b"\x89PNG\r\n\x1a\n"
+    clear = chunk(b"tRNS", struct.pack(">H", 7))
     assert shown(magic + header + rest).tolist() == [[0, 255, 119, 255]]
     assert shown(magic + header + clear + rest).tolist() == [[0, 255, 255, 255]]
 
@@ -211,7 +215,8 @@ def test_alpha_of_255_changes_nothing_and_other_alpha_is_told_once(
     icon[1:3, 1:3, 3] = 255  # a black square, whose shape lies in alpha
     path = gallery("set", {"a/1.png": icon, "a/2.png": icon, "b/1.png": whole})
     ds = load(path)
-    assert ds.x[0, :, 1:3, 1:3].max() == 0 and (ds.x[0] == 255).sum() == 3 * 16
+    assert ds.x[0, :, 1:3, 1:3].max() == 0
+    assert (ds.x[0] == 255).sum() == 3 * 16
     assert warnings_of() == [
         f"{path}: 2 of 3 pictures have transparent pixels, which are read on white"
     ]
@@ -251,11 +256,9 @@ def test_colours_go_to_a_grey_model_only_where_they_are_grey(gallery, tmp_path):
         )
     gallery("truth", {"a/1.png": pixels[0], "b/3.png": COLOURS})
     result = run("--test", "--model", model, "--dataset", tmp_path / "truth")
-    assert (
-        result.code == 65
-        and "b/3.png: has colours" in result.err
-        and "--layers" not in result.err
-    )
+    assert result.code == 65
+    assert "b/3.png: has colours" in result.err
+    assert "--layers" not in result.err
 
 
 def test_in_a_training_layers_may_say_the_channels(gallery):
@@ -299,10 +302,14 @@ def test_in_a_training_layers_may_say_the_channels(gallery):
 def test_what_pillow_reads_is_a_picture(gallery, kind, suffix):
     # which GIF holds too
     colours = np.repeat(COLOURS[:, :, :1] // 128 * 255, 3, axis=2)
-    name = f"1.{suffix}" if suffix else "1"
+    if suffix:
+        name = f"1.{suffix}"
+    else:
+        name = "1"
     path = gallery("set", {"a/1.png": GREY, f"b/{name}": packed(colours, kind)})
     ds = load(path)
-    assert ds.classes == ["a", "b"] and ds.ids == {"file": ["a/1.png", f"b/{name}"]}
+    assert ds.classes == ["a", "b"]
+    assert ds.ids == {"file": ["a/1.png", f"b/{name}"]}
     np.testing.assert_array_equal(
         ds.x[1], np.broadcast_to(colours.transpose(2, 0, 1), ds.x[1].shape)
     )
@@ -323,11 +330,9 @@ def test_grey_of_16_bits_is_read_by_its_full_range(gallery):
         "b/4.png": GREY,
     }
     ds = load(gallery("set", files))
-    assert (
-        ds.pixel_range == 65535
-        and ds.x.dtype == np.float32
-        and ds.x.shape == (4, 1, 5, 4)
-    )
+    assert ds.pixel_range == 65535
+    assert ds.x.dtype == np.float32
+    assert ds.x.shape == (4, 1, 5, 4)
     for row in range(3):
         np.testing.assert_array_equal(ds.x[row, 0], DEEP)
     np.testing.assert_array_equal(ds.x[3, 0], 257.0 * GREY)
@@ -347,10 +352,8 @@ def test_a_model_keeps_the_range_of_its_pictures(gallery, tmp_path):
     pixels = noise(12, 5, 4, kind=np.uint16) // 257 * 257
     deep = model_on(gallery("deep", classes_of(pixels)), "1x5x4,3,1", tmp_path)
     facts = model_file.load(deep)[1]
-    assert (
-        facts["pictures"] == {"range": 65535, "shape": [1, 5, 4], "alpha": "white"}
-        and facts["format"] == 3
-    )
+    assert facts["pictures"] == {"range": 65535, "shape": [1, 5, 4], "alpha": "white"}
+    assert facts["format"] == 3
     small = gallery(
         "small",
         {f"{row}.png": (one // 257).astype(np.uint8) for row, one in enumerate(pixels)},
@@ -397,11 +400,9 @@ def test_a_folder_without_a_picture_is_named_and_no_class(
             str(gallery("one", {"a/1.png": GREY, "a/2.png": GREY, "b/x.heic": b"x"}))
         )
     )
-    assert (
-        "only class a" in told
-        and "add a folder of pictures of another class" in told
-        and "--target" not in told
-    )
+    assert "only class a" in told
+    assert "add a folder of pictures of another class" in told
+    assert "--target" not in told
     bad = gallery("set", {"b/2.png": b"no picture"}) / "b" / "2.png"
     assert "cannot read the image" in failure(path, names=bad)
 
@@ -428,7 +429,8 @@ def test_pictures_without_class_folders_are_rows_of_predict(
     assert [row["file"] for row in mixed] == [
         "2.png",
         "new/1.png",
-    ] and "true" not in mixed[0]
+    ]
+    assert "true" not in mixed[0]
     assert [row["score b"] for row in mixed] == [
         truth[0]["score b"],
         truth[6]["score b"],
@@ -451,7 +453,8 @@ def test_a_training_and_a_test_say_how_folders_of_classes_look(gallery, tmp_path
             ["--test", "--model", model],
         ):
             result = run(*command, "--dataset", place)
-            assert result.code == 65 and f"{place}: {words}" in result.err
+            assert result.code == 65
+            assert f"{place}: {words}" in result.err
 
 
 def test_pictures_beside_class_folders_are_told_in_a_training(gallery, warnings_of):
@@ -469,7 +472,8 @@ def test_a_picture_is_no_row_of_a_table_and_of_no_other_size(gallery, tmp_path, 
     model = model_on(tmp_path / "t.csv", "4,3,1", tmp_path)
     picture = gallery("new", {"1.png": GREY[:2, :2]}) / "1.png"
     result = run("--predict", "--model", model, "--dataset", picture)
-    assert result.code == 65 and "a picture, expected rows of a table" in result.err
+    assert result.code == 65
+    assert "a picture, expected rows of a table" in result.err
     for layers in ("1x5x4,3,1", "20,3,1"):
         model = model_on(gallery("set", classes_of(noise(12, 5, 4))), layers, tmp_path)
         odd = gallery("odd", {"1.png": np.ascontiguousarray(GREY.T)}) / "1.png"
@@ -487,7 +491,8 @@ def test_a_picture_is_no_row_of_a_table_and_of_no_other_size(gallery, tmp_path, 
 def doors(pixels, folder):
     """The same whole numbers as NPZ of several types and as CSV, and as one row of
     each."""
-    flat, found = pixels.reshape(len(pixels), -1), []
+    flat = pixels.reshape(len(pixels), -1)
+    found = []
     for kind in (np.uint8, np.int64, np.float32, np.float64):
         for rows in (slice(None), slice(3, 4)):
             path = folder / f"{np.dtype(kind).name}{rows.start}.npz"
@@ -521,7 +526,8 @@ def test_whether_pixels_are_divided_is_a_fact_of_the_model(tmp_path, kind):
     expected = None
     for path, rows in doors(pixels, tmp_path):
         found = [row["score 1"] for row in predictions(model, path)]
-        expected = found if expected is None else expected
+        if expected is None:
+            expected = found
         assert found == expected[rows], path
     net = nn.Network.load(model)
     for dtype in (np.uint8, np.int32, np.float32, np.float64):
@@ -550,7 +556,10 @@ def test_a_table_of_pixels_is_read_by_the_range_of_the_model(tmp_path):
         )
         model = model_on(tmp_path / f"{name}.csv", "1x4x4,3,1", tmp_path)
         net = nn.Network.load(model)
-        whole = pixels[:5] if name == "bytes" else pixels[:5] // 128
+        if name == "bytes":
+            whole = pixels[:5]
+        else:
+            whole = pixels[:5] // 128
         among = np.vstack([whole, np.full((1, 16), 0.25)])
         for file, table in (("alone", whole), ("among", among)):
             np.savetxt(
@@ -561,9 +570,8 @@ def test_a_table_of_pixels_is_read_by_the_range_of_the_model(tmp_path):
                 header=names,
                 comments="",
             )
-        alone, beside = (
-            predictions(model, tmp_path / f"{file}.csv") for file in ("alone", "among")
-        )
+        alone = predictions(model, tmp_path / f"{'alone'}.csv")
+        beside = predictions(model, tmp_path / f"{'among'}.csv")
         assert [row["score 1"] for row in alone] == [row["score 1"] for row in beside][
             :5
         ]
@@ -604,9 +612,9 @@ def test_pictures_for_a_model_of_floats_are_read_by_their_full_range_or_refused(
         "--dataset",
         path,
     )
+    assert result.code == 65
     assert (
-        result.code == 65
-        and "0.png: a picture, the model was trained on numbers that are no pixels"
+        "0.png: a picture, the model was trained on numbers that are no pixels"
         in result.err
     )
 
@@ -618,7 +626,10 @@ def test_pictures_for_a_model_of_floats_are_read_by_their_full_range_or_refused(
 def test_a_dense_network_reads_pictures_as_columns(gallery, tmp_path, scaling, layers):
     """Scaling by channel ended such a training after its last epoch; explanations took
     bytes undivided."""
-    pixels = noise(24, 5, 4) if layers.startswith("20") else noise(24, 5, 4, 3)
+    if layers.startswith("20"):
+        pixels = noise(24, 5, 4)
+    else:
+        pixels = noise(24, 5, 4, 3)
     data = gallery("set", classes_of(pixels))
     model = model_on(data, layers, tmp_path, "--scaling", scaling)
     net = nn.Network.load(model)
@@ -669,11 +680,9 @@ def test_a_hostile_model_of_pictures_is_damage(gallery, tmp_path, value):
         ["--export", "-o", tmp_path / "x.c"],
     ):
         result = run(*command, "--model", tmp_path / "x.bin")
-        assert (
-            result.code == 65
-            and "`pictures`" in result.err
-            and len(result.err.splitlines()) == 1
-        )
+        assert result.code == 65
+        assert "`pictures`" in result.err
+        assert len(result.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM"])
@@ -695,7 +704,8 @@ def refusal_or_picture(data: bytes) -> str | None:
     except NnError as error:
         assert "\n" not in str(error)
         return str(error)
-    assert picture.pixels.ndim in (2, 3) and picture.range in (255, 65535)
+    assert picture.pixels.ndim in (2, 3)
+    assert picture.range in (255, 65535)
     return None
 
 
@@ -720,7 +730,8 @@ def test_a_picture_that_unpacks_without_end_is_one_line(gallery, tmp_path, capfd
     new = gallery("new", {"1.png": bomb})
     for place in (new, new / "1.png"):
         result = run("--predict", "--model", model, "--dataset", place)
-        assert result.code == 65 and "1.png: cannot read the image" in result.err
+        assert result.code == 65
+        assert "1.png: cannot read the image" in result.err
         assert len(result.err.splitlines()) == 1
 
 

@@ -137,11 +137,10 @@ def test_a_row_alone_is_exported_as_it_is_read(table, folder):
     # numbers alone
     has_one_input = [wanted.name for wanted in found.get_inputs()] == ["features"]
     rows = table.to_numpy(float)
-    given = (
-        {"features": rows}
-        if has_one_input
-        else {name: rows[:, [k]] for k, name in enumerate(table)}
-    )
+    if has_one_input:
+        given = {"features": rows}
+    else:
+        given = {name: rows[:, [k]] for k, name in enumerate(table)}
     own = found.run(None, given)[0]
     np.testing.assert_allclose(
         own.reshape(-1), net.predict(table).reshape(-1), rtol=2e-5
@@ -156,9 +155,8 @@ def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_da
     frame.to_csv("old.csv", index=False)
     frame.iloc[[5]].to_csv("one.csv", index=False)
     net = trained_on(nn.load("old.csv"))
-    assert (
-        net.number_type == "float64" and load_for(net, "one.csv").x.dtype == np.float64
-    )
+    assert net.number_type == "float64"
+    assert load_for(net, "one.csv").x.dtype == np.float64
     whole = nn.test(net, "old.csv", threshold=0.5)
     assert whole["rows"] == ROWS
     ds = nn.load("one.csv")
@@ -174,10 +172,8 @@ def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_da
     # a column that float32 would blur, alone or beside others
     new = {"a": [1.7e9, 1.7e9 + 50]}
     assert load_for(narrow, new, labelled=False).x.dtype == np.float32
-    both, first = (
-        narrow.predict(np.array([[0.1], [1e8 + 1]])),
-        narrow.predict(np.array([[0.1]])),
-    )
+    both = narrow.predict(np.array([[0.1], [1e8 + 1]]))
+    first = narrow.predict(np.array([[0.1]]))
     np.testing.assert_array_equal(both[:1], first)
     np.testing.assert_array_equal(narrow.predict({"a": [0.1]}), first)
     np.testing.assert_array_equal(narrow.predict(np.array([[0.1]], np.float32)), first)
@@ -185,7 +181,8 @@ def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_da
 
 def goods(rows: int = 160) -> dict:
     rng = np.random.default_rng(8)
-    size, code = rng.normal(size=rows).round(3), rng.integers(1, 9, rows)
+    size = rng.normal(size=rows).round(3)
+    code = rng.integers(1, 9, rows)
     worth = size + (code > 4)
     return {
         "size": size.tolist(),
@@ -200,12 +197,11 @@ def test_a_data_set_with_other_orders_of_columns_and_classes_is_read_by_name(fol
     ds = nn.load(columns, target="goal", categories="code")
     other = {name: columns[name] for name in ("age", "goal", "code", "size")}
     turned = nn.load(other, target="goal", categories="code")
-    turned.classes, turned.y = turned.classes[::-1], 1 - turned.y
+    turned.classes = turned.classes[::-1]
+    turned.y = 1 - turned.y
     net = trained_on(ds)
-    assert (
-        turned.columns == ["age", "code", "size"]
-        and turned.classes == net.classes[::-1]
-    )
+    assert turned.columns == ["age", "code", "size"]
+    assert turned.classes == net.classes[::-1]
     assert nn.test(net, turned) == nn.test(net, ds)
     plain = {name: columns[name] for name in ("size", "age", "goal")}
     plain_net = trained_on(nn.load(plain, target="goal"))
@@ -235,18 +231,19 @@ def test_a_validation_data_set_and_one_that_a_network_goes_on_with_have_its_clas
 ):
     columns = goods()
     ds, turned = (nn.load(columns, target="goal", categories="code") for _ in range(2))
-    turned.classes, turned.y = turned.classes[::-1], 1 - turned.y
+    turned.classes = turned.classes[::-1]
+    turned.y = 1 - turned.y
     histories = []
     for validation in (ds, turned):
         net = nn.Network.for_data(ds, seed=3)
         nn.train(net, ds, epochs=3, validation=validation)
         histories.append(net.history)
     assert histories[0]["val_loss"] == histories[1]["val_loss"]
-    classes, before = net.classes, nn.test(net, ds)["roc_auc"]
+    classes = net.classes
+    before = nn.test(net, ds)["roc_auc"]
     nn.train(net, turned, epochs=3)
-    assert net.classes == classes and nn.test(net, ds)["roc_auc"] > max(
-        0.8, before - 0.1
-    )
+    assert net.classes == classes
+    assert nn.test(net, ds)["roc_auc"] > max(0.8, before - 0.1)
 
 
 @pytest.mark.parametrize("form", ["csv", "frame"])

@@ -40,7 +40,8 @@ def test_a_column_of_weights_is_no_input_and_counts_in_figures(columns):
     ]
     figures = succeed("--test", "--model", "m.bin", "--json").json
     counts = [figures[name] for name in ("tp", "fp", "fn", "tn")]
-    assert figures["weighted"] is True and sum(counts) > figures["rows"]
+    assert figures["weighted"] is True
+    assert sum(counts) > figures["rows"]
     saved({name: columns[name][:30] for name in ("floor", "area")}, "new.csv")
     assert (
         len(
@@ -70,7 +71,8 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same():
     ds = nn.load("sales.csv", group="seller", drop="sold")
     assert "seller" not in ds.columns
     training, _, held = split_rows(ds, 0.2, 0, 0)
-    assert not {*ds.groups[training]} & {*ds.groups[held]} and len(held)
+    assert not {*ds.groups[training]} & {*ds.groups[held]}
+    assert len(held)
     succeed(*TRAIN, "--epochs", 1, "--group", "seller", "--drop", "sold")
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
 
@@ -80,11 +82,9 @@ def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_t
 ):
     ds = nn.load("sales.csv", time="sold")
     expected, (training, _, held) = ds.times, split_rows(ds, 0.2, 0, 0)
-    assert (
-        "sold" not in ds.columns
-        and len(held) == 40
-        and ds.times[training].max() < ds.times[held].min()
-    )
+    assert "sold" not in ds.columns
+    assert len(held) == 40
+    assert ds.times[training].max() < ds.times[held].min()
     columns["sold"] = [
         f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]
     ]
@@ -135,4 +135,6 @@ def test_a_column_has_one_use_and_the_reference_knows_none(flags, told):
     failed = run(
         *(("--train", *TRAIN[3:]) if "--reference" in flags else TRAIN), *flags
     )
-    assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1
+    assert failed.code == 2
+    assert told in failed.err
+    assert failed.err.count("\n") == 1

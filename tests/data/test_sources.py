@@ -57,13 +57,12 @@ def test_every_format_and_frame_gives_the_same_columns_by_choice_too_and_where_m
         | {"day": "date", "when": "date"}
         | dict.fromkeys(texts_too, "text")
     )
-    reads, wanted = (
-        [*kinds.values()],
-        {0: "text", 1: "text", 2: "text", 3: "number", 7: "number", 8: "text"},
-    )
+    reads = [*kinds.values()]
+    wanted = {0: "text", 1: "text", 2: "text", 3: "number", 7: "number", 8: "text"}
     # numbers and dates in words, a word among numbers
     wanted |= dict.fromkeys([16, 17, 18], "text")
-    found, chosen = read(texts(frame)), read(texts(frame), wanted)
+    found = read(texts(frame))
+    chosen = read(texts(frame), wanted)
     sources = written(frame, tmp_path)
     for form, source in sources.items():
         table = read(source)
@@ -93,7 +92,8 @@ def test_infinite_numbers_are_odd_words_and_nan_and_null_are_gaps(tmp_path):
     ):
         column = read(source, {0: None}).columns[0]
         assert fields(column) == [1.5, None, None, None, None, None, 2.5, 3.5]
-        assert column.odd == {"inf": Odd(2, 2), "-inf": Odd(1, 4)} and (
+        assert column.odd == {"inf": Odd(2, 2), "-inf": Odd(1, 4)}
+        assert (
             column.low,
             column.high,
         ) == (1.5, 3.5)
@@ -103,7 +103,10 @@ def test_words_for_a_gap_make_equal_numbers_gaps_and_an_empty_field_that_is_none
     tmp_path,
 ):
     day = np.array(["2020-01-01", "1900-01-01"], "datetime64[s]")
-    a, i, f, t = [1.0, -999], [-999, 2], np.array([0.1, 3], np.float32), ["?", "x"]
+    a = [1.0, -999]
+    i = [-999, 2]
+    f = np.array([0.1, 3], np.float32)
+    t = ["?", "x"]
     frame = pd.DataFrame({"a": a, "i": i, "f": f, "d": day, "t": t})
     missing = GAPS | {"-999", "0.1", "1900-01-01"}
     numbers = [[1, None], [None, 2], [None, 3], [1577836800, None], [None, "x"]]
@@ -114,7 +117,8 @@ def test_words_for_a_gap_make_equal_numbers_gaps_and_an_empty_field_that_is_none
     raw = read(
         frame, dict.fromkeys(range(5), "text"), missing=missing, raw=frozenset(range(5))
     )
-    assert fields(raw.columns[0]) == ["1", "-999"] and fields(raw.columns[4]) == [
+    assert fields(raw.columns[0]) == ["1", "-999"]
+    assert fields(raw.columns[4]) == [
         "?",
         "x",
     ]
@@ -126,9 +130,8 @@ def test_words_for_a_gap_make_equal_numbers_gaps_and_an_empty_field_that_is_none
         }
     )
     table = read(frame, {0: "number", 1: "date", 2: "text"}, missing=frozenset({"?"}))
-    assert table.columns[0].odd == {"": Odd(1, 1)} and table.columns[1].odd == {
-        "": Odd(2, 1)
-    }
+    assert table.columns[0].odd == {"": Odd(1, 1)}
+    assert table.columns[1].odd == {"": Odd(2, 1)}
     assert fields(table.columns[2]) == ["x", "", ""]
     assert fields(read(frame, {0: "text"}, raw=frozenset({0})).columns[0]) == [
         "1",
@@ -141,10 +144,8 @@ def test_words_for_a_gap_make_equal_numbers_gaps_and_an_empty_field_that_is_none
 def test_numbers_are_their_shortest_decimals(dtype):
     values = np.array([0.1, 2.7, 1e10 if dtype != "float16" else 600, 3, -0.25], dtype)
     column = read(values.reshape(-1, 1), {0: None}, exact=frozenset({0})).columns[0]
-    assert (
-        column.values.tolist() == [float(str(value)) for value in values]
-        and column.values.dtype == np.float64
-    )
+    assert column.values.tolist() == [float(str(value)) for value in values]
+    assert column.values.dtype == np.float64
     words = read(values.reshape(-1, 1), {0: "text"}).columns[0]
     assert fields(words)[::3] == ["0.1", "3"]
     assert (column.low, column.high) == (-0.25, float(str(values.max())))
@@ -159,14 +160,16 @@ def test_all_numbers_are_one_matrix_of_float64_where_float32_would_blur_one_colu
         }
     )
     table = read(frame)
-    assert table.numbers.dtype == np.float64 and table.numbers[0].tolist() == [
+    assert table.numbers.dtype == np.float64
+    assert table.numbers[0].tolist() == [
         0.1,
         1.7e9,
         1,
     ]
     assert read(frame, {0: None, 2: None}).numbers.dtype == np.float32
     apart = read(frame, exact=frozenset({1, 2}))
-    assert apart.numbers.dtype == np.float32 and apart.number_places == [0]
+    assert apart.numbers.dtype == np.float32
+    assert apart.number_places == [0]
     assert [apart.columns[place].values.dtype for place in range(3)] == [
         "float32",
         "float64",
@@ -177,14 +180,16 @@ def test_all_numbers_are_one_matrix_of_float64_where_float32_would_blur_one_colu
         np.shares_memory(column.values, frame["b"]) for column in apart.columns.values()
     )
     table = read(np.arange(12.0).reshape(4, 3), {2: None, 0: None})
-    assert table.number_places == [0, 2] and table.numbers.tolist() == [
+    assert table.number_places == [0, 2]
+    assert table.numbers.tolist() == [
         [0, 2],
         [3, 5],
         [6, 8],
         [9, 11],
     ]
     assert all(column.values.base is not None for column in table.columns.values())
-    assert np.shares_memory(table.columns[2].values, table.numbers) and len(table) == 4
+    assert np.shares_memory(table.columns[2].values, table.numbers)
+    assert len(table) == 4
 
 
 def test_numbers_in_one_file_and_texts_in_another_are_one_column_as_in_a_database(
@@ -209,9 +214,8 @@ def test_numbers_in_one_file_and_texts_in_another_are_one_column_as_in_a_databas
         tmp_path / "a.db",
     )
     column = read(tmp_path / "a.db").columns[0]
-    assert fields(column) == [*range(98), None, 7] and column.odd == {
-        "n.a.": Odd(1, 98)
-    }
+    assert fields(column) == [*range(98), None, 7]
+    assert column.odd == {"n.a.": Odd(1, 98)}
 
 
 def test_rows_are_called_by_file_and_number(tmp_path):
@@ -222,10 +226,8 @@ def test_rows_are_called_by_file_and_number(tmp_path):
     assert read(frame).row(1) == "data row 2"
     assert read(tmp_path / "*.parquet").row(3) == f"data row 2 of {tmp_path}/2.parquet"
     assert read(tmp_path / "*.npy").row(3) == f"data row 2 of {tmp_path}/2.npy"
-    assert (
-        open_frame(frame).column(1) == "column y"
-        and opened(tmp_path / "1.npy").column(1) == "column 1 of 2"
-    )
+    assert open_frame(frame).column(1) == "column y"
+    assert opened(tmp_path / "1.npy").column(1) == "column 1 of 2"
 
 
 def test_what_is_masked_in_an_array_is_a_gap():
@@ -262,7 +264,8 @@ def test_what_is_masked_in_an_array_is_a_gap():
     ],
 )
 def test_matrices_and_columns_of_one_name_or_of_rare_types_are_read(kind, frame):
-    frame = kind(frame) if kind is np.matrix else frame
+    if kind is np.matrix:
+        frame = kind(frame)
     assert read(frame).numbers.tolist() == [[1, 2], [3, 4]]
     if kind is np.matrix:
         assert read(open_frame(frame, y=np.matrix([[5.0], [6]]))).numbers.tolist() == [
@@ -304,7 +307,8 @@ def test_a_frame_that_is_no_table_is_one_line(frame, y, told):
 
 def test_a_stream_of_arrow_is_a_frame_and_what_is_none_is_none():
     found = read(pa.table({"a": [1, 2, 3], "t": ["x", None, "x"]}).to_reader()).columns
-    assert fields(found[0]) == [1, 2, 3] and fields(found[1]) == ["x", None, "x"]
+    assert fields(found[0]) == [1, 2, 3]
+    assert fields(found[1]) == ["x", None, "x"]
     arrays = (
         np.zeros(3),
         np.zeros((2, 3, 4)),
@@ -330,7 +334,8 @@ def test_a_stream_of_arrow_is_a_frame_and_what_is_none_is_none():
 )
 def test_targets_beside_a_frame_are_its_last_columns(frame, y, names):
     source = open_frame(frame, y=y)
-    assert source.names == ["a", *names] and source.default_target == len(names)
+    assert source.names == ["a", *names]
+    assert source.default_target == len(names)
     assert fields(read(source).columns[1]) == (np.ravel(y)[:: len(names)]).tolist()
     ds = nn.load(frame, y=y)
     assert (ds.columns, ds.outputs, ds.rows) == (["a"], len(names), 2)
@@ -361,7 +366,8 @@ def test_complex_numbers_bytes_objects_and_durations_are_refused_where_they_are_
 
 
 def test_columns_of_lists_are_refused_where_they_are_asked_for(tmp_path):
-    lists, parts = [[1], [2, 3], None], [{"u": 1, "v": 2}] * 3
+    lists = [[1], [2, 3], None]
+    parts = [{"u": 1, "v": 2}] * 3
     table = pa.table(
         {
             "a": lists,
@@ -385,10 +391,8 @@ def test_columns_of_lists_are_refused_where_they_are_asked_for(tmp_path):
                     tmp_path / name, {3: None, place: None}
                 )
             )
-            assert (
-                f"column {'abs'[place]}: found fields of type {what}" in found
-                and "--drop" in found
-            )
+            assert f"column {'abs'[place]}: found fields of type {what}" in found
+            assert "--drop" in found
 
 
 def test_a_file_that_is_damaged_or_fails_or_changes_while_it_is_read_is_refused(
@@ -402,10 +406,8 @@ def test_a_file_that_is_damaged_or_fails_or_changes_while_it_is_read_is_refused(
         data = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(data[: len(data) // 2])
         found = refusal(lambda name=name: read(tmp_path / name))
-        assert (
-            found.startswith(f"{tmp_path / name}: cannot be read (")
-            and "copy it again" in found
-        )
+        assert found.startswith(f"{tmp_path / name}: cannot be read (")
+        assert "copy it again" in found
         (tmp_path / name).write_bytes(gzip.compress(data))
         assert "unpack it with gunzip" in refusal(
             lambda name=name: opened(tmp_path / name)
@@ -459,10 +461,8 @@ def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypa
 
 
 def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
-    frame, path = (
-        pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}),
-        tmp_path / "a.db",
-    )
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]})
+    path = tmp_path / "a.db"
     sqlite3.connect(path).execute("VACUUM")
     assert "0 tables in this database, expected one; there is none" in refusal(
         lambda: opened(path)
@@ -475,10 +475,8 @@ def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
         "2 tables in this database, expected one; the tables are people, places; choose one, for example"
         in found
     )
-    assert (
-        len(read(f"{path}:places")) == 2
-        and len(read(f"{path}:people,{path}:places")) == 5
-    )
+    assert len(read(f"{path}:places")) == 2
+    assert len(read(f"{path}:people,{path}:places")) == 5
     found = refusal(lambda: opened(f"{path}:place"))
     assert (
         f"no table place in this database, the tables are people, places; did you mean {path}:places?"
@@ -492,7 +490,8 @@ def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
         connection.execute("INSERT INTO keyed VALUES ('b', '7', 1), ('a', '8', 2)")
     assert read(f"{path}:few").numbers[:, 0].tolist() == [2, 3]
     assert read(f"{path}:keyed").numbers[:, 0].tolist() == [8, 7]
-    assert are_there(f"{path}:few") and not are_there(f"{tmp_path}/b.db:few")
+    assert are_there(f"{path}:few")
+    assert not are_there(f"{tmp_path}/b.db:few")
 
 
 def test_generated_columns_of_a_database_are_columns(tmp_path):
@@ -575,13 +574,10 @@ def test_json_lines_may_have_numbers_and_texts_in_a_column_and_lack_some_and_tex
         '{"a": 1, "b": "x"}\n\n{"a": "n.a.", "c": null}\n{"c": "2020-01-01", "a": 2.5}\n'
     )
     table = read(tmp_path / "a.jsonl", {0: "number", 1: None, 2: None})
-    assert fields(table.columns[0]) == [1, None, 2.5] and table.columns[0].odd == {
-        "n.a.": Odd(1, 1)
-    }
-    assert (
-        fields(table.columns[1]) == ["x", None, None]
-        and table.columns[2].reads == "date"
-    )
+    assert fields(table.columns[0]) == [1, None, 2.5]
+    assert table.columns[0].odd == {"n.a.": Odd(1, 1)}
+    assert fields(table.columns[1]) == ["x", None, None]
+    assert table.columns[2].reads == "date"
     (tmp_path / "a.jsonl").write_bytes(
         gzip.compress(b'{"z": 1, "t": "2020-01-01T00:00:00", "a": 2}\n' * 3)
     )
@@ -625,11 +621,12 @@ def test_arrays_of_any_type_and_order_are_read_packed_or_not(
     ],
 )
 def test_an_array_that_is_no_table_or_cut_is_refused(tmp_path, array, words):
-    cut, array = (
-        (array, np.zeros((100, 6)))
-        if isinstance(array, slice)
-        else (slice(None), array)
-    )
+    if isinstance(array, slice):
+        cut = array
+        array = np.zeros((100, 6))
+    else:
+        cut = slice(None)
+        array = array
     np.save(tmp_path / "a.npy", array)
     whole = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(whole[cut])
@@ -707,7 +704,10 @@ def test_every_format_recognises_its_files_packed_or_not_and_no_others_which_are
 ):
     assert samples.keys() == {known.name for known in FORMATS if not known.cure}
     for name, path in samples.items():
-        start = None if Path(path).is_dir() else Path(path).read_bytes()[:4096]
+        if Path(path).is_dir():
+            start = None
+        else:
+            start = Path(path).read_bytes()[:4096]
         found = [known.name for known in FORMATS if known.recognises(start)]
         assert found == [
             name,

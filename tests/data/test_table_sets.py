@@ -111,4 +111,5 @@ def test_numbers_of_an_array_that_cannot_be_are_named_and_whole_ones_pixels_for_
         ] == []
     np.save(tmp_path / "a.npy", np.arange(5 * 300, dtype=np.int64).reshape(300, 5) % 7)
     ds = nn.load(str(tmp_path / "a.npy"), inputs=(1, 2, 2))
-    assert ds.x.shape == (300, 1, 2, 2) and ds.x.dtype == np.uint8
+    assert ds.x.shape == (300, 1, 2, 2)
+    assert ds.x.dtype == np.uint8

@@ -82,7 +82,8 @@ def thinning(values):
     ],
 )
 def test_labels_count_from_zero_or_one(tmp_path, targets, task):
-    ds, values = nn.load(table(tmp_path / "a.csv", targets)), {*targets}
+    ds = nn.load(table(tmp_path / "a.csv", targets))
+    values = {*targets}
     assert ds.task == task
     doubt = len(values) > 2 and all(value == int(value) for value in values)
     assert ["--task" in remark for remark in ds.remarks] == [True] * doubt
@@ -108,8 +109,12 @@ def test_labels_count_from_zero_or_one(tmp_path, targets, task):
 def test_the_positive_class_is_yes_or_one_or_the_rarer(folder, common, rare, positive):
     path = table(folder / "t.csv", [rare, common, common] * 10)
     ds = nn.load(path)
-    assert ds.classes[1] == positive and ds.y.sum() == (10 if positive == rare else 20)
-    other = common if positive == rare else rare
+    assert ds.classes[1] == positive
+    assert ds.y.sum() == (10 if positive == rare else 20)
+    if positive == rare:
+        other = common
+    else:
+        other = rare
     assert nn.load(path, positive=other).classes == [positive, other]
     line = succeed(
         "--train", "--dataset", path, "--model", "m.bin", "--networks", 1, "--epochs", 1
@@ -141,11 +146,9 @@ def test_the_original_program_takes_the_larger_a_tie_the_last_by_name_and_anothe
             "--positive",
             "c",
         )
-        assert (
-            result.code == 2
-            and "--positive c: " in result.err
-            and f"has {told}" in result.err
-        )
+        assert result.code == 2
+        assert "--positive c: " in result.err
+        assert f"has {told}" in result.err
 
 
 @pytest.mark.parametrize(
@@ -174,7 +177,8 @@ def test_the_original_program_takes_the_larger_a_tie_the_last_by_name_and_anothe
 def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, told):
     path = table(tmp_path / "a.csv", words)
     message = failure(path)
-    assert told in message and message.startswith(f"{path}, row ")
+    assert told in message
+    assert message.startswith(f"{path}, row ")
     if "?!" in words:
         ds = nn.load(path, missing="two words,?!")
         assert (ds.unlabelled, ds.rows, ds.classes) == (2, 36, [*map(str, range(9))])
@@ -201,22 +205,16 @@ def test_numbers_and_texts_are_classes_in_every_format_if_a_person_or_the_networ
     pandas = pytest.importorskip("pandas")
     words = repeated("alpha", "beta", "1", "1.5")
     path = table(tmp_path / "a.csv", words)
-    frame, parquet = (
-        pandas.read_csv(path, dtype={"t": str}),
-        str(tmp_path / "a.parquet"),
-    )
+    frame = pandas.read_csv(path, dtype={"t": str})
+    parquet = str(tmp_path / "a.parquet")
     frame.to_parquet(parquet)
     for source in (path, parquet, frame):
         ds = nn.load(source, task="multiclass")
-        assert (
-            ds.classes == ["1", "1.5", "alpha", "beta"]
-            and [ds.classes[y] for y in ds.y] == words
-        )
+        assert ds.classes == ["1", "1.5", "alpha", "beta"]
+        assert [ds.classes[y] for y in ds.y] == words
     path = table(tmp_path / "a.csv", repeated(5, 10, 15))
-    assert (
-        nn.load(path, outputs=3).classes == ["5", "10", "15"]
-        and nn.load(path, outputs=1).task == "regression"
-    )
+    assert nn.load(path, outputs=3).classes == ["5", "10", "15"]
+    assert nn.load(path, outputs=1).task == "regression"
 
 
 def test_names_of_rows_are_no_classes_but_names_of_many_rows_are_and_many_numbers_have_no_stray(
@@ -238,7 +236,8 @@ def test_names_of_rows_are_no_classes_but_names_of_many_rows_are_and_many_number
     )
     path = table(tmp_path / "a.csv", [*range(10_500), "oops", *range(9)])
     message = 'row 10502, column t: found "oops", expected a number; correct it, or remove the row, or --missing oops'
-    assert message in failure(path) and message in failure(path, task="regression")
+    assert message in failure(path)
+    assert message in failure(path, task="regression")
 
 
 @pytest.mark.parametrize(
@@ -314,10 +313,9 @@ def test_a_word_of_another_unit_than_the_other_targets_is_refused(tmp_path):
     new = table(tmp_path / "b.csv", ["1200", "1.2 kg"])
     for mode in ("--test", "--predict"):
         refused = run(mode, "--model", tmp_path / "a.bin", "--dataset", new)
+        assert refused.code == 65
         assert (
-            refused.code == 65
-            and 'b.csv, row 3, column t: found "1.2 kg", expected a number'
-            in refused.err
+            'b.csv, row 3, column t: found "1.2 kg", expected a number' in refused.err
         )
 
 
@@ -335,11 +333,9 @@ def test_the_cure_for_a_column_that_tells_the_target_is_one_that_a_shell_takes(
 
 RNG = np.random.default_rng(0)
 ROWS = 1200  # more than are looked at first
-CASUAL, REGISTERED, NOISE = (
-    RNG.integers(0, 50, ROWS),
-    RNG.integers(0, 300, ROWS),
-    RNG.normal(size=ROWS),
-)
+CASUAL = RNG.integers(0, 50, ROWS)
+REGISTERED = RNG.integers(0, 300, ROWS)
+NOISE = RNG.normal(size=ROWS)
 
 
 def remarks(target, **columns) -> list[str]:
@@ -366,15 +362,13 @@ def remarks(target, **columns) -> list[str]:
 )
 def test_columns_that_are_the_target_are_told(target, told):
     found = remarks(target.astype(float), a=CASUAL, b=REGISTERED, c=NOISE)
-    assert len(found) == (told is not None) and (
-        told is None or found[0].startswith(told)
-    )
+    assert len(found) == (told is not None)
+    assert told is None or found[0].startswith(told)
 
 
 def test_a_sum_whose_first_rows_are_all_alike_is_told():
-    a, b = (
-        np.where(np.arange(ROWS) < 50, 7, column) for column in (CASUAL, REGISTERED)
-    )
+    a = np.where(np.arange(ROWS) < 50, 7, CASUAL)
+    b = np.where(np.arange(ROWS) < 50, 7, REGISTERED)
     assert remarks((a + b).astype(float), a=a, b=b, c=NOISE)[0].startswith(
         "columns a + b tell y"
     )
@@ -400,9 +394,8 @@ def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(
         float
     )
     found = remarks(RNG.normal(size=ROWS), a=column)
-    assert bool(found) == is_told and all(
-        f"add --missing={number}" in line for line in found
-    )
+    assert bool(found) == is_told
+    assert all(f"add --missing={number}" in line for line in found)
 
 
 def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
@@ -427,10 +420,8 @@ def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
         line for line in succeed(*flags).err.splitlines() if "missing value" in line
     )
     cure = told.split()[-1]
-    assert (
-        cure == "--missing=-200"
-        and "missing value, add" not in succeed(*flags, cure).err
-    )
+    assert cure == "--missing=-200"
+    assert "missing value, add" not in succeed(*flags, cure).err
     assert np.isnan(nn.load("t.csv", missing="-200").x.columns[0].values).sum() == 60
 
 
@@ -483,7 +474,8 @@ def test_a_target_a_million_times_the_median_is_named(folder, far, told):
     ]
     of_file = run("--train", "--dataset", path, *of_network).err
     if told is None:
-        assert about == [] and "times the median" not in of_file
+        assert about == []
+        assert "times the median" not in of_file
         return
     (line,) = about
     mark = told.partition("found ")[2].partition(",")[0]
@@ -491,7 +483,8 @@ def test_a_target_a_million_times_the_median_is_named(folder, far, told):
         line
         == f"{path}, {told}; correct it or remove the row, or --missing {mark} if that is a gap"
     )
-    assert line.partition(": found")[0] in of_file and "times the median" in of_file
+    assert line.partition(": found")[0] in of_file
+    assert "times the median" in of_file
 
 
 def test_a_target_far_above_is_counted_among_those_that_are_not_zero(folder):
@@ -512,7 +505,8 @@ def far_target(folder, values) -> list[str]:
 def test_a_far_target_is_named_in_python_too(folder):
     """A row keeps its name where rows without a target were left out before it, and
     where some rows are trained on."""
-    values, x = prices({16: 1e12}), np.random.default_rng(0).normal(size=(100, 2))
+    values = prices({16: 1e12})
+    x = np.random.default_rng(0).normal(size=(100, 2))
     frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "price": values})
     frame.loc[4, "price"] = None
     for train in (

@@ -63,7 +63,8 @@ def test_repeated_rows_are_copies_where_they_are_some_and_most_rows_are_single(
 ):
     ds, _ = with_twins(copies=copies, times=times)
     sets = sets_of_twins(ds, np.arange(ds.rows))
-    assert count_of_twins(sets) == 2 * copies and len({*sets}) == ROWS
+    assert count_of_twins(sets) == 2 * copies
+    assert len({*sets}) == ROWS
     assert (twins_to_keep_together(ds, np.arange(ds.rows)) is not None) == are_together
 
 
@@ -93,7 +94,8 @@ def test_rows_are_twins_by_all_columns_gaps_words_dates_and_the_target():
         target="y",
     )
     sets = sets_of_twins(ds, np.arange(len(lines)))
-    assert sets[:3].tolist() == sets[-3:].tolist() and len({*sets}) == 8
+    assert sets[:3].tolist() == sets[-3:].tolist()
+    assert len({*sets}) == 8
 
 
 def test_a_class_whose_rows_are_all_one_is_judged_by_no_fold():
@@ -110,9 +112,8 @@ def test_a_class_whose_rows_are_all_one_is_judged_by_no_fold():
 def test_twins_are_in_one_part_of_the_means_of_words():
     ds, of_row = with_twins("binary", 15)
     found = WordMeans(ds, np.arange(ds.rows))._units()
-    assert [len({*found[of_row == row]}) for row in range(ROWS)] == [1] * ROWS and len(
-        {*found}
-    ) == ROWS
+    assert [len({*found[of_row == row]}) for row in range(ROWS)] == [1] * ROWS
+    assert len({*found}) == ROWS
     assert WordMeans(ds, np.arange(ROWS))._units().tolist() == list(range(ROWS))
 
 
@@ -142,14 +143,16 @@ def test_one_line_tells_how_many_rows_have_a_twin(flags, words, caplog):
     told = [text for text in caplog.messages if "twin" in text]
     assert len(told) == (words is not None)
     if words is not None:
-        assert told[0].startswith("40 of 220 rows have a twin") and words in told[0]
+        assert told[0].startswith("40 of 220 rows have a twin")
+        assert words in told[0]
 
 
 def table_with_twins(copies=20):
     """Return columns of ROWS rows with words, gaps and dates, of which the first
     `copies` stand at their end again."""
     rng = np.random.default_rng(1)
-    values, words = rng.normal(size=ROWS).round(3), rng.choice(["red", "blue"], ROWS)
+    values = rng.normal(size=ROWS).round(3)
+    words = rng.choice(["red", "blue"], ROWS)
     columns = {
         "value": [None, *values[1:].tolist()],
         "word": ["", *words[1:].tolist()],
@@ -181,10 +184,8 @@ def parameters_of(model):
 )
 def test_a_training_without_duplicates_is_that_of_the_distinct_rows(flags, caplog):
     dropped = nn.fit(table_with_twins(), "y", **DROPPING, **flags)
-    assert (
-        "left out: 20 rows that repeat another" in " ".join(caplog.messages)
-        and "twin" not in caplog.text
-    )
+    assert "left out: 20 rows that repeat another" in " ".join(caplog.messages)
+    assert "twin" not in caplog.text
     distinct = nn.fit(
         table_with_twins(0), "y", **{**DROPPING, "drop_duplicates": None}, **flags
     )
@@ -215,9 +216,8 @@ def test_of_twins_the_first_that_counts_stays_with_its_own_weight(folder):
     ds = nn.load(columns, target="y", weight="w", drop_duplicates=True)
     assert (ds.rows, ds.weightless, ds.duplicates()) == (5, 1, 2)
     split = nn.ds.split_rows(ds, 0.0, 0.0, 0)
-    assert split.training.tolist() == [0, 2, 4] and ds.weights[
-        split.training
-    ].tolist() == [2, 1, 1]
+    assert split.training.tolist() == [0, 2, 4]
+    assert ds.weights[split.training].tolist() == [2, 1, 1]
     ds.weights = np.array([0.0, 5, 1, 1, 1])  # set since
     assert nn.ds.split_rows(ds, 0.0, 0.0, 0).training.tolist() == [1, 2, 4]
     assert nn.ds.split_rows(ds, 0.0, 0.0, 0, [3, 2]).training.tolist() == [2]
@@ -236,9 +236,8 @@ def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder
     trained = succeed(
         "--train", "--dataset", "t.csv", "--model", "m.bin", "--drop_duplicates", *flags
     ).json
-    assert trained["rows"] + trained["holdout"] == ROWS and trained[
-        "left_out_rows"
-    ] == {"duplicate": 20}
+    assert trained["rows"] + trained["holdout"] == ROWS
+    assert trained["left_out_rows"] == {"duplicate": 20}
     held_out = succeed("test", "m.bin", "--json").json
     assert (held_out["rows"], held_out["trained_rows"]) == (trained["holdout"], 0)
     whole = succeed("test", "m.bin", "t.csv", "--json").json
@@ -312,19 +311,15 @@ def test_a_checkpoint_of_a_training_with_duplicates_is_not_continued_without_the
     ]
     run(*flags, "--epochs", 1)
     done = run(*flags, "--epochs", 1, "--resume", "auto", "--drop_duplicates")
-    assert (
-        done.code == 2
-        and "c was written with" in done.err
-        and "drop_duplicates" in done.err
-    )
+    assert done.code == 2
+    assert "c was written with" in done.err
+    assert "drop_duplicates" in done.err
 
 
 def test_noise_with_twins_is_not_told_as_known(caplog):
     rng = np.random.default_rng(0)
-    x, y = (
-        rng.normal(size=(300, 4)).astype(np.float32),
-        rng.integers(0, 2, 300).astype(np.int32),
-    )
+    x = rng.normal(size=(300, 4)).astype(np.float32)
+    y = rng.integers(0, 2, 300).astype(np.int32)
     rows = np.concatenate([np.arange(300), np.arange(30)])
     told = nn.fit(
         nn.Dataset(x[rows], y[rows], "binary", ["0", "1"]), effort="quick"

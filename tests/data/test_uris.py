@@ -28,7 +28,8 @@ from nn.data.source import (
 )
 
 pytest.importorskip("pyarrow.fs").S3FileSystem  # noqa: B018
-USER, PASSWORD = "AKIAKEY", "se/cr+et"
+USER = "AKIAKEY"
+PASSWORD = "se/cr+et"
 FRAME = pd.DataFrame(
     {"a": np.arange(9) / 7, "t": list("abcabcabc"), "y": np.arange(9) % 2}
 )
@@ -68,9 +69,8 @@ def test_every_format_is_read_from_a_server(server, name):
     source = opened(uri(server, f"day/{name}"))
     assert source.path == uri(server, f"day/{name}")
     table = read(source)
-    assert table.numbers.tolist() == read(FRAME).numbers.tolist() and table.columns[
-        1
-    ].words == ["a", "b", "c"]
+    assert table.numbers.tolist() == read(FRAME).numbers.tolist()
+    assert table.columns[1].words == ["a", "b", "c"]
     assert (
         table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
     )
@@ -96,9 +96,8 @@ def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_
         == relative_to("/else", file)
     )
     assert short_name(file) == "a.csv"
-    assert are_there(uri(server, "day/a.csv")) and not are_there(
-        uri(server, "day/gone.csv")
-    )
+    assert are_there(uri(server, "day/a.csv"))
+    assert not are_there(uri(server, "day/gone.csv"))
 
 
 def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_line(
@@ -129,12 +128,11 @@ def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_l
 def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch, how):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     (csv,) = data_files(uri(server, "day/a.csv"))
-    server.is_denied, server.drops = how == "denies", how == "drops"
+    server.is_denied = how == "denies"
+    server.drops = how == "drops"
     message = told(lambda: Source(csv), nn.InputNotFound)
-    assert (
-        message.startswith(uri(server, "day/a.").partition("?")[0])
-        and "cannot be read" in message
-    )
+    assert message.startswith(uri(server, "day/a.").partition("?")[0])
+    assert "cannot be read" in message
 
 
 @pytest.mark.parametrize(
@@ -153,16 +151,16 @@ def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch, 
 )
 def test_a_uri_with_a_secret_is_refused(given, found):
     message = told(lambda: data_files(given), nn.UsageError)
-    assert f"://...: {found} in the URI" in message and "tok" not in message.replace(
-        "sas_token", ""
-    )
+    assert f"://...: {found} in the URI" in message
+    assert "tok" not in message.replace("sas_token", "")
 
 
 def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):
     (folder / "s3:" / "b").mkdir(parents=True)
     for name in ("-", "s3:/b/x.csv"):
         (folder / name).write_text("a,y\n1,2\n")
-    assert data_files("-") == ["-"] and type(data_files("-")[0]) is str
+    assert data_files("-") == ["-"]
+    assert type(data_files("-")[0]) is str
     assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]
     FRAME.to_parquet("a b.parquet")
     there = folder.as_uri()
@@ -188,20 +186,23 @@ def test_standard_input_is_read_once_and_is_a_table_of_any_format(
     np.save(tmp_path / "a.npy", FRAME[["a", "y"]].to_numpy())
     data = (tmp_path / name).read_bytes()
     standard_input(monkeypatch, data)
-    table, again = read("-"), read("-")
+    table = read("-")
+    again = read("-")
     assert (
         table.numbers.tolist()
         == again.numbers.tolist()
         == read(tmp_path / name).numbers.tolist()
     )
     assert table.sha256.sha256 == hashlib.sha256(data).hexdigest()
-    assert table.row(2) == "data row 3" and not are_there("-")
+    assert table.row(2) == "data row 3"
+    assert not are_there("-")
 
 
 def test_standard_input_may_be_packed_text(monkeypatch):
     standard_input(monkeypatch, gzip.compress(b"a,y\n1,2\n"))
     known, files = formats.recognise("-")
-    assert known.name == "CSV" and files == ["-"]
+    assert known.name == "CSV"
+    assert files == ["-"]
     with Source(files[0]) as source:
         assert source.read(99) == b"a,y\n1,2\n"
     standard_input(monkeypatch, b"")
@@ -217,19 +218,19 @@ def test_a_copy_that_cannot_be_written_names_the_folder_for_temporary_files(
         tempfile, "_candidate_tempdir_list", lambda: ["/nowhere", "/none"]
     )
     message = told(lambda: nn.load("-"), nn.OutputError)
-    assert (
-        "'/nowhere', '/none'" in message
-        and "name a folder that can be written by TMPDIR" in message
-    )
+    assert "'/nowhere', '/none'" in message
+    assert "name a folder that can be written by TMPDIR" in message
     result = run("predict", "m.bin", "-")
-    assert result.code == 66 and "m.bin" in result.err  # the model is looked for first
+    # the model is looked for first
+    assert result.code == 66
+    assert "m.bin" in result.err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_copy_without_room_names_the_folder_too(folder, monkeypatch):
 
     def full_file(**_):
-        return open("/dev/full", "wb")  # noqa: SIM115
+        return open("/dev/full", "wb")
 
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", full_file)
     for data in (b"a,y\n1,2\n", b"a,y\n" + b"1,2\n" * 10**6):

@@ -18,10 +18,8 @@ def counted(way_of):
     )
 
 
-way_of_numbers, way_of_dates = (
-    counted(kinds.way_of_numbers),
-    counted(kinds.way_of_dates),
-)
+way_of_numbers = counted(kinds.way_of_numbers)
+way_of_dates = counted(kinds.way_of_dates)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +99,8 @@ def test_words_for_a_gap_among_numbers_and_one_in_twenty_in_another_way():
     ],
 )
 def test_other_words_are_no_numbers(words):
-    assert way_of_numbers(words) is None and way_of_dates(words) is None
+    assert way_of_numbers(words) is None
+    assert way_of_dates(words) is None
 
 
 DATES = [
@@ -135,9 +134,8 @@ DATES = [
 
 
 def test_every_way_to_write_dates_is_tried():
-    assert {way for _, way, _ in DATES} == set(written.FORMS) and len(
-        written.FORMS
-    ) <= 10
+    assert {way for _, way, _ in DATES} == set(written.FORMS)
+    assert len(written.FORMS) <= 10
 
 
 @pytest.mark.parametrize("words, way, first", DATES)
@@ -193,14 +191,10 @@ def test_day_or_month_first_is_as_the_values_tell_else_it_is_asked_for_and_words
         with pytest.raises(nn.DataError, match=words[0]):
             way_of_dates(words)
     words = ["1/31/2019", ".", "2/1/2019", "3/1/2019"]
-    assert (
-        way_of_dates(words) == "month/day/year"
-        and date_of(".", "month/day/year") is None
-    )
-    assert (
-        way_of_dates([*words, "*", "-"]) is None
-        and way_of_dates([*words, "soon"]) is None
-    )
+    assert way_of_dates(words) == "month/day/year"
+    assert date_of(".", "month/day/year") is None
+    assert way_of_dates([*words, "*", "-"]) is None
+    assert way_of_dates([*words, "soon"]) is None
     assert way_of_dates([".", "1/31/2019", "2/1/2019"]) is None
     many = [f"1/{day}/2019" for day in range(1, 32)]
     assert way_of_dates([*many, "soon", "never"]) == "month/day/year"
@@ -235,13 +229,16 @@ def test_what_is_no_date_in_any_form():
     ] == []
 
 
-OFFER, PLAIN = '"${0:,.2f}",{1},{2}/{3}/{4},{5}', "{0:.2f},{1},{4}-{2:02}-{3:02},{5}"
+OFFER = '"${0:,.2f}",{1},{2}/{3}/{4},{5}'
+PLAIN = "{0:.2f},{1},{4}-{2:02}-{3:02},{5}"
 
 
 def offers(form=OFFER, count: int = 300) -> list[str]:
     random = np.random.default_rng(0)
-    price, share = np.exp(8 + random.normal(size=count)), random.uniform(0, 100, count)
-    day, gap = random.integers(1, 29, (count, 2)), random.random(count) < 0.1
+    price = np.exp(8 + random.normal(size=count))
+    share = random.uniform(0, 100, count)
+    day = random.integers(1, 29, (count, 2))
+    gap = random.random(count) < 0.1
     return ["price,share,day,dear"] + [
         form.format(
             p,
@@ -272,26 +269,20 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
         "share": "written number",
         "day": "written date",
     }
-    assert (
-        "price ($1,234.5)" in trained.err
-        and "day (month/day/year, trend, year, week)" in trained.err
-    )
+    assert "price ($1,234.5)" in trained.err
+    assert "day (month/day/year, trend, year, week)" in trained.err
     succeed("--test", "--model", "m.bin")
     failed = run("--export", "--model", "m.bin", "-o", "m.c")
-    assert (
-        failed.code == 2
-        and "column price holds written numbers ($1,234.5" in failed.err
-    )
+    assert failed.code == 2
+    assert "column price holds written numbers ($1,234.5" in failed.err
     assert nn.load("offers.csv", categories="price,share").x.kinds == ("text",) * 3
     (offered / "new.csv").write_text(
         'price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n'
     )
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    assert (
-        len(told.out.splitlines()) == 3
-        and "column share" in told.err
-        and "column day" in told.err
-    )
+    assert len(told.out.splitlines()) == 3
+    assert "column share" in told.err
+    assert "column day" in told.err
     # in another unit
     (offered / "new.csv").write_text(
         "price,share,day\n?,7 kg,1/2/2019\n€5,8 kg,1/2/2019\n"
@@ -301,7 +292,8 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
         'row {}, column {}: found "{}", expected a number written as {} as in training'
     )
     for case in ((3, "price", "€5", "$1,234.5"), (2, "share", "7 kg", "1,234.5%")):
-        assert failed.code == 65 and told.format(*case) in failed.err
+        assert failed.code == 65
+        assert told.format(*case) in failed.err
     succeed(
         *ONE,
         "--dataset",
@@ -387,13 +379,13 @@ def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(
     folder, form, way
 ):
     pandas = pytest.importorskip("pandas")
-    columns, net = trained_on_days(folder, form), nn.Network.load("m.bin")
+    columns = trained_on_days(folder, form)
+    net = nn.Network.load("m.bin")
     assert net.encoding.encoders[1].written.way == way
-    frame, iso = (
-        pandas.DataFrame(columns),
-        days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d"),
-    )
-    own, parsed = net.predict(frame), pandas.to_datetime(pandas.Series(iso))
+    frame = pandas.DataFrame(columns)
+    iso = days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d")
+    own = net.predict(frame)
+    parsed = pandas.to_datetime(pandas.Series(iso))
     for other in (
         parsed,
         parsed.dt.tz_localize("UTC"),
@@ -421,6 +413,7 @@ def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(
     line = f'new.csv, row 4, column day: found "{days(form)[2]}", expected a date written as {expected} as in training;'
     for mode in ("--predict", "--test"):
         failed = run(mode, "--model", "m.bin", "--dataset", "new.csv")
-        assert failed.code == 65 and line in failed.err
+        assert failed.code == 65
+        assert line in failed.err
     with pytest.raises(nn.DataError, match="column 1 of 2: found"):
         nn.Network.load("m.bin").predict(np.array([["1.0", days(form)[2]]]))

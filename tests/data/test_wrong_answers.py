@@ -79,7 +79,8 @@ def trained(dataset: str, *flags) -> None:
 def refused(mode: str, dataset: str, *flags) -> str:
     """What m.bin says of a data set with which the mode cannot go on."""
     result = run(mode, "--model", "m.bin", "--dataset", dataset, *flags)
-    assert result.code == 65 and not result.out
+    assert result.code == 65
+    assert not result.out
     return result.err.splitlines()[-1]
 
 
@@ -108,20 +109,20 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(
 ):
     """One column that training left out, or did not know, is there in its place, until
     it is asked for."""
-    new, target = house_table(learned, seed=1), TARGETS[learned]
+    new = house_table(learned, seed=1)
+    target = TARGETS[learned]
     known = saved(new, f"known.{suffix}")
     (header, rows), judged = predicted(known), figures("--dataset", known)
     assert header[-1].startswith("true")
-    gone, cost = without(new, target), renamed(new, target, "cost")
+    gone = without(new, target)
+    cost = renamed(new, target, "cost")
     for number, columns in enumerate([gone, shuffled(gone), cost, shuffled(cost)]):
         path = saved(columns, f"new{number}.{suffix}")
         assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
         for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
             told = refused("--test", path, *flags)
-            assert (
-                f"{path}: no column {target}, expected every column" in told
-                and f"{target} as the target" in told
-            )
+            assert f"{path}: no column {target}, expected every column" in told
+            assert f"{target} as the target" in told
             assert told.endswith("; add it, or choose the target with --target")
     assert figures("--dataset", path, "--target", "cost") == judged
     assert predicted(path, "--target", "cost") == (header, rows)
@@ -129,11 +130,9 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(
 
 @pytest.mark.parametrize("form", FRAMES)
 def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
-    net, new, target = (
-        nn.Model.load("m.bin").network,
-        house_table(learned, seed=1),
-        TARGETS[learned],
-    )
+    net = nn.Model.load("m.bin").network
+    new = house_table(learned, seed=1)
+    target = TARGETS[learned]
     scores = net.predict(as_frame(new, form))
     judged = nn.test(net, as_frame(new, form))
     assert nn.test(net, as_frame(shuffled(new), form)) == judged
@@ -150,7 +149,8 @@ def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
             ):
                 judge(net, frame)
         ds = nn.load_for(net, frame, labelled=False)
-        assert ds.y is None and ds.rows == ROWS
+        assert ds.y is None
+        assert ds.rows == ROWS
     ds = nn.load_for(net, as_frame(renamed(new, target, "cost"), form), target="cost")
     assert nn.test(net, ds) == judged
 
@@ -212,9 +212,8 @@ def test_pages_and_validation_files_know_no_target_either(folder):
     ]
     for flags in (*([*mode, "--dataset", new] for mode in tests), training):
         failed = run(*flags)
-        assert (
-            failed.code == 65 and "no column sold, expected every column" in failed.err
-        )
+        assert failed.code == 65
+        assert "no column sold, expected every column" in failed.err
     assert not (folder / "r.html").exists()
 
 
@@ -233,7 +232,10 @@ def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folde
             assert found == (header, rows)
             continue
         assert found == (header[:3], [row[:3] for row in rows])
-        absent = "column u" if "v" in names else "columns u, v"
+        if "v" in names:
+            absent = "column u"
+        else:
+            absent = "columns u, v"
         assert f"no {absent}, expected every column" in refused("--test", "new.csv")
     names, columns = pair_table("bnt", "y")
     for file, header in (("y", names), ("f", ["b", "u", "v"])):
@@ -273,7 +275,8 @@ def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets
         trained(f"{file}.csv", "--task", "regression")
         (_, rows), judged = predicted("plain.csv"), figures("--dataset", "plain.csv")
         for known in ("named.csv", "plain.npy"):
-            assert predicted(known)[1] == rows and figures("--dataset", known) == judged
+            assert predicted(known)[1] == rows
+            assert figures("--dataset", known) == judged
         for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
             assert predicted(new)[1] == [row[:2] for row in rows]
             refused("--test", new)
@@ -337,7 +340,8 @@ def of_both(*flags) -> tuple[list[str], list[list[str]]]:
                 predicted(new),
             )
         )
-    assert found[0] == found[1] and found[0][-1][0][-1] == "true y"
+    assert found[0] == found[1]
+    assert found[0][-1][0][-1] == "true y"
     return found[0][-1]
 
 

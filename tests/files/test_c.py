@@ -39,7 +39,8 @@ SOME = [*STACKS[:4], STACKS[10], "33,17:tanh,4", *EVERY_ACTIVATION[::2]]
 def test_networks_have_the_bits_of_seq_or_in_float32_its_values(dtype, spec, folder):
     net = network(spec, "seq", dtype)
     x, _ = fill(net, 5)
-    found, wanted = Library.of(net, folder).predict(x), net.predict(x)
+    found = Library.of(net, folder).predict(x)
+    wanted = net.predict(x)
     assert (
         found.tobytes() == wanted.tobytes()
         if dtype == "float64"
@@ -100,7 +101,8 @@ def test_float64_tables_have_the_bits_of_seq(flags, tolerance, tables, folder):
 def test_yes_and_no_that_are_categories_to_some_members(folder):
     """As in models of earlier versions, each network of which judged by its own rows
     whether there is a gap."""
-    words, members = ["yes", "No", "YES", "no", "Yes"], []
+    words = ["yes", "No", "YES", "no", "Yes"]
+    members = []
     for gap in ("", "no"):
         rows = [
             f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}"
@@ -143,7 +145,8 @@ def test_yes_and_no_that_are_categories_to_some_members(folder):
 def test_times_of_one_morning(folder):
     """A float holds two minutes of them."""
     rng = np.random.default_rng(0)
-    seconds, size = rng.integers(0, 9000, size=300), rng.normal(size=300).round(3)
+    seconds = rng.integers(0, 9000, size=300)
+    size = rng.normal(size=300).round(3)
     when = np.datetime64("2024-05-06T08:00") + seconds * np.timedelta64(1, "s")
     rows = [
         f"{time},{value},{0.001 * second + value}"
@@ -204,7 +207,8 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
     ).T
     wanted = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
     assert relative_distance(library.predict(rows), wanted) < SINGLE
-    colour, truth = names.index("colour"), names.index("truth")
+    colour = names.index("colour")
+    truth = names.index("truth")
     assert (
         library.code(colour, "")
         == library.code(colour, "NA")
@@ -221,8 +225,10 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
         == library.code(-1, "red")
         == -1
     )
-    gap, with_nan = rows[0].copy(), rows[0].copy()
-    gap[colour], with_nan[colour] = library.code(colour, "?"), np.nan
+    gap = rows[0].copy()
+    with_nan = rows[0].copy()
+    gap[colour] = library.code(colour, "?")
+    with_nan[colour] = np.nan
     assert library.answer(gap)[1] == library.answer(with_nan)[1]
     for place in range(len(names)):
         bad = rows[0].copy()
@@ -345,10 +351,8 @@ def test_the_header_says_how_much_memory_it_takes(tables, folder):
     everything(tables, folder)
     compiled(folder / "m.c", "-c", "-fstack-usage", output="m.o")
     told = (folder / "m.c").read_text(encoding="utf-8")
-    constants, stack = (
-        int(re.search(pattern, told)[1])
-        for pattern in (r"Constants: (\d+)", r"at most (\d+) bytes")
-    )
+    constants = int(re.search("Constants: (\\d+)", told)[1])
+    stack = int(re.search("at most (\\d+) bytes", told)[1])
     used = [
         line.split("\t")[1]
         for line in next(folder.glob("*.su")).read_text().splitlines()
@@ -380,7 +384,8 @@ def test_a_compiler_leaves_out_what_a_network_does_not_need(folder):
     absent = (
         r"\b(exp|erfc|sin|log|window_|find|gaps|encode_word|encode_cycle|vocabularies)"
     )
-    assert "tanh" in names and not re.search(absent, names)
+    assert "tanh" in names
+    assert not re.search(absent, names)
 
 
 def test_the_c_files_compile_as_they_stand():
@@ -420,7 +425,8 @@ def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes(folder):
         folder / "m.onnx", options, providers=["CPUExecutionProvider"]
     )
     library = ctypes.CDLL(str(compiled(folder / "m.c", "-O2")))
-    row, out = x[0].astype(net.dtype), np.zeros(1, net.dtype)
+    row = x[0].astype(net.dtype)
+    out = np.zeros(1, net.dtype)
     pointers = ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)
     calls = (
         lambda: library.nn_predict(*pointers),
@@ -501,8 +507,6 @@ def test_flags_that_lose_nan_are_refused_by_the_file(flag, folder):
         capture_output=True,
         text=True,
     )
-    assert (
-        done.returncode
-        and "#error" in done.stderr
-        and "without -ffast-math" in done.stderr
-    )
+    assert done.returncode
+    assert "#error" in done.stderr
+    assert "without -ffast-math" in done.stderr

@@ -60,7 +60,10 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
     # a busy machine may get nowhere before some kills
     while killed < KILLS or advanced < 2:
         assert killed < 10 * KILLS
-        before = position("c.ck") if os.path.exists("c.ck") else None
+        if os.path.exists("c.ck"):
+            before = position("c.ck")
+        else:
+            before = None
         process = start_saving_each_epoch(*given)
         try:
             read_until(process, "training on")
@@ -97,7 +100,10 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
 ):
     """Epochs long enough to be hit inside, stopped again and again until the training
     is over."""
-    ds = dense_data(rows=rows, inputs=2) if kind == "dense" else image_data(rows)
+    if kind == "dense":
+        ds = dense_data(rows=rows, inputs=2)
+    else:
+        ds = image_data(rows)
     np.savez("data.npz", x=ds.x, y=ds.y)
     moments = random.Random(f"{kind} {backend}")
     given = [
@@ -111,7 +117,8 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
     given += ["--epochs", 2, "--batch_number", 1]
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
-    codes, inside = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}, 0
+    codes = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}
+    inside = 0
     for signum, code in codes.items():
         process = start(*given)
         read_until(process, "training on")
@@ -155,9 +162,8 @@ def test_a_signal_while_the_data_is_read_loses_nothing(
         f"nn: stopped by {signum.name}: training had not begun, m.bin was not written\n"
     )
     assert (result.code, result.err) == (code, told)
-    assert (folder / "c.ck").read_bytes() == b"as it was" and not (
-        folder / "m.bin"
-    ).exists()
+    assert (folder / "c.ck").read_bytes() == b"as it was"
+    assert not (folder / "m.bin").exists()
 
 
 @pytest.mark.parametrize(
@@ -192,9 +198,8 @@ def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(
     finally:
         process.kill()
         process.communicate()
-    assert (folder / "c.ck").read_bytes() == b"as it was" and not (
-        folder / "m.bin"
-    ).exists()
+    assert (folder / "c.ck").read_bytes() == b"as it was"
+    assert not (folder / "m.bin").exists()
 
 
 def image_data(rows=120):
@@ -268,9 +273,11 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(
     peace = fresh()
     expected = nn.train(peace, ds, **options)
     peace.export(tmp_path / "peace.bin")
-    saved, inside = tmp_path / "c.ck", 0
+    saved = tmp_path / "c.ck"
+    inside = 0
     for attempt in range(1000):
-        net, stop = fresh(), StopRequest()
+        net = fresh()
+        stop = StopRequest()
         # making a network ready takes a GPU long
         if backend in ("seq", "omp") or attempt < 5:
             stop_in_an_epoch(net.engine, stop)
@@ -283,10 +290,8 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(
             inside += position(saved)["row"] > 0
     net.export(tmp_path / "m.bin")
     assert (tmp_path / "m.bin").read_bytes() == (tmp_path / "peace.bin").read_bytes()
-    assert (
-        result["loss"] == expected["loss"]
-        and result["val_loss"] == expected["val_loss"]
-    )
+    assert result["loss"] == expected["loss"]
+    assert result["val_loss"] == expected["val_loss"]
     assert inside > 40 or backend in ("cuda", "cudnn")
 
 
@@ -295,7 +300,8 @@ def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypat
     ds = dense_data()
     peace = nn.Network("5,8,1", task="binary")
     expected = nn.train(peace, ds, epochs=3)
-    net, stop = nn.Network("5,8,1", task="binary"), StopRequest()
+    net = nn.Network("5,8,1", task="binary")
+    stop = StopRequest()
     loss = net.engine.loss
 
     def interrupted(*arguments):
@@ -312,10 +318,8 @@ def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypat
     result = nn.train(
         net, ds, epochs=3, checkpoint=tmp_path / "c.ck", resume=tmp_path / "c.ck"
     )
-    assert (
-        result["val_loss"] == expected["val_loss"]
-        and result["loss"] == expected["loss"]
-    )
+    assert result["val_loss"] == expected["val_loss"]
+    assert result["loss"] == expected["loss"]
     assert net.vector.tobytes() == peace.vector.tobytes()
 
 
@@ -328,7 +332,8 @@ def test_ctrl_c_in_a_python_program_saves_too(tmp_path):
             if epoch == 1:
                 timer.start()
 
-    net, ds = nn.Network("5,64,64,1", task="binary"), dense_data(rows=2000)
+    net = nn.Network("5,64,64,1", task="binary")
+    ds = dense_data(rows=2000)
     with pytest.raises(Stopped):
         nn.train(net, ds, epochs=10**6, checkpoint=tmp_path / "c.ck", callback=Starts())
     timer.join()

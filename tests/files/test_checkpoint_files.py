@@ -74,8 +74,10 @@ def test_resuming_a_finished_training_writes_its_model_again(saved):
         "c.ck",
     ).json
     assert (saved / "again.bin").read_bytes() == (saved / "m.bin").read_bytes()
-    assert (saved / "c.ck").read_bytes() == before and result["us_per_batch"] > 0
-    assert result["loss"] == first["loss"] and result["val_loss"] == first["val_loss"]
+    assert (saved / "c.ck").read_bytes() == before
+    assert result["us_per_batch"] > 0
+    assert result["loss"] == first["loss"]
+    assert result["val_loss"] == first["val_loss"]
 
 
 def test_resume_auto_starts_afresh_where_there_is_no_checkpoint(folder):
@@ -129,7 +131,8 @@ def test_the_history_goes_on_where_it_was(folder):
             if epoch == 2:
                 stop.request(signal.SIGTERM)
 
-    net, ds = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
+    net = nn.Network("2,4,1", task="binary")
+    ds = nn.load("two.csv")
     with pytest.raises(Stopped):
         nn.train(net, ds, epochs=5, checkpoint="c.ck", callback=Stopping(), stop=stop)
     told = []
@@ -148,21 +151,23 @@ def test_the_history_goes_on_where_it_was(folder):
         succeed(*given, "--model", "m.bin", *more)
         lines = csv.DictReader((folder / "h.csv").read_text().splitlines())
         told.append([(line["epoch"], line["loss"], line["val_loss"]) for line in lines])
-    assert told[0] == told[1] and len(told[0]) == 5
+    assert told[0] == told[1]
+    assert len(told[0]) == 5
 
 
 @pytest.mark.parametrize("name", ["c.ck", "m.bin"])
 def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
-    old, new, other = (
-        folder / f"{start}.tmp"
-        for start in (f".{name}.abc", f".{name}.def", f".x{name}.abc")
-    )
+    old = folder / f"{f'.{name}.abc'}.tmp"
+    new = folder / f"{f'.{name}.def'}.tmp"
+    other = folder / f"{f'.x{name}.abc'}.tmp"
     for path in (old, new, other):
         path.write_bytes(b"half a file")
     for path in (old, other):
         os.utime(path, (time.time() - 3600,) * 2)
     succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck")
-    assert not old.exists() and new.exists() and other.exists()
+    assert not old.exists()
+    assert new.exists()
+    assert other.exists()
 
 
 def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
@@ -266,7 +271,8 @@ def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
 )
 def test_another_value_of_a_flag_that_changes_numbers_is_named(saved, flag, value):
     result = resume(f"--{flag}", value)
-    assert result.code == 2 and (result.err.count("\n") == 1 or flag == "scaling")
+    assert result.code == 2
+    assert result.err.count("\n") == 1 or flag == "scaling"
     assert result.err.splitlines()[-1].startswith(
         f"nn: --{flag}: c.ck was written with "
     )
@@ -276,7 +282,8 @@ def test_another_value_of_a_flag_that_changes_numbers_is_named(saved, flag, valu
 def test_other_data_is_refused(saved):
     write_two_classes(saved / "two.csv", rows=1999)
     code, _, err = resume()
-    assert code == 2 and err.splitlines()[-1].startswith(
+    assert code == 2
+    assert err.splitlines()[-1].startswith(
         "nn: --dataset: c.ck was written while training on other data"
     )
 
@@ -308,7 +315,8 @@ def test_wrong_use_is_told_in_one_line_before_the_data_is_read(
     (folder / "two.csv").write_text("no data at all")
     result = run(*SMALL, "--model", "m.bin", *flags)
     assert (result.code, result.out) == (code, "")
-    assert result.err.startswith(f"nn: {words}") and result.err.count("\n") == 1
+    assert result.err.startswith(f"nn: {words}")
+    assert result.err.count("\n") == 1
 
 
 # ---------------------------------------------------------------- damaged files
@@ -319,7 +327,8 @@ def refused(data: bytes) -> str:
     Path("bad.ck").write_bytes(data)
     result = resume("-q", file="bad.ck")
     assert result.code == 65, result.err
-    assert result.err.startswith("nn: bad.ck: ") and result.err.count("\n") == 1
+    assert result.err.startswith("nn: bad.ck: ")
+    assert result.err.count("\n") == 1
     return result.err
 
 
@@ -327,7 +336,8 @@ def test_every_changed_bit_and_every_cut_is_noticed(saved):
     whole = (saved / "c.ck").read_bytes()
     places = random.Random(0)
     for _ in range(60):
-        at, bit = places.randrange(len(whole)), 1 << places.randrange(8)
+        at = places.randrange(len(whole))
+        bit = 1 << places.randrange(8)
         refused(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
     for _ in range(20):
         refused(whole[: places.randrange(len(whole))])
@@ -340,12 +350,11 @@ def test_what_is_no_checkpoint_is_refused(saved):
     )
     assert "not a checkpoint" in refused(b"epoch,loss\n1,2\n")
     assert "empty" in refused(b"")
-    of_folder, as_model = resume(file="."), run("--test", "--model", "c.ck")
+    of_folder = resume(file=".")
+    as_model = run("--test", "--model", "c.ck")
     assert of_folder.code == as_model.code == 65
-    assert (
-        "folder" in of_folder.err
-        and "without the metadata of a model file" in as_model.err
-    )
+    assert "folder" in of_folder.err
+    assert "without the metadata of a model file" in as_model.err
 
 
 OF_RUN = ("config", "engine", "count")
@@ -354,7 +363,8 @@ OF_RUN = ("config", "engine", "count")
 def rewritten(**changed):
     """c.ck with other facts, also of its run and its network, and arrays of that, and a
     SHA-256 that fits: what only a hand writes. None: without that array."""
-    old, tensors = position("c.ck"), safetensors.numpy.load(Path("c.ck").read_bytes())
+    old = position("c.ck")
+    tensors = safetensors.numpy.load(Path("c.ck").read_bytes())
     for name in [
         name
         for name, value in changed.items()
@@ -362,10 +372,8 @@ def rewritten(**changed):
     ]:
         tensors[f"member0.{name}"] = changed.pop(name)
     tensors = {name: array for name, array in tensors.items() if array is not None}
-    of_run, of_network = (
-        {name: changed.pop(name) for name in names if name in changed}
-        for names in (OF_RUN, COUNTS)
-    )
+    of_run = {name: changed.pop(name) for name in OF_RUN if name in changed}
+    of_network = {name: changed.pop(name) for name in COUNTS if name in changed}
     told = {
         "runs": [{**old["runs"][0], **of_run}],
         "members": [{**old["members"][0], **of_network}],
@@ -408,9 +416,8 @@ def test_facts_and_arrays_that_cannot_be_are_refused(saved, facts):
 
 def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
     told = refused(rewritten(format=1))
-    assert (
-        "checkpoint format 1" in told and "leave out --resume to start afresh" in told
-    )
+    assert "checkpoint format 1" in told
+    assert "leave out --resume to start afresh" in told
 
 
 @pytest.mark.parametrize(
@@ -418,16 +425,13 @@ def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
     [{"judged": None}, {"judged": np.zeros(3, np.float32)}, {"judged": np.zeros(40)}],
 )
 def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
-    ds, flags = (
-        dense_data(),
-        {"folds": 2, "validation": "fold", "epochs": 2, "batch_number": 16},
-    )
+    ds = dense_data()
+    flags = {"folds": 2, "validation": "fold", "epochs": 2, "batch_number": 16}
     nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, checkpoint="c.ck")
-    tensors, facts = safetensors.numpy.load(Path("c.ck").read_bytes()), position("c.ck")
-    assert (
-        tensors["member0.judged"].dtype == np.float32
-        and tensors["member0.judged"].any()
-    )
+    tensors = safetensors.numpy.load(Path("c.ck").read_bytes())
+    facts = position("c.ck")
+    assert tensors["member0.judged"].dtype == np.float32
+    assert tensors["member0.judged"].any()
     tensors.pop("member0.judged")
     tensors |= {
         f"member0.{name}": array for name, array in changed.items() if array is not None
@@ -446,7 +450,8 @@ def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
     ],
 )
 def test_an_order_that_would_read_beyond_the_rows_is_refused(folder, arrays):
-    ds, options = dense_data(), {"epochs": 2, "batch_number": 7}
+    ds = dense_data()
+    options = {"epochs": 2, "batch_number": 7}
     nn.train(
         nn.Network("5,4,1", task="binary", reference=True),
         ds,
@@ -478,10 +483,8 @@ def test_data_in_memory_is_known_by_its_numbers(tmp_path):
 def test_another_processor_is_a_warning(saved, monkeypatch):
     (saved / "c.ck").write_bytes(rewritten(engine="omp (abacus)"))
     code, _, err = resume()
-    assert (
-        code == 0
-        and "nn: warning: c.ck was written by omp (abacus), this is omp (" in err
-    )
+    assert code == 0
+    assert "nn: warning: c.ck was written by omp (abacus), this is omp (" in err
 
 
 def test_a_flag_that_differs_is_named_before_the_data_unless_data_decide_it():

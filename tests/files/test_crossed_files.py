@@ -58,15 +58,12 @@ def written(path, tensors, metadata):
 def test_folds_and_scores_come_back_bit_for_bit_from_files_and_copies(model):
     path, tensors, metadata = model
     net = nn.Network.of_file(path)
-    assert tensors["rows.fold"].dtype == np.uint8 and tensors["rows.fold"].shape == (
-        90,
-    )
-    assert tensors["rows.fold"][7] == 255 and np.flatnonzero(
-        tensors["rows.fold"] == 255
-    ).tolist() == [7]
-    assert tensors["rows.score"].dtype == np.float32 and tensors[
-        "rows.score"
-    ].shape == (89, 3)
+    assert tensors["rows.fold"].dtype == np.uint8
+    assert tensors["rows.fold"].shape == (90,)
+    assert tensors["rows.fold"][7] == 255
+    assert np.flatnonzero(tensors["rows.fold"] == 255).tolist() == [7]
+    assert tensors["rows.score"].dtype == np.float32
+    assert tensors["rows.score"].shape == (89, 3)
     for other in (net, copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert np.array_equal(other.crossed.fold, tensors["rows.fold"])
         assert np.array_equal(other.crossed.scores, tensors["rows.score"])
@@ -74,7 +71,8 @@ def test_folds_and_scores_come_back_bit_for_bit_from_files_and_copies(model):
             "temperatures": other.crossed.temperatures,
             "thresholds": other.crossed.thresholds,
         }
-        assert kept == metadata["crossed"] and len(kept["thresholds"]) == FOLDS
+        assert kept == metadata["crossed"]
+        assert len(kept["thresholds"]) == FOLDS
     net.export(path.with_name("again.bin"))
     assert path.with_name("again.bin").read_bytes() == path.read_bytes()
 
@@ -145,14 +143,17 @@ HOSTILE = {
 @pytest.mark.parametrize("how", HOSTILE)
 def test_folds_and_scores_that_cannot_be_are_refused_in_one_line(model, tmp_path, how):
     _, tensors, metadata = model
-    tensors, metadata = dict(tensors), copy.deepcopy(metadata)
+    tensors = dict(tensors)
+    metadata = copy.deepcopy(metadata)
     HOSTILE[how](tensors, metadata)
     path = written(tmp_path / "x.bin", tensors, metadata)
     with pytest.raises(DataError) as caught:
         nn.Network.of_file(path)
-    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
     done = run("--test", "--model", path)
-    assert done.code == 65 and done.err.count("\n") == 1
+    assert done.code == 65
+    assert done.err.count("\n") == 1
 
 
 def test_a_network_of_its_own_has_no_folds(tmp_path):
@@ -180,7 +181,8 @@ def test_a_network_of_its_own_has_no_folds(tmp_path):
     "folds, name", [(2, "uint8"), (255, "uint8"), (256, "uint32"), (100_000, "uint32")]
 )
 def test_as_many_folds_as_there_may_be_have_numbers(folds, name):
-    assert fold_type(folds) == name and no_fold(fold_type(folds)) >= folds
+    assert fold_type(folds) == name
+    assert no_fold(fold_type(folds)) >= folds
     crossed = Crossed.of(
         folds + 2,
         np.arange(folds),
@@ -188,9 +190,8 @@ def test_as_many_folds_as_there_may_be_have_numbers(folds, name):
         np.zeros((folds, 1), np.float32),
         folds,
     )
-    assert np.array_equal(crossed.of_row, np.arange(folds)) and np.array_equal(
-        crossed.rows, np.arange(folds)
-    )
+    assert np.array_equal(crossed.of_row, np.arange(folds))
+    assert np.array_equal(crossed.rows, np.arange(folds))
 
 
 @pytest.fixture
@@ -220,8 +221,10 @@ def earlier(folder):
 )
 def test_folds_are_not_dealt_again_for_a_model_that_keeps_none(earlier, use):
     done = run(f"--{use.split()[0]}", *use.split()[1:])
-    assert done.code == 65 and done.err.splitlines()[-1].startswith("nn: old.bin")
-    assert "train again" in done.err and not (earlier / "page.html").exists()
+    assert done.code == 65
+    assert done.err.splitlines()[-1].startswith("nn: old.bin")
+    assert "train again" in done.err
+    assert not (earlier / "page.html").exists()
 
 
 def test_such_a_model_predicts_and_is_tested_on_given_rows_as_before_and_info_says_why(
@@ -235,7 +238,8 @@ def test_such_a_model_predicts_and_is_tested_on_given_rows_as_before_and_info_sa
     assert told[0] == told[1]
     test = ["--test", "--dataset", "longer.csv", "--json", "--model"]
     told = [succeed(*test, name).json for name in ("old.bin", "new.bin")]
-    assert told[0] == told[1] and "out_of_fold" not in told[0]
+    assert told[0] == told[1]
+    assert "out_of_fold" not in told[0]
     assert (
         "figures of small tables were too good; train again"
         in succeed("--info", "--model", "old.bin").out
@@ -252,4 +256,5 @@ def test_other_rows_than_those_of_the_folds_are_refused(earlier):
     lines = (earlier / "two.csv").read_text().splitlines(keepends=True)
     (earlier / "two.csv").write_text("".join(lines[:-1]))
     done = run("--test", "--model", "new.bin", "--force")
-    assert done.code == 65 and "found 79 rows, expected the 80" in done.err
+    assert done.code == 65
+    assert "found 79 rows, expected the 80" in done.err

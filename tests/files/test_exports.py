@@ -85,7 +85,8 @@ def test_gaps_and_words_that_training_did_not_have(tables, folder):
 
 
 def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
-    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(1)
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
     when = np.datetime64(0, "s") + rng.integers(
         -12 * 10**9, 9 * 10**9, 300
     ) * np.timedelta64(1, "s")
@@ -107,10 +108,8 @@ def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
         "seq",
     )
     check_both(folder, folder / "old.csv", backend="seq")
-    model, frame = (
-        nn.Model.load(folder / "m.bin"),
-        pd.DataFrame({"when": when, "size": size}),
-    )
+    model = nn.Model.load(folder / "m.bin")
+    frame = pd.DataFrame({"when": when, "size": size})
     assert model.network.encoding.encoders[0].parts == [
         "month",
         "monthday",
@@ -128,11 +127,9 @@ def test_means_of_the_targets_of_words(target, more, folder):
     """One column has many words as well as slots of its own, the other words of one or
     two rows alone."""
     rng = np.random.default_rng(2)
-    places, names, size = (
-        rng.integers(0, 30, 400),
-        rng.integers(0, 250, 400),
-        rng.normal(size=400).round(3),
-    )
+    places = rng.integers(0, 30, 400)
+    names = rng.integers(0, 250, 400)
+    size = rng.normal(size=400).round(3)
     goal = rng.normal(size=30)[places] + rng.normal(size=250)[names] + size
     classes = {
         "number": goal,
@@ -251,11 +248,11 @@ def test_ordered_words_and_what_people_write_in_their_own_way(
     for values, gap in [(seconds, np.nan), (price, np.nan), (size, ""), (grade, "")]:
         values[50:][rng.random(150) < gaps] = gap
     write_rows(folder / "old.csv", seconds, price, size, grade, goal)
-    size[:4], grade[:6] = (
-        ["XXL", "NA", "2.5", "2.500"],
-        ["1.0", "02", "10.00", "3", "?", "one"],
-    )
-    seconds[7], price[8] = np.nan, np.nan  # gaps also where training had none
+    size[:4] = ["XXL", "NA", "2.5", "2.500"]
+    grade[:6] = ["1.0", "02", "10.00", "3", "?", "one"]
+    # gaps also where training had none
+    seconds[7] = np.nan
+    price[8] = np.nan
     write_rows(folder / "new.csv", seconds, price, size, grade, goal)
     trained(
         folder,
@@ -284,7 +281,10 @@ def test_ordered_words_and_what_people_write_in_their_own_way(
         folder / "m.onnx",
         {name: np.array(values)[:, None] for name, values in columns.items()},
     )
-    of_onnx = out["probabilities"][:, 1] if target == "two" else out["values"][:, 0]
+    if target == "two":
+        of_onnx = out["probabilities"][:, 1]
+    else:
+        of_onnx = out["values"][:, 0]
     assert relative_distance(of_onnx, wanted) < TOLERANCE[net.dtype]
 
     library = Library.of(net, folder)
@@ -309,8 +309,12 @@ def both(net, folder, rows, features=None, name="m", double=False) -> list[np.nd
     found = outputs(
         folder / f"{name}.onnx", features or {"features": np.asarray(rows, np.float64)}
     )
-    of_onnx = found["values"] if "values" in found else found["probabilities"]
-    of_onnx = of_onnx[:, 1:] if net.outputs == 1 and of_onnx.shape[1] == 2 else of_onnx
+    if "values" in found:
+        of_onnx = found["values"]
+    else:
+        of_onnx = found["probabilities"]
+    if net.outputs == 1 and of_onnx.shape[1] == 2:
+        of_onnx = of_onnx[:, 1:]
     library = Library.of(net, folder, name=name)
     of_c = library.predict(rows, double)
     if "label" in found:
@@ -323,11 +327,10 @@ def both(net, folder, rows, features=None, name="m", double=False) -> list[np.nd
 @pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
 def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
     rng = np.random.default_rng(3)
-    time = (
-        1.7e9 + rng.integers(0, 9000, size=300)
-        if scaling != "none"
-        else rng.normal(size=300)
-    )
+    if scaling != "none":
+        time = 1.7e9 + rng.integers(0, 9000, size=300)
+    else:
+        time = rng.normal(size=300)
     x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0), time])
     ds = nn.load(x, y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
     net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
@@ -359,10 +362,8 @@ def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     of_onnx, of_c = both(
         net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)}
     )
-    assert (
-        relative_distance(of_onnx, net.predict(x)) < 1e-5
-        and relative_distance(of_c, net.predict(x)) < SINGLE
-    )
+    assert relative_distance(of_onnx, net.predict(x)) < 1e-5
+    assert relative_distance(of_c, net.predict(x)) < SINGLE
 
 
 @pytest.mark.parametrize("white", [1, 65535])
@@ -372,10 +373,14 @@ def test_pixels_of_another_range_are_numbers(white, folder):
     ds = nn.Dataset(
         x.astype(np.float32), np.arange(60) % 3, "multiclass", ["cat", "dog", "eel"]
     )
-    ds.pixel_range = None if white == 1 else white
+    if white == 1:
+        ds.pixel_range = None
+    else:
+        ds.pixel_range = white
     net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", backend="seq")
     nn.train(net, ds, epochs=2)
-    assert net.pictures["range"] == white and net.scaling.kind == "pixel"
+    assert net.pictures["range"] == white
+    assert net.scaling.kind == "pixel"
     of_onnx, of_c = both(net, folder, ds.x, {"features": ds.x.astype(np.float64)})
     assert relative_distance(of_onnx, net.predict(ds.x)) < 1e-5
     assert relative_distance(of_c, net.predict(ds.x)) < SINGLE
@@ -388,15 +393,11 @@ def test_a_text_model_of_the_original(folder):
     net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
     nn.train(net, ds, epochs=2)
     net.export(folder / "m.m")
-    again, x = (
-        nn.Model.load(folder / "m.m", backend="seq").network,
-        ds.x.astype(np.float64),
-    )
+    again = nn.Model.load(folder / "m.m", backend="seq").network
+    x = ds.x.astype(np.float64)
     of_onnx, of_c = both(again, folder, x)
-    assert (
-        relative_distance(of_onnx, again.predict(x)) < 1e-12
-        and of_c.tobytes() == again.predict(x).tobytes()
-    )
+    assert relative_distance(of_onnx, again.predict(x)) < 1e-12
+    assert of_c.tobytes() == again.predict(x).tobytes()
     written = (folder / "m.c").read_bytes()
     succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
     assert (folder / "m.c").read_bytes() == written
@@ -406,10 +407,8 @@ def test_members_with_and_without_an_encoding(folder):
     x, nets = members_with_and_without_an_encoding("seq")
     for number, net in enumerate(nets):
         of_onnx, of_c = both(net, folder, x, name=f"m{number}")
-        assert (
-            relative_distance(of_onnx, net.predict(x)) < 1e-5
-            and relative_distance(of_c, net.predict(x)) < SINGLE
-        )
+        assert relative_distance(of_onnx, net.predict(x)) < 1e-5
+        assert relative_distance(of_c, net.predict(x)) < SINGLE
 
 
 def test_predictions_that_are_clipped(folder):
@@ -428,7 +427,8 @@ def test_predictions_that_are_clipped(folder):
 def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains_are_refused(
     suffix, folder
 ):
-    net, path = network("7,5:tanh,3", dtype="float32"), folder / f"m.{suffix}"
+    net = network("7,5:tanh,3", dtype="float32")
+    path = folder / f"m.{suffix}"
     nn.export(net, path)
     before = path.read_bytes()
     nn.export(net, path)
@@ -480,11 +480,9 @@ def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
     )
     predicted = read_raw(folder / "p.csv")
     values = np.array(predicted["predicted y"], np.float64)
-    assert (
-        len(set(values)) > 390
-        and np.abs(values - y).max() < 60
-        and np.abs(values - y).mean() < 5
-    )
+    assert len(set(values)) > 390
+    assert np.abs(values - y).max() < 60
+    assert np.abs(values - y).mean() < 5
     np.testing.assert_array_equal(np.array(predicted["true y"], np.float64), y)
     net = nn.Model.load(folder / "m.bin").network
     frame = [{"a": a, "b": b} for a, b in x.tolist()]
@@ -507,7 +505,5 @@ def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
         "--predict", "--model", "m.bin", "--dataset", "one.csv", "-o", "one.p.csv", "-q"
     )
     one = read_raw(folder / "one.p.csv")
-    assert (
-        one["predicted y"] == predicted["predicted y"][:1]
-        and float(one["true y"][0]) == y[0]
-    )
+    assert one["predicted y"] == predicted["predicted y"][:1]
+    assert float(one["true y"][0]) == y[0]

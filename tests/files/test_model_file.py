@@ -3,6 +3,7 @@ through."""
 
 import copy
 import hashlib
+import itertools
 import json
 import os
 import struct
@@ -69,7 +70,8 @@ def error_of(path, load=model_file.load) -> str:
     with pytest.raises(DataError) as caught:
         load(path)
     message = str(caught.value)
-    assert str(path) in message and "\n" not in message
+    assert str(path) in message
+    assert "\n" not in message
     return message
 
 
@@ -133,11 +135,9 @@ def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
             "layer1.weight",
         ]
     metadata = json.loads(facts["nn"])
-    assert (
-        list(facts) == ["nn"]
-        and list(metadata) == sorted(metadata)
-        and metadata["format"] == 3
-    )
+    assert list(facts) == ["nn"]
+    assert list(metadata) == sorted(metadata)
+    assert metadata["format"] == 3
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,8 @@ def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
         at = at[name]
     at[path[-1]] = value
     (folder / "x.bin").write_bytes(file_of(tensors, changed))
-    model, data = ["--model", folder / "x.bin"], ["--dataset", folder / "t.csv"]
+    model = ["--model", folder / "x.bin"]
+    data = ["--dataset", folder / "t.csv"]
     for command in (
         ["--info"],
         ["--test", *data],
@@ -396,7 +397,10 @@ def test_missing_metadata_is_refused_by_name(tmp_path, key):
 @pytest.mark.parametrize("name", ["layer1.bias", "layer2.bias", "other"])
 def test_a_tensor_of_another_type_or_of_no_layer_is_refused(tmp_path, name, dtype):
     tensors, metadata = small_model("float32")
-    kept = "float32" if name != "layer1.bias" and dtype == "float64" else dtype
+    if name != "layer1.bias" and dtype == "float64":
+        kept = "float32"
+    else:
+        kept = dtype
     tensors[name] = tensors["layer1.bias"].astype(kept)
     assert name in refused(tmp_path / "x.bin", file_of(tensors, metadata))
 
@@ -409,7 +413,8 @@ def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_
 ):
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
-    assert "layer" in line and "shape" in line
+    assert "layer" in line
+    assert "shape" in line
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -504,13 +509,12 @@ def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
         return np.array(data.draw(st.lists(number, min_size=count, max_size=count)))
 
     biases = [draw(outputs) for outputs in sizes[1:]]
-    weights = [
-        draw(i * o).reshape(o, i) for i, o in zip(sizes, sizes[1:], strict=False)
-    ]
+    weights = [draw(i * o).reshape(o, i) for i, o in itertools.pairwise(sizes)]
     path = tmp_path_factory.getbasetemp() / "any.m"
     text_model.save(path, sizes, biases, weights)
     again = text_model.load(path)
-    assert again[0] == sizes and [a.tobytes() for a in again[1] + again[2]] == [
+    assert again[0] == sizes
+    assert [a.tobytes() for a in again[1] + again[2]] == [
         a.tobytes() for a in biases + weights
     ]
 
@@ -575,20 +579,18 @@ def test_a_file_of_a_terabyte_is_no_model_or_does_not_fit_in_memory(
     with open(name, "wb") as file:
         file.write(beginning)
         file.truncate(1 << 40)  # takes no room on the disk
-    use = (
-        ["--train", "--model", "new.bin", "--resume"]
-        if name == "c.ck"
-        else ["--test", "--model"]
-    )
+    if name == "c.ck":
+        use = ["--train", "--model", "new.bin", "--resume"]
+    else:
+        use = ["--test", "--model"]
     code, _, err = run(*use, name, "--dataset", "two.csv")
     if beginning:
-        assert code == 1 and err.startswith(
-            f"nn: {name}: a model file of 1048576 MiB, but only "
-        )
+        assert code == 1
+        assert err.startswith(f"nn: {name}: a model file of 1048576 MiB, but only ")
     else:
-        assert (
-            code == 65 and err.startswith(f"nn: {name}: not a ") and "expected a" in err
-        )
+        assert code == 65
+        assert err.startswith(f"nn: {name}: not a ")
+        assert "expected a" in err
 
 
 def test_a_core_that_is_not_built_is_no_fault_of_the_model(trained, monkeypatch):

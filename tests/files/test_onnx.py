@@ -38,11 +38,10 @@ def test_networks_of_every_layer_kind(dtype, spec, folder):
             nn.export(net, folder / "m.onnx")
         return
     nn.export(net, folder / "m.onnx")
-    rows = (
-        x.reshape(7, *net.layers[0].in_shape)
-        if "x" in spec.split(",")[0]
-        else x.reshape(7, -1)
-    )
+    if "x" in spec.split(",")[0]:
+        rows = x.reshape(7, *net.layers[0].in_shape)
+    else:
+        rows = x.reshape(7, -1)
     out = outputs(folder / "m.onnx", {"features": rows.astype(np.float64)})["values"]
     assert relative_distance(out, net.predict(x)) < TOLERANCE[dtype]
 

@@ -22,9 +22,9 @@ from pathlib import Path
 # before NumPy and nn are imported
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
-from .campaign import line_of, run  # noqa: E402
-from .judge import judged  # noqa: E402
-from .targets import TARGETS, folder_of_inputs  # noqa: E402
+from .campaign import line_of, run
+from .judge import judged
+from .targets import TARGETS, folder_of_inputs
 
 
 def main() -> int:
@@ -33,15 +33,21 @@ def main() -> int:
     names = given.target or [*TARGETS]
     if given.files:
         return _replay(names[0], given.files)
-    seed = random.randrange(2**31) if given.seed is None else given.seed
+    if given.seed is None:
+        seed = random.randrange(2**31)
+    else:
+        seed = given.seed
     minutes = given.minutes or (1.0 if given.runs is None else math.inf)
     print(f"inputs changed at random; --seed {seed}", flush=True)
-    begun, found = time.monotonic(), 0
+    begun = time.monotonic()
+    found = 0
     for number, name in enumerate(names, 1):
         result = run(name, seed, given.runs, begun + 60 * minutes * number / len(names))
         print(line_of(name, result), flush=True)
         found += len(result.findings)
-    return 1 if found else 0
+    if found:
+        return 1
+    return 0
 
 
 def _options() -> argparse.Namespace:
@@ -80,7 +86,8 @@ def _replay(name: str, files: list[Path]) -> int:
         print(
             f"{file}: {finding.what if finding else 'read or refused, as it should be'}"
         )
-        code = 1 if finding else code
+        if finding:
+            code = 1
     return code
 
 

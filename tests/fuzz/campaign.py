@@ -61,8 +61,12 @@ def run(
     ]
     if missing:
         return Result(skipped=f"{missing[0]} is not installed")
-    result, began = Result(), time.monotonic()
-    most = math.inf if runs is None else -(-runs // TARGETS[name].cost)
+    result = Result()
+    began = time.monotonic()
+    if runs is None:
+        most = math.inf
+    else:
+        most = -(-runs // TARGETS[name].cost)
     with folder_of_inputs() as folder:
         for deaths in range(MOST_DEATHS):
             process = os.fork()
@@ -82,11 +86,12 @@ def run(
 
 def _read_inputs(name: str, folder: Path, seed: int, most: float, until: float) -> None:
     """Read inputs until the time is over or there were enough, and end this process."""
-    target, places, parent = TARGETS[name], set(), os.getppid()
-    current, count, stderr = (
-        os.open(folder / file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        for file in ("current", "count", "stderr")
-    )
+    target = TARGETS[name]
+    places = set()
+    parent = os.getppid()
+    current = os.open(folder / "current", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    count = os.open(folder / "count", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    stderr = os.open(folder / "stderr", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     os.dup2(stderr, 1)
     os.dup2(stderr, 2)
     code = 1

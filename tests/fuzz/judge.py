@@ -22,7 +22,8 @@ from .targets import Target
 
 SECONDS = 5  # of processor time
 # memory: the table as often, and some for the program
-TABLES, MORE_BYTES = 3, 160 << 20
+TABLES = 3
+MORE_BYTES = 160 << 20
 MOST_ADDRESSES = 8 << 30  # so that no input harms the machine
 MOST_UNPACKED = 1 << 30
 GZIP = b"\x1f\x8b"
@@ -42,7 +43,9 @@ class TooSlow(BaseException):
 
 def judged(target: Target, path: Path) -> Finding | None:
     """Return what is wrong with the reading of an input; None: nothing."""
-    table, before, peak = _table_bytes(path), resident_bytes(), _peak()
+    table = _table_bytes(path)
+    before = resident_bytes()
+    peak = _peak()
     try:
         with _limited_time():
             target.read(path)

@@ -77,7 +77,8 @@ def mutated(
             return changed
     data = bytearray(draw.choice(seeds))
     for _ in range(draw.randint(1, 6)):
-        at, length = draw.randrange(len(data) + 1), draw.randint(0, 12)
+        at = draw.randrange(len(data) + 1)
+        length = draw.randint(0, 12)
         kind = draw.randrange(6)
         if kind == 0 and at < len(data):
             data[at] ^= 1 << draw.randrange(8)

@@ -76,7 +76,8 @@ def npy() -> list[bytes]:
 
 
 def npz() -> list[bytes]:
-    file, packed = io.BytesIO(), io.BytesIO()
+    file = io.BytesIO()
+    packed = io.BytesIO()
     np.savez(file, x=np.arange(12.0).reshape(4, 3), y=np.array([0, 1, 0, 1]))
     np.savez_compressed(
         packed, x=np.zeros((4, 2, 2, 3), np.uint8), y=np.array(["a", "b", "a", "b"])
@@ -85,7 +86,8 @@ def npz() -> list[bytes]:
 
 
 def npz_arrays() -> list[bytes]:
-    x, y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 0, 1])
+    x = np.arange(12.0).reshape(4, 3)
+    y = np.array([0, 1, 0, 1])
     pairs = [
         (x, y),
         (x[:, :, None, None].astype("u1"), np.array(["a", "b", "a", "b"])),
@@ -297,7 +299,8 @@ def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
     header = json.loads(data[8 : 8 + size])
     facts = json.loads(header.pop("__metadata__")[key])
     del facts["sha256"]
-    facts |= {"config": facts["config"] | config} if config else {}
+    if config:
+        facts |= {"config": facts["config"] | config}
     lines = [
         json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)
     ]

@@ -321,7 +321,8 @@ def _kept() -> tuple[Path, bytes, bytes, bytes]:
     """Return the file of records that lies beside a checkpoint, its bytes, the digest
     of its key, and the parameters that are trained on it."""
     with tempfile.TemporaryDirectory() as folder, _kept_rows(Path(folder)) as train:
-        keeping, kept = nn.Callback(), []
+        keeping = nn.Callback()
+        kept = []
 
         def epoch(*_) -> None:
             (path,) = Path(folder).glob("c.ck.rows-*")
@@ -338,7 +339,8 @@ def _train_on_kept(path: Path) -> None:
     exchange values, but for none that the network lacks."""
     as_kept, whole, digest, expected = _kept()
     how, *data = path.read_bytes() or b"0"
-    kept, data = path.with_name(as_kept.name), bytes(data)
+    kept = path.with_name(as_kept.name)
+    data = bytes(data)
     if how & 16:
         data = (data + bytes(len(whole)))[: len(whole)]
     if how & 8:
@@ -382,7 +384,8 @@ def _guess_long(path: Path) -> None:
     long = data * (LONG // len(data))
     pattern, is_searched = list(patterns().values())[data[0] % len(patterns())]
     for text in (long, long + b"1", long + b";"):
-        text = text if isinstance(pattern.pattern, bytes) else text.decode("latin-1")
+        if not isinstance(pattern.pattern, bytes):
+            text = text.decode("latin-1")
         pattern.fullmatch(text)
         pattern.match(text)
         if is_searched:
@@ -458,7 +461,8 @@ def _parse_layers(path: Path) -> None:
 def _apply_config(path: Path) -> None:
     """Read a configuration as `nn --train --config FILE` does."""
     given = SimpleNamespace(**parser.nothing_given())
-    given.config, given.train = str(path), True
+    given.config = str(path)
+    given.train = True
     config.apply_config(given)
 
 

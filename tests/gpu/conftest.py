@@ -13,8 +13,8 @@ from nn.utils import NnError, UsageError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tests/support
 
-from support.epochs import settings  # noqa: E402
-from support.networks import fill, network, require  # noqa: E402
+from support.epochs import settings
+from support.networks import fill, network, require
 
 
 @pytest.fixture(scope="session")
@@ -53,12 +53,11 @@ def check_little_memory(gpu):
     line, and is done without limit."""
 
     def check(backend, number, **options):
-        net, pool = (
-            network("100,5000,1", backend, "float32", **options),
-            gpu.get_default_memory_pool(),
-        )
+        net = network("100,5000,1", backend, "float32", **options)
+        pool = gpu.get_default_memory_pool()
         x, y = fill(net, 20_000)
-        engine, how = net.engine, settings(optimizer="sgd", batch=20_000)
+        engine = net.engine
+        how = settings(optimizer="sgd", batch=20_000)
         data = engine.load(x.reshape(20_000, -1), y)
         gc.collect()
         with gpu.cuda.Device(number):

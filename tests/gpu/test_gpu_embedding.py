@@ -12,13 +12,16 @@ from nn.core.records import record_type, values_of
 from nn.layers import InputColumn
 from nn.nn import Network
 
-GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
+# operations from which a batch is a graph of phases
+GRAPHS = 0
+ONE_LAUNCH = 1e12
 # of one batch's gradients, docs/numbers.md
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
 # of the parameters after three epochs
 AFTER_EPOCHS = {"float64": 1e-9, "float32": 1e-5}
 
-NUMBER, GAP = InputColumn("number"), InputColumn("gap", fill=-0.375)
+NUMBER = InputColumn("number")
+GAP = InputColumn("gap", fill=-0.375)
 EDGES = tuple(np.linspace(-2.0, 1.5, 65).tolist())
 PIECES = (
     InputColumn("number", edges=EDGES),
@@ -90,10 +93,8 @@ def network(name, backend, dtype, items="13:tanh,3", **options):
 def rows_of(name, dtype, rows):
     """Records and targets. A fifth of the numbers of gap columns are gaps, some one-hot
     codes have no place, half the codes of each table are its last one."""
-    rng, records = (
-        np.random.default_rng(0),
-        np.zeros(rows, record_type(dtype, *map(len, FIELDS[name]))),
-    )
+    rng = np.random.default_rng(0)
+    records = np.zeros(rows, record_type(dtype, *map(len, FIELDS[name])))
     # the values are views
     for column, values in zip(COLUMNS[name], values_of(records), strict=True):
         if column.kind in ("number", "gap"):
@@ -116,10 +117,11 @@ def reals(records, dtype):
 
 def trained(net, x, y, optimizer="adam", batch=64, **how):
     """What an engine has after some epochs."""
-    momentum, falling = (
-        0.9 if optimizer == "sgd" else 0.0,
-        list(np.linspace(0.02, 0.005, 9)),
-    )
+    if optimizer == "sgd":
+        momentum = 0.9
+    else:
+        momentum = 0.0
+    falling = list(np.linspace(0.02, 0.005, 9))
     own = settings(
         optimizer=optimizer,
         batch=batch,
@@ -159,15 +161,18 @@ def assert_near(found, expected, layers, tolerance):
     ],
 )
 def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
-    seq, ours = (network(name, b, dtype) for b in ("seq", backend))
+    seq = network(name, "seq", dtype)
+    ours = network(name, backend, dtype)
     records, y = rows_of(name, dtype, rows)
     x = reals(records, dtype)
-    theirs, mine = (net.engine.gradients(x, y) for net in (seq, ours))
+    theirs = seq.engine.gradients(x, y)
+    mine = ours.engine.gradients(x, y)
     assert mine[0] == pytest.approx(theirs[0], rel=TOLERANCE[dtype])
     assert_near(mine[1], theirs[1], ours.layers, TOLERANCE[dtype])
     assert relative_distance(mine[2], theirs[2]) < TOLERANCE[dtype]
     codes = [column.kind in ("onehot", "embedding") for column in COLUMNS[name]]
-    assert not mine[2][np.isnan(x) | codes].any() and mine[2][:, 0].any()
+    assert not mine[2][np.isnan(x) | codes].any()
+    assert mine[2][:, 0].any()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +195,8 @@ def test_three_epochs_of_records_end_where_seq_ends(
 ):
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", runner)
     records, y = rows_of(name, dtype, 701)
-    ends, outs = [], []
+    ends = []
+    outs = []
     for which in ("seq", backend):
         net = network(name, which, dtype)
         ends.append(trained(net, records, y, optimizer, batch, epochs=3))
@@ -205,14 +211,11 @@ def test_three_epochs_of_records_end_where_seq_ends(
 def test_dropout_draws_the_masks_of_seq(backend):
     """Before and after the first dense layer: the layers' numbers count the
     embedding."""
-    seq, ours = (
-        network("few", b, "float64", "dropout0.25,9:tanh,dropout0.5,3")
-        for b in ("seq", backend)
-    )
+    seq = network("few", "seq", "float64", "dropout0.25,9:tanh,dropout0.5,3")
+    ours = network("few", backend, "float64", "dropout0.25,9:tanh,dropout0.5,3")
     records, y = rows_of("few", "float64", 130)
-    theirs, mine = (
-        net.engine.gradients(reals(records, "float64"), y, 5, 3) for net in (seq, ours)
-    )
+    theirs = seq.engine.gradients(reals(records, "float64"), y, 5, 3)
+    mine = ours.engine.gradients(reals(records, "float64"), y, 5, 3)
     assert_near(mine[1], theirs[1], ours.layers, 1e-12)
     assert relative_distance(mine[2], theirs[2]) < 1e-12
     weights = np.arange(130.0) % 3
@@ -234,11 +237,10 @@ def test_dropout_draws_the_masks_of_seq(backend):
 )
 def test_records_of_any_layout_are_read(name, dtype, gpu):
     records, _ = rows_of(name, dtype, 300)
-    seq, ours = (network(name, b, dtype, "3") for b in ("seq", "cuda"))
-    theirs, mine = (
-        net.engine.predict(net.engine.load(records), np.arange(1, 299))
-        for net in (seq, ours)
-    )
+    seq = network(name, "seq", dtype, "3")
+    ours = network(name, "cuda", dtype, "3")
+    theirs = seq.engine.predict(seq.engine.load(records), np.arange(1, 299))
+    mine = ours.engine.predict(ours.engine.load(records), np.arange(1, 299))
     assert relative_distance(mine, theirs) < TOLERANCE[dtype]
 
 
@@ -259,11 +261,10 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
 
 
 def test_waves_are_good_to_a_few_units_in_the_last_place(dtype, gpu):
-    rng, columns = np.random.default_rng(3), [InputColumn("number", waves=100)]
-    x, frequencies = (
-        np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]),
-        rng.normal(size=100),
-    )
+    rng = np.random.default_rng(3)
+    columns = [InputColumn("number", waves=100)]
+    x = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]])
+    frequencies = rng.normal(size=100)
     outs = [
         encoded(backend, dtype, columns, x, frequencies) for backend in ("seq", "cuda")
     ]
@@ -330,11 +331,11 @@ def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
 
 @pytest.mark.parametrize("name", ["mixed", "few", "no table", "waves"])
 def test_several_gpus_have_the_gradients_of_one(name, gpus):
-    one, two = (network(name, "cuda", "float64", gpus=which) for which in ((), gpus))
+    one = network(name, "cuda", "float64", gpus=())
+    two = network(name, "cuda", "float64", gpus=gpus)
     records, y = rows_of(name, "float64", 301)
-    expected, found = (
-        net.engine.gradients(reals(records, "float64"), y) for net in (one, two)
-    )
+    expected = one.engine.gradients(reals(records, "float64"), y)
+    found = two.engine.gradients(reals(records, "float64"), y)
     assert found[0] == pytest.approx(expected[0], rel=1e-12)
     assert_near(found[1], expected[1], one.layers, 1e-12)
     assert relative_distance(found[2], expected[2]) < 1e-12
@@ -345,7 +346,8 @@ def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monke
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
     records, y = rows_of(name, "float64", 701)
     one = network(name, "cuda", "float64")
-    expected, found = trained(one, records, y), []
+    expected = trained(one, records, y)
+    found = []
     for room in (None, 1000):
         two = network(name, "cuda", "float64", gpus=gpus, distribute=distribute)
         end = trained(two, records, y, room=room)
@@ -356,7 +358,5 @@ def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monke
         relative_distance(found[0][2], one.engine.predict(one.engine.load(records)))
         < 1e-9
     )
-    assert (
-        found[0][0].tobytes() == found[1][0].tobytes()
-        and found[0][2].tobytes() == found[1][2].tobytes()
-    )
+    assert found[0][0].tobytes() == found[1][0].tobytes()
+    assert found[0][2].tobytes() == found[1][2].tobytes()

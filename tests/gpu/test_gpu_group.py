@@ -69,10 +69,8 @@ def test_one_batch_has_the_gradients_of_one_gpu(
 ):
     """The median of several batches: a single one may exceed the tolerance where a relu
     turns on a rounding."""
-    nets, apart = (
-        [network(spec, which, None, backend, dtype) for which in ((), gpus)],
-        [],
-    )
+    nets = [network(spec, which, None, backend, dtype) for which in ((), gpus)]
+    apart = []
     for seed in range(5):
         (x, y), _ = (fill(net, rows, seed) for net in nets)
         expected, found = (
@@ -177,7 +175,8 @@ def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
 def test_the_command_line_trains_and_tests_on_several_gpus(
     gpus, distribute, datasets, tmp_path
 ):
-    count, figures = str(len(gpus)), {}
+    count = str(len(gpus))
+    figures = {}
     for name, flags in (
         ("one", ()),
         ("several", ("--gpus", count, "--distribute", distribute)),
@@ -254,11 +253,13 @@ def test_a_process_that_is_killed_takes_the_others_along(
         kill(pids[-1])
         launcher.communicate(timeout=30)
         assert all_end(pids)
-    assert launcher.returncode != 0 and not (tmp_path / "m.bin").exists()
+    assert launcher.returncode != 0
+    assert not (tmp_path / "m.bin").exists()
 
 
 def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
-    ranks, began = gpu.cuda.runtime.getDeviceCount() + 1, time.monotonic()
+    ranks = gpu.cuda.runtime.getDeviceCount() + 1
+    began = time.monotonic()
     done = mpich.train(
         ranks,
         *FLAGS,
@@ -269,12 +270,12 @@ def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
         "--model",
         tmp_path / "m.bin",
     )
-    assert done.returncode == 2 and time.monotonic() - began < 60
-    why = (
-        "it uses the same GPU as rank 0"
-        if ranks == 2
-        else "its host has fewer GPUs than ranks"
-    )
+    assert done.returncode == 2
+    assert time.monotonic() - began < 60
+    if ranks == 2:
+        why = "it uses the same GPU as rank 0"
+    else:
+        why = "its host has fewer GPUs than ranks"
     told = f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
     assert ours(done.stderr) == [told]
 
@@ -312,11 +313,9 @@ def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
         "--gpus",
         "63",
     )
-    assert (
-        result.code == 2
-        and "this machine has" in result.err
-        and result.err.count("\n") == 1
-    )
+    assert result.code == 2
+    assert "this machine has" in result.err
+    assert result.err.count("\n") == 1
     with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
         cuda.CudaEngine(
             "cuda", nn.Network(SMALL, "binary").layers, "bce", "float32", device=99
@@ -327,10 +326,8 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
     net = network(DENSE, gpus)
     net.engine.record(2)
     trained(net, 700, 256)
-    assert (
-        f"cuda ({len(gpus)} x " in net.engine.describe()
-        and ", mirrored)" in net.engine.describe()
-    )
+    assert f"cuda ({len(gpus)} x " in net.engine.describe()
+    assert ", mirrored)" in net.engine.describe()
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:
@@ -341,4 +338,5 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
         assert {step.name for step in messages} == {"communication"}
         assert all(step.end > step.begin for step in messages)
     told = layer_times(net.layers, 256, batches)
-    assert told["communication_ms"] >= 0 and told["batch_ms"] > 0
+    assert told["communication_ms"] >= 0
+    assert told["batch_ms"] > 0

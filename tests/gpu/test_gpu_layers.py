@@ -96,7 +96,8 @@ def test_the_last_layers_step_as_seq_does(
     is `gradients`' program."""
     monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
     nets, (x, y) = twins(spec, ("seq", backend, backend), dtype, 2 * rows + 3)
-    how, ends = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3), []
+    how = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3)
+    ends = []
     for net, limit in zip(nets, (None, 0, 1e12)):
         monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
         ends.append(ended(net, x, y, how, order=np.arange(len(x))))
@@ -121,7 +122,10 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     classes = np.arange(10) % max(2, nets[0].outputs)
     if task != "regression":
         y = nets[0].target_rows(classes.astype(float) if task == "binary" else classes)
-    targets = classes.astype(np.int32) if labels and task == "multiclass" else y
+    if labels and task == "multiclass":
+        targets = classes.astype(np.int32)
+    else:
+        targets = y
     ends = []
     for net in nets:
         value, grads, dx = net.engine.gradients(x.reshape(10, -1), y)
@@ -163,7 +167,10 @@ def test_every_optimizer_steps_as_seq_does(
         seed=1,
     )
     ends = [ended(net, x, y, how, step=2) for net in nets]
-    tolerance = 1e-12 if dtype == "float64" else 1e-5
+    if dtype == "float64":
+        tolerance = 1e-12
+    else:
+        tolerance = 1e-5
     assert relative_distance(ends[1][0], ends[0][0]) < tolerance
     if momentum or optimizer == "adam":
         assert relative_distance(ends[1][1], ends[0][1]) < 10 * tolerance
@@ -174,10 +181,8 @@ def test_bytes_become_pixels_as_in_seq(backend):
         "1x6x6,conv3k2,maxpool2,4", ("seq", backend), "float64", 1, task="multiclass"
     )
     rng = np.random.default_rng(0)
-    x, y = (
-        rng.integers(0, 256, (50, 36), np.uint8),
-        rng.integers(0, 4, 50).astype(np.int32),
-    )
+    x = rng.integers(0, 256, (50, 36), np.uint8)
+    y = rng.integers(0, 4, 50).astype(np.int32)
     ends = []
     for net in nets:
         end = ended(net, x, y, settings(batch=8), order=np.arange(50))
@@ -189,7 +194,8 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
     """An engine that nobody has any more closes cuBLAS when it is collected, which CUDA
     forbids within a capture."""
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
-    captures, launch = [], Phases._launch
+    captures = []
+    launch = Phases._launch
 
     def launch_and_drop(phases, rows):
         if gpu.cuda.get_current_stream().is_capturing():
@@ -208,7 +214,8 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
     dead[0].itself = dead[0]
     monkeypatch.setattr(Phases, "_launch", launch_and_drop)
     trained()
-    assert captures and gc.isenabled()
+    assert captures
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +228,8 @@ def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatc
     (omp, ours), (x, y) = twins(
         "50,1031:tanh,1500:sigmoid,1029:tanh,2", ("omp", backend), dtype, 700
     )
-    theirs, mine = (net.gradients(x[:300], y[:300]) for net in (omp, ours))
+    theirs = omp.gradients(x[:300], y[:300])
+    mine = ours.gradients(x[:300], y[:300])
     ends = [
         ended(net, x, y, WITH_MOMENTUM, order=np.arange(700)).parameters
         for net in (omp, ours)

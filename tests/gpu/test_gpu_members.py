@@ -66,11 +66,10 @@ def timeless(figures):
 def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(
     way, flags, gpus, tmp_path
 ):
-    command, model = (
-        [*flags, *WAYS[way], "--model", tmp_path / "m.bin"],
-        tmp_path / "m.bin",
-    )
-    told, expected = succeed(*command).json, model.read_bytes()
+    command = [*flags, *WAYS[way], "--model", tmp_path / "m.bin"]
+    model = tmp_path / "m.bin"
+    told = succeed(*command).json
+    expected = model.read_bytes()
     assert timeless(succeed(*command, "--gpus", gpus).json) == timeless(told)
     assert model.read_bytes() == expected, "GPUs of a process"
     # else there are more ranks than networks
@@ -78,7 +77,8 @@ def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(
         done = find_mpi("mpich").train(gpus, *command, "--distribute", "mirrored")
         assert (done.returncode, ours(done.stderr)) == (0, [])
         several = json.loads(done.stdout)
-        assert several["ranks"] == gpus and timeless(several) == timeless(told)
+        assert several["ranks"] == gpus
+        assert timeless(several) == timeless(told)
         assert model.read_bytes() == expected, "ranks"
 
 
@@ -139,7 +139,8 @@ def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_pa
 
     expected = trained(())
     for first, then in ((gpus, ()), ((), gpus), (gpus, gpus)):
-        stop, kept = nn.StopRequest(), tmp_path / f"{first}{then}.ck"
+        stop = nn.StopRequest()
+        kept = tmp_path / f"{first}{then}.ck"
         with pytest.raises(nn.Stopped):
             trained(first, checkpoint=kept, stop=stop, callback=AfterEpoch())
         assert trained(then, resume=kept) == expected
@@ -166,5 +167,6 @@ def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
         wait_for_checkpoint(launcher, tmp_path / "c.ck")
         os.kill(rank_process(launcher, mpich, gpus - 1), signal.SIGTERM)
         _, err = launcher.communicate(timeout=SECONDS)
-    assert launcher.returncode == 75 and "stopped by SIGTERM: the state is saved" in err
+    assert launcher.returncode == 75
+    assert "stopped by SIGTERM: the state is saved" in err
     assert not (tmp_path / "m.bin").exists()

@@ -8,7 +8,8 @@ import pytest
 from support.command_line import succeed
 
 # flatten counts, too
-LAYERS, LEARNERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1", {0, 2, 5, 6}
+LAYERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1"
+LEARNERS = {0, 2, 5, 6}
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +48,10 @@ def inside(event, other):
 
 def test_the_steps_of_a_traced_batch_add_up_to_it(backend):
     train(backend, "--trace", "t.json")
-    batches, epochs = events(cat="batch"), events(cat="epoch")
-    assert len(batches) == 20 and len(epochs) == 3
+    batches = events(cat="batch")
+    epochs = events(cat="epoch")
+    assert len(batches) == 20
+    assert len(epochs) == 3
     steps = [
         step
         for name in ("gather", "forward", "loss", "backward", "update")
@@ -78,7 +81,10 @@ def test_the_layers_of_a_profile_add_up_to_the_batch(backend):
     assert profile["batch_ms"] > 0
     assert layers + others == pytest.approx(profile["batch_ms"], rel=0.05)
     # cuda: done by the convolution
-    by_others = ("flatten",) if backend == "cudnn" else ("flatten", "maxpool2")
+    if backend == "cudnn":
+        by_others = ("flatten",)
+    else:
+        by_others = ("flatten", "maxpool2")
     for number, layer in enumerate(profile["layers"]):
         assert (layer["update_ms"] > 0) == (number in LEARNERS)
         assert (layer["forward_ms"] > 0) == (layer["layer"] not in by_others)

@@ -12,7 +12,8 @@ from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import PackJob
 from nn.backends.member import Turns
 
-CC, ROWS = "30,60:relu,10:tanh,1", 2003
+CC = "30,60:relu,10:tanh,1"
+ROWS = 2003
 HOW = [  # what members do otherwise than the others
     {},
     {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
@@ -33,10 +34,8 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
     some members' counts differ."""
     net = network(spec, "cuda", dtype)
     x, y = fill(net, ROWS)
-    x, weights = (
-        x.reshape(ROWS, -1),
-        np.random.default_rng(1).integers(1, 4, (2, ROWS)).astype(dtype) / 2,
-    )
+    x = x.reshape(ROWS, -1)
+    weights = np.random.default_rng(1).integers(1, 4, (2, ROWS)).astype(dtype) / 2
     data = [net.engine.load(x, y, own if weighted else None) for own in weights]
     how = [
         settings(**{"seed": member, **HOW[member % len(HOW)], **changes})
@@ -54,16 +53,12 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
 @pytest.mark.parametrize("members", [1, 3, 200])
 @pytest.mark.parametrize("batch", [10, 32])
 def test_each_of_many_members_has_the_bits_of_the_network_alone(batch, members):
-    several, some = (
-        prepared(CC, members, batch=batch),
-        sorted({m * (members - 1) // 7 for m in range(8)}),
-    )
+    several = prepared(CC, members, batch=batch)
+    some = sorted({m * (members - 1) // 7 for m in range(8)})
     pack = several.pack()
     several.check_forward(pack, several.check(pack, 2, several.expected(2, some)))
-    assert (
-        isinstance(pack, CudaPack)
-        and pack.describe() == f"{members} networks, each in a block of the GPU"
-    )
+    assert isinstance(pack, CudaPack)
+    assert pack.describe() == f"{members} networks, each in a block of the GPU"
 
 
 @pytest.mark.parametrize(
@@ -90,14 +85,10 @@ def test_bits_are_the_same_with_every_optimiser_weights_of_rows_and_other_layers
 
 
 def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
-    net, rng = (
-        network("20,40:relu,7", "cuda", task="multiclass"),
-        np.random.default_rng(0),
-    )
-    x, y = (
-        rng.integers(0, 256, (ROWS, 20)).astype(np.uint8),
-        rng.integers(0, 7, ROWS).astype(np.int32),
-    )
+    net = network("20,40:relu,7", "cuda", task="multiclass")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (ROWS, 20)).astype(np.uint8)
+    y = rng.integers(0, 7, ROWS).astype(np.int32)
     how = [settings(seed=m, batch=batch) for m, batch in enumerate((12, 64, 9))]
     rows = [np.arange(150 + 7 * m) * 13 % ROWS for m in range(3)]
     members = Members(net.engine, [net.engine.load(x, y)] * 3, how, rows)
@@ -109,7 +100,8 @@ def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
 def test_orders_are_those_of_the_processor(count):
     """The GPU draws them, but for the last: those do not fit the memory of a
     multiprocessor."""
-    engine, rows = network(CC, "cuda", "float32").engine, np.arange(count)[::-1].copy()
+    engine = network(CC, "cuda", "float32").engine
+    rows = np.arange(count)[::-1].copy()
     jobs = [PackJob(m, None, rows, settings(seed=m), None, 7 * m) for m in range(5)]
     with engine.here("orders"):
         drawn = packs.Orders(jobs, np.array([count] * 5), False)
@@ -120,7 +112,8 @@ def test_orders_are_those_of_the_processor(count):
 
 def test_every_run_gives_the_same_bits():
     """A race between threads of a block would show sooner or later."""
-    members, ends = prepared(CC, 300), set()
+    members = prepared(CC, 300)
+    ends = set()
     for _ in range(5):
         pack = members.pack()
         pack.epoch(members.jobs())

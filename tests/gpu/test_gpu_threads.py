@@ -32,10 +32,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.parametrize("networks", [1, 3])
 def test_threads_predict_with_one_network_as_one_thread_does(networks, backend):
-    ds, net = (
-        two_classes(3000),
-        nn.Network("12,80,dropout0.2,80,1", "binary", backend=backend),
-    )
+    ds = two_classes(3000)
+    net = nn.Network("12,80,dropout0.2,80,1", "binary", backend=backend)
     nn.train(net, ds, epochs=1, networks=networks)
     check(net.predict, [ds.x[: 1 + 400 * k] for k in range(8)], rounds=4)
 

@@ -71,13 +71,10 @@ def ends(ds, spec, backends, dtype, **flags):
 def test_one_batch_has_the_gradients_of_seq(spec, rows, dtype, tolerance, backend):
     """The median of 20 batches: a single one may exceed the tolerance where a relu or
     maximum turns on a rounding."""
-    nets, apart = (
-        [
-            nn.Network(spec, "regression", backend=b, dtype=dtype)
-            for b in ("seq", backend)
-        ],
-        [],
-    )
+    nets = [
+        nn.Network(spec, "regression", backend=b, dtype=dtype) for b in ("seq", backend)
+    ]
+    apart = []
     for seed in range(20):
         (x, y), _ = (fill(net, rows, seed) for net in nets)
         theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y)[1] for net in nets)
@@ -126,7 +123,8 @@ def test_three_epochs_of_a_convolutional_network_in_float64_end_where_seq_ends(
 def test_digits_and_images_in_float32_are_as_accurate_as_omp(
     data, name, spec, epochs, points, rel, backend
 ):
-    ds, figures = data(name), []
+    ds = data(name)
+    figures = []
     for net in ends(ds, spec, ("omp", backend), "float32", epochs=epochs):
         held = nn.ds.split_rows(ds, net.holdout, 0.0, net.seed).holdout
         few = nn.Dataset(x=ds.x[held], y=ds.y[held], task=ds.task, classes=ds.classes)
@@ -140,7 +138,11 @@ def test_images_are_moved_as_on_the_processor(data, raw, backend):
     """Training with --augment has the bits of training on images that the rule has
     moved; of streamed ones too."""
     ds = data("images", 330)
-    x, y = ds.x if raw else (ds.x / 255).astype(np.float32), ds.y.astype(np.int32)
+    if raw:
+        x = ds.x
+    else:
+        x = (ds.x / 255).astype(np.float32)
+    y = ds.y.astype(np.int32)
     check_moves(
         lambda: nn.Network(IMAGES, "multiclass", backend=backend),
         x,
@@ -219,7 +221,8 @@ def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
 
 
 def test_a_model_tests_the_same_on_every_backend(data, tmp_path, backend):
-    ds, figures = data("fraud", 4000, "float32"), {}
+    ds = data("fraud", 4000, "float32")
+    figures = {}
     (net,) = ends(ds, CC, [backend], "float32", epochs=3)
     net.export(tmp_path / "m.bin")
     for other in ("seq", "omp", "cuda", backend):
@@ -253,4 +256,5 @@ def test_steps_are_recorded_layer_by_layer(backend):
         # the last layer's forward pass computes the loss, too
         assert {s.name for s in steps} == {"gather", "forward", "backward", "update"}
         assert {s.layer for s in steps if s.name == "update"} == {0, 2, 5, 6}
-        assert all(s.begin <= s.end for s in steps) and steps[0].begin < steps[-1].end
+        assert all(s.begin <= s.end for s in steps)
+        assert steps[0].begin < steps[-1].end

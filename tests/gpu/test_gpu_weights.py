@@ -42,10 +42,8 @@ def some_weights(dtype="float64"):
 
 @pytest.mark.parametrize(("spec", "batch", "runner"), RUNNERS)
 def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend):
-    ours, seq = (
-        after_epoch(network(spec, name), some_weights(), batch)
-        for name in (backend, "seq")
-    )
+    ours = after_epoch(network(spec, backend), some_weights(), batch)
+    seq = after_epoch(network(spec, "seq"), some_weights(), batch)
     check_as_seq(ours, seq)
     net = network(spec, backend)
     assert relative_distance(ours[0], after_epoch(net, None, batch)[0]) > 1e-6
@@ -53,13 +51,10 @@ def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend
 
 
 def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
-    resident, streamed = (
-        after_epoch(network(SMALL, backend), some_weights(), 60, room=room)
-        for room in (None, 0)
-    )
-    assert (
-        resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
-    )
+    resident = after_epoch(network(SMALL, backend), some_weights(), 60, room=None)
+    streamed = after_epoch(network(SMALL, backend), some_weights(), 60, room=0)
+    assert resident[0].tobytes() == streamed[0].tobytes()
+    assert resident[1:] == streamed[1:]
 
 
 def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):

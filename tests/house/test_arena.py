@@ -25,9 +25,8 @@ def errors_of(wins: int, losses: int) -> np.ndarray:
 def test_elo_is_what_the_share_of_wins_says():
     found = errors_of(750, 250)
     rating = judge.elo(judge.wins(found), reference=1)
-    assert rating[1] == 1000 and rating[0] == pytest.approx(
-        1000 + 400 * np.log10(3), abs=0.1
-    )
+    assert rating[1] == 1000
+    assert rating[0] == pytest.approx(1000 + 400 * np.log10(3), abs=0.1)
 
 
 def test_who_always_wins_has_a_rating_and_an_interval_around_it():
@@ -79,10 +78,9 @@ def test_tables_are_files_lists_and_those_of_packages(tmp_path):
     )
     table = read(tables_of([str(tmp_path / "list.txt")], tmp_path)[0])
     # one row of class 9
-    assert (
-        table.x.columns.tolist() == ["cword"]
-        and table.classes == 2
-        and len(table.y) == 12
-    )
-    assert len(table.splits(lite=False)) == 30 and len(table.splits(lite=True)) == 1
+    assert table.x.columns.tolist() == ["cword"]
+    assert table.classes == 2
+    assert len(table.y) == 12
+    assert len(table.splits(lite=False)) == 30
+    assert len(table.splits(lite=True)) == 1
     assert not set(table.splits(lite=True)[0][0]) & set(table.splits(lite=True)[0][1])

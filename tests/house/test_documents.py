@@ -219,7 +219,8 @@ def test_python_runs(block, stand_ins):
 
 
 def test_the_documents_have_commands():
-    assert len(SHELL) >= 15 and len(PYTHON) >= 2
+    assert len(SHELL) >= 15
+    assert len(PYTHON) >= 2
     assert sum(block.flags_only for block in SHELL) <= 4
 
 
@@ -246,7 +247,10 @@ def test_links_lead_somewhere(path):
         if target.startswith(("http://", "https://")):
             continue
         file, _, anchor = target.partition("#")
-        other = (path.parent / file).resolve() if file else path
+        if file:
+            other = (path.parent / file).resolve()
+        else:
+            other = path
         assert other.exists(), f"{target}: no such file"
         assert not anchor or anchor in anchors(other), f"{target}: no such heading"
 
@@ -426,10 +430,8 @@ def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
 
 # ----------------------------------------------------- lists that are the program's own
 
-CONTRACT, NUMBERS = (
-    REPOSITORY / "docs" / "command-line.md",
-    REPOSITORY / "docs" / "numbers.md",
-)
+CONTRACT = REPOSITORY / "docs" / "command-line.md"
+NUMBERS = REPOSITORY / "docs" / "numbers.md"
 
 
 def is_row(line: str) -> bool:
@@ -482,15 +484,15 @@ def test_every_flag_is_in_the_contract():
     ids=attrgetter("name"),
 )
 def test_the_contract_has_the_names_that_a_setting_may_have_and_its_default(flag):
-    row, default = (
-        row_of(flag),
-        f"{flag.default:g}" if isinstance(flag.default, float) else flag.default,
-    )
-    names = (
-        flag.value.expected.replace(" or ", ", ").split(", ")
-        if flag.metavar == "NAME"
-        else []
-    )
+    row = row_of(flag)
+    if isinstance(flag.default, float):
+        default = f"{flag.default:g}"
+    else:
+        default = flag.default
+    if flag.metavar == "NAME":
+        names = flag.value.expected.replace(" or ", ", ").split(", ")
+    else:
+        names = []
     assert [
         name for name in names if not re.search(rf"`([^`]*[, ])?{name}\b", row)
     ] == []
@@ -524,7 +526,11 @@ def test_every_name_is_listed_in_the_contract_and_of_computations_defined_among_
     table,
 ):
     for document in (CONTRACT, NUMBERS) if table in DEFINED else (CONTRACT,):
-        text, end = document.read_text(), "`" if table in DEFINED else "[`=]"
+        text = document.read_text()
+        if table in DEFINED:
+            end = "`"
+        else:
+            end = "[`=]"
         assert [
             n for n in getattr(nn_aux, table) if not re.search(f"`{n}{end}", text)
         ] == [], document
@@ -565,7 +571,8 @@ def json_keys(mode: str) -> list[str]:
 def test_the_json_keys_are_those_of_the_contract(task, kind, folder):
     getattr(command_line, f"write_{kind}")(folder / "data.csv")
     given = ["--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json"]
-    several, train = succeed("--train", *given).json, succeed(*ONE, *given).json
+    several = succeed("--train", *given).json
+    train = succeed(*ONE, *given).json
     assert {*json_keys("train"), *json_keys("train, effort")} == several.keys()
     assert list(train) == json_keys("train")
     assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(

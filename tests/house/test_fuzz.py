@@ -57,7 +57,8 @@ def test_findings_stay_mended(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds_are_read(name, tmp_path):
     """So that changed ones come far."""
-    target, path = target_of(name), tmp_path / TARGETS[name].file
+    target = target_of(name)
+    path = tmp_path / TARGETS[name].file
     for data in target.seeds()[:1]:
         path.write_bytes(data)
         target.read(path)
@@ -81,7 +82,9 @@ def test_a_seed_gives_the_same_inputs():
             )
         )
 
-    assert some(1) == some(1) and some(1) != some(2) and len(set(some(1))) > 150
+    assert some(1) == some(1)
+    assert some(1) != some(2)
+    assert len(set(some(1))) > 150
 
 
 def refuse(path):
@@ -133,13 +136,15 @@ def test_the_command_prints_a_line_for_a_target(tmp_path):
         "-m", "fuzz", "--target", "layers", "--runs", "300", "--seed", "7", cwd=tmp_path
     )
     first, line = ended.stdout.splitlines()
-    assert ended.returncode == 0 and "--seed 7" in first
+    assert ended.returncode == 0
+    assert "--seed 7" in first
     assert re.fullmatch(r"layers +300 inputs +\d+/s, 0 findings", line)
     assert not list(tmp_path.iterdir())
     ended = python("-m", "fuzz", "--target", "plan", *FINDINGS["plan"], cwd=tmp_path)
-    assert ended.returncode == 0 and ended.stdout.count(
-        "read or refused, as it should be"
-    ) == len(FINDINGS["plan"])
+    assert ended.returncode == 0
+    assert ended.stdout.count("read or refused, as it should be") == len(
+        FINDINGS["plan"]
+    )
 
 
 @pytest.mark.parametrize(

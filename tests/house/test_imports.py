@@ -67,7 +67,8 @@ def imported(module: str, node: ast.ImportFrom) -> set[str]:
     elif modules()[module].name != "__init__.py":
         package = package[:-1]
     base = package[: len(package) - node.level + 1]
-    base += node.module.split(".") if node.module else []
+    if node.module:
+        base += node.module.split(".")
     names = {".".join([*base, alias.name][1:]) for alias in node.names}
     itself = ".".join(base[1:]) or "__init__"
     assert itself in modules(), (
@@ -158,11 +159,10 @@ def test_no_module_names_the_package_absolutely():
     """An import that this file would not see."""
     for path in modules().values():
         for node in ast.walk(ast.parse(path.read_text())):
-            names = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else []
-            )
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                names = []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
             assert not [name for name in names if name.split(".")[0] == "nn"], path
@@ -189,11 +189,9 @@ def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
     own = modules()[folder].parent
     files = [path.stem for path in own.glob("*.py") if path.stem != "__init__"]
     files += [f"{path.parent.name}/" for path in own.glob("*/__init__.py")]
-    assert (
-        all(file in text for file in files)
-        and "mport" in text
-        and len(text.splitlines()) >= 5
-    )
+    assert all(file in text for file in files)
+    assert "mport" in text
+    assert len(text.splitlines()) >= 5
 
 
 @pytest.mark.parametrize("folder", folders())

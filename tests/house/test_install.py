@@ -25,10 +25,8 @@ def test_without_a_compiler_the_first_line_says_so_and_the_next_what_to_install(
     )
     first, *cures = (done.stdout + done.stderr).splitlines()
     assert done.returncode == 1
-    assert (
-        first.startswith("nn is built by a C compiler")
-        and f"{found} ({compiler})" in first
-    )
+    assert first.startswith("nn is built by a C compiler")
+    assert f"{found} ({compiler})" in first
     assert any("apt install build-essential python3-dev" in line for line in cures)
 
 

@@ -20,7 +20,8 @@ def written():
 
 @pytest.mark.parametrize("unit", ["nodes", "tokens"])
 def test_who_adds_a_mechanism_says_what_it_buys(today, written, unit):
-    before, now = getattr(written, unit), getattr(today, unit)
+    before = getattr(written, unit)
+    now = getattr(today, unit)
     assert abs(now - before) <= FREE, f"{before} {unit} became {now}: {CURE}"
 
 

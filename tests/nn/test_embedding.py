@@ -35,19 +35,18 @@ def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight_with
         4,
         COLUMNS,
     )
-    assert first.in_shape == (6, 1, 1) and first.out_shape == (
+    assert first.in_shape == (6, 1, 1)
+    assert first.out_shape == (
         3 + 20 + 4 + 3 + 5 + 2,
         1,
         1,
     )
-    assert layers[1].in_shape == first.out_shape and [
-        layer.kind for layer in layers[1:]
-    ] == ["dense", "dense"]
-    assert input_shape(layers) == 4 and to_spec(layers) == "4,9:relu,2:linear"
-    shapes, tables = (
-        parameter_shapes(parse("4,9,2", columns=COLUMNS)),
-        70000 * 4 + 300 * 3 + 20 * 2,
-    )
+    assert layers[1].in_shape == first.out_shape
+    assert [layer.kind for layer in layers[1:]] == ["dense", "dense"]
+    assert input_shape(layers) == 4
+    assert to_spec(layers) == "4,9:relu,2:linear"
+    shapes = parameter_shapes(parse("4,9,2", columns=COLUMNS))
+    tables = 70000 * 4 + 300 * 3 + 20 * 2
     expected = {
         "layer0.weight": (tables,),
         "layer1.weight": (9, 37),
@@ -56,7 +55,8 @@ def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight_with
     }
     assert list(shapes.items()) == [*expected.items(), ("layer2.bias", (2,))]
     layers = parse("1,2", columns=[InputColumn("gap"), InputColumn("onehot", values=3)])
-    assert layers[0].parameters == 0 and parameter_shapes(layers) == {
+    assert layers[0].parameters == 0
+    assert parameter_shapes(layers) == {
         "layer0.weight": (2, 5),
         "layer0.bias": (2,),
     }
@@ -172,10 +172,8 @@ def test_rows_of_a_table_begin_with_length_1_or_so():
     )
     tables, given = (net.parameters()["layer0.weight"] for net in nets)
     for width, table in ((2, tables[:8000]), (8, tables[8000:])):
-        assert (
-            table.std() == pytest.approx(width**-0.5, rel=0.03)
-            and abs(table.mean()) < 0.03
-        )
+        assert table.std() == pytest.approx(width**-0.5, rel=0.03)
+        assert abs(table.mean()) < 0.03
     np.testing.assert_allclose(given, tables * np.sqrt(2), rtol=1e-6)
 
 
@@ -194,10 +192,11 @@ def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
         return net.layers[0], net.parameters()["layer0.weight"]
 
     layer, weight = drawn(columns)
-    assert weight.shape == (21 + 512,) and layer.biases == 0 and layer.undecayed == 512
-    assert weight[21:277].std() == pytest.approx(0.1, rel=0.15) and weight[
-        277:
-    ].std() == pytest.approx(20, rel=0.15)
+    assert weight.shape == (21 + 512,)
+    assert layer.biases == 0
+    assert layer.undecayed == 512
+    assert weight[21:277].std() == pytest.approx(0.1, rel=0.15)
+    assert weight[277:].std() == pytest.approx(20, rel=0.15)
     for init in ("he", "glorot", "uniform"):
         np.testing.assert_array_equal(
             drawn(columns, init=init)[1][21:], weight[21:], init
@@ -214,11 +213,10 @@ def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
         ("codes2", 28),
         ("codes1", 34),
     ]
-    assert records.itemsize == 40 and counts_of(records, "float64") == (3, 1, 3, 6)
-    assert (
-        record_type("float32", 0, 0, 0, 5).names == ("codes1",)
-        and record_type("float32", 0, 0, 0, 5).itemsize == 8
-    )
+    assert records.itemsize == 40
+    assert counts_of(records, "float64") == (3, 1, 3, 6)
+    assert record_type("float32", 0, 0, 0, 5).names == ("codes1",)
+    assert record_type("float32", 0, 0, 0, 5).itemsize == 8
     for other in (
         np.dtype("float32"),
         record_type("float64", 2, 0, 0, 1),
@@ -231,10 +229,8 @@ def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
 def records_of(rows: int, dtype, seed: int = 3) -> np.ndarray:
     """Rows for COLUMNS; the third number of gaps is one, the code of 1 byte that is
     one-hot may have no place."""
-    rng, records = (
-        np.random.default_rng(seed),
-        np.zeros(rows, record_type(dtype, 2, 1, 1, 2)),
-    )
+    rng = np.random.default_rng(seed)
+    records = np.zeros(rows, record_type(dtype, 2, 1, 1, 2))
     records["numbers"] = rng.normal(size=(rows, 2))
     records["numbers"][rng.random(rows) < 0.3, 1] = np.nan
     records["codes4"] = rng.integers(70000, size=(rows, 1))
@@ -310,11 +306,13 @@ def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.
 
 def test_records_count_as_the_numbers_in_them(processor, dtype):
     rows = 301
-    records, y = records_of(rows, dtype), targets(rows, dtype)
+    records = records_of(rows, dtype)
+    y = targets(rows, dtype)
     ends = []
     for x in (records, numbers_of(records, dtype)):
         engine = engine_of(processor, dtype)
-        data, some = engine.load(x, y), np.arange(7, 250, 3)
+        data = engine.load(x, y)
+        some = np.arange(7, 250, 3)
         before = (
             engine.predict(data),
             engine.predict(data, some),
@@ -326,7 +324,8 @@ def test_records_count_as_the_numbers_in_them(processor, dtype):
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(ends[0][0][some], ends[0][1])
-    assert np.isfinite(ends[0][3]).all() and (ends[0][3] != ends[0][4]).any()
+    assert np.isfinite(ends[0][3]).all()
+    assert (ends[0][3] != ends[0][4]).any()
 
 
 @pytest.mark.parametrize(
@@ -356,7 +355,8 @@ def test_records_may_lack_any_of_their_fields(processor, counts):
 
 
 def test_rows_that_do_not_fit_are_refused(processor):
-    engine, records = engine_of(processor, "float32"), records_of(8, "float32")
+    engine = engine_of(processor, "float32")
+    records = records_of(8, "float32")
     records["codes2"][5] = 300
     for x, message in (
         (records, "value 4: codes from .* to 300, expected 0 to 299"),
@@ -391,14 +391,11 @@ def test_a_code_outside_its_column_reads_and_trains_nothing(processor):
     )
     loss, grads, dx = net.gradients(x, np.ones((len(x), 1)))
     bias = net.parameters()["layer1.bias"][0]
-    assert (
-        loss == pytest.approx((bias - 1) ** 2)
-        and not grads["layer0.weight"].any()
-        and not dx.any()
-    )
-    assert not grads["layer1.weight"].any() and grads["layer1.bias"][
-        0
-    ] == pytest.approx(2 * (bias - 1))
+    assert loss == pytest.approx((bias - 1) ** 2)
+    assert not grads["layer0.weight"].any()
+    assert not dx.any()
+    assert not grads["layer1.weight"].any()
+    assert grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
 
 
 WAVES = (
@@ -500,10 +497,8 @@ def test_sines_and_cosines_come_last_and_are_exact_at_quarters(processor, dtype)
 def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dtype):
     """Of frequencies and numbers of few digits, whose products are exact."""
     rng = np.random.default_rng(waves)
-    frequencies, x = (
-        rng.integers(-999, 999, waves) / 256,
-        rng.integers(-999, 999, (60, 1)) / 128,
-    )
+    frequencies = rng.integers(-999, 999, waves) / 256
+    x = rng.integers(-999, 999, (60, 1)) / 128
     angles = 2 * np.pi * (frequencies * x - np.rint(frequencies * x))
     expected = np.concatenate([x, np.sin(angles), np.cos(angles)], 1)
     for backend in BACKENDS:
@@ -520,7 +515,8 @@ def test_waves_of_huge_numbers_stay_within_their_bounds(processor, dtype):
     out = encoded(
         processor, dtype, [InputColumn("number", waves=3)], x, [1.0, 0.3, 1e9]
     )[:, 1:]
-    assert np.isfinite(out).all() and np.abs(out).max() <= 1
+    assert np.isfinite(out).all()
+    assert np.abs(out).max() <= 1
     np.testing.assert_allclose(out[:, :3] ** 2 + out[:, 3:] ** 2, 1, rtol=1e-6)
     np.testing.assert_array_equal(out[:3], [[0, 0, 0, 1, 1, 1]] * 3)
 
@@ -532,14 +528,11 @@ def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(processor
     weight = net.parameters()["layer1.weight"].copy()
     weight[0, 1] = 0  # the output that tells the gap
     net.set_parameters({"layer1.weight": weight})
-    of_gap, of_fill = (
-        net.gradients(np.array([[x]]), np.ones((1, 1)))[1:] for x in (np.nan, 0.5)
-    )
-    assert (
-        np.abs(of_gap[0]["layer0.weight"]).min() > 0
-        and not of_gap[1].any()
-        and of_fill[1].all()
-    )
+    of_gap = net.gradients(np.array([[np.nan]]), np.ones((1, 1)))[1:]
+    of_fill = net.gradients(np.array([[0.5]]), np.ones((1, 1)))[1:]
+    assert np.abs(of_gap[0]["layer0.weight"]).min() > 0
+    assert not of_gap[1].any()
+    assert of_fill[1].all()
     np.testing.assert_array_equal(
         of_gap[0]["layer0.weight"], of_fill[0]["layer0.weight"]
     )
@@ -583,7 +576,10 @@ def trainings():
             BATCHES.index((layers, batch)),
             list(OPTIMIZERS).index(optimizer),
         )
-        marks = [pytest.mark.long] if (sum(places) + (dtype == "float32")) % 2 else []
+        if (sum(places) + (dtype == "float32")) % 2:
+            marks = [pytest.mark.long]
+        else:
+            marks = []
         named = f"{dtype}-{layers}-{batch}-{name}-{optimizer}"
         crossed.append(
             pytest.param(
@@ -602,21 +598,21 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(
     makes a whole step of it."""
     if not extension("omp")[1].nn_has_openmp():
         pytest.skip("built without OpenMP: there is one thread only")
-    columns, rows = (
-        numbers if len(numbers) == 1 else (*numbers, *TABLES),
-        2 * batch + 150,
-    )
+    if len(numbers) == 1:
+        columns = numbers
+    else:
+        columns = (*numbers, *TABLES)
+    rows = 2 * batch + 150
 
     def end_of(backend, threads, seed=3):
         x = records_of(rows, dtype, seed)
         x["codes4"] %= 300
-        x = x if len(numbers) > 1 else x["numbers"][:, :1]
+        if not (len(numbers) > 1):
+            x = x["numbers"][:, :1]
         engine = engine_of(backend, dtype, f"{len(columns)},{layers}", columns, threads)
         assert batch != 200 or backend == "seq" or engine.threads_for(batch) == threads
-        data, start = (
-            engine.load(np.ascontiguousarray(x), targets(rows, dtype)),
-            engine.get("parameters"),
-        )
+        data = engine.load(np.ascontiguousarray(x), targets(rows, dtype))
+        start = engine.get("parameters")
         end = trained(engine, data, rows, batch, optimizer)
         # frequencies are learned
         assert len(numbers) > 1 or (end[:12] != start[:12]).all()

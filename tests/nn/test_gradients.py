@@ -65,7 +65,8 @@ CASES = [
 def central_differences(f, at, places=True):
     """The gradient of f at an array, which is left as it was; 0 but at these places, a
     mask."""
-    gradient, flat = np.zeros(at.size), at.reshape(-1)
+    gradient = np.zeros(at.size)
+    flat = at.reshape(-1)
     for i in np.flatnonzero(np.broadcast_to(places, at.shape)):
         here = flat[i]
         flat[i] = here + STEP
@@ -95,7 +96,8 @@ def near_a_corner(net, x):
                 window = np.sort(
                     image[:, :, rows, columns].reshape(*image.shape[:2], -1)
                 )
-                largest, second = window[:, :, -1], window[:, :, -2]
+                largest = window[:, :, -1]
+                second = window[:, :, -2]
                 # zeros that tie are relu's, all below their corner: their gradient is 0
                 # wherever it goes
                 if ((largest - second < CORNER) & (largest != 0)).any():
@@ -111,7 +113,8 @@ def check_by_differences(net, rows=2):
         for x, y in (fill(net, rows, seed) for seed in range(200))
         if not near_a_corner(net, x)
     )
-    engine, x = net.engine, x.reshape(rows, -1)
+    engine = net.engine
+    x = x.reshape(rows, -1)
     vector = np.concatenate(
         [np.empty(0), *(v.ravel() for v in net.parameters().values())]
     )
@@ -156,8 +159,10 @@ def test_every_layer_kind_activation_and_loss_has_the_gradient_of_its_value(
 def test_cross_entropies_have_the_gradient_of_their_value(spec, task, processor):
     net = network(spec, processor, task=task)
     check_by_differences(net, rows=3)
-    x, labels = fill(net, 3)[0], np.array([0, 1, 1])
-    one, other = (net.gradients(x, y)[1] for y in (labels, net.target_rows(labels)))
+    x = fill(net, 3)[0]
+    labels = np.array([0, 1, 1])
+    one = net.gradients(x, labels)[1]
+    other = net.gradients(x, net.target_rows(labels))[1]
     assert (flattened(one) == flattened(other)).all()
 
 
@@ -180,7 +185,8 @@ def random_spec(rng):
         items = [f"{rng.integers(1, 20)}x{rng.integers(3, 20)}x{rng.integers(3, 20)}"]
         for _ in range(rng.integers(1, 5)):
             kind = rng.choice(["conv", "conv", "maxpool", "avgpool", "pad"])
-            k, s = rng.integers(1, 5), rng.integers(1, 4)
+            k = rng.integers(1, 5)
+            s = rng.integers(1, 4)
             if kind == "conv":
                 padding = rng.choice(["", "p1", "p2", "same"])
                 items.append(

@@ -43,7 +43,8 @@ def test_every_layer_kind_activation_and_loss_agrees_with_numpy(name, dtype, bac
 def test_omp_in_float32_agrees_with_seq_in_float32(spec):
     """Median of 20 batches, as single ones may turn on a relu's or a maximum's
     rounding."""
-    seq, omp = network(spec, "seq", "float32"), network(spec, "omp", "float32")
+    seq = network(spec, "seq", "float32")
+    omp = network(spec, "omp", "float32")
     apart = []
     for seed in range(20):
         grads = [flattened(net.gradients(*fill(net, 4, seed))[1]) for net in (omp, seq)]
@@ -56,9 +57,11 @@ def test_windows_of_zeros_are_decided_as_seq_decides_them(pool):
     """With biases of 0 their sums are exactly 0, at which relu has no gradient; of
     equal maxima the first has it."""
     spec = f"16x24x24,conv32k3p1:relu,{pool}conv16k3p1:relu,10"
-    seq, omp = network(spec, "seq", "float64"), network(spec, "omp", "float64")
+    seq = network(spec, "seq", "float64")
+    omp = network(spec, "omp", "float64")
     rng = np.random.default_rng(4)
-    x, y = rng.normal(size=(6, 16, 24, 24)), rng.normal(size=(6, 10))
+    x = rng.normal(size=(6, 16, 24, 24))
+    y = rng.normal(size=(6, 10))
     x[:, :, :14] = 0
     x[:, :, :, 18:] = 0
     (_, wanted, wanted_dx), (_, grads, dx) = seq.gradients(x, y), omp.gradients(x, y)
@@ -151,7 +154,8 @@ def test_dropout_draws_the_masks_of_the_rule(spec, processor):
 def test_dropout_drops_its_share_differs_from_step_to_step_and_is_the_identity_when_predicting(
     processor,
 ):
-    net, x = network("1000,dropout0.3", processor), np.ones((50, 1000))
+    net = network("1000,dropout0.3", processor)
+    x = np.ones((50, 1000))
     assert np.array_equal(net.predict(x), x)
     kept = [net.engine.gradients(x, x, seed=1, step=step)[2] != 0 for step in (0, 1)]
     # 50,000 draws: the share's standard deviation is 0.002

@@ -16,7 +16,8 @@ def two_targets(folder):
     """Two inputs and two targets of very different size and unit."""
     lines = ["x,y,pascal,millimetre"]
     for i in range(400):
-        x, y = math.sin(i), math.cos(7 * i)
+        x = math.sin(i)
+        y = math.cos(7 * i)
         lines.append(
             f"{x:.6f},{y:.6f},{101_325 + 3_000 * x - 2_000 * y:.3f},{0.02 * x * y + 0.001:.7f}"
         )
@@ -45,17 +46,15 @@ def test_several_targets_come_back_in_their_own_units(two_targets, loss):
     )
     rows = read_raw("p.csv")
     for name in ("pascal", "millimetre"):
-        truth, predicted = (
-            np.array(rows[f"{kind} {name}"], float) for kind in ("true", "predicted")
-        )
+        truth = np.array(rows[f"{'true'} {name}"], float)
+        predicted = np.array(rows[f"{'predicted'} {name}"], float)
         assert 1 - np.var(predicted - truth) / np.var(truth) > 0.97
         assert abs(np.mean(predicted - truth)) < 0.1 * np.std(truth)
     figures = succeed("--test", "--model", "m.bin", "--json", "-q").json
-    assert figures["rows"] == 80 and figures["r2"] > 0.97
-    assert (
-        figures["rmse"] == pytest.approx(math.sqrt(figures["mse"]))
-        and figures["mae"] <= figures["rmse"]
-    )
+    assert figures["rows"] == 80
+    assert figures["r2"] > 0.97
+    assert figures["rmse"] == pytest.approx(math.sqrt(figures["mse"]))
+    assert figures["mae"] <= figures["rmse"]
 
 
 def test_units_do_not_change_what_is_learned(two_targets):

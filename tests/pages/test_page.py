@@ -65,7 +65,10 @@ def pages(tmp_path_factory):
         y=np.arange(40) % 2,
     )
     for data in ("numbers.csv", "two.csv", "three.csv", "images.npz"):
-        layers = ["--layers", "1x8x8,4,1"] if data == "images.npz" else []
+        if data == "images.npz":
+            layers = ["--layers", "1x8x8,4,1"]
+        else:
+            layers = []
         model = (folder / data).with_suffix(".bin")
         succeed(
             *ONE,
@@ -128,10 +131,8 @@ def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
     assert (
         f"One network predicts two classes ({target}) from 2 inputs." in shown["info"]
     )
-    assert (
-        "Images of 1x8x8 pixels, scaled by pixel." in shown["images"]
-        and pages["images"].count("<img") >= 1
-    )
+    assert "Images of 1x8x8 pixels, scaled by pixel." in shown["images"]
+    assert pages["images"].count("<img") >= 1
 
 
 def test_the_answer_is_a_sentence_with_the_interval(pages):
@@ -158,31 +159,28 @@ def test_the_writers_tell_the_same(folder):
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "-q")
     for suffix in ("html", "md", "json"):
         succeed("--test", "--model", "m.bin", "--report", f"p.{suffix}", "-q")
-    told, shown = (
-        json.loads((folder / "p.json").read_text()),
-        check_alone((folder / "p.html").read_text()).texts,
-    )
+    told = json.loads((folder / "p.json").read_text())
+    shown = check_alone((folder / "p.html").read_text()).texts
     markdown = (folder / "p.md").read_text().replace("\\", "")
     blocks = [block for own in told["sections"].values() for block in own]
     fields = [
         f for b in blocks if "headers" in b for line in b["lines"] for f in line if f
     ]
     for text in [told["title"], *told["answer"], *told["sections"], *fields]:
-        assert text in shown and text in markdown
+        assert text in shown
+        assert text in markdown
     pictures = [
         block for block in blocks if "lines" in block and "headers" not in block
     ]
     assert {"roc", "calibration", "curve-0"} <= {
         picture["name"] for picture in pictures
     }
-    assert all(picture["title"] in markdown for picture in pictures) and str(
-        folder
-    ) not in json.dumps(told)
+    assert all(picture["title"] in markdown for picture in pictures)
+    assert str(folder) not in json.dumps(told)
     result = run("--test", "--model", "m.bin", "--report", "p.pdf")
+    assert result.code == 2
     assert (
-        result.code == 2
-        and "--report p.pdf: expected a name that ends in .html, .md, .json"
-        in result.err
+        "--report p.pdf: expected a name that ends in .html, .md, .json" in result.err
     )
 
 
@@ -238,10 +236,8 @@ def test_names_are_texts_whatever_they_hold(folder):
     ]
     lines = []
     for k in range(120):
-        word, target = (
-            ("<b>bold</b>", "x|y", "]]>")[k % 3],
-            ("<img src=x>", "o&k")[k % 7 > 3],
-        )
+        word = ("<b>bold</b>", "x|y", "]]>")[k % 3]
+        target = ("<img src=x>", "o&k")[k % 7 > 3]
         lines.append(
             [k % 7, f"{k % 5}.5", word, f"{np.sin(k):.4f}", f"{np.cos(k):.4f}", target]
         )
@@ -250,28 +246,26 @@ def test_names_are_texts_whatever_they_hold(folder):
     for suffix in ("html", "md"):
         succeed("--test", "--model", "<b>.bin", "--report", f"p.{suffix}", "-q")
     shown = Page((folder / "p.html").read_text())
-    assert {"Model <b>.bin", *names[:2], names[3]} <= {*shown.texts} and len(
-        (folder / "p.html").read_text()
-    ) < 300_000
+    assert {"Model <b>.bin", *names[:2], names[3]} <= {*shown.texts}
+    assert len((folder / "p.html").read_text()) < 300_000
     assert not {"script", "b", "i", "img"} & {*shown.tags}
     markdown = re.sub("(?m)^    nn .*", "", (folder / "p.md").read_text())
-    assert "\\<script\\>" in markdown and not re.search(
-        r"(?<!\\)[<>]|(?<!\\)\]\(", markdown
-    )
+    assert "\\<script\\>" in markdown
+    assert not re.search(r"(?<!\\)[<>]|(?<!\\)\]\(", markdown)
 
 
 def test_a_page_of_a_wide_table_is_small():
-    names, rng = (
-        [f"a column with the long name {k} of many" for k in range(400)],
-        np.random.default_rng(0),
-    )
+    names = [f"a column with the long name {k} of many" for k in range(400)]
+    rng = np.random.default_rng(0)
     table = {name: rng.normal(size=60) for name in names} | {
         "y": np.array([f"class {k % 30:20d}" for k in range(60)])
     }
-    ds, net = nn.load(table, target="y"), nn.Network("400,4,30", "multiclass")
+    ds = nn.load(table, target="y")
+    net = nn.Network("400,4,30", "multiclass")
     nn.train(net, ds, epochs=1, holdout=0)
     text = html_of(model_page.of_model(net, "m.bin", ds))
-    assert check_alone(text) and "400 columns, the first 100" in text
+    assert check_alone(text)
+    assert "400 columns, the first 100" in text
 
 
 NET = nn.Network("2,1", "binary")
@@ -285,10 +279,8 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
 
 
 def test_two_classes_show_curves_with_the_threshold_scores_and_calibration_and_one_class_has_no_curves():
-    truth, scores = (
-        np.array([0, 0, 1, 0, 1, 1]),
-        np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9]),
-    )
+    truth = np.array([0, 0, 1, 0, 1, 1])
+    scores = np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)
     written = {name: {*texts(picture.svg())} for name, picture in pictures.items()}
     assert list(written) == ["precision-recall", "roc", "scores", "calibration"]
@@ -317,19 +309,16 @@ def test_two_classes_show_curves_with_the_threshold_scores_and_calibration_and_o
     _, pictures = blocks_of_two_classes(
         np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5
     )
-    assert list(pictures) == ["scores"] and "class fraud" not in texts(
-        pictures["scores"].svg()
-    )
+    assert list(pictures) == ["scores"]
+    assert "class fraud" not in texts(pictures["scores"].svg())
 
 
 def test_the_mark_of_the_threshold_lies_on_the_curves():
     """At 0.25 both fall on points that the curves pass."""
     rng = np.random.default_rng(0)
-    truth, scores, weights = (
-        rng.integers(0, 2, 300),
-        rng.random(300).round(2),
-        rng.random(300),
-    )
+    truth = rng.integers(0, 2, 300)
+    scores = rng.random(300).round(2)
+    weights = rng.random(300)
     _, pictures = blocks_of_two_classes(truth, scores, 0.255, weights)
     cuts = cut_offs(truth, scores, weights)
     for name, x, y in (
@@ -343,7 +332,8 @@ def test_the_mark_of_the_threshold_lies_on_the_curves():
 @pytest.mark.parametrize("classes", [3, 10, 60])
 def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     rng = np.random.default_rng(0)
-    truth, scores = rng.integers(0, classes, 500), rng.dirichlet(np.ones(classes), 500)
+    truth = rng.integers(0, classes, 500)
+    scores = rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
     found = model_page.of_classes(
         NET, multiclass_report(truth, scores, names), truth, scores, None
@@ -358,10 +348,8 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     }
     if classes < 60:
         heat = tables["rows of each true class by predicted class"]
-        assert (
-            heat.lines[0][1] == str(counts[0, 0])
-            and heat.shades[0][0] == counts[0, 0] / counts[0].sum()
-        )
+        assert heat.lines[0][1] == str(counts[0, 0])
+        assert heat.shades[0][0] == counts[0, 0] / counts[0].sum()
     np.fill_diagonal(counts, 0)
     a, b = np.unravel_index(counts.argmax(), counts.shape)
     assert tables["most confused"].lines[0][:3] == [
@@ -376,7 +364,10 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 2, 400)
     scores = np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32)
-    weights = rng.random(400) if weighted else None
+    if weighted:
+        weights = rng.random(400)
+    else:
+        weights = None
     table = model_page.threshold_table(
         binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5)
     )
@@ -420,10 +411,8 @@ def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
         "-q",
         "--json",
     ).json
-    shown, ends = (
-        {*check_alone((folder / "page.html").read_text()).texts},
-        told["intervals"],
-    )
+    shown = {*check_alone((folder / "page.html").read_text()).texts}
+    ends = told["intervals"]
     assert {"95 % interval", "cost"} <= shown
     assert {
         " to ".join(f"{end:.4f}" for end in ends[name])
@@ -433,16 +422,16 @@ def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
 
 def test_rows_that_a_model_errs_on_are_named():
     rng = np.random.default_rng(0)
-    x, word = rng.normal(size=400), np.array(["bad", "good", "good", "good"] * 100)
+    x = rng.normal(size=400)
+    word = np.array(["bad", "good", "good", "good"] * 100)
     noise = rng.normal(size=400) * np.where(word == "bad", 5.0, 0.1)
     ds = nn.load({"x": x, "word": word, "y": x + noise}, target="y")
-    net, truth = nn.Network.for_data(ds), ds.y.reshape(-1, 1)
+    net = nn.Network.for_data(ds)
+    truth = ds.y.reshape(-1, 1)
     nn.train(net, ds, epochs=2, holdout=0)
     found = model_page.groups(net, ds.x, truth, truth - noise[:, None])
-    assert (
-        found.lines[0][:3] == ["word", "bad", "100"]
-        and "mean absolute error" in found.headers
-    )
+    assert found.lines[0][:3] == ["word", "bad", "100"]
+    assert "mean absolute error" in found.headers
     assert "No group of at least 20 rows errs" in model_page.groups(
         net, ds.x, truth, truth + 1
     )
@@ -594,4 +583,5 @@ def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
     for given, code in wrong.items():
         assert run("--plot", *given).code == code, given
     result = run("--test", "--model", "m.bin", "--report", "none/page.html")
-    assert result.code == 73 and result.out == ""
+    assert result.code == 73
+    assert result.out == ""

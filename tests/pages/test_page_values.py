@@ -58,7 +58,7 @@ def area(points) -> float:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     truth, scores, weights = two_classes(weighted)
-    result, blocks = blocks_of(truth, scores, 0.45, weights)
+    _result, blocks = blocks_of(truth, scores, 0.45, weights)
     picture = pictures_of(blocks)["roc"]
     drawn = Drawing(picture).points("l s0")
     false_alarms, recall, _ = metrics.roc_curve(
@@ -68,7 +68,10 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     true_area = metrics.roc_auc_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
     assert f"area {true_area:.4f}" in texts(picture.svg())
-    w = np.ones(len(truth)) if weights is None else weights
+    if weights is None:
+        w = np.ones(len(truth))
+    else:
+        w = weights
     alarms = scores >= 0.45
     mark = [
         w[alarms & (truth == 0)].sum() / w[truth == 0].sum(),
@@ -81,7 +84,7 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(weighted):
     truth, scores, weights = two_classes(weighted)
-    result, blocks = blocks_of(truth, scores, 0.45, weights)
+    _result, blocks = blocks_of(truth, scores, 0.45, weights)
     picture = pictures_of(blocks)["precision-recall"]
     drawn = Drawing(picture).points("l s0")
     precision, recall, _ = metrics.precision_recall_curve(
@@ -92,7 +95,10 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
     assert drawn[0] == pytest.approx([0, precision[-2]], abs=NEAR)
     true_area = metrics.average_precision_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
-    w = np.ones(len(truth)) if weights is None else weights
+    if weights is None:
+        w = np.ones(len(truth))
+    else:
+        w = weights
     share = w[truth == 1].sum() / w.sum()
     assert {f"area {true_area:.4f}", f"by chance {share:.3g}"} <= {
         *texts(picture.svg())
@@ -118,8 +124,11 @@ def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_leas
     twentieths[-4:] = 20  # a score of 1 is of the last tenth
     scores = twentieths / 20
     truth = (rng.random(len(scores)) < scores**2).astype(int)
-    weights = rng.integers(1, 9, len(scores)) / 4 if weighted else np.ones(len(scores))
-    result, blocks = blocks_of(truth, scores, 0.5, weights if weighted else None)
+    if weighted:
+        weights = rng.integers(1, 9, len(scores)) / 4
+    else:
+        weights = np.ones(len(scores))
+    _result, blocks = blocks_of(truth, scores, 0.5, weights if weighted else None)
     expected = []
     for tenth in range(10):
         own = [k for k in range(len(scores)) if min(twentieths[k] // 2, 9) == tenth]
@@ -128,9 +137,8 @@ def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_leas
             mean = sum(weights[k] * scores[k] for k in own) / total
             expected.append([mean, sum(weights[k] for k in own if truth[k]) / total])
     picture = pictures_of(blocks)["calibration"]
-    assert len(expected) == 8 and np.allclose(
-        Drawing(picture).points("l s0"), expected, atol=NEAR
-    )
+    assert len(expected) == 8
+    assert np.allclose(Drawing(picture).points("l s0"), expected, atol=NEAR)
     assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
     brier = np.average((scores - truth) ** 2, weights=weights)
     assert picture.title == f"Calibration (Brier score {brier:.4g})"
@@ -138,14 +146,14 @@ def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_leas
 
 
 def test_a_tenth_without_weight_and_one_of_few_rows_of_a_small_table():
-    scores, truth = np.array([0.05, 0.25, 0.25, 0.95]), np.array([0, 1, 0, 1])
+    scores = np.array([0.05, 0.25, 0.25, 0.95])
+    truth = np.array([0, 1, 0, 1])
     weights = np.array([0.0, 3.0, 1.0, 2.0])
     line = pictures_of(blocks_of(truth, scores, 0.5, weights)[1])["calibration"].lines[
         0
     ]
-    assert line.x == pytest.approx([0.25, 0.95]) and line.y == pytest.approx(
-        [0.75, 1.0]
-    )
+    assert line.x == pytest.approx([0.25, 0.95])
+    assert line.y == pytest.approx([0.75, 1.0])
 
 
 @pytest.mark.parametrize("classes", [3, 4])
@@ -159,10 +167,16 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
         rng.multinomial(20, np.ones(classes) / classes, 300) / 20
         + 1e-9 * np.arange(classes)[::-1]
     )
-    weights = rng.integers(1, 9, 300) / 4 if weighted else None
+    if weighted:
+        weights = rng.integers(1, 9, 300) / 4
+    else:
+        weights = None
     result = multiclass_report(truth, scores, weights=weights)
     blocks = model_page.of_classes(TWO, result, truth, scores, weights)
-    w = np.ones(300) if weights is None else weights
+    if weights is None:
+        w = np.ones(300)
+    else:
+        w = weights
     sure = [max(row) for row in scores]
     is_right = [
         int(np.argmax(row) == label) for row, label in zip(scores, truth, strict=True)
@@ -189,7 +203,13 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
         for caption, table in tables.items()
         if caption.startswith("rows of each true class")
     )
-    written = (lambda v: f"{v:.1f}") if weighted else str
+    if weighted:
+
+        def written(v):
+            return f"{v:.1f}"
+
+    else:
+        written = str
     assert heat.lines == [
         [str(a), *(written(v) if v else "" for v in row)]
         for a, row in enumerate(counts)
@@ -223,12 +243,21 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
 def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
     rng = np.random.default_rng(6)
     place = rng.integers(0, 40, 500)
-    scores, truth = (place + 0.3) / 40, (rng.random(500) < place / 40).astype(int)
-    scores[:3], place[:3], truth[:3] = 1.0, 39, 1
-    weights = rng.integers(1, 9, 500) / 4 if weighted else None
-    result, blocks = blocks_of(truth, scores, 0.3, weights)
+    scores = (place + 0.3) / 40
+    truth = (rng.random(500) < place / 40).astype(int)
+    scores[:3] = 1.0
+    place[:3] = 39
+    truth[:3] = 1
+    if weighted:
+        weights = rng.integers(1, 9, 500) / 4
+    else:
+        weights = None
+    _result, blocks = blocks_of(truth, scores, 0.3, weights)
     picture = pictures_of(blocks)["scores"]
-    w = np.ones(500) if weights is None else weights
+    if weights is None:
+        w = np.ones(500)
+    else:
+        w = weights
     shares = np.array(
         [
             [
@@ -248,14 +277,13 @@ def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
             atol=0.03,
         )
     rule = Drawing(picture, (False, True)).points("r")
-    assert np.allclose(rule[:, 0], 0.3, atol=NEAR) and rule[:, 1] == pytest.approx(
-        [least, 1], rel=0.03
-    )
+    assert np.allclose(rule[:, 0], 0.3, atol=NEAR)
+    assert rule[:, 1] == pytest.approx([least, 1], rel=0.03)
 
 
 def test_the_confusion_of_two_classes_stands_where_its_names_are():
     truth, scores, weights = two_classes(True)
-    result, blocks = blocks_of(truth, scores, 0.5, weights)
+    _result, blocks = blocks_of(truth, scores, 0.5, weights)
     tn, fp, fn, tp = metrics.confusion_matrix(
         truth, scores >= 0.5, sample_weight=weights
     ).ravel()
@@ -272,11 +300,9 @@ def test_the_confusion_of_two_classes_stands_where_its_names_are():
 
 
 def test_thresholds_of_scores_that_are_no_probabilities_are_tenths_of_their_range():
-    truth, scores = (
-        np.array([0, 1, 0, 1, 1, 0, 1]),
-        np.array([-1.0, -0.5, 0.0, 1.0, 2.0, 2.0, 3.0]),
-    )
-    result, blocks = blocks_of(truth, scores, 0.8)
+    truth = np.array([0, 1, 0, 1, 1, 0, 1])
+    scores = np.array([-1.0, -0.5, 0.0, 1.0, 2.0, 2.0, 3.0])
+    _result, blocks = blocks_of(truth, scores, 0.8)
     table = tables_of(blocks)["thresholds"]
     cuts = sorted([*np.linspace(-1, 3, 11), 0.8])
     assert [line[0].split()[0] for line in table.lines] == [
@@ -310,23 +336,32 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     targets, weighted
 ):
     truth, predicted = numbers(targets)
-    weights = weights_of(200) if weighted else None
+    if weighted:
+        weights = weights_of(200)
+    else:
+        weights = None
     net = nn.Network(f"2,{targets}", "regression")
     blocks = model_page.of_numbers(
         net, regression_report(truth, predicted), truth, predicted, weights
     )
-    w = weights[weights > 0] if weighted else np.ones(200)
-    truth, predicted = (
-        each[weights > 0] if weighted else each for each in (truth, predicted)
-    )
+    if weighted:
+        w = weights[weights > 0]
+    else:
+        w = np.ones(200)
+    if weighted:
+        truth = truth[weights > 0]
+    if weighted:
+        predicted = predicted[weights > 0]
     pictures = pictures_of(blocks)
-    drawing, errors = Drawing(pictures["predicted"]), predicted - truth
+    drawing = Drawing(pictures["predicted"])
+    errors = predicted - truth
     wide = 0.02
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     assert np.allclose(
         drawing.points("r"), [[ends[0]] * 2, [ends[1]] * 2], atol=wide * 2
     )
-    low, high = errors.min(), errors.max()
+    low = errors.min()
+    high = errors.max()
     bins = int(len(truth) ** 0.5)
     for k in range(targets):
         expected = np.column_stack([truth[:, k], predicted[:, k]])
@@ -350,7 +385,10 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
 @pytest.mark.parametrize("weighted", [False, True])
 def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     truth, predicted = numbers(2)
-    weights = weights_of(200) if weighted else None
+    if weighted:
+        weights = weights_of(200)
+    else:
+        weights = None
     net = nn.Network("2,2", "regression")
     net.describe(targets=["u", "v"])
     tables = tables_of(
@@ -358,7 +396,10 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
             net, regression_report(truth, predicted), truth, predicted, weights
         )
     )
-    w = np.ones(200) if weights is None else weights
+    if weights is None:
+        w = np.ones(200)
+    else:
+        w = weights
     counting = [row for row in range(200) if w[row] > 0]
     for k, name in enumerate("uv"):
         table = tables[f"errors of {name} by range of the prediction"]
@@ -366,14 +407,18 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
         edges = [np.quantile(values, at / 8) for at in range(9)]
         assert len(table.lines) == 8
         for at, line in enumerate(table.lines):
-            high = edges[at + 1] if at < 7 else np.inf
+            if at < 7:
+                high = edges[at + 1]
+            else:
+                high = np.inf
             own = [row for row in counting if edges[at] <= predicted[row, k] < high]
             rows = sum(w[row] for row in own)
             pairs = sorted((predicted[row, k] - truth[row, k], w[row]) for row in own)
             ends = []
             # the least error at or below which this share of the weights lies
             for share in (0.05, 0.95):
-                passed, place = 0.0, -1
+                passed = 0.0
+                place = -1
                 while passed < share * rows - 1e-9:
                     place += 1
                     passed += pairs[place][1]
@@ -394,7 +439,7 @@ def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
     )
     (table,) = tables_of(blocks).values()
     assert {line[3] for line in table.lines} == {"undefined"}
-    assert [line[2] for line in table.lines][0] == f"{-0.5 * truth[:2].mean():.4g}"
+    assert next(line[2] for line in table.lines) == f"{-0.5 * truth[:2].mean():.4g}"
     assert (
         pictures_of(blocks)["errors"].lines[0].name
         == "output 0: mean -7.5e+199, deviation undefined"
@@ -432,7 +477,10 @@ def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
             standard_error = deviation * sum(w[k] ** 2 for k in own) ** 0.5 / rows
             above = (own_mean - mean) / standard_error
             if above > 3:
-                count = str(rows) if isinstance(rows, int) else f"{rows:.1f}"
+                if isinstance(rows, int):
+                    count = str(rows)
+                else:
+                    count = f"{rows:.1f}"
                 line = [
                     column,
                     values,
@@ -462,7 +510,10 @@ def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_
         + 0.5 * (word == "bad")
         + 0.7 * np.isnan(gap)
     )
-    weights = weights_of(400) if weighted else None
+    if weighted:
+        weights = weights_of(400)
+    else:
+        weights = None
     found = model_page.groups(net, ds.x, np.zeros((400, 1)), errors[:, None], weights)
     members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
     for name in ("few", "bad", "good"):
@@ -482,8 +533,12 @@ def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_
     expected = groups_by_loop(
         errors, members_of, 20, weights.tolist() if weighted else [1] * 400
     )
-    assert len(expected) >= 2 and found.lines == expected
-    rows = f"{weights.sum():.1f}" if weighted else "400"
+    assert len(expected) >= 2
+    assert found.lines == expected
+    if weighted:
+        rows = f"{weights.sum():.1f}"
+    else:
+        rows = "400"
     assert (
         found.caption
         == f"groups of rows; all {rows}: {np.average(errors, weights=weights):.4g}"
@@ -519,10 +574,16 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
         losses = base + shift * (word == "bad")
         return (losses[:bad].mean() - losses.mean()) / (losses.std() / bad**0.5)
 
-    low, high = 0.0, 100.0
+    low = 0.0
+    high = 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if above(middle) < standard_errors else (low, middle)
+        if above(middle) < standard_errors:
+            low = middle
+            high = high
+        else:
+            low = low
+            high = middle
     ds = nn.load({"word": word, "y": base}, target="y")
     losses = base + low * (word == "bad")
     net = nn.Network("1,1", "regression")
@@ -532,7 +593,8 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
 
 
 def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
-    truth, scores = np.array([0, 1, 1]), np.array([[0.2], [0.9], [0.0]], np.float32)
+    truth = np.array([0, 1, 1])
+    scores = np.array([[0.2], [0.9], [0.0]], np.float32)
     found = model_page._losses(TWO, truth, scores)
     assert found == pytest.approx(
         [-np.log(0.8), -np.log(0.9), -np.log(1e-12)], rel=1e-6
@@ -556,7 +618,8 @@ def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
 def pixels_of(image: str) -> np.ndarray:
     """Return the bytes of a grey image of a cell."""
     data = base64.b64decode(image.partition(",")[2])
-    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    width = int.from_bytes(data[16 : 16 + 4], "big")
+    height = int.from_bytes(data[20 : 20 + 4], "big")
     at = data.index(b"IDAT")
     size = int.from_bytes(data[at - 4 : at], "big")
     lines = np.frombuffer(
@@ -568,7 +631,8 @@ def pixels_of(image: str) -> np.ndarray:
 def test_the_worst_mistakes_are_the_largest_losses_with_the_labels_and_pixels_of_their_rows():
     rng = np.random.default_rng(9)
     x = rng.random((30, 1, 2, 3)) * 4 - 2
-    truth, scores = rng.integers(0, 3, 30), rng.dirichlet(np.ones(3), 30)
+    truth = rng.integers(0, 3, 30)
+    scores = rng.dirichlet(np.ones(3), 30)
     net = nn.Network("1x2x3,3", "multiclass")
     net.describe(classes=["a", "b", "c"])
     table = model_page.mistakes(net, x, truth, scores)
@@ -605,7 +669,8 @@ def trained_by(history: dict, monitor: str = "loss", members: int = 1):
 def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
     monitor, values, best
 ):
-    losses, of_validation = [100.0, 30.0, 10.0, 4.0, 2.0], [120.0, 50.0, 20.0, 9.0, 8.0]
+    losses = [100.0, 30.0, 10.0, 4.0, 2.0]
+    of_validation = [120.0, 50.0, 20.0, 9.0, 8.0]
     history = {"loss": losses, "val_loss": of_validation, "val_metric": values}
     pictures = named(model_page._losses_by_epoch(trained_by(history, monitor)))
     for number, each in enumerate((losses, of_validation)):
@@ -657,7 +722,8 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     most = max(counts)
     bars = "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // most)] for count in counts)
     assert by_name["size"] == ["1 to 100, median 40.5", bars, "20.0%"]
-    assert " " in bars and "█" in bars
+    assert " " in bars
+    assert "█" in bars
 
 
 def test_the_answer_has_the_rates_of_the_rows():
@@ -666,25 +732,29 @@ def test_the_answer_has_the_rates_of_the_rows():
         "intervals": {"recall": [0.25, 0.75], "roc_auc": None}
     }
     alarms = scores >= 0.5
-    there, called = weights[truth == 1].sum(), weights[alarms].sum()
+    there = weights[truth == 1].sum()
+    called = weights[alarms].sum()
     hits = weights[alarms & (truth == 1)].sum()
     assert model_page._answer(TWO, result, "rows") == (
         f"On 240 rows, the model finds {hits / there:.4f} (95%: 0.2500 to 0.7500) of the {there:.1f} of class fraud; "
         f"of its {called:.1f} alarms {hits / called:.4f} are right. "
         f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4f}."
     )
-    truth, scores = np.array([0, 0, 1, 2, 0, 1]), np.eye(3)[[0, 1, 1, 1, 0, 1]]
+    truth = np.array([0, 0, 1, 2, 0, 1])
+    scores = np.eye(3)[[0, 1, 1, 1, 0, 1]]
     several = nn.Network("2,3", "multiclass")
     told = model_page._answer(several, multiclass_report(truth, scores), "new rows")
     assert (
         told
         == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
     )
-    truth, predicted = np.array([[1.0], [2.0], [6.0]]), np.array([[2.0], [2.0], [4.0]])
+    truth = np.array([[1.0], [2.0], [6.0]])
+    predicted = np.array([[2.0], [2.0], [4.0]])
     told = model_page._answer(
         nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows"
     )
-    rmse, r2 = (5 / 3) ** 0.5, 1 - 5 / 14
+    rmse = (5 / 3) ** 0.5
+    r2 = 1 - 5 / 14
     off = f"{rmse:.6g} (root mean square), 1 (mean absolute); R2 {r2:.6g}"
     assert told == f"On 3 rows, the model is off by {off}."
 
@@ -720,10 +790,8 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     )
     picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3)
     assert (picture.lines[0].x, picture.lines[0].y) == ([0, 1], [0.25, 0.5])
-    assert (
-        picture.x.words == ("red", "(missing)")
-        and picture.lines[0].name == "class fraud"
-    )
+    assert picture.x.words == ("red", "(missing)")
+    assert picture.lines[0].name == "class fraud"
     three = nn.Network("2,3", "multiclass")
     three.describe(classes=["a", "b", "c"])
     picture = model_page._curve(
@@ -833,8 +901,10 @@ def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
     rng = np.random.default_rng(0)
     x = np.sort(rng.random(5000))
     line = Line("", x, np.cumsum(rng.random(5000)))
-    kept_x, kept_y = np.array(line.x), np.array(line.y)
-    assert len(kept_x) < 1200 and (kept_x[0], kept_x[-1]) == (x[0], x[-1])
+    kept_x = np.array(line.x)
+    kept_y = np.array(line.y)
+    assert len(kept_x) < 1200
+    assert (kept_x[0], kept_x[-1]) == (x[0], x[-1])
     y = np.cumsum(np.random.default_rng(0).random(10_000)[5000:])
     assert np.abs(np.interp(x, kept_x, kept_y) - y).max() < 0.01 * y.max()
     assert len(Line("", np.arange(400), np.zeros(400)).x) == 400
@@ -861,7 +931,8 @@ def test_a_comparison_shows_each_models_own_numbers():
     told = model_page.of_comparison(result)
     table, differ = told.sections["Metrics"]
     assert told.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
-    assert table.headers[1:3] == ["a.bin", "b.bin"] and table.caption == "12 rows"
+    assert table.headers[1:3] == ["a.bin", "b.bin"]
+    assert table.caption == "12 rows"
     none = "undefined"
     assert table.lines == [
         ["RMSE", "2", "1", "-1", "-1.5 to -0.25"],
@@ -885,7 +956,8 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     written = {
         line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines
     }
-    assert written["ROC-AUC"] == f"{auc:.4f}" and written["log loss"] == f"{loss:.4f}"
+    assert written["ROC-AUC"] == f"{auc:.4f}"
+    assert written["log loss"] == f"{loss:.4f}"
     assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", told.answer[0])
     assert area(Drawing(named(told.pictures)["roc"]).points("l s0")) == pytest.approx(
         auc, abs=NEAR
@@ -905,10 +977,8 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
     precision = metrics.precision_score(y, scores >= 0.3, sample_weight=ds.weights)
     assert recall != metrics.recall_score(y, scores >= 0.5, sample_weight=ds.weights)
-    assert (
-        f"finds {recall:.4f} (95%: " in told.answer[0]
-        and f"alarms {precision:.4f} (95%: " in told.answer[0]
-    )
+    assert f"finds {recall:.4f} (95%: " in told.answer[0]
+    assert f"alarms {precision:.4f} (95%: " in told.answer[0]
     assert "What matters most: a, c, d." in told.answer
     ends = nn.test(net, ds, threshold=0.3, intervals=True)["intervals"]
     lines = {
@@ -943,9 +1013,8 @@ def test_pictures_of_mistakes_are_bytes_as_they_are_and_others_by_the_range_of_t
     net = nn.Network("1x1x4,1", "binary")
     bytes_of = np.array([[[[0, 60, 120, 200]]]], np.uint8)
     table = model_page.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
-    assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]] and table.lines[
-        0
-    ][2:] == ["1", "0"]
+    assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]]
+    assert table.lines[0][2:] == ["1", "0"]
     net.pictures = {"range": 2.0}
     table = model_page.mistakes(
         net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]])
@@ -957,7 +1026,8 @@ def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do
     """Each fold has a temperature and a threshold of its own; areas are by the scores
     before any temperature."""
     rng = np.random.default_rng(14)
-    x, fold = rng.normal(size=(160, 2)), np.arange(160) % 4
+    x = rng.normal(size=(160, 2))
+    fold = np.arange(160) % 4
     x[fold == 3] += 0.5
     y = (x[:, 0] + rng.normal(size=160) > 0).astype(int)
     ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(1, 9, 160) / 4)
@@ -975,7 +1045,8 @@ def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do
     for number, temperature in enumerate((0.5, 1.0, 2.0)):
         own = fold[judged] == number
         scores[own] = tempered(kept[own], temperature)[:, 0]
-    truth, w = y[judged], ds.weights[judged]
+    truth = y[judged]
+    w = ds.weights[judged]
     said = scores >= np.array([0.35, 0.5, 0.6])[fold[judged]]
     known = SimpleNamespace(
         metric="roc_auc",
@@ -1010,7 +1081,8 @@ def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do
             "Brier score": metrics.brier_score_loss(truth, scores, sample_weight=w),
         }.items()
     }
-    pictures, result = named(told.pictures), told.sections["Result"]
+    pictures = named(told.pictures)
+    result = told.sections["Result"]
     tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
     heat = next(
         block
@@ -1049,7 +1121,8 @@ def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fo
     rng = np.random.default_rng(2)
     x = rng.normal(size=(120, 2))
     y = np.where(np.arange(120) < 60, x[:, 0], x[:, 1]) + rng.normal(size=120) / 9
-    ds, net = nn.Dataset(x, y, "regression"), nn.Network("2,1", "regression", seed=1)
+    ds = nn.Dataset(x, y, "regression")
+    net = nn.Network("2,1", "regression", seed=1)
     for most, every in ((119, 2), (50, 3), (120, 1)):
         monkeypatch.setattr(model_page, "MOST_EXPLAINED", most)
         expected = importance(net, ds, parts=[(np.arange(0, 120, every), None)])
@@ -1126,9 +1199,8 @@ def test_the_command_of_a_page_has_the_number_of_networks():
     nn.train(net, ds, epochs=1, holdout=0, networks=3)
     words = model_page.command_of(net, "folder/m.bin", "t.csv").split()
     given = dict(zip(words[2::2], words[3::2], strict=False))
-    assert (
-        given["--networks"] == "3"
-        and given["--seed"] == "4"
-        and given["--epochs"] == "1"
-    )
-    assert given["--model"] == "m.bin" and given["--layers"] == "1,1:linear"
+    assert given["--networks"] == "3"
+    assert given["--seed"] == "4"
+    assert given["--epochs"] == "1"
+    assert given["--model"] == "m.bin"
+    assert given["--layers"] == "1,1:linear"

@@ -48,7 +48,10 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
     for name in sorted(
         told & config.keys() | {"learning_rate", "weight_decay", "scaling"}
     ):
-        value = config[name] if isinstance(config[name], str) else f"{config[name]:g}"
+        if isinstance(config[name], str):
+            value = config[name]
+        else:
+            value = f"{config[name]:g}"
         assert re.search(
             rf"--{name}\b.*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text
         ), name
@@ -60,7 +63,8 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
 def test_help_is_one_screen(words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text = succeed(*words, "--help").out
-    assert len(text.splitlines()) <= 36 and max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 36
+    assert max(map(len, text.splitlines())) <= 80
     assert "score CLASS" in text or "predict" not in words
     assert ("--epochs" in text) == ("train" in words or "--train" in words)
 

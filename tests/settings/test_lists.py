@@ -57,7 +57,9 @@ LISTS = {  # the same as a list of Python
 
 def beside(name: str) -> list:
     """What dates of either form need beside another flag."""
-    return [] if name == "dates" else ["--dates", "day=%d/%m/%Y,until=%d/%m/%Y"]
+    if name == "dates":
+        return []
+    return ["--dates", "day=%d/%m/%Y,until=%d/%m/%Y"]
 
 
 def facts(path: str = "m.bin") -> dict:
@@ -159,9 +161,8 @@ def test_a_list_in_quotes_without_commas_names_the_comma_and_a_file_may_follow_o
 ):
     saved(columns(), "t.csv")
     result = run("train", "t.csv", "-m", "m.bin", "--drop", "a b")
-    assert result.code == 2 and result.err.endswith(
-        "put commas between the columns: a,b\n"
-    )
+    assert result.code == 2
+    assert result.err.endswith("put commas between the columns: a,b\n")
     succeed("train", "--drop", "day,until", "t.csv", "-m", "m.bin", *QUICK)
     assert facts()["columns"] == ["a", "b", "c", "d, e", "size", "age"]
 
@@ -172,10 +173,8 @@ def test_texts_of_lists():
         FORMS.text_of({"day": None, "size": ["S", "M"], "at": "%d.%m.%Y"})
         == "day,size=S<M,at=%d.%m.%Y"
     )
-    assert (
-        LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3"
-        and LAYERS.text_of("4,3") == "4,3"
-    )
+    assert LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3"
+    assert LAYERS.text_of("4,3") == "4,3"
     assert [GPUS("--gpus", one) for one in ([1], (0, 2), "2")] == [(1,), (0, 2), (0, 1)]
 
 
@@ -213,10 +212,8 @@ def test_numbers_of_numpy_are_numbers_in_model_files(folder):
         )
     )
     net.export("n.bin")
-    assert (
-        json.dumps(nn.test(net, ds, threshold=np.float32(0.25)))
-        and nn.Network.load("n.bin").seed == 5
-    )
+    assert json.dumps(nn.test(net, ds, threshold=np.float32(0.25)))
+    assert nn.Network.load("n.bin").seed == 5
     pairs = nn.train_many(
         ds, [{"layers": [2, 3, 1], "seed": np.int64(1), "epochs": np.int64(1)}]
     )
@@ -245,12 +242,10 @@ def test_lists_of_rows_and_targets_are_data(kind):
     labels = [row % 2 for row in range(ROWS)]
     model = nn.fit(rows, labels, networks=1, epochs=1)
     assert model.network.encoding.features == 3
-    assert len(model.predict(rows[:4])) == 4 and model.predict_proba(
-        rows[:4]
-    ).shape == (4, 2)
-    assert nn.load(rows).classes == ["u", "v"] and nn.load(
-        rows, target=1, task="multiclass"
-    ).classes == ["0", "1", "2"]
+    assert len(model.predict(rows[:4])) == 4
+    assert model.predict_proba(rows[:4]).shape == (4, 2)
+    assert nn.load(rows).classes == ["u", "v"]
+    assert nn.load(rows, target=1, task="multiclass").classes == ["0", "1", "2"]
     numbers = nn.fit([row[:2] for row in rows], labels, layers="2,4,1", epochs=1)
     found = numbers.predict_proba([kind([1.0, 2]), kind([3, 4])])
     assert np.array_equal(found, numbers.predict_proba(np.array([[1.0, 2], [3, 4]])))
@@ -279,7 +274,8 @@ def test_paths_are_taken_wherever_files_are(folder):
     )
     model.export(Path("m.c"))
     nn.export(model.network, Path("n.c"))
-    assert Path("m.c").exists() and Path("n.c").exists()
+    assert Path("m.c").exists()
+    assert Path("n.c").exists()
     again = nn.Model.load(Path("m.bin"))
     assert again.test(data) == model.test("t.csv") == nn.test(model.network, data)
     assert list(again.predict(data)) == list(model.predict("t.csv"))

@@ -15,10 +15,10 @@ from nn.study.bench import CASES, CC, Forward, Product, TrainStepCase, select
 from nn.utils import UsageError
 
 sys.path.append(str(REPOSITORY))
-from tests.bench.compare import MEMORY_TARGET, measure  # noqa: E402 - of the checkout, which need not be installed
-from tests.bench.growth import WIDTHS, width_case  # noqa: E402
-from tests.bench.sides import Nn, needed_bytes  # noqa: E402
-from tests.bench.truth import error, truth  # noqa: E402
+from tests.bench.compare import MEMORY_TARGET, measure
+from tests.bench.growth import WIDTHS, width_case
+from tests.bench.sides import Nn, needed_bytes
+from tests.bench.truth import error, truth
 
 TRAINING = [
     case for case in CASES if isinstance(case, TrainStepCase) and case.networks == 1
@@ -57,7 +57,8 @@ def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_th
     assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5, (
         "labels are balanced"
     )
-    assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+    assert abs(x.mean()) < 0.02
+    assert abs(x.std() - 1) < 0.02
     told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
     assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
 
@@ -66,10 +67,8 @@ def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_th
 def test_a_measured_epoch_trains(backend):
     started = SMALL[0].start(backend)
     before = started.network.engine.get("parameters")
-    assert (
-        started.once() > 0
-        and (started.network.engine.get("parameters") != before).any()
-    )
+    assert started.once() > 0
+    assert (started.network.engine.get("parameters") != before).any()
 
 
 def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_it_is_named(
@@ -88,7 +87,8 @@ def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_i
     assert all(out.count(case.name + " ") >= 2 for case in SMALL)
     monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
     result = bench.bench()
-    assert not result["results"] and bench.bench(["small-product"])["results"]
+    assert not result["results"]
+    assert bench.bench(["small-product"])["results"]
     assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [
         case.name for case in SMALL
     ]
@@ -103,9 +103,9 @@ def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
         ("cc-forward-1", 1),
     ]
     wrong = run("--bench=cc-b11")
-    assert (
-        wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
-    )
+    assert wrong.code == 2
+    assert "cc-b11" in wrong.err
+    assert len(wrong.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,10 @@ def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
     run = replace(case, batches=1).start("omp", threads=2)
     run.once()
     parameters = run.network.engine.get("parameters")
-    moments = 2 if case.optimizer == "adam" else 0
+    if case.optimizer == "adam":
+        moments = 2
+    else:
+        moments = 0
     layers = [layer for layer in run.network.layers if layer.kind != "flatten"]
     values = layers[0].inputs + sum(layer.outputs for layer in layers)
     needed = parameters.itemsize * (
@@ -150,9 +153,12 @@ def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
 
 def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_computes_it():
     a, b = (case := SMALL[2]).factors()
-    assert error(a @ b, truth(case)) < 1e-6 and np.linalg.norm(truth(case)) > 1
+    assert error(a @ b, truth(case)) < 1e-6
+    assert np.linalg.norm(truth(case)) > 1
     once, gradients, _ = Nn().start(SMALL[-1])
-    assert once() > 0 and error(gradients, truth(SMALL[-1])) < 1e-5  # float32
+    # float32
+    assert once() > 0
+    assert error(gradients, truth(SMALL[-1])) < 1e-5
 
 
 def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout_with_the_case(
@@ -174,7 +180,8 @@ def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout
         names, against=str(tmp_path), threads=1, rounds=3, turn_seconds=0.005
     )
     mean, _ = result["geometric_means"]["old"]
-    assert [r["case"] for r in result["results"]] == names and 0.2 < mean < 5
+    assert [r["case"] for r in result["results"]] == names
+    assert 0.2 < mean < 5
     assert mean == pytest.approx(
         np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25
     )
@@ -222,4 +229,5 @@ def test_times_are_of_a_batch_and_a_network_or_of_a_call_and_figures_have_their_
     monkeypatch.setattr(bench.time, "perf_counter", lambda: next(ticks) / 4000)
     calls = []
     once = bench.timed(lambda: calls.append(1))
-    assert len(calls) == 4 and once() == pytest.approx(1 / 4000 / 4)
+    assert len(calls) == 4
+    assert once() == pytest.approx(1 / 4000 / 4)

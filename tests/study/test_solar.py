@@ -27,14 +27,17 @@ def series():
 
 
 def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance_of_days_without_nights():
-    one, again, other = (
-        solar.clouds(500, seed=seed, step=10).values for seed in (0, 0, 1)
-    )
+    one = solar.clouds(500, seed=0, step=10).values
+    again = solar.clouds(500, seed=0, step=10).values
+    other = solar.clouds(500, seed=1, step=10).values
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
-    assert one.shape == (500, 50) and len(set(solar.clouds(5).stations)) == 50
+    assert one.shape == (500, 50)
+    assert len(set(solar.clouds(5).stations)) == 50
     # clouds and clear sky
-    assert one.min() > 0 and one.max() < solar.CLEAR_SKY and one.std() > 100
+    assert one.min() > 0
+    assert one.max() < solar.CLEAR_SKY
+    assert one.std() > 100
     near = np.corrcoef(one[:-1].reshape(-1), one[1:].reshape(-1))[0, 1]
     assert near > 0.9  # ten seconds later much is as it was
     series = solar.clouds(2 * 2880 + 10, step=10)
@@ -49,7 +52,8 @@ def test_the_wind_carries_the_clouds_to_the_east_and_north():
     series = solar.clouds(2880, step=10)
     away = series.places - series.places[series.station(None)]
     wind = np.array(solar.WIND) / np.hypot(*solar.WIND)
-    along, across = away @ wind, away @ [-wind[1], wind[0]]
+    along = away @ wind
+    across = away @ [-wind[1], wind[0]]
     middle = series.values[:, series.station(None)]
     lag = 6  # rows, 60 s: about 600 m
     downwind = int(
@@ -57,7 +61,8 @@ def test_the_wind_carries_the_clouds_to_the_east_and_north():
     )
     later = np.corrcoef(middle[:-lag], series.values[lag:, downwind])[0, 1]
     sooner = np.corrcoef(middle[lag:], series.values[:-lag, downwind])[0, 1]
-    assert later > 0.5 and later > sooner + 0.3
+    assert later > 0.5
+    assert later > sooner + 0.3
 
 
 @pytest.mark.parametrize("shipped", [True, False])
@@ -68,11 +73,10 @@ def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_ma
         str((datasets if shipped else tmp_path) / name)
         for name in ("clouds.csv.gz", "clouds_stations.csv")
     ]
-    made = (
-        solar.clouds(1440, step=20)
-        if shipped
-        else solar.clouds(20, stations=3, step=10)
-    )
+    if shipped:
+        made = solar.clouds(1440, step=20)
+    else:
+        made = solar.clouds(20, stations=3, step=10)
     if not shipped:
         runpy.run_path(str(datasets / "solar.py"))["write_series"](
             files[0], made, files[1]
@@ -88,7 +92,8 @@ def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_
     series,
 ):
     ds = solar.table(series, "s3", horizon=5)
-    assert ds.columns == ["s0", "s1", "s2", "s3", "s4"] and ds.targets == ["s3_in_5s"]
+    assert ds.columns == ["s0", "s1", "s2", "s3", "s4"]
+    assert ds.targets == ["s3_in_5s"]
     assert ds.rows == 2 * 15  # none across the gap
     np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 3] + 5)
     np.testing.assert_array_equal(ds.persistence(), ds.x[:, [3]])
@@ -141,9 +146,8 @@ def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
         csv_of(["time", "a", "b"], [times, [1, "", 5], [2, 3, 6]])
     )
     series = solar.read_series(str(tmp_path / "s.csv"))
-    assert series.values.tolist() == [[1, 2], [5, 6]] and np.diff(
-        series.times
-    ).tolist() == [2]
+    assert series.values.tolist() == [[1, 2], [5, 6]]
+    assert np.diff(series.times).tolist() == [2]
     assert "1 of 3 rows" in caplog.text
 
 
@@ -174,7 +178,8 @@ def test_times_without_a_zone_are_universal_wherever_the_machine_is(folder, in_b
 
 
 def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
-    series, places = tmp_path / "s.csv", tmp_path / "p.csv"
+    series = tmp_path / "s.csv"
+    places = tmp_path / "p.csv"
     told_of = {
         "time,a\n": "a header, a time column",
         "time,a\n0,1,2\n": "row 2: 3 columns",
@@ -209,24 +214,19 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     made = solar.forecast(solar.clouds(400, step=60))
     for path, ds in zip(("t.csv", "t_test.csv"), made, strict=True):
         read = nn.load(tmp_path / path)
-        assert (
-            read.task == "regression"
-            and read.now == ds.now
-            and read.targets == ds.targets
-        )
-        assert np.allclose(read.x, ds.x, rtol=1e-6, atol=0) and np.allclose(
-            read.y, ds.y, rtol=1e-6, atol=0
-        )
+        assert read.task == "regression"
+        assert read.now == ds.now
+        assert read.targets == ds.targets
+        assert np.allclose(read.x, ds.x, rtol=1e-6, atol=0)
+        assert np.allclose(read.y, ds.y, rtol=1e-6, atol=0)
     maps = nn.load(tmp_path / "m_test.npz")
     np.testing.assert_array_equal(
         maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x
     )
     failed = script("--rows", "400", "--horizon", "-1", "--table", "t.csv")
-    assert (
-        failed.returncode
-        and "Traceback" not in failed.stderr
-        and "--horizon" in failed.stderr
-    )
+    assert failed.returncode
+    assert "Traceback" not in failed.stderr
+    assert "--horizon" in failed.stderr
 
 
 def test_a_forecast_is_better_than_persistence(folder, datasets):
@@ -283,11 +283,9 @@ def test_stations_are_the_same_by_the_number_at_their_end():
         solar._number("AP7"),
         solar._number("AP" + "0" * 5000 + "7"),
     )
-    assert (
-        len(set(places)) == 1
-        and solar._number("AP70") not in places
-        and solar._number("DH7x") == "DH7x"
-    )
+    assert len(set(places)) == 1
+    assert solar._number("AP70") not in places
+    assert solar._number("DH7x") == "DH7x"
     assert solar._number("9" * 5000) == solar._number("AP" + "9" * 5000)
 
 
@@ -299,9 +297,8 @@ def test_places_by_degrees_are_as_far_apart_as_on_a_sphere(tmp_path):
     places = solar.read_series(str(tmp_path / "s.csv"), str(tmp_path / "p.csv")).places
     for one in range(3):
         for other in range(3):
-            (lat, lon), (to_lat, to_lon) = (
-                np.radians(degrees["abc"[k]]) for k in (one, other)
-            )
+            (lat, lon) = np.radians(degrees["abc"[one]])
+            (to_lat, to_lon) = np.radians(degrees["abc"[other]])
             square = (
                 np.sin((to_lat - lat) / 2) ** 2
                 + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2

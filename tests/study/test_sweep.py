@@ -52,10 +52,8 @@ def test_lists_make_every_combination(folder):
     assert len(entries) == 2 * 2 * 3
     assert [entry.index for entry in entries] == list(range(12))
     assert len({entry.name for entry in entries}) == 12
-    assert (
-        entries[0].settings["layers"] == "50,5,1"
-        and entries[0].settings["data"] == CLOUDS
-    )
+    assert entries[0].settings["layers"] == "50,5,1"
+    assert entries[0].settings["data"] == CLOUDS
 
 
 def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
@@ -106,12 +104,10 @@ def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
         if (name, value) != ("layers", None)
     }
     result = run("--sweep", write_plan(folder, plan), "-o", "r.csv")
-    assert (
-        result.code == 2
-        and told in result.err
-        and "plan.json" in result.err
-        and not (folder / "r.csv").exists()
-    )
+    assert result.code == 2
+    assert told in result.err
+    assert "plan.json" in result.err
+    assert not (folder / "r.csv").exists()
 
 
 def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(
@@ -123,9 +119,8 @@ def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(
             entry.settings["layers"] for entry in sweep.read_plan(str(plan))
         }
         assert all(map(parse, layers[plan.stem])), plan
-    assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"} and len(
-        layers["topologies"]
-    ) == 30
+    assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"}
+    assert len(layers["topologies"]) == 30
     third = (13, 26, 52, 104, 208, 416, 832, 1664, 3328, 6656)
     for i, n in enumerate(50 * 2**k for k in range(10)):
         assert {
@@ -173,39 +168,36 @@ def test_a_line_tells_all_that_was_measured(swept):
     )
     for row, layers in ((one, "50,5,1"), (two, "50,5,3,1")):
         net = nn.Network(layers, "regression")
-        assert (
-            row["status"] == "ok" and row["kind"] == "dense" and row["plan"] == "plan"
-        )
-        assert (
-            row["parameters"] == net.parameter_count
-            and row["depth"] == len(layers.split(",")) - 2
-        )
-        assert (
-            row["backend"] == "omp"
-            and row["engine"] == net.engine.describe()
-            and row["device"]
-        )
-        assert row["rows"] == 159 and row["inputs"] == 50 and row["epochs"] == 2
+        assert row["status"] == "ok"
+        assert row["kind"] == "dense"
+        assert row["plan"] == "plan"
+        assert row["parameters"] == net.parameter_count
+        assert row["depth"] == len(layers.split(",")) - 2
+        assert row["backend"] == "omp"
+        assert row["engine"] == net.engine.describe()
+        assert row["device"]
+        assert row["rows"] == 159
+        assert row["inputs"] == 50
+        assert row["epochs"] == 2
         assert row["train_s"] == pytest.approx(2 * row["epoch_s"], rel=1e-4)
         assert 0 < row["batch_ms"] <= row["batch_p95_ms"] < 1e3 * row["epoch_s"]
         assert all(row[f"infer_{n}_ms"] > 0 for n in (1, 2, 64, 512, 1024))
         assert 0 < row["network_bytes"] < row["peak_bytes"]
-        assert row["rmse"] >= row["mae"] > 0 and row["r2"] < 1 and row["skill"] < 1
-        assert (
-            row["nn"] == nn.__version__
-            and row["python"]
-            and row["numpy"]
-            and row["when"]
-        )
+        assert row["rmse"] >= row["mae"] > 0
+        assert row["r2"] < 1
+        assert row["skill"] < 1
+        assert row["nn"] == nn.__version__
+        assert row["python"]
+        assert row["numpy"]
+        assert row["when"]
 
 
 def test_what_cannot_run_is_a_line_that_says_why(swept):
     *_, nowhere, large = sweep.read_results(swept / "r.csv")
-    assert "nowhere" in nowhere["status"] and nowhere["batch_ms"] is None
-    assert (
-        large["status"].startswith("--layers: a network of ")
-        and "M are left" in large["status"]
-    )
+    assert "nowhere" in nowhere["status"]
+    assert nowhere["batch_ms"] is None
+    assert large["status"].startswith("--layers: a network of ")
+    assert "M are left" in large["status"]
     assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
 
 
@@ -222,24 +214,23 @@ def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
     for row, (name, value) in zip(
         sweep.read_results("r.csv"), [next(iter(part.items())) for part in wrong]
     ):
-        assert (
-            row["status"].startswith(f"plan: {name}")
-            and "expected" in row["status"]
-            and str(value) in row["status"]
-        )
+        assert row["status"].startswith(f"plan: {name}")
+        assert "expected" in row["status"]
+        assert str(value) in row["status"]
 
 
 def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
-    plan, results = write_plan(folder, SMALL), folder / "r.csv"
+    plan = write_plan(folder, SMALL)
+    results = folder / "r.csv"
     succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
     first = results.read_text()
     assert len(first.splitlines()) == 2
     results.write_text(first + "a line that was cut when the power fai")
     result = succeed("--sweep", plan, "-o", "r.csv")
-    assert results.read_text().startswith(first) and [
-        row["index"] for row in sweep.read_results("r.csv")
-    ] == [0, 1]
-    assert "50,5,3,1" in result.err and "50,5,1," not in result.err
+    assert results.read_text().startswith(first)
+    assert [row["index"] for row in sweep.read_results("r.csv")] == [0, 1]
+    assert "50,5,3,1" in result.err
+    assert "50,5,1," not in result.err
     assert all(words in result.out for words in ("ms/batch", "50,5,1", "261"))
     before = results.read_bytes()
     succeed("--sweep", plan, "-o", "r.csv", "-q")
@@ -262,21 +253,21 @@ def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     assert [row["index"] for row in sweep.collect("found/own-*.csv")] == [0, 1]
     assert len(sweep.collect("found")) == 2, "the same entries in three files"
     result = run("--sweep", f"{plan}:2", "-o", "x.csv")
-    assert result.code == 2 and "2 entries" in result.err
+    assert result.code == 2
+    assert "2 entries" in result.err
     with pytest.raises(nn.InputNotFound):
         sweep.collect("none-*.csv")
 
 
 def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
-    kill, run_process = (
-        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-        subprocess.run,
-    )
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    run_process = subprocess.run
     killed = lambda command, **options: run_process([command[0], "-c", kill], **options)  # noqa: E731
     monkeypatch.setattr(sweep.subprocess, "run", killed)
     (row,) = sweep.sweep(write_plan(folder, {**SMALL, "layers": "50,5,1"}), "r.csv")
     assert row["status"] == "ended by signal 9: out of memory?"
-    assert row["layers"] == "50,5,1" and row["parameters"] == 261
+    assert row["layers"] == "50,5,1"
+    assert row["parameters"] == 261
 
 
 def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
@@ -315,11 +306,9 @@ def test_files_beside_the_plan_are_found_from_anywhere(folder):
     rows = sweep.read_results("r.csv")
     assert [row["status"] for row in rows] == ["ok"] * 4
     assert [row["rows"] for row in rows] == [72, 8, 72, 144]
-    assert (
-        rows[0]["accuracy"] is not None
-        and rows[0]["rmse"] is None
-        and rows[1]["rmse"] is not None
-    )
+    assert rows[0]["accuracy"] is not None
+    assert rows[0]["rmse"] is None
+    assert rows[1]["rmse"] is not None
 
 
 def test_a_measured_series_is_data_too(folder, shared):
@@ -329,23 +318,20 @@ def test_a_measured_series_is_data_too(folder, shared):
     data = {"series": os.path.relpath(series), "wanted": "ghi_040"}
     sweep_here(write_plan(folder, {**SMALL, "data": data, "layers": "50,5,1"}), "r.csv")
     (row,) = sweep.read_results("r.csv")
-    assert (
-        row["status"] == "ok"
-        and row["data"] == "hope_melpitz_1s.csv.gz table"
-        and row["rows"] == 2773
-    )
+    assert row["status"] == "ok"
+    assert row["data"] == "hope_melpitz_1s.csv.gz table"
+    assert row["rows"] == 2773
 
 
 def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_are_told_from_them(
     folder,
 ):
     result = run("--sweep", "none.json", "-o", "r.csv")
-    assert result.code == 66 and "check --sweep" in result.err
+    assert result.code == 66
+    assert "check --sweep" in result.err
     (folder / "bad.json").write_text("{,}")
-    before, plan = (
-        write_two_classes(folder / "two.csv").read_bytes(),
-        write_plan(folder, SMALL),
-    )
+    before = write_two_classes(folder / "two.csv").read_bytes()
+    plan = write_plan(folder, SMALL)
     for code, *given in (
         (65, "bad.json", "-o", "r.csv"),
         (2, plan),
@@ -361,9 +347,9 @@ def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_ar
         run("--sweep", plan, "-o", "r.csv"),
         run("--plot", "r.csv", "-o", "pictures"),
     ):
+        assert result.code == 65
         assert (
-            result.code == 65
-            and "written by another version of nn, with other columns (threads_used)"
+            "written by another version of nn, with other columns (threads_used)"
             in result.err
         )
 
@@ -416,14 +402,16 @@ def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_d
     with claim("r.csv", first):
         process = start("--sweep", plan, "-o", "r.csv")
         heard = read_until(process, "waiting for its end")
-        assert heard.startswith("2/2: 50,5,3,1") and "1/2: 50,5,1, backend omp" in heard
+        assert heard.startswith("2/2: 50,5,3,1")
+        assert "1/2: 50,5,1, backend omp" in heard
         assert entries_of("r.csv") == [second]
         if ends_well:
             line = (folder / "r.csv").read_text().splitlines()[1].replace(second, first)
             with open("r.csv", "a") as file:
                 file.write(f"{line}\n")
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and err.startswith("1/2: 50,5,1") != ends_well
+    _out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert err.startswith("1/2: 50,5,1") != ends_well
     assert entries_of("r.csv") == sorted([first, second])
 
 
@@ -444,7 +432,8 @@ def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
     (folder / f".r.csv.{names_of(plan)[0]}.lock").write_text("")
     (folder / "r.csv").unlink()
     succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
-    assert len(entries_of("r.csv")) == 1 and not list(folder.glob(".r.csv*"))
+    assert len(entries_of("r.csv")) == 1
+    assert not list(folder.glob(".r.csv*"))
 
 
 @pytest.mark.parametrize(
@@ -493,10 +482,8 @@ def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of
     rows = split_rows(ds, 0.25, 0.0, 2).holdout
     errors = net.predict(x[rows])[:, 0] - x[rows, 0] ** 2
     found = sweep._errors(net, ds, None)
-    assert (
-        found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
-        and found["accuracy"] is None
-    )
+    assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+    assert found["accuracy"] is None
     facts = dict.fromkeys(sweep.COLUMNS) | {
         "layers": "2,1",
         "backend": "omp",

@@ -167,7 +167,8 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])
             ticks = chart.Scale(Axis(log=log), line.x, 0.0, 400.0).ticks
             places, labels = zip(*ticks, strict=True)
-            assert 2 <= len(ticks) <= 12 and len({*labels}) == len(labels)
+            assert 2 <= len(ticks) <= 12
+            assert len({*labels}) == len(labels)
             assert 0 <= round(min(places)) < round(max(places)) <= 400
 
 
@@ -235,7 +236,8 @@ def measured():
 
 def test_lines_go_through_medians_in_the_units_of_their_axes(measured):
     pictures = named(sweep_page.pictures_of(measured))
-    omp, cuda = "omp (avx2), 2 threads", "cuda (Large GPU)"
+    omp = "omp (avx2), 2 threads"
+    cuda = "cuda (Large GPU)"
     at_1000 = {
         name: [
             row
@@ -275,7 +277,10 @@ def test_lines_go_through_medians_in_the_units_of_their_axes(measured):
             for row in measured
             if row["backend"] == name and row["layers"] == SIZES[1][0]
         ]
-        key = omp if name == "omp" else cuda
+        if name == "omp":
+            key = omp
+        else:
+            key = cuda
         calls = [
             (n, median(row["batch_ms"] * n / 100 for row in own))
             for n in INFERENCE_ROWS
@@ -345,7 +350,8 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
     page = sweep_page.of_results([row])
     table = page.sections["All figures"][0]
     told = dict(zip(table.headers, table.lines[0], strict=True))
-    assert table.caption == "1 networks" and told == {
+    assert table.caption == "1 networks"
+    assert told == {
         "network": "50,50,1",
         "data": "clouds table",
         "backend": "omp (avx2)",
@@ -443,20 +449,18 @@ def test_results_without_a_measurement_make_a_page_without_pictures_that_replace
         ("r.csv", ": the same file as --"),
     ):
         result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
-        assert result.code == 2 and page + told in result.err
-    assert (folder / "plan.json").read_text() == plan and not (
-        folder / "r.csv"
-    ).exists()
+        assert result.code == 2
+        assert page + told in result.err
+    assert (folder / "plan.json").read_text() == plan
+    assert not (folder / "r.csv").exists()
     succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
     assert (
         "backend nowhere: expected auto, seq, omp, cuda or cudnn"
         in (folder / "page.html").read_text()
     )
     result = run("--plot", "r.csv", "-o", "p")
-    assert (
-        result.code == 2
-        and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
-    )
+    assert result.code == 2
+    assert "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
 
 
 def test_a_sweep_becomes_pictures_and_a_page(folder):
@@ -477,5 +481,6 @@ def test_a_sweep_becomes_pictures_and_a_page(folder):
     files = succeed(
         "--plot", "r.csv", "-o", "pictures", "--report", "again.html"
     ).out.split()
-    assert files[-1] == "again.html" and "pictures/training-time.svg" in files
+    assert files[-1] == "again.html"
+    assert "pictures/training-time.svg" in files
     assert (folder / "again.html").read_bytes() == (folder / "page.html").read_bytes()

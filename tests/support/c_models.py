@@ -59,10 +59,8 @@ def toolchain(name: str) -> dict:
     A compiler for another processor may have no C library: Debian's comes as a package
     of its own.
     """
-    runner, compiler = (
-        COMPILERS[name][0],
-        [*COMPILERS[name][1].split(), "-ffp-contract=off"],
-    )
+    runner = COMPILERS[name][0]
+    compiler = [*COMPILERS[name][1].split(), "-ffp-contract=off"]
     require(*runner, compiler[0])
     if subprocess.run(
         [compiler[0], "-E", "-"], input=b"#include <math.h>", capture_output=True
@@ -78,13 +76,18 @@ def compiled(source, *flags: str, compiler=("gcc", *C99), output: str = "") -> P
     The warnings of the compiler are the message of a failure.
     """
     require(compiler[0])
-    target = (
-        Path(source).with_suffix(".so")
-        if not output
-        else Path(source).with_name(output)
-    )
-    kind = ["-shared", "-fPIC"] if not output else []
-    libraries = [] if "-c" in flags else ["-lm"]
+    if not output:
+        target = Path(source).with_suffix(".so")
+    else:
+        target = Path(source).with_name(output)
+    if not output:
+        kind = ["-shared", "-fPIC"]
+    else:
+        kind = []
+    if "-c" in flags:
+        libraries = []
+    else:
+        libraries = ["-lm"]
     command = [
         *compiler,
         "-O1",
@@ -114,7 +117,8 @@ def run(command, text: str | bytes) -> subprocess.CompletedProcess:
         str(part)
         for part in (command if isinstance(command, (list, tuple)) else [command])
     ]
-    text = text.encode() if isinstance(text, str) else text
+    if isinstance(text, str):
+        text = text.encode()
     return subprocess.run(command, input=text, capture_output=True)
 
 
@@ -123,11 +127,9 @@ class Library:
     value_dtype: of its nn_output."""
 
     def __init__(self, path, dtype: str, outputs: int, value_dtype: str = ""):
-        self._library, self._dtype, self._outputs = (
-            ctypes.CDLL(str(path)),
-            dtype,
-            outputs,
-        )
+        self._library = ctypes.CDLL(str(path))
+        self._dtype = dtype
+        self._outputs = outputs
         self._value_dtype = value_dtype or dtype
 
     @classmethod
@@ -147,9 +149,10 @@ class Library:
         nn_predict_double."""
         row = np.ascontiguousarray(np.ravel(row), np.float64 if double else self._dtype)
         out = np.full(self._outputs, np.nan, self._value_dtype)
-        function = (
-            self._library.nn_predict_double if double else self._library.nn_predict
-        )
+        if double:
+            function = self._library.nn_predict_double
+        else:
+            function = self._library.nn_predict
         return function(
             ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)
         ), out
@@ -215,7 +218,9 @@ def _value(text: str, reads: str) -> bytes | float:
             return (np.datetime64(text) - np.datetime64(0, "s")) / np.timedelta64(
                 1, "s"
             )
-        return float(text) if reads == "number" else text.encode("latin-1")
+        if reads == "number":
+            return float(text)
+        return text.encode("latin-1")
     except ValueError:
         return np.nan
 

@@ -102,7 +102,8 @@ def _stop_half_way() -> None:
         def epoch(self, *_):
             stop.request(signal.SIGINT)
 
-    net, rows = nn.Network("2,4,1", task="binary"), nn.load("two.csv")
+    net = nn.Network("2,4,1", task="binary")
+    rows = nn.load("two.csv")
     with contextlib.suppress(Stopped):
         nn.train(
             net, rows, epochs=2, checkpoint="old.ck", callback=Stopping(), stop=stop
@@ -134,7 +135,8 @@ def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
     if "Error" in outcome.err or "Traceback" in outcome.err:
         yield f"an internal error: {outcome.err!r}"
     for name in fine.files.keys() | outcome.files.keys():
-        found, new = outcome.files.get(name), fine.files.get(name)
+        found = outcome.files.get(name)
+        new = fine.files.get(name)
         if name.startswith(case.beside):
             continue
         if new is None:

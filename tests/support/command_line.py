@@ -44,7 +44,8 @@ class Result(NamedTuple):
 
 def run(*arguments) -> Result:
     """`nn ARGUMENTS` inside this process."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = nn.cli.main([str(argument) for argument in arguments])
     return Result(code, out.getvalue(), err.getvalue())
@@ -59,7 +60,8 @@ class Terminal(io.StringIO):
 
 def on_terminal(*arguments) -> Result:
     """`nn ARGUMENTS` inside this process, which writes to terminals."""
-    out, err = Terminal(), Terminal()
+    out = Terminal()
+    err = Terminal()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = nn.cli.main([str(argument) for argument in arguments])
     return Result(code, out.getvalue(), err.getvalue())
@@ -116,7 +118,10 @@ def position(checkpoint) -> dict:
 def write_two_classes(path: Path, rows: int = 60, header: bool = True) -> Path:
     """Two features, two classes that a small network can tell apart; every third row is
     of class 1."""
-    lines = ['"a","b","Class"'] if header else []
+    if header:
+        lines = ['"a","b","Class"']
+    else:
+        lines = []
     for i in range(rows):
         label = int(i % 3 == 0)
         lines.append(
@@ -143,7 +148,8 @@ def write_numbers(path: Path, rows: int = 60) -> Path:
     """Two features and a number that is their weighted sum."""
     lines = ["x,y,power"]
     for i in range(rows):
-        x, y = math.sin(i), math.cos(7 * i)
+        x = math.sin(i)
+        y = math.cos(7 * i)
         lines.append(f"{x:.6f},{y:.6f},{100 + 30 * x - 20 * y:.6f}")
     path.write_text("\n".join(lines) + "\n")
     return path

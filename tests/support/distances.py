@@ -9,8 +9,10 @@ def relative_distance(found, expected) -> float:
     Two arrays of zeros are 0 apart; anything else is infinitely far from an array of
     zeros.
     """
-    found, expected = (
-        np.ravel(array).astype(np.float64) for array in (found, expected)
-    )
-    apart, size = np.linalg.norm(found - expected), np.linalg.norm(expected)
-    return float(apart / size) if size else float(np.inf if apart else 0)
+    found = np.ravel(found).astype(np.float64)
+    expected = np.ravel(expected).astype(np.float64)
+    apart = np.linalg.norm(found - expected)
+    size = np.linalg.norm(expected)
+    if size:
+        return float(apart / size)
+    return float(np.inf if apart else 0)

@@ -46,14 +46,19 @@ _current = threading.local()  # stack of the GPUs that a thread has entered
 def _device() -> int:
     """Return the number of a thread's GPU."""
     stack = getattr(_current, "stack", [])
-    return stack[-1] if stack else 0
+    if stack:
+        return stack[-1]
+    return 0
 
 
 class Array(np.ndarray):
     """An array of a GPU's memory."""
 
     def __array_finalize__(self, source):
-        self.gpu = source.gpu if isinstance(source, Array) else _device()
+        if isinstance(source, Array):
+            self.gpu = source.gpu
+        else:
+            self.gpu = _device()
 
     @property
     def data(self):
@@ -130,7 +135,9 @@ class Kernel:
     max_dynamic_shared_size_bytes = 48 << 10
 
     def __init__(self, launch, together: bool):
-        self._launch, self._together, self._device = launch, together, _device()
+        self._launch = launch
+        self._together = together
+        self._device = _device()
 
     def __call__(self, grid, block, arguments, shared_mem=0):
         self.kernel(grid, block, arguments, shared_mem, self._together)
@@ -166,10 +173,14 @@ class Kernel:
 
 
 class _Device:
-    attributes, mem_info = H200, (1 << 34, 1 << 34)
+    attributes = H200
+    mem_info = (1 << 34, 1 << 34)
 
     def __init__(self, number=None):
-        self._number = _device() if number is None else number
+        if number is None:
+            self._number = _device()
+        else:
+            self._number = number
 
     def __enter__(self):
         _current.stack = [*getattr(_current, "stack", []), self._number]
@@ -190,11 +201,11 @@ class _Stream(nullcontext):
 
 def module() -> ModuleType:
     """Return what stands for CuPy."""
-    cupy, errors = (
-        ModuleType("cupy"),
-        [type(name, (Exception,), {}) for name in ("A", "B", "C")],
-    )
-    cupy.empty, cupy.copyto, cupy.RawModule = _empty, np.copyto, Module
+    cupy = ModuleType("cupy")
+    errors = [type(name, (Exception,), {}) for name in ("A", "B", "C")]
+    cupy.empty = _empty
+    cupy.copyto = np.copyto
+    cupy.RawModule = Module
     cupy.zeros = lambda shape, dtype=np.float64: np.zeros(shape, dtype).view(Array)
     cupy.asarray = lambda array: np.array(array).view(Array)
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)

@@ -40,24 +40,27 @@ def ended(
     stopped after a batch. room: the bytes that the rows may take on each GPU, see
     CudaEngine.
     """
-    engine, rows, losses = net.engine, len(x), []
+    engine = net.engine
+    rows = len(x)
+    losses = []
     for one in getattr(engine, "engines", [engine]):
         one.data_room = room
     for moment in ("moment1", "moment2"):
         engine.set(moment, np.zeros(engine.size, engine.dtype))
     data = engine.load(x if x.dtype.names else x.reshape(rows, -1), y, weights)
     for number in range(epochs):
-        in_order = (
-            np.random.default_rng(number).permutation(rows) if order is None else order
-        )
+        if order is None:
+            in_order = np.random.default_rng(number).permutation(rows)
+        else:
+            in_order = order
         progress = engine.progress(step=step)
         for piece in range(pieces):
             progress = engine.progress(progress.row, progress.step, progress.loss)
             if piece < pieces - 1:
                 progress = StopsAfter(1)
             engine.epoch(data, in_order, how, progress)
-            assert 0 < progress.row <= rows and (progress.row == rows) == (
-                piece == pieces - 1
-            )
-        losses, step = [*losses, progress.loss], progress.step
+            assert 0 < progress.row <= rows
+            assert (progress.row == rows) == (piece == pieces - 1)
+        losses = [*losses, progress.loss]
+        step = progress.step
     return Ended(engine.get("parameters"), engine.get("moment1"), losses, step, data)

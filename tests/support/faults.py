@@ -85,20 +85,20 @@ def outcomes(
 
 def _main(command: list[str]) -> None:
     kind, lasting = json.loads(os.environ["NN_FAULTS"])
-    number, library = KINDS.index(kind), ctypes.CDLL(None)
-    arm, calls = library.faults_arm, library.faults_calls
-    arm.argtypes, calls.restype = (
-        [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int],
-        ctypes.c_long,
-    )
-    error = (
-        errno.ENOMEM
-        if "allocation" in kind
-        else errno.EIO
-        if kind in ("fsync", "read")
-        else errno.ENOSPC
-    )
-    original, copy = Path.cwd(), Path.cwd().parent / "copy"
+    number = KINDS.index(kind)
+    library = ctypes.CDLL(None)
+    arm = library.faults_arm
+    calls = library.faults_calls
+    arm.argtypes = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int]
+    calls.restype = ctypes.c_long
+    if "allocation" in kind:
+        error = errno.ENOMEM
+    elif kind in ("fsync", "read"):
+        error = errno.EIO
+    else:
+        error = errno.ENOSPC
+    original = Path.cwd()
+    copy = Path.cwd().parent / "copy"
 
     from support.command_line import run
 

@@ -10,14 +10,15 @@ import pytest
 from nn.core.metrics import metric
 from nn.test import binary_report, multiclass_report, regression_report
 
-roc_auc, pr_auc = (
-    partial(metric, "roc_auc", "binary"),
-    partial(metric, "pr_auc", "binary"),
-)
+roc_auc = partial(metric, "roc_auc", "binary")
+pr_auc = partial(metric, "pr_auc", "binary")
 
 
 def log_loss(truth, scores, weights=None):
-    task = "binary" if np.asarray(scores).size == len(truth) else "multiclass"
+    if np.asarray(scores).size == len(truth):
+        task = "binary"
+    else:
+        task = "multiclass"
     return metric("log_loss", task, truth, scores, weights)
 
 

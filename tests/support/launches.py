@@ -155,7 +155,9 @@ def _name_of(mpiexec: str) -> str:
     told = subprocess.run(
         [mpiexec, "--version"], capture_output=True, text=True, timeout=SECONDS
     ).stdout
-    return "openmpi" if re.search("Open ?(MPI|RTE)", told) else "mpich"
+    if re.search("Open ?(MPI|RTE)", told):
+        return "openmpi"
+    return "mpich"
 
 
 def _mpi(name: str, mpiexec: str, variables: dict[str, str]) -> Mpi:
@@ -230,7 +232,8 @@ def shared_memory() -> set[Path]:
 def abandoned(before: set[Path]) -> set[Path]:
     """Return the names of shared memory that are new since `before` and that no process
     uses or removes in 5 seconds; ranks of other tests may make their own meanwhile."""
-    left, deadline = shared_memory() - before, time.monotonic() + 5
+    left = shared_memory() - before
+    deadline = time.monotonic() + 5
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
         left &= shared_memory()
@@ -257,7 +260,10 @@ def wait_for_checkpoint(
 @contextlib.contextmanager
 def running(mpi, size, *arguments):
     """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
-    before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
+    if Path("c.ck").exists():
+        before = Path("c.ck").read_bytes()
+    else:
+        before = None
     with mpi.started(size, sys.executable, "-m", "nn", *arguments) as launcher:
         wait_for_checkpoint(launcher, Path("c.ck"), before)
         yield launcher

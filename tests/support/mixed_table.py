@@ -14,10 +14,8 @@ def write_table(path, rows: int, seed: int, target: str, gaps: float = 0.05) -> 
         rng.integers(5, size=rows)
     ]
     many = [f"place {k}" for k in (rng.pareto(1, size=rows) * 6).astype(int) % 60]
-    size, gain = (
-        rng.normal(40, 9, size=rows).round(3),
-        np.where(rng.random(rows) < 0.7, 0, rng.normal(size=rows) * 900),
-    )
+    size = rng.normal(40, 9, size=rows).round(3)
+    gain = np.where(rng.random(rows) < 0.7, 0, rng.normal(size=rows) * 900)
     days = rng.integers(0, 1500, size=rows)
     when = (
         np.datetime64("2019-03-05T06:07:08")

@@ -23,8 +23,12 @@ def moved_images(images, batch, moves, seed, first_step=0):
             (word[i] * (2 * most + 1) >> 32) - most
             for i, most in enumerate((rows, columns))
         )
-        seen = image[:, :, ::-1] if mirrors and word[2] >> 31 else image
-        below, beside = np.arange(height) - down, np.arange(width) - right
+        if mirrors and word[2] >> 31:
+            seen = image[:, :, ::-1]
+        else:
+            seen = image
+        below = np.arange(height) - down
+        beside = np.arange(width) - right
         moved[row] = seen[:, np.clip(below, 0, height - 1)][
             :, :, np.clip(beside, 0, width - 1)
         ]
@@ -34,10 +38,8 @@ def moved_images(images, batch, moves, seed, first_step=0):
 def check_moves(make, x, y, augment, rooms=(None,)):
     """Check that the networks of `make` train on images that are moved as on those
     which the rule has moved; rooms: for the images, of `ended`."""
-    order, how = (
-        np.random.default_rng(1).permutation(len(x)),
-        settings(seed=3, augment=augment),
-    )
+    order = np.random.default_rng(1).permutation(len(x))
+    how = settings(seed=3, augment=augment)
     moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3, first_step=5)
     assert augment != "both" or not np.array_equal(moved, x[order])
     plain = replace(how, augment="none")

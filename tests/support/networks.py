@@ -206,17 +206,19 @@ def network(spec, backend="seq", dtype="float64", task="regression", **options):
     require(backend)
     first, _, items = spec.partition(",")
     if first in TABLES:
-        spec, options["input_columns"] = f"{len(TABLES[first])},{items}", TABLES[first]
+        spec = f"{len(TABLES[first])},{items}"
+        options["input_columns"] = TABLES[first]
     return Network(spec, task, backend=backend, dtype=dtype, **options)
 
 
 def encoded(backend, dtype, columns, x, frequencies=None):
     """Return (rows, outputs): what the embedding layer makes of rows of columns without
     tables, their waves of these frequencies; a dense layer lets one output pass."""
-    outputs, dense = (
-        sum(column.outputs for column in columns),
-        "layer0" if frequencies is None else "layer1",
-    )
+    outputs = sum(column.outputs for column in columns)
+    if frequencies is None:
+        dense = "layer0"
+    else:
+        dense = "layer1"
     net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
     net.set_parameters({} if frequencies is None else {"layer0.weight": frequencies})
     net.set_parameters(
@@ -276,7 +278,7 @@ def twins(spec, backends, dtype, rows, seed=7, **options):
     """Return the networks of some backends with the same random parameters, and x and y
     of that many rows."""
     nets = [network(spec, backend, dtype, **options) for backend in backends]
-    return nets, [fill(net, rows, seed) for net in nets][0]
+    return nets, next(fill(net, rows, seed) for net in nets)
 
 
 def flattened(named: dict) -> np.ndarray:
@@ -287,14 +289,15 @@ def flattened(named: dict) -> np.ndarray:
 def check_against_numpy(net, rows, **draw):
     """draw: seed and step of the masks of dropout, if there are any."""
     x, y = fill(net, rows)
-    tolerance, outs = (
-        TOLERANCE[net.dtype],
-        plain_layers.forward(net.layers, net.parameters(), x),
-    )
+    tolerance = TOLERANCE[net.dtype]
+    outs = plain_layers.forward(net.layers, net.parameters(), x)
     assert relative_distance(net.predict(x), outs[-1]) < tolerance
     loss, vector, dx = net.engine.gradients(x.reshape(rows, -1), y, **draw)
     grads = by_name(net.layers, vector)
-    masks = plain_layers.dropout_masks(net.layers, rows, **draw) if draw else None
+    if draw:
+        masks = plain_layers.dropout_masks(net.layers, rows, **draw)
+    else:
+        masks = None
     want_loss, want, want_dx = plain_layers.gradients(
         net.layers, net.parameters(), x, y, masks, loss=net.loss
     )
@@ -310,7 +313,10 @@ class StopsAfter:
     """Progress whose stop flag is seen after some looks at it."""
 
     def __init__(self, looks):
-        self.row, self.step, self.loss, self._looks = 0, 0, 0.0, looks
+        self.row = 0
+        self.step = 0
+        self.loss = 0.0
+        self._looks = looks
 
     @property
     def stop(self):

@@ -37,11 +37,9 @@ def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) ->
     def number(text: str) -> float:
         if text in ("", "NA", "?"):
             return np.nan
-        return (
-            np.datetime64(text).astype("datetime64[s]").astype(np.int64)
-            if "T" in text
-            else float(text)
-        )
+        if "T" in text:
+            return np.datetime64(text).astype("datetime64[s]").astype(np.int64)
+        return float(text)
 
     arrays = {}
     for wanted in found.get_inputs():
@@ -73,14 +71,21 @@ def check_table(folder, new) -> None:
         folder / "p.csv",
         "-q",
     )
-    predicted, found = read_raw(folder / "p.csv"), session(folder / "m.onnx")
+    predicted = read_raw(folder / "p.csv")
+    found = session(folder / "m.onnx")
     names = [output.name for output in found.get_outputs()]
     out = dict(zip(names, found.run(None, as_inputs(found, read_raw(new)))))
-    scores = "score" if "probabilities" in out else "predicted"
+    if "probabilities" in out:
+        scores = "score"
+    else:
+        scores = "predicted"
     wanted = np.array(
         [predicted[name] for name in predicted if name.startswith(scores)], np.float64
     ).T
-    values = out["probabilities"] if "probabilities" in out else out["values"]
+    if "probabilities" in out:
+        values = out["probabilities"]
+    else:
+        values = out["values"]
     if wanted.shape[1] == 1 and values.shape[1] == 2:
         assert values.sum(axis=1) == pytest.approx(1, abs=1e-6)
         values = values[:, 1:]

@@ -33,11 +33,10 @@ class Members:
         """Return a pack, of the engine's choice or made by `make`, whose members have
         these parameters."""
         count = len(self.how)
-        pack = (
-            make(self.engine, count)
-            if make
-            else self.engine.pack(count, self.how[0].batch)
-        )
+        if make:
+            pack = make(self.engine, count)
+        else:
+            pack = self.engine.pack(count, self.how[0].batch)
         for member in range(count):
             pack.set(member, "parameters", self.start(member))
         return pack
@@ -63,7 +62,10 @@ class Members:
     def alone(self, member: int, epochs: int) -> tuple[list[np.ndarray], float, int]:
         """Return (vectors, sum of the last losses, step) of a member that is trained
         alone."""
-        engine, how, rows, step = self.engine, self.how[member], self.rows[member], 0
+        engine = self.engine
+        how = self.how[member]
+        rows = self.rows[member]
+        step = 0
         for what in VECTORS:
             engine.set(what, np.zeros(engine.size, engine.dtype))
         engine.set("parameters", self.start(member))
@@ -85,7 +87,8 @@ class Members:
     def check(self, pack, epochs: int, expected: dict | None = None) -> list[PackJob]:
         """Train the pack, and compare its members with the networks alone; return the
         last jobs."""
-        expected, jobs = expected or self.expected(epochs), self.jobs()
+        expected = expected or self.expected(epochs)
+        jobs = self.jobs()
         for number in range(epochs):
             jobs = self.jobs(number, [job.progress.step for job in jobs])
             pack.epoch(jobs[::-1])
@@ -111,10 +114,8 @@ class Members:
             jobs, pack.predict(jobs), pack.loss(jobs), strict=True
         ):
             self.engine.set("parameters", pack.get(job.member, "parameters"))
-            assert (
-                np.array_equal(outputs, self.engine.predict(job.data, job.rows))
-                and outputs.any()
-            )
+            assert np.array_equal(outputs, self.engine.predict(job.data, job.rows))
+            assert outputs.any()
             assert loss == self.engine.loss(job.data, job.rows)
 
     def check_vectors(self, pack) -> None:
@@ -127,9 +128,8 @@ class Members:
         pack.set(1, "parameters", self.start(2))
         assert np.array_equal(pack.get(1, "kept"), self.start(1))
         assert np.array_equal(pack.get(1, "parameters"), self.start(2))
-        assert not pack.get(0, "kept").any() and np.array_equal(
-            self.engine.get("parameters"), before
-        )
+        assert not pack.get(0, "kept").any()
+        assert np.array_equal(self.engine.get("parameters"), before)
 
     def check_refusals(self, pack, rows: int) -> None:
         """Check that jobs of members that a pack of three has not, or of one twice, or

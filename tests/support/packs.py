@@ -63,19 +63,16 @@ def check_alone(task, net, told, *given, **flags):
         one = alone(task, member.seed, own["settings"], *given, **flags)
         facts = one.metadata()
         facts.pop("row_hashes", None)  # members have these in common
-        assert (
-            np.array_equal(vector(member), vector(one)) and member.metadata() == facts
-        )
+        assert np.array_equal(vector(member), vector(one))
+        assert member.metadata() == facts
 
 
 def check_means(net, told, best_epochs):
     """Check the losses that are told of members: their means, to which one that has
     stopped gives its best epoch's."""
     for name in ("loss", "val_loss", "val_metric"):
-        lists, epochs = (
-            [member.history[name] for member in net.members],
-            len(told[name]),
-        )
+        lists = [member.history[name] for member in net.members]
+        epochs = len(told[name])
         lasting = [
             own + [own[best - 1]] * (epochs - len(own))
             for own, best in zip(lists, best_epochs, strict=True)
@@ -91,13 +88,10 @@ def check_file(net, path, x):
     holds."""
     net.export(path)
     again = Network.of_file(path, backend=net.backend)
-    assert (
-        np.array_equal(again.predict(x), net.predict(x))
-        and again.metadata() == net.metadata()
-    )
-    assert (
-        np.array_equal(again.deviation(x), net.deviation(x)) and again.seed == net.seed
-    )
+    assert np.array_equal(again.predict(x), net.predict(x))
+    assert again.metadata() == net.metadata()
+    assert np.array_equal(again.deviation(x), net.deviation(x))
+    assert again.seed == net.seed
     before = path.read_bytes()
     again.export(path)
     assert path.read_bytes() == before
@@ -115,7 +109,9 @@ class StopSoon(StopRequest):
     @property
     def signum(self):
         self.looks -= 1
-        return signal.SIGTERM if self.looks < 0 else None
+        if self.looks < 0:
+            return signal.SIGTERM
+        return None
 
     @signum.setter
     def signum(self, signum):

@@ -64,7 +64,9 @@ class Drawing:
     def points(self, kind: str) -> np.ndarray:
         """Return the corners of the first path of this class, (points, 2)."""
         path = next(path for own, path in self._paths if own == kind)
-        places, x, y = [], 0.0, 0.0
+        places = []
+        x = 0.0
+        y = 0.0
         for command, numbers in re.findall(r"([MLHVh])([-\d. ]+)", path):
             values = [float(number) for number in numbers.split()]
             if command == "h":
@@ -107,7 +109,11 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.tags, self.ids, self.links, self.texts = [], [], [], [], []
+        self.open = []
+        self.tags = []
+        self.ids = []
+        self.links = []
+        self.texts = []
         self.feed(text)
         assert self.open == []
 
@@ -141,9 +147,7 @@ def check_alone(text: str) -> Page:
     assert not re.search(
         r"https?:|@import|<script|<link|<iframe|url\(|javascript", text
     )
-    assert (
-        len(text) < 300_000
-        and "prefers-color-scheme" not in text
-        and "color-scheme: light dark" in text
-    )
+    assert len(text) < 300_000
+    assert "prefers-color-scheme" not in text
+    assert "color-scheme: light dark" in text
     return page

@@ -37,7 +37,9 @@ MADE = {  # module, argument of a function of re -> the patterns that it may be
 def patterns() -> dict[str, tuple[re.Pattern, bool]]:
     """Return each pattern by its place, and whether it is looked for anywhere in a
     text. KeyError for one that is made where it is used, and not among MADE."""
-    package, found, searched = Path(nn.__file__).parent, {}, set()
+    package = Path(nn.__file__).parent
+    found = {}
+    searched = set()
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -46,12 +48,11 @@ def patterns() -> dict[str, tuple[re.Pattern, bool]]:
                 and isinstance(node.func, ast.Attribute)
                 and node.func.attr in FUNCTIONS
             ):
-                owner, is_searched = (
-                    ast.unparse(node.func.value),
-                    node.func.attr in FROM_ANYWHERE,
-                )
+                owner = ast.unparse(node.func.value)
+                is_searched = node.func.attr in FROM_ANYWHERE
                 if owner != "re":
-                    searched |= {owner.rpartition(".")[2]} if is_searched else set()
+                    if is_searched:
+                        searched |= {owner.rpartition(".")[2]}
                     continue
                 for pattern in _of_argument(name, node.args[0]):
                     found[f"{name}: {pattern!r}"] = re.compile(pattern), is_searched
@@ -72,8 +73,6 @@ def patterns() -> dict[str, tuple[re.Pattern, bool]]:
 
 def _of_argument(module: str, argument: ast.expr) -> Iterable[str | bytes]:
     """Return the patterns that the first argument of a function of re may be."""
-    return (
-        [argument.value]
-        if isinstance(argument, ast.Constant)
-        else MADE[module, ast.unparse(argument)]
-    )
+    if isinstance(argument, ast.Constant):
+        return [argument.value]
+    return MADE[module, ast.unparse(argument)]

@@ -35,7 +35,8 @@ def people(count: int = ROWS, seed: int = 0) -> dict[str, list[str]]:
 
 
 def as_csv(columns: dict[str, list[str]], names=None) -> str:
-    names = list(columns) if names is None else names
+    if names is None:
+        names = list(columns)
     return csv_of(names, [columns[name] for name in names])
 
 

@@ -24,7 +24,8 @@ def sigmoid(z):
     return 1 / (1 + np.exp(-z))
 
 
-SELU_SCALE, SELU_LOW = 1.0507009873554805, 1.0507009873554805 * 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+SELU_LOW = 1.0507009873554805 * 1.6732632423543772
 
 # name -> (value of z, gradient by z from the gradient by the value a); an unknown name
 # is a KeyError, never linear
@@ -75,7 +76,8 @@ LOSSES = {
 
 def windows(layer):
     """(output row, output column, rows, columns of the padded image) of each window."""
-    k, s = layer.kernel, layer.stride
+    k = layer.kernel
+    s = layer.stride
     for oy in range(layer.out_shape[1]):
         for ox in range(layer.out_shape[2]):
             yield oy, ox, slice(oy * s, oy * s + k), slice(ox * s, ox * s + k)
@@ -103,7 +105,8 @@ def unpadded(x, layer):
 
 
 def conv_forward(layer, x, w, b, mask):
-    image, out = padded(x, layer), np.empty((len(x), *layer.out_shape))
+    image = padded(x, layer)
+    out = np.empty((len(x), *layer.out_shape))
     for oy, ox, rows, columns in windows(layer):
         out[:, :, oy, ox] = (
             np.einsum("ncij,fcij->nf", image[:, :, rows, columns], w) + b
@@ -113,7 +116,8 @@ def conv_forward(layer, x, w, b, mask):
 
 def conv_backward(layer, dz, x, w, mask):
     image = padded(x, layer)
-    dx, dw = np.zeros_like(image), np.zeros_like(w)
+    dx = np.zeros_like(image)
+    dw = np.zeros_like(w)
     for oy, ox, rows, columns in windows(layer):
         dw += np.tensordot(dz[:, :, oy, ox], image[:, :, rows, columns], (0, 0))
         dx[:, :, rows, columns] += np.tensordot(dz[:, :, oy, ox], w, (1, 0))
@@ -121,10 +125,11 @@ def conv_backward(layer, dz, x, w, mask):
 
 
 def pool_forward(layer, x, w, b, mask):
-    out, reduce = (
-        np.empty((len(x), *layer.out_shape)),
-        np.max if layer.kind == "maxpool" else np.mean,
-    )
+    out = np.empty((len(x), *layer.out_shape))
+    if layer.kind == "maxpool":
+        reduce = np.max
+    else:
+        reduce = np.mean
     for oy, ox, rows, columns in windows(layer):
         out[:, :, oy, ox] = reduce(x[:, :, rows, columns], (2, 3))
     return out
@@ -149,9 +154,12 @@ def avgpool_backward(layer, dz, x, w, mask):
 
 def philox(seed, counter):
     """Return Philox4x32-10's words, in Python's own numbers (Salmon et al. 2011)."""
-    c, key, low = list(counter), [seed, 0], 0xFFFFFFFF
+    c = list(counter)
+    key = [seed, 0]
+    low = 0xFFFFFFFF
     for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        a = 0xD2511F53 * c[0]
+        b = 0xCD9E8D57 * c[2]
         c = [(b >> 32) ^ c[1] ^ key[0], b & low, (a >> 32) ^ c[3] ^ key[1], a & low]
         key = [(key[0] + 0x9E3779B9) & low, (key[1] + 0xBB67AE85) & low]
     return c
@@ -186,27 +194,30 @@ def embedding_tables(layer, w):
     out = at = 0
     waves = sum(column.parameters for column in layer.columns)
     for column in layer.columns:
-        learned = w[waves : waves + column.waves] if column.waves else None
+        if column.waves:
+            learned = w[waves : waves + column.waves]
+        else:
+            learned = None
         if column.parameters:
             learned = w[at : at + column.parameters].reshape(
                 column.values, column.width
             )
         yield column, out, learned
-        out, at, waves = (
-            out + column.outputs,
-            at + column.parameters,
-            waves + column.waves,
-        )
+        out = out + column.outputs
+        at = at + column.parameters
+        waves = waves + column.waves
 
 
 def pieces_of(column, v):
     """(rows, pieces): how much of each piece lies below v."""
-    low, high = np.array(column.edges[:-1]), np.array(column.edges[1:])
+    low = np.array(column.edges[:-1])
+    high = np.array(column.edges[1:])
     return np.clip((v[:, None] - low) / (high - low), 0, 1)
 
 
 def pieces_gradient(column, x, dz):
-    low, high = np.array(column.edges[:-1]), np.array(column.edges[1:])
+    low = np.array(column.edges[:-1])
+    high = np.array(column.edges[1:])
     return np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0).sum(
         1
     )
@@ -256,7 +267,11 @@ def embedding_forward(layer, x, w, b, mask):
 
 
 def embedding_backward(layer, dz, x, w, mask):
-    dx, dw = np.zeros(x.shape), None if w is None else np.zeros(w.shape)
+    dx = np.zeros(x.shape)
+    if w is None:
+        dw = None
+    else:
+        dw = np.zeros(w.shape)
     learned = [values for _, _, values in embedding_tables(layer, w)]
     for k, (column, out, gradient) in enumerate(embedding_tables(layer, dw)):
         if column.kind in ("number", "gap"):
@@ -319,16 +334,17 @@ def shaped(values, shape, kind):
 def passes(layers, parameters, x, masks=None):
     """Return the values before each layer's activation and the outputs of the input and
     of each layer, flat rows."""
-    zs, outs, at = [], [np.asarray(x, np.float64).reshape(len(x), -1)], 0
+    zs = []
+    outs = [np.asarray(x, np.float64).reshape(len(x), -1)]
+    at = 0
     for index, layer in enumerate(layers):
         w = b = None
         if layer.weight_shape:
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
-            b = (
-                np.asarray(parameters[f"layer{at}.bias"], np.float64)
-                if layer.biases
-                else None
-            )
+            if layer.biases:
+                b = np.asarray(parameters[f"layer{at}.bias"], np.float64)
+            else:
+                b = None
             at += 1
         x = shaped(outs[-1], layer.in_shape, layer.kind)
         zs.append(
@@ -351,21 +367,17 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
     zs, outs = passes(layers, parameters, x, masks)
     y = np.asarray(y, np.float64).reshape(len(y), -1)
     value, derivative = LOSSES[loss]
-    da, at, grads = (
-        derivative(outs[-1], y),
-        sum(layer.parameters > 0 for layer in layers),
-        {},
-    )
+    da = derivative(outs[-1], y)
+    at = sum(layer.parameters > 0 for layer in layers)
+    grads = {}
     for index, layer in reversed(list(enumerate(layers))):
         w = None
         if layer.weight_shape:
             at -= 1
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
         dz = ACTIVATIONS[layer.activation][1](da, zs[index], outs[index + 1])
-        x_in, dz = (
-            shaped(outs[index], layer.in_shape, layer.kind),
-            shaped(dz, layer.out_shape, layer.kind),
-        )
+        x_in = shaped(outs[index], layer.in_shape, layer.kind)
+        dz = shaped(dz, layer.out_shape, layer.kind)
         da, dw, db = KINDS[layer.kind][1](
             layer, dz, x_in, w, (masks or {}).get(index, 1)
         )

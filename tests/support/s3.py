@@ -47,18 +47,27 @@ class Bucket(BaseHTTPRequestHandler):
         self.server.asked.append((self.command, name, self.headers.get("Range")))
         data = self.server.objects.get(name)
         if data is None or self.server.is_denied or (with_body and self.server.is_down):
-            code = 403 if self.server.is_denied else 404 if data is None else 500
+            if self.server.is_denied:
+                code = 403
+            elif data is None:
+                code = 404
+            else:
+                code = 500
             self.send(
                 code,
                 b"<Error><Code>AccessDenied</Code></Error>" if with_body else b"",
                 bool(with_body),
             )
             return
-        tag, code, more = hashlib.md5(data).hexdigest(), 200, {}
+        tag = hashlib.md5(data).hexdigest()
+        code = 200
+        more = {}
         if "Range" in self.headers and with_body:
             first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
-            first, last = int(first), min(int(last or len(data) - 1), len(data) - 1)
-            code, more = 206, {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
+            first = int(first)
+            last = min(int(last or len(data) - 1), len(data) - 1)
+            code = 206
+            more = {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
             data = data[first : last + 1]
         more |= {"ETag": f'"{tag}"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
         self.send(code, data, with_body, more)
@@ -82,12 +91,10 @@ def bucket(objects):
     """Yield a server with these objects (bytes by name); its address is
     server.address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
-    server.objects, server.asked, server.is_denied, server.is_down = (
-        dict(objects),
-        [],
-        False,
-        False,
-    )
+    server.objects = dict(objects)
+    server.asked = []
+    server.is_denied = False
+    server.is_down = False
     server.drops = False
     server.address = f"127.0.0.1:{server.server_port}"
     # seconds until it sees its end

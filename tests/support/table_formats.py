@@ -15,9 +15,9 @@ from support.tables import fields
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
-feather, orc, parquet = (
-    pytest.importorskip(f"pyarrow.{name}") for name in ("feather", "orc", "parquet")
-)
+feather = pytest.importorskip(f"pyarrow.{'feather'}")
+orc = pytest.importorskip(f"pyarrow.{'orc'}")
+parquet = pytest.importorskip(f"pyarrow.{'parquet'}")
 
 
 def opened(path, name=None):
@@ -129,10 +129,11 @@ def everything(count: int = 300):
     """A data frame with columns of each kind, most with gaps, and one of each reason to
     be left out."""
     random = np.random.default_rng(11)
-    amount, some = (
-        random.normal(size=count).round(3),
-        lambda values: np.where(random.random(count) < 0.1, None, values),
-    )
+    amount = random.normal(size=count).round(3)
+
+    def some(values):
+        return np.where(random.random(count) < 0.1, None, values)
+
     words = {name: random.choice(list(name), count) for name in ("abc", "uvwxyz")}
     days = np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype(
         "timedelta64[D]"
@@ -170,8 +171,6 @@ def everything(count: int = 300):
 
 
 def plain(value):
-    return (
-        value
-        if isinstance(value, (int, float, str))
-        else str(value).removesuffix(" 00:00:00")
-    )
+    if isinstance(value, (int, float, str)):
+        return value
+    return str(value).removesuffix(" 00:00:00")

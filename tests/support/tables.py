@@ -73,11 +73,9 @@ def as_frame(columns: dict[str, list], form: str):
             dict(zip(columns, row, strict=True))
             for row in zip(*columns.values(), strict=True)
         ]
-    return (
-        pytest.importorskip("pandas").DataFrame(columns)
-        if form == "pandas"
-        else columns
-    )
+    if form == "pandas":
+        return pytest.importorskip("pandas").DataFrame(columns)
+    return columns
 
 
 def failure(path, error=DataError, names=None, **flags):
@@ -100,14 +98,18 @@ def c_number(text):
     """The number that C reads from a field, None if it is none."""
     value = ffi.new("double *")
     data = text.encode()
-    return value[0] if lib.csv_number(value, data, len(data)) else None
+    if lib.csv_number(value, data, len(data)):
+        return value[0]
+    return None
 
 
 def c_date(text):
     """The seconds since 1970 that C reads from a field, None if it is no date."""
     seconds = ffi.new("double *")
     data = text.encode()
-    return seconds[0] if lib.csv_date(seconds, data, len(data)) else None
+    if lib.csv_date(seconds, data, len(data)):
+        return seconds[0]
+    return None
 
 
 def head_of(path, **options):
@@ -118,7 +120,8 @@ def read_csv(*paths, reads=None, options=None, **wanted):
     """The table of CSV files; reads: of each column, None: as its fields are."""
     schema = Schema(choices=Choices(**(options or {})))
     source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), schema)
-    reads = dict.fromkeys(range(source.width)) if reads is None else reads
+    if reads is None:
+        reads = dict.fromkeys(range(source.width))
     return source.read(
         Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted)
     )

@@ -51,10 +51,13 @@ class States(Callback):
 def check_beside_a_training(make, rows: int, watchers: int, **settings) -> None:
     """Let threads predict while the network that `make` gives trains: they see the
     state after an epoch, and training ends where it ends without them."""
-    ds, ends = two_classes(rows), []
+    ds = two_classes(rows)
+    ends = []
     for beside in (0, watchers):
         net = make()
-        states, found, is_over = States(net, ds.x[:100]), set(), threading.Event()
+        states = States(net, ds.x[:100])
+        found = set()
+        is_over = threading.Event()
 
         def watch(states=states, found=found, is_over=is_over):
             while not is_over.is_set():

@@ -21,7 +21,9 @@ def test_train_and_test_work_with_nothing_else_said(folder):
     data = REPOSITORY / "datasets" / "CC.csv"
     succeed(*ONE, "--dataset", data, "--model", "m.bin")
     result = succeed("--test", "--model", "m.bin", "--json").json
-    assert result["rows"] == 1000 and result["f1"] > 0.7  # of the held-out fifth
+    # of the held-out fifth
+    assert result["rows"] == 1000
+    assert result["f1"] > 0.7
     assert (
         succeed("--info", "--model", "m.bin", "--json").json["layers"]
         == "30,60:relu,10:relu,1:sigmoid"
@@ -32,8 +34,8 @@ def test_the_module_and_the_command_are_the_same_program(trained):
     process = start("--test", "--model", trained, "--json")
     assert (
         process.communicate()[0] == succeed("--test", "--model", trained, "--json").out
-        and not process.returncode
     )
+    assert not process.returncode
 
 
 def test_training_tells_its_figures_as_one_json_object(two):
@@ -109,7 +111,9 @@ def test_testing_numbers_tells_errors_in_their_units(folder):
         0.01,
     )
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert figures["r2"] > 0.9 and 0 < figures["rmse"] < 10  # of values around 100
+    # of values around 100
+    assert figures["r2"] > 0.9
+    assert 0 < figures["rmse"] < 10
     assert re.search(
         rf"^RMSE +{figures['rmse']:.6g}$",
         succeed("--test", "--model", "m.bin").out,
@@ -142,11 +146,9 @@ def test_a_test_of_several_classes_fits_25_lines(folder, classes, more):
     (folder / "many.csv").write_text(f"x,y,kind\n{rows}\n")
     succeed(*ONE, "--dataset", "many.csv", "--model", "m.bin", "--epochs", 1, "-q")
     out = succeed("--test", "--model", "m.bin", *more).out
-    assert (
-        len(out.splitlines()) <= 25
-        and "macro F1" in out
-        and ("most frequent errors" in out) == (classes == 10)
-    )
+    assert len(out.splitlines()) <= 25
+    assert "macro F1" in out
+    assert ("most frequent errors" in out) == (classes == 10)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,8 @@ def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(
         int(number)
         for number in re.findall(rf"^epoch +(\d+)/{epochs}  loss \d", err, re.M)
     ] == told
-    assert len(re.findall("^epoch", err, re.M)) == len(told) and "\x1b" not in err + out
+    assert len(re.findall("^epoch", err, re.M)) == len(told)
+    assert "\x1b" not in err + out
 
 
 @pytest.mark.parametrize(
@@ -242,7 +245,8 @@ def test_quiet_training_says_nothing_and_quiet_testing_its_result_only(trained):
         "",
     )
     _, out, err = succeed("--test", "--model", trained, "-q")
-    assert "precision" in out and err == ""
+    assert "precision" in out
+    assert err == ""
 
 
 def test_warnings_are_lines_of_their_own_on_stderr(folder):
@@ -278,10 +282,8 @@ def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):
         if line.startswith("layer ")
     ]
     assert [line.split(":")[0] for line in routes] == ["layer 0 5", "layer 1 1"]
-    assert (
-        all(line.split(": ")[1] for line in routes)
-        and "layer 0" not in succeed(*flags).err
-    )
+    assert all(line.split(": ")[1] for line in routes)
+    assert "layer 0" not in succeed(*flags).err
 
 
 # ---------------------------------------------------------------- model files
@@ -357,15 +359,14 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
 ):
     golden = shared / "golden" / "iris.json"
     facts = json.loads(golden.read_text())
-    data, layers = golden.parent / facts["dataset"], ",".join(map(str, facts["layers"]))
+    data = golden.parent / facts["dataset"]
+    layers = ",".join(map(str, facts["layers"]))
     given = [
         (f"--{name}", facts[name])
         for name in ("seed", "epochs", "batch_number", "learning_rate")
     ]
-    use, scaling = (
-        ["--reference", "--dataset", data, "--model", "iris.m"],
-        ["--scaling", facts["scaling"]],
-    )
+    use = ["--reference", "--dataset", data, "--model", "iris.m"]
+    scaling = ["--scaling", facts["scaling"]]
     succeed(
         "--train",
         *use,
@@ -375,13 +376,10 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
         *scaling,
     )
     assert (folder / "iris.m").read_bytes() == golden.with_suffix(".m").read_bytes()
-    scaled, plain = (
-        succeed("--test", *use, "--json", *more).json for more in (scaling, [])
-    )
-    assert (
-        scaled["rows"] == plain["rows"] == 150
-        and scaled["accuracy"] > plain["accuracy"]
-    )
+    scaled = succeed("--test", *use, "--json", *scaling).json
+    plain = succeed("--test", *use, "--json", *[]).json
+    assert scaled["rows"] == plain["rows"] == 150
+    assert scaled["accuracy"] > plain["accuracy"]
 
 
 @pytest.mark.parametrize(

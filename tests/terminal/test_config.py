@@ -38,7 +38,8 @@ def test_json_and_toml_say_the_same_whatever_the_file_is_called(folder):
     for text, name in ((as_json, "a.toml"), (as_toml, "b.json")):
         result = train(folder, text, name=name)
         assert (result.code, result.err) == (0, "")
-        assert result.json["epochs"] == 3 and result.json["parameters"] == 21
+        assert result.json["epochs"] == 3
+        assert result.json["parameters"] == 21
         models.append((folder / "m.bin").read_bytes())
     assert models[0] == models[1]
 
@@ -66,11 +67,9 @@ def test_the_command_line_wins(folder):
 )
 def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
     result = train(folder, text)
-    assert (
-        result.code == 2
-        and result.err.count("\n") == 1
-        and not (folder / "m.bin").exists()
-    )
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert not (folder / "m.bin").exists()
     assert [words for words in ("flags", *told) if words not in result.err] == []
 
 
@@ -85,9 +84,8 @@ def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
 )
 def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
     result = train(folder, text)
-    assert (
-        result.code == 65 and [words for words in told if words not in result.err] == []
-    )
+    assert result.code == 65
+    assert [words for words in told if words not in result.err] == []
     assert train(folder, '{"epochs": 3}', "--config", "nowhere.json").code == 66
 
 
@@ -104,7 +102,8 @@ def test_null_and_false_leave_a_flag_unsaid(folder):
     result = train(
         folder, '{"epochs": 1, "learning_rate": null, "verbose": false, "quiet": true}'
     )
-    assert result.code == 0 and result.err == ""
+    assert result.code == 0
+    assert result.err == ""
 
 
 def test_a_mode_may_stand_in_the_file(folder):
@@ -119,7 +118,8 @@ def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
     text = '{"epochs": 1, "scaling": "normalization", "layers": "2,3,1", "dataset": "two.csv"}'
     assert train(folder, text).code == 0
     result = succeed("--test", "--model", "m.bin", "--config", "flags", "--json")
-    assert "ignored" not in result.err and result.json["rows"] == 60
+    assert "ignored" not in result.err
+    assert result.json["rows"] == 60
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,8 @@ def test_ends_shapes_settings_and_bars():
         0.6 / 96: "▏",
     }
     assert {share: figures.bar(share) for share in shares} == shares
-    assert (
-        figures.small_bars([0, 1, 8, 9, 16]) == " ▁▄▅█"
-        and figures.small_bars([0, 0]) == "  "
-    )
+    assert figures.small_bars([0, 1, 8, 9, 16]) == " ▁▄▅█"
+    assert figures.small_bars([0, 0]) == "  "
     assert figures.small_bars([1, 800]) == "▁█", "one row is no gap"
 
 
@@ -126,15 +124,25 @@ def test_a_test_of_two_classes_has_its_counts_in_their_places_and_scikit_learns_
     capsys, weighted
 ):
     rng = np.random.default_rng(1)
-    truth, scores = rng.integers(0, 2, 90), rng.integers(0, 11, 90) / 10
-    w = rng.integers(1, 9, 90) / 4 if weighted else None
+    truth = rng.integers(0, 2, 90)
+    scores = rng.integers(0, 11, 90) / 10
+    if weighted:
+        w = rng.integers(1, 9, 90) / 4
+    else:
+        w = None
     said = scores >= 0.4
     result = binary_report(truth, scores, 0.4, w)
     result["intervals"] = {"recall": [0.125, 0.75], "mcc": None}
     tables.test_report(result, ["no", "yes"], None)
     shown = lines_of(capsys.readouterr().out)
     tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
-    text = (lambda v: f"{v:.1f}") if weighted else str
+    if weighted:
+
+        def text(v):
+            return f"{v:.1f}"
+
+    else:
+        text = str
     assert shown[0] == [
         f"90 rows{', weighted' if weighted else ''}, class yes from a score of 0.4"
     ]
@@ -144,7 +152,8 @@ def test_a_test_of_two_classes_has_its_counts_in_their_places_and_scikit_learns_
         ["true yes", f"{text(fn)} FN", f"{text(tp)} TP"],
     ]
     told = {line[0]: line[1:] for line in shown[5:]}
-    p, y = np.clip(scores, 1e-7, 1 - 1e-7), truth
+    p = np.clip(scores, 1e-7, 1 - 1e-7)
+    y = truth
     own = {
         "precision": metrics.precision_score(y, said, sample_weight=w),
         "F1": metrics.f1_score(y, said, sample_weight=w),
@@ -167,7 +176,8 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
     capsys, classes, verbose
 ):
     rng = np.random.default_rng(classes)
-    truth, scores = rng.integers(0, classes, 200), rng.dirichlet(np.ones(classes), 200)
+    truth = rng.integers(0, classes, 200)
+    scores = rng.dirichlet(np.ones(classes), 200)
     names = [f"c{k}" for k in range(classes)]
     tables.test_report(multiclass_report(truth, scores, names), names, None, verbose)
     shown = lines_of(capsys.readouterr().out)
@@ -210,14 +220,18 @@ def test_a_test_of_several_targets_tells_each_ones_figures(capsys, weighted):
     rng = np.random.default_rng(2)
     truth = rng.normal(size=(40, 2)) * [1, 1000]
     predicted = truth + rng.normal(size=(40, 2)) * [0.5, 400]
-    w = rng.integers(1, 9, 40) / 4 if weighted else None
+    if weighted:
+        w = rng.integers(1, 9, 40) / 4
+    else:
+        w = None
     result = regression_report(truth, predicted, ["u", "v"], weights=w)
     result["per_target"] = figures_by_target(truth, predicted, ["u", "v"], weights=w)
     tables.test_report(result, None, ["u", "v"])
     shown = lines_of(capsys.readouterr().out)
     told = {line[0]: line[1] for line in shown if len(line) == 2}
     mse = metrics.mean_squared_error(truth, predicted, sample_weight=w)
-    assert told["RMSE"] == f"{mse**0.5:.6g}" and told["MSE"] == f"{mse:.6g}"
+    assert told["RMSE"] == f"{mse**0.5:.6g}"
+    assert told["MSE"] == f"{mse:.6g}"
     assert told["rows"] == "40, weighted" if weighted else "40"
     headers = next(line for line in shown if line[0] == "target")
     for k, name in enumerate("uv"):
@@ -239,7 +253,8 @@ def test_a_test_of_several_targets_tells_each_ones_figures(capsys, weighted):
 
 
 def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
-    mean, std = {"roc_auc": 0.91234, "rmse": 12.3456789}, {"roc_auc": 0.01, "rmse": 0.5}
+    mean = {"roc_auc": 0.91234, "rmse": 12.3456789}
+    std = {"roc_auc": 0.01, "rmse": 0.5}
     tables._folds_report({"mean": mean, "std": std, "folds": [1, 2, 3]})
     assert lines_of(capsys.readouterr().out) == [
         ["3 folds"],
@@ -247,10 +262,8 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
         ["ROC-AUC", "0.9123", "0.0100"],
         ["RMSE", "12.3457", "0.5"],
     ]
-    one, other = (
-        {"weight": 2.0, "accuracy": 0.5, "brier": 0.25},
-        {"weight": 1, "accuracy": 1.0, "brier": None},
-    )
+    one = {"weight": 2.0, "accuracy": 0.5, "brier": 0.25}
+    other = {"weight": 1, "accuracy": 1.0, "brier": None}
     tables._members_report([one, other])
     assert lines_of(capsys.readouterr().out)[1:] == [
         ["0", "2", "0.5000", "0.2500"],
@@ -283,10 +296,8 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
     ):
         tables.trials_report({"monitor": monitor, "trials": trials})
         shown = lines_of(capsys.readouterr().out)
-        assert (
-            shown[0] == ["6 networks tried"]
-            and [int(line[1]) for line in shown[2:]] == order
-        )
+        assert shown[0] == ["6 networks tried"]
+        assert [int(line[1]) for line in shown[2:]] == order
         by_seed = {line[1]: line for line in shown[2:]}
         assert by_seed["3"] == ["2", "3", "0.003", "4", "0.7"]
         assert by_seed["4"] == ["tried", "4", "0.004", "5", "undefined"]
@@ -294,9 +305,8 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
         {"monitor": "rmse", "trials": [trial(0, k, k) for k in range(9)]}
     )
     shown = lines_of(capsys.readouterr().out)
-    assert shown[0] == ["9 networks tried, the best 8"] and [
-        line[1] for line in shown[2:]
-    ] == list("01234567")
+    assert shown[0] == ["9 networks tried, the best 8"]
+    assert [line[1] for line in shown[2:]] == list("01234567")
 
 
 def test_a_profile_tells_milliseconds_shares_of_the_batch_and_rates(capsys):
@@ -538,7 +548,8 @@ def test_importance_and_comparison_print_their_own_numbers(capsys):
         }
     )
     shown = lines_of(capsys.readouterr().out)
-    assert shown[0] == ["12 rows"] and shown[2] == [
+    assert shown[0] == ["12 rows"]
+    assert shown[2] == [
         "RMSE",
         "2",
         "1.25",
@@ -554,10 +565,8 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     conv = 2 * 4 * 3 * (1 * 3 * 3)
     products = conv + 24 * 7 + 7 * 3
     parameters = (9 * 2 + 2) + (24 * 7 + 7) + (7 * 3 + 3)
-    assert (
-        told["multiply-adds"] == f"{products:,} a prediction"
-        and told["parameters"] == f"{parameters:,}"
-    )
+    assert told["multiply-adds"] == f"{products:,} a prediction"
+    assert told["parameters"] == f"{parameters:,}"
     tables.network_table(net.layers)
     shown = lines_of(capsys.readouterr().out)
     assert [line[-1] for line in shown[1:]] == [
@@ -576,9 +585,8 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     both = nn.Network("4,3,1", "regression")
     both.combine(members, [2.0, 1.0])
     told = figures.facts_of(both)
-    assert told["networks"] == "2, seeds 5, 6, weights 2, 1" and told[
-        "parameters"
-    ] == str(2 * (4 * 3 + 3 + 3 + 1))
+    assert told["networks"] == "2, seeds 5, 6, weights 2, 1"
+    assert told["parameters"] == str(2 * (4 * 3 + 3 + 3 + 1))
     assert (
         told["multiply-adds"]
         == f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
@@ -694,7 +702,9 @@ class Drawn(progress.Bar):
     """A bar that keeps what it would draw."""
 
     def _open(self):
-        self._bar, self._drawn, self.shown = True, 0.0, []
+        self._bar = True
+        self._drawn = 0.0
+        self.shown = []
 
     def _draw(self, share, what, told):
         self._drawn = progress.time.monotonic()

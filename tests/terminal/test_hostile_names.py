@@ -52,11 +52,10 @@ TASKS = {
     "multiclass": lambda row, drawn: f"{'abc'[row % 3]}{EVIL}",
     "regression": lambda row, drawn: drawn.random(),
 }
-MODEL, OTHER = f"m{EVIL}.bin", f"n{EVIL}.bin"
-ON_TABLE, ON_MODEL = (
-    ["--dataset", f"data{EVIL}.db", "--model", MODEL],
-    ["--model", MODEL],
-)
+MODEL = f"m{EVIL}.bin"
+OTHER = f"n{EVIL}.bin"
+ON_TABLE = ["--dataset", f"data{EVIL}.db", "--model", MODEL]
+ON_MODEL = ["--model", MODEL]
 SMALL = ["--epochs", 2, "--batch_number", 16]
 COMMANDS = [  # and their exit codes
     (
@@ -180,11 +179,10 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
         if task == "regression" and str(command[1]).startswith(OF_A_SWEEP):
             continue
         result = start(*command)
-        text = (
-            RICH.sub("", result.out + result.err)
-            if start is on_terminal
-            else result.out + result.err
-        )
+        if start is on_terminal:
+            text = RICH.sub("", result.out + result.err)
+        else:
+            text = result.out + result.err
         found = CONTROL.search(text) or BROKEN.search("".join(text.split()))
         if start is run and code == 0 and ("--predict" in command or "-" in command):
             continue  # a pipe gets the names as they are
@@ -193,16 +191,17 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
             or found
             or not (WRITTEN_OUT in text or "1/2: 1,2,1" in text)
         ):
-            at = found.start() if found else len(text)
+            if found:
+                at = found.start()
+            else:
+                at = len(text)
             wrong.append((command, result.code, text[max(at - 200, 0) : at + 50]))
     assert not wrong, "\n".join(map(repr, wrong))
     pages = [
         page for kind in ("md", "html", "svg") for page in Path().rglob(f"*.{kind}")
     ]
-    assert (
-        len(pages) > 3
-        and [page for page in pages if CONTROL.search(page.read_text())] == []
-    )
+    assert len(pages) > 3
+    assert [page for page in pages if CONTROL.search(page.read_text())] == []
 
 
 def test_few_places_write_to_a_stream():

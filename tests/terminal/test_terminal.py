@@ -79,7 +79,8 @@ def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):
     err = process.stderr.read()
     process.stderr.close()
     assert process.wait(timeout=20) == 141
-    assert "Error" not in err and "nn: " not in err
+    assert "Error" not in err
+    assert "nn: " not in err
 
 
 def test_a_log_that_nobody_reads_does_not_end_the_training(two):
@@ -118,7 +119,9 @@ LOSSES = (">&-", "1</dev/null", ">/dev/full")
 def marks_of(result: int, loss: int) -> list:
     """Return the marks of a result beside a way to lose it: each stands beside one of
     them, the others are long."""
-    return [] if result % len(LOSSES) == loss else [pytest.mark.long]
+    if result % len(LOSSES) == loss:
+        return []
+    return [pytest.mark.long]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +144,10 @@ def test_results_are_not_lost_without_a_word(trained, arguments, redirection):
         "1</dev/null": "output: Bad file",
         ">/dev/full": "output: No space",
     }
-    assert done.returncode == 73 and done.stderr.splitlines()[-1].startswith(
-        f"nn: {reason[redirection]}"
-    )
-    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert done.returncode == 73
+    assert done.stderr.splitlines()[-1].startswith(f"nn: {reason[redirection]}")
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
 
 
 def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(
@@ -202,14 +205,13 @@ def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
     code, text = on_terminal("--train", *given)
     assert code == 0
     assert re.search(r"epoch \S*200\S*/\S*200", text)
-    assert (
-        "━" in text
-        and "loss" in text
-        and "rows/s" in text
-        and re.search(r"\d:\d\d:\d\d", text)
-    )
+    assert "━" in text
+    assert "loss" in text
+    assert "rows/s" in text
+    assert re.search(r"\d:\d\d:\d\d", text)
     # the cursor is back
-    assert "\x1b[?25l" in text and text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "\x1b[?25l" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
     assert not re.search(r"^epoch +1/200  loss", text, re.MULTILINE)
 
 
@@ -219,11 +221,14 @@ def test_no_color_is_respected(trained):
         [*ONE, "--dataset", "two.csv", "--model", "n.bin"],
     ):
         code, text = on_terminal(*arguments, NO_COLOR="1")
-        assert code == 0 and not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)
+        assert code == 0
+        assert not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)
 
 
 def test_debug_shows_a_traceback_above_the_line(folder):
     code, _, err = run(
         "--train", "--dataset", "none.csv", "--model", "m.bin", "--debug"
     )
-    assert code == 66 and "Traceback" in err and err.splitlines()[-1].startswith("nn: ")
+    assert code == 66
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("nn: ")

@@ -82,13 +82,14 @@ def labels_of(scores, threshold: float) -> list[str]:
 
 
 def test_counts_tables_and_the_page_take_a_score_at_the_threshold_for_class_1(rows):
-    net, scores = network_with_threshold_of(rows, 11, "float32")
+    net, _scores = network_with_threshold_of(rows, 11, "float32")
     truth = np.arange(ROWS) % 2
     ds = nn.Dataset(
         rows, truth, "binary", ["no", "yes"], columns=["size"], targets=["answer"]
     )
     figures = nn.test(net, ds)
-    assert figures["tp"] + figures["fp"] == 12 and figures["tp"] == truth[:12].sum()
+    assert figures["tp"] + figures["fp"] == 12
+    assert figures["tp"] == truth[:12].sum()
     page = model_page.of_model(net, "m.bin", ds)
     table = next(table for table in tables_of(page) if table.headers[0] == "threshold")
     line = next(line for line in table.lines if "(used)" in line[0])
@@ -145,5 +146,8 @@ def test_a_fold_that_diverges_ends_in_one_line(folder):
         5,
     )
     last = told.err.rstrip("\n").splitlines()[-1]
-    assert told.code == 1 and last.startswith("nn: ") and "learning_rate" in last
-    assert "Traceback" not in told.err and not (folder / "m.bin").exists()
+    assert told.code == 1
+    assert last.startswith("nn: ")
+    assert "learning_rate" in last
+    assert "Traceback" not in told.err
+    assert not (folder / "m.bin").exists()

@@ -30,18 +30,21 @@ def trained(ds, epochs: int, layers: str = "4,16,1"):
     ("task", "metric"), [("binary", "log_loss"), ("regression", "rmse")]
 )
 def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, metric):
-    ds, new = data(task=task), data(seed=9, task=task)
-    little, much = trained(ds, 1), trained(ds, 60)
+    ds = data(task=task)
+    new = data(seed=9, task=task)
+    little = trained(ds, 1)
+    much = trained(ds, 60)
     found = compared([little, much], [new, new], NAMES)
     own = found["metrics"][metric]
     tested = [nn.test(net, new)[metric] for net in (little, much)]
-    assert [own["a"], own["b"]] == pytest.approx(tested) and own[
-        "difference"
-    ] == pytest.approx(tested[1] - tested[0])
+    assert [own["a"], own["b"]] == pytest.approx(tested)
+    assert own["difference"] == pytest.approx(tested[1] - tested[0])
     assert own["interval"][0] < own["difference"] < own["interval"][1] < 0
-    assert found["better"] == "b" and found["verdict"].startswith("b is better than a")
+    assert found["better"] == "b"
+    assert found["verdict"].startswith("b is better than a")
     apart = [abs(row["a"][0] - row["b"][0]) for row in found["disagree"]]
-    assert len(apart) == 5 and apart == sorted(apart, reverse=True)
+    assert len(apart) == 5
+    assert apart == sorted(apart, reverse=True)
     swapped = compared([much, little], [new, new], NAMES)["metrics"][metric]
     assert swapped["interval"] == pytest.approx(
         [-end for end in reversed(own["interval"])]
@@ -49,24 +52,27 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
 
 
 def test_a_paired_interval_is_narrower_than_those_of_the_models_and_rows_that_cannot_tell_say_so():
-    ds, new, few = data(), data(seed=9), data(rows=6, seed=3)
-    net, same, other = trained(ds, 30), trained(ds, 30), trained(ds, 31)
+    ds = data()
+    new = data(seed=9)
+    few = data(rows=6, seed=3)
+    net = trained(ds, 30)
+    same = trained(ds, 30)
+    other = trained(ds, 31)
     low, high = compared([net, other], [new, new], NAMES)["metrics"]["roc_auc"][
         "interval"
     ]
     alone = nn.test(net, new, intervals=True)["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
     found = compared([net, same], [ds, ds], NAMES)
-    assert (
-        found["better"] is None
-        and "cannot tell" in found["verdict"]
-        and found["disagree"] == []
-    )
+    assert found["better"] is None
+    assert "cannot tell" in found["verdict"]
+    assert found["disagree"] == []
     assert "too few" in compared([net, same], [few, few], NAMES)["verdict"]
 
 
 def test_other_tasks_and_other_rows_are_refused():
-    ds, values = data(), data(task="regression")
+    ds = data()
+    values = data(task="regression")
     net = trained(ds, 1)
     with pytest.raises(UsageError, match="a and b predict different things"):
         compared([net, trained(values, 1)], [ds, values], NAMES)
@@ -92,11 +98,9 @@ def test_the_command_compares_rows_that_no_model_saw(folder):
         succeed("--train", "--dataset", "t.csv", "--model", f"{name}.bin", *flags)
     succeed("--train", "--dataset", "t.csv", "--model", "c.bin", "--effort", "quick")
     printed = succeed("compare", "a.bin", "b.bin").out.splitlines()
-    assert (
-        len(printed) <= 25
-        and printed[0] == "79 rows"
-        and "is better than" in printed[-1]
-    )
+    assert len(printed) <= 25
+    assert printed[0] == "79 rows"
+    assert "is better than" in printed[-1]
     assert succeed("--compare", "a.bin,b.bin", "--json").json["better"] == "b.bin"
     known = succeed("compare", "a.bin", "c.bin", "--dataset", "t.csv", "--json").json
     assert (known["rows"], known["trained_rows"], known["better"]) == (400, 321, None)

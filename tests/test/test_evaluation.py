@@ -12,12 +12,12 @@ from nn.utils import DataError, NnError, UsageError
 
 
 def test_a_binary_network_is_judged_on_the_rows_at_its_own_threshold_or_the_one_given():
-    net, ds = network("binary", None, threshold=0.3), dataset("binary", [0, 1, 0, 1])
-    net.predict, ds.x = (
-        lambda x: x[:, :1],
-        np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]]),
-    )
-    own, given_ = evaluate(net, ds), evaluate(net, ds, threshold=0.75)
+    net = network("binary", None, threshold=0.3)
+    ds = dataset("binary", [0, 1, 0, 1])
+    net.predict = lambda x: x[:, :1]
+    ds.x = np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]])
+    own = evaluate(net, ds)
+    given_ = evaluate(net, ds, threshold=0.75)
     assert (own["threshold"], own["tp"], own["fp"], own["tn"]) == (0.3, 2, 1, 1)
     assert (given_["threshold"], given_["tp"], given_["fp"], given_["fn"]) == (
         0.75,
@@ -161,11 +161,9 @@ def test_a_report_is_strict_json_in_which_classes_are_matched_and_named_by_the_n
 def test_what_cannot_be_judged_is_one_clear_line(net, ds, error, words):
     with pytest.raises(error) as caught:
         evaluate(net, ds)
-    assert (
-        type(caught.value) is error
-        and words in str(caught.value)
-        and "\n" not in str(caught.value)
-    )
+    assert type(caught.value) is error
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_threshold_is_finite_and_for_two_classes():

@@ -107,17 +107,18 @@ def by_hand(net, rows, background) -> np.ndarray:
 @pytest.mark.parametrize(("networks", "classes"), [(1, 2), (3, 2), (2, 3)])
 def test_contributions_are_those_of_all_coalitions(networks, classes):
     """1e-4: float32 networks, whose scores near 0 and 1 have few digits as logits."""
-    net, ds = trained(networks, classes)
-    rows, background = table(3, 7, classes), table(5, 8, classes)
+    net, _ds = trained(networks, classes)
+    rows = table(3, 7, classes)
+    background = table(5, 8, classes)
     found = explain(
         net,
         *(package.load_for(net, some, labelled=False).x for some in (rows, background)),
     )
     expected = by_hand(net, rows, background)
-    assert found.error == 0 and np.allclose(
-        found.values, expected.reshape(found.values.shape), atol=1e-4
-    )
-    assert found.feature_names == COLUMNS and found.data[0, 2] in WORDS
+    assert found.error == 0
+    assert np.allclose(found.values, expected.reshape(found.values.shape), atol=1e-4)
+    assert found.feature_names == COLUMNS
+    assert found.data[0, 2] in WORDS
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -141,7 +142,8 @@ def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_i
     every, drawn = (
         explain(squares, x[:4], x[30:40], exact=exact) for exact in (True, False)
     )
-    assert np.allclose(every.values, drawn.values, atol=1e-12) and drawn.error < 1e-12
+    assert np.allclose(every.values, drawn.values, atol=1e-12)
+    assert drawn.error < 1e-12
     every, drawn = (
         explain(net, ds.x[:30], ds.x[100:200], exact=exact) for exact in (True, False)
     )
@@ -167,7 +169,8 @@ def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
     ]
     real = np.sqrt(np.var([one.values for one in found], axis=0, ddof=1).mean())
     told = np.sqrt(np.mean([one.background_error**2 for one in found]))
-    assert real > 0.01 and abs(told / real - 1) < 0.2
+    assert real > 0.01
+    assert abs(told / real - 1) < 0.2
     assert max(one.background_error for one in found) < 2 * real
 
 
@@ -213,7 +216,8 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
     )
     asked = ["--explain", "--model", "m.bin", "--output", "o.csv"]
     told = json.loads(succeed(*asked, "--json").out)
-    assert told["error"] > 0 and told["background_error"] > 0
+    assert told["error"] > 0
+    assert told["background_error"] > 0
     numbers = [
         f"within {told[name]:.2g} (a standard deviation)"
         for name in ("error", "background_error")
@@ -222,9 +226,8 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
     line = f"{line}; by the choice of background rows {numbers[1]}"
     assert line in succeed(*asked).err.splitlines()[-1]
     exact = json.loads(succeed(*asked, "--exact", "--json").out)
-    assert exact["error"] == 0 and exact["background_error"] == pytest.approx(
-        told["background_error"], rel=0.3
-    )
+    assert exact["error"] == 0
+    assert exact["background_error"] == pytest.approx(told["background_error"], rel=0.3)
 
 
 def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
@@ -236,7 +239,8 @@ def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
     whole = explain(net, ds.x[:40], ds.x[100:120])
     explainer = shapley.Explainer(net, ds.x[100:120], 40)
     blocks = [explainer.explain(ds.x[at : at + 20]).values for at in (0, 20)]
-    assert whole.error > 0 and np.array_equal(whole.values, np.concatenate(blocks))
+    assert whole.error > 0
+    assert np.array_equal(whole.values, np.concatenate(blocks))
     assert explain(net, ds.x[:20], ds.x[100:120]).error == 0
 
 
@@ -276,11 +280,9 @@ def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permuta
         for member in net.members:
             member.compute_on(backend, threads)
         values.append(explain(net, ds.x[:40], ds.x[100:150]).values)
-    assert (
-        np.array_equal(*values[:2])
-        and np.allclose(*values[1:], atol=1e-5)
-        and np.abs(values[0]).max() > 0.1
-    )
+    assert np.array_equal(*values[:2])
+    assert np.allclose(*values[1:], atol=1e-5)
+    assert np.abs(values[0]).max() > 0.1
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -292,10 +294,8 @@ def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_th
     x[:, 4] = 1.0  # alike in all rows
     found = explain(net, x[:4], x[10:], exact=exact)
     expected = net.parameters()["layer0.weight"] * (x[:4] - x[10:].mean(axis=0))
-    assert (
-        np.allclose(found.values, expected, atol=1e-12)
-        and np.abs(found.values[:, 4]).max() < 1e-15
-    )
+    assert np.allclose(found.values, expected, atol=1e-12)
+    assert np.abs(found.values[:, 4]).max() < 1e-15
     found = explain(
         package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3),
         x[:2, :1],
@@ -326,7 +326,8 @@ def test_importance_is_scikit_learns():
     model = package.NetworkClassifier(
         layers="auto,16,1", epochs=20, random_state=0
     ).fit(x[:1000], y[:1000])
-    x, y = x[1000:], y[1000:]
+    x = x[1000:]
+    y = y[1000:]
     theirs = inspection.permutation_importance(
         model, x, y, scoring="roc_auc", n_repeats=20, random_state=0
     )
@@ -353,10 +354,13 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
     """A network that adds 2 a + b + 0.3 c and, of five columns of noise, 0.05 each. A
     column of variance 1, of weight w in the network and t in the target, raises the mse
     by 2 w t: E (w x' - t x)^2 - E (w x - t x)^2, x' of another."""
-    weights, draws = np.array([2.0, 1.0, 0.3, *[0.05] * 5]), 25
+    weights = np.array([2.0, 1.0, 0.3, *[0.05] * 5])
+    draws = 25
     targets = np.array([2.0, 1.0, 0.3, *[0.0] * 5])
     truth = 2 * weights * targets
-    held, above, named = np.zeros(8), np.zeros(8), 0
+    held = np.zeros(8)
+    above = np.zeros(8)
+    named = 0
     for draw in range(draws):
         random = np.random.default_rng(draw)
         x = random.normal(size=(300, 8))
@@ -377,7 +381,8 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
             named += holds and column >= 3
     assert 0.85 <= held.mean() / draws <= 0.99
     # one in forty is above 0 by chance
-    assert above[3:].mean() / draws <= 0.07 and named <= 2
+    assert above[3:].mean() / draws <= 0.07
+    assert named <= 2
     assert (above[:2] == draws).all()
 
 
@@ -394,7 +399,8 @@ def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name
     tables of such rows."""
     net = package.Network("3,1", "binary", dtype="float64")
     net.set_parameters({"layer0.weight": [[1.5, 0.5, 0.1]], "layer0.bias": [-0.5]})
-    means, widths = [], []
+    means = []
+    widths = []
     for draw in range(24):
         random = np.random.default_rng(draw)
         x = random.normal(size=(400, 3))
@@ -411,7 +417,8 @@ def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name
 
 
 def test_importance_of_rows_in_groups_knows_that_they_are_alike():
-    net, random = linear_network([1.0, 0.2]), np.random.default_rng(0)
+    net = linear_network([1.0, 0.2])
+    random = np.random.default_rng(0)
     x = random.normal(size=(40, 2))
     y = x @ [1.0, 0.2] + random.normal(size=40)
     alone = importance(net, package.Dataset(x, y, "regression"), metric_name="mse")
@@ -429,7 +436,8 @@ def test_importance_of_rows_in_groups_knows_that_they_are_alike():
     widths = [
         found.high[0] - found.low[0] for found in (alone, as_if_independent, in_groups)
     ]
-    assert widths[1] < 0.4 * widths[0] and widths[2] > 2 * widths[1]
+    assert widths[1] < 0.4 * widths[0]
+    assert widths[2] > 2 * widths[1]
 
 
 def test_groups_and_columns_that_go_together():
@@ -443,11 +451,9 @@ def test_groups_and_columns_that_go_together():
     package.train(net, ds, epochs=20)
     found = importance(net, ds, group_columns="a+twin,twin+c")
     mean = dict(zip(found.names, found.mean))
-    assert (
-        mean["a+twin"] > mean["a"]
-        and found.correlated[0][:2] == ("twin", "a")
-        and found.metric == "rmse"
-    )
+    assert mean["a+twin"] > mean["a"]
+    assert found.correlated[0][:2] == ("twin", "a")
+    assert found.metric == "rmse"
     with pytest.raises(UsageError, match="--group_columns a\\+b: b is no input"):
         importance(net, ds, group_columns="a+b")
 
@@ -482,19 +488,21 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
     of_model = "--explain", "--model", "m.bin"
     printed = succeed(*of_model).out.splitlines()
-    assert len(printed) <= 25 and "what it loses without a column" in printed[0]
-    assert printed[2].split()[0] == "a" and "█" in printed[2]
+    assert len(printed) <= 25
+    assert "what it loses without a column" in printed[0]
+    assert printed[2].split()[0] == "a"
+    assert "█" in printed[2]
     told = succeed(*of_model, "--json", "--monitor", "loss").json
-    assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(
-        COLUMNS
-    )
+    assert told["importance"]["metric"] == "loss"
+    assert set(told["curves"]) == set(COLUMNS)
     line = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[
         -1
     ]
     assert line.startswith("why.csv: ")
     with open("why.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
+    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"]
+    assert len(rows) == 240
     for row in rows[:5]:
         assert (
             abs(
@@ -511,9 +519,8 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     succeed(*of_model, "--dataset", "new.csv", "-o", "why.csv")
     (folder / "t.csv").rename("moved.csv")
     refused = run(*of_model, "--dataset", "moved.csv", "-o", "why.csv")
-    assert refused.code == 2 and re.search(
-        "no background rows.*--background", refused.err.splitlines()[-1]
-    )
+    assert refused.code == 2
+    assert re.search("no background rows.*--background", refused.err.splitlines()[-1])
     succeed(
         *of_model,
         "--dataset",
@@ -547,7 +554,8 @@ def test_long_names_are_shortened_in_a_terminal(folder):
         "-q",
     )
     out = succeed("--explain", "--model", "m.bin").out
-    assert "correlation" in out and max(map(len, out.splitlines())) < 400
+    assert "correlation" in out
+    assert max(map(len, out.splitlines())) < 400
 
 
 def test_contributions_to_rows_of_one_class_are_written_without_importance(folder):
@@ -567,16 +575,16 @@ def test_contributions_to_rows_of_one_class_are_written_without_importance(folde
     label = rows[0]["y"]
     write([row for row in rows if row["y"] == label][:10], "ten.csv")
     written = succeed("explain", "m.bin", "ten.csv", "-o", "why.csv", "--json")
-    assert (
-        "importance" not in written.json and written.json["contributions"] == "why.csv"
-    )
+    assert "importance" not in written.json
+    assert written.json["contributions"] == "why.csv"
     assert (
         "no importance of columns: roc_auc is undefined for these 10 rows"
         in written.err
     )
     assert len((folder / "why.csv").read_text().splitlines()) == 11
     alone = run("explain", "m.bin", "ten.csv")
-    assert alone.code == 65 and "roc_auc is undefined" in alone.err
+    assert alone.code == 65
+    assert "roc_auc is undefined" in alone.err
 
 
 # ---------------------------------------------------------------- many columns
@@ -629,9 +637,8 @@ def test_a_long_computation_tells_at_most_thirty_plain_lines(
         steps(done, total)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == min(-(-total // step), 30)
-    assert lines[-1].startswith(
-        f"importance of columns: {total} of {total}, "
-    ) and "\x1b" not in "".join(lines)
+    assert lines[-1].startswith(f"importance of columns: {total} of {total}, ")
+    assert "\x1b" not in "".join(lines)
 
 
 def test_a_short_computation_tells_nothing(capsys):
@@ -661,15 +668,18 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
         "--model",
         "m.bin",
     )
-    mode = "--test" if "--report" in more else "--explain"
+    if "--report" in more:
+        mode = "--test"
+    else:
+        mode = "--explain"
     asked = (mode, "--model", "m.bin", "--dataset", "t.csv", *more)
-    what = (
-        "contributions to predictions"
-        if "--output" in more
-        else "importance of columns"
-    )
+    if "--output" in more:
+        what = "contributions to predictions"
+    else:
+        what = "importance of columns"
     told = [line for line in succeed(*asked).err.splitlines() if line.startswith(what)]
-    assert 1 <= len(told) <= 30 and ", 0 s left" in told[-1]
+    assert 1 <= len(told) <= 30
+    assert ", 0 s left" in told[-1]
     for silence in ("--quiet", "--json"):
         assert what not in succeed(*asked, silence).err
 
@@ -683,6 +693,7 @@ def test_contributions_are_the_same_in_however_many_blocks(tmp_path, monkeypatch
     monkeypatch.setattr(shapley, "WALKED", 1 << 30)
     assert explainers[1].rows_at_a_time(256) == 256
     (at_once,) = _contributions(explainers[1], ds.x[:20], [], None)
-    assert len(whole) == 4 and explainers[0].error == explainers[1].error
+    assert len(whole) == 4
+    assert explainers[0].error == explainers[1].error
     for parts, values in zip(zip(*whole, strict=True), at_once, strict=True):
         np.testing.assert_array_equal(np.concatenate(parts), values)

@@ -9,10 +9,14 @@ from support.command_line import run, succeed
 
 import nn
 
-FAR, STEP = 1e9, 1e-4  # a float32 near 1e9 has steps of 64
+# a float32 near 1e9 has steps of 64
+FAR = 1e9
+STEP = 1e-4
 RNG = np.random.default_rng(0)
-A, B = FAR + RNG.integers(0, 100, 120).astype(float), RNG.normal(size=120).round(3)
-ROWS, Y = np.column_stack([A, B]), A + (B * 10).round(1)
+A = FAR + RNG.integers(0, 100, 120).astype(float)
+B = RNG.normal(size=120).round(3)
+ROWS = np.column_stack([A, B])
+Y = A + (B * 10).round(1)
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +47,14 @@ def far(tmp_path_factory):
 def truth_of(path) -> np.ndarray:
     """Return what the one layer of a model predicts of ROWS, computed in float64."""
     net = nn.Model.load(path).network
-    weight, bias = (
-        net.parameters()[f"layer0.{part}"].astype(np.float64)
-        for part in ("weight", "bias")
-    )
+    weight = net.parameters()[f"layer0.{'weight'}"].astype(np.float64)
+    bias = net.parameters()[f"layer0.{'bias'}"].astype(np.float64)
     x = (ROWS - net.scaling.shift) / net.scaling.scale
     target = net.target_scaling
     values = ((x @ weight.T + bias) * target.scale + target.shift)[:, 0]
-    return np.clip(values, *(target.low, target.high)) if len(target.low) else values
+    if len(target.low):
+        return np.clip(values, *(target.low, target.high))
+    return values
 
 
 def frame_of(rows):
@@ -78,7 +82,8 @@ def test_python_predicts_with_the_digits_of_float64(far, door, name):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl", "npz"])
 def test_commands_tell_and_train_with_the_digits_of_float64(far, suffix):
-    data, truth = far / f"far.{suffix}", truth_of(far / "m.bin")
+    data = far / f"far.{suffix}"
+    truth = truth_of(far / "m.bin")
     rows = run("predict", far / "m.bin", data, "--json", "-q").json["rows"]
     assert np.abs([row["predicted y"] for row in rows] - truth).max() < STEP
     assert [row["true y"] for row in rows] == Y.tolist()

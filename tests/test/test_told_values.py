@@ -1,6 +1,8 @@
 """What `compare`, `importance` and `explain` tell, computed another way: scikit-learn,
 and loops over the rows."""
 
+import functools
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +46,9 @@ def linear(weights, bias=0.0, task="binary", **facts):
 
 
 def figures_of_scikit_learn(net, ds) -> dict:
-    scores, truth, w = net.predict(ds.x)[:, 0], ds.y, ds.weights
+    scores = net.predict(ds.x)[:, 0]
+    truth = ds.y
+    w = ds.weights
     said = scores >= net.threshold
     return {
         "precision": metrics.precision_score(truth, said, sample_weight=w),
@@ -68,11 +72,9 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
     )
     found = compared(nets, [ds, ds], NAMES)
     first, second = (figures_of_scikit_learn(net, ds) for net in nets)
-    assert (
-        found["metrics"].keys() == first.keys()
-        and found["rows"] == 150
-        and found["models"] == ["a", "b"]
-    )
+    assert found["metrics"].keys() == first.keys()
+    assert found["rows"] == 150
+    assert found["models"] == ["a", "b"]
     for name, told in found["metrics"].items():
         assert [told["a"], told["b"]] == pytest.approx(
             [first[name], second[name]], rel=1e-9
@@ -85,7 +87,8 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
         found["verdict"]
         == f"b is better than a: log loss {losses[0]} beside {losses[1]}"
     )
-    assert found["metric"] == "log_loss" and found["better"] == "b"
+    assert found["metric"] == "log_loss"
+    assert found["better"] == "b"
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -94,7 +97,10 @@ def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighte
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
     found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
     scores = [net.predict(ds.x)[:, 0] for net in nets]
-    w = np.ones(150) if ds.weights is None else ds.weights
+    if ds.weights is None:
+        w = np.ones(150)
+    else:
+        w = ds.weights
     losses = [-np.log(np.where(ds.y == 1, own, 1 - own)) for own in scores]
     draws = np.stack(
         in_each_resample(lambda times: times * w, Sampling(150), None, 3, RESAMPLES)
@@ -112,7 +118,8 @@ def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighte
 
 def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
     rng = np.random.default_rng(2)
-    x, weights = rng.normal(size=(80, 2)), rng.integers(1, 9, 80) / 4
+    x = rng.normal(size=(80, 2))
+    weights = rng.integers(1, 9, 80) / 4
     y = x @ [1.0, 2.0] + rng.normal(size=80)
     ds = nn.Dataset(x, y, "regression", weights=weights)
     nets = (
@@ -132,7 +139,8 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
                 "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
             }
         )
-    assert found["better"] == "a" and found["metric"] == "rmse"
+    assert found["better"] == "a"
+    assert found["metric"] == "rmse"
     rmse = [f"{found['metrics']['rmse'][name]:.4g}" for name in NAMES]
     assert found["verdict"] == f"a is better than b: RMSE {rmse[0]} beside {rmse[1]}"
 
@@ -243,7 +251,8 @@ def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_
     rng = np.random.default_rng(8)
     ds = rows_of_two_classes(False, 90)
     of_row = np.arange(90) % 3
-    nets, expected = [], []
+    nets = []
+    expected = []
     for number, cuts in enumerate(([0.3, 0.5, 0.7], [0.6, 0.4, 0.5])):
         kept = rng.integers(1, 20, 90)[:, None] / 20
         net = linear([1.0, 0.0, 0.0])
@@ -290,7 +299,10 @@ def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_
 def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dict:
     """Return what `score` (of inputs) loses where a column's values are exchanged among
     the rows that count."""
-    counts = np.ones(len(ds.x), bool) if ds.weights is None else ds.weights > 0
+    if ds.weights is None:
+        counts = np.ones(len(ds.x), bool)
+    else:
+        counts = ds.weights > 0
     lost = {name: [] for name in columns}
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
@@ -360,12 +372,16 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_r
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     y = x @ [1.0, 0.3] + rng.normal(size=60)
-    weights = rng.integers(1, 9, 60) / 4 if weighted else None
-    ds, net = (
-        nn.Dataset(x, y, "regression", weights=weights, **drawn),
-        linear([1.0, 0.3], task="regression"),
-    )
-    w = np.ones(60) if weights is None else weights
+    if weighted:
+        weights = rng.integers(1, 9, 60) / 4
+    else:
+        weights = None
+    ds = nn.Dataset(x, y, "regression", weights=weights, **drawn)
+    net = linear([1.0, 0.3], task="regression")
+    if weights is None:
+        w = np.ones(60)
+    else:
+        w = weights
     found = importance(net, ds, metric_name="mse", repeats=2, seed=1)
     draws = np.stack(
         in_each_resample(lambda times: times * w, Sampling(60, **drawn), None, 0, 100)
@@ -419,10 +435,8 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
         dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
     )
-    assert (
-        found.baseline == pytest.approx(((x @ [1.0, 0.3] - y) ** 2).mean(), rel=1e-6)
-        and found.rows == rows
-    )
+    assert found.baseline == pytest.approx(((x @ [1.0, 0.3] - y) ** 2).mean(), rel=1e-6)
+    assert found.rows == rows
 
 
 @pytest.mark.parametrize("most", [4000, 50])
@@ -455,10 +469,8 @@ def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_pr
             own[random.choice(len(own), min(len(own), most // 2), replace=False)]
             for own in counting
         ]
-        judged, way = (
-            np.concatenate(chosen),
-            np.repeat([0, 1], [len(own) for own in chosen]),
-        )
+        judged = np.concatenate(chosen)
+        way = np.repeat([0, 1], [len(own) for own in chosen])
         for column in (0, 1):
             changed = x.copy()
             for own in chosen:
@@ -473,10 +485,8 @@ def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_pr
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
         dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
     )
-    judged, way = (
-        np.concatenate(counting),
-        np.repeat([0, 1], [len(own) for own in counting]),
-    )
+    judged = np.concatenate(counting)
+    way = np.repeat([0, 1], [len(own) for own in counting])
     squares = ((x[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
     assert found.baseline == pytest.approx(
         np.average(squares, weights=weights[judged]), rel=1e-6
@@ -522,7 +532,10 @@ def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantile
     x = rng.normal(size=(300, 2)).round(2)
     net = nn.Network("2,4,3", "multiclass", dtype="float64", seed=2)
     net.describe(columns=["u", "v"])
-    weights = rng.integers(1, 9, 300) / 4 if weighted else None
+    if weighted:
+        weights = rng.integers(1, 9, 300) / 4
+    else:
+        weights = None
     points = curves(
         net,
         nn.Dataset(x, np.arange(300) % 3, "multiclass", weights=weights),
@@ -542,7 +555,10 @@ def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantile
 
 
 def test_the_curve_of_words_has_the_eight_most_frequent_and_gaps_among_them():
-    words = sum(([f"w{k}"] * (20 - k) for k in range(9)), []) + [""] * 17
+    words = (
+        functools.reduce(operator.iadd, ([f"w{k}"] * (20 - k) for k in range(9)), [])
+        + [""] * 17
+    )
     rng = np.random.default_rng(7)
     table = [
         {"word": word, "z": float(rng.normal()), "y": float(rng.normal())}
@@ -585,7 +601,8 @@ def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(
     drawn = [explain(net, x[:5], x[20:], seed=2 * seed) for seed in range(12)]
     real = np.sqrt(np.mean([(each.values - truth) ** 2 for each in drawn]))
     told = np.sqrt(np.mean([each.error**2 for each in drawn]))
-    assert real > 1e-3 and told == pytest.approx(real, rel=0.25)
+    assert real > 1e-3
+    assert told == pytest.approx(real, rel=0.25)
 
 
 def combined(task: str, weights, layers: str = "3,1"):
@@ -661,7 +678,8 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(
 
 def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number():
     stats = pytest.importorskip("scipy.stats")
-    rng, between = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    between = 0
     weights = np.linspace(0.05, 0.4, 12)
     x = rng.normal(size=(80, 12))
     y = x @ weights + rng.normal(size=80)
@@ -680,7 +698,8 @@ def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number(
 
 def test_curves_of_many_rows_average_five_hundred_with_their_own_weights():
     rng = np.random.default_rng(6)
-    x, weights = rng.normal(size=(700, 2)), rng.integers(1, 9, 700) / 4
+    x = rng.normal(size=(700, 2))
+    weights = rng.integers(1, 9, 700) / 4
     net = linear([1.0, -2.0], 0.3)
     found = curves(
         net, nn.Dataset(x, np.arange(700) % 2, "binary", weights=weights), ["0"], seed=4
@@ -731,7 +750,8 @@ def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
         linear([1.0, -1.5, 0.25], -0.3 + np.log(3)), ds, metric_name="f1", repeats=2
     )
     assert (one.names, one.mean) == (other.names, pytest.approx(other.mean))
-    assert one.low == pytest.approx(other.low) and one.high == pytest.approx(other.high)
+    assert one.low == pytest.approx(other.low)
+    assert one.high == pytest.approx(other.high)
     assert one.low != pytest.approx(
         importance(linear([1.0, -1.5, 0.25], -0.3), ds, metric_name="f1", repeats=2).low
     )
@@ -744,11 +764,8 @@ def test_each_target_of_a_series_has_its_own_persistence():
     for k, told in enumerate(
         figures_by_target(truth, predicted, ["u", "v"], now, weights)
     ):
-        own, persistence = (
-            np.average((each[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
-            for each in (predicted, now)
-        )
-        assert told["persistence_rmse"] == pytest.approx(persistence) and told[
-            "rmse"
-        ] == pytest.approx(own)
+        own = np.average((predicted[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
+        persistence = np.average((now[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
+        assert told["persistence_rmse"] == pytest.approx(persistence)
+        assert told["rmse"] == pytest.approx(own)
         assert told["skill"] == pytest.approx(1 - own / persistence)

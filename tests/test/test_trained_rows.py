@@ -103,7 +103,8 @@ def held_out() -> np.ndarray:
 def test_the_training_file_is_known_by_its_digest(here):
     own = succeed("test", "held.bin", "--json")
     count = ROWS - own.json["rows"]
-    assert own.json["trained_rows"] == 0 and "trained on" not in own.err
+    assert own.json["trained_rows"] == 0
+    assert "trained on" not in own.err
     whole = succeed("test", "held.bin", "t.csv", "--json")
     assert (whole.json["rows"], whole.json["trained_rows"]) == (ROWS, count)
     line = f"nn: warning: held.bin was trained on {count:,} of these {ROWS:,} rows: its figures on them say how well it"
@@ -113,18 +114,17 @@ def test_the_training_file_is_known_by_its_digest(here):
         succeed("test", "held.bin", "copy.csv", "--json").json["trained_rows"] == count
     )
     explained = succeed("explain", "held.bin", "t.csv", "--json")
-    assert explained.json["trained_rows"] == count and explained.err.count(line) == 1
+    assert explained.json["trained_rows"] == count
+    assert explained.err.count(line) == 1
     assert succeed("explain", "held.bin", "--json").json["trained_rows"] == 0
 
 
 def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     alone = succeed("test", "folds.bin", "--json").json
     given = succeed("test", "folds.bin", "t.csv", "--json")
-    assert (
-        given.json == alone
-        and alone["out_of_fold"] is True
-        and alone["trained_rows"] == 0
-    )
+    assert given.json == alone
+    assert alone["out_of_fold"] is True
+    assert alone["trained_rows"] == 0
     assert (
         f"folds.bin was trained on these {ROWS:,} rows: each is predicted by those of its networks"
         in given.err
@@ -136,7 +136,8 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     assert model.importance("t.csv").baseline == known["baseline"]
     succeed("test", "folds.bin", "t.csv", "--report", "r.md")
     page = Path("r.md").read_text()
-    assert "rows, out of fold" in page and "was trained on" not in page
+    assert "rows, out of fold" in page
+    assert "was trained on" not in page
     assert nn.test(model.network, "t.csv")["trained_rows"] == ROWS, (
         "by all networks together"
     )
@@ -164,17 +165,14 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
         about = f"was trained on about {found.json['trained_rows']:,} of these {known + new:,} rows"
         assert (about in found.err) == (name != "few")
         with_page = run("test", "held.bin", f"{name}.csv", "--report", "r.html")
-        assert with_page.code == 0 and (about in Path("r.html").read_text()) == (
-            name != "few"
-        )
+        assert with_page.code == 0
+        assert (about in Path("r.html").read_text()) == (name != "few")
     new = succeed("test", "held.bin", "--json").json["rows"]
     write(some(here, held_out()), "held.csv")
     found = succeed("test", "held.bin", "held.csv", "--json")
-    assert (
-        found.json["rows"] == new
-        and found.json["trained_rows"] == 0
-        and "trained on" not in found.err
-    )
+    assert found.json["rows"] == new
+    assert found.json["trained_rows"] == 0
+    assert "trained on" not in found.err
 
 
 def test_the_same_rows_have_the_same_hashes_through_every_door(here):
@@ -184,10 +182,8 @@ def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     frame = pandas.DataFrame(rows)
     typed = frame.copy()
     if "day" in frame:
-        typed["day"], typed["agreed"] = (
-            pandas.to_datetime(typed["day"]),
-            typed["agreed"] == "Yes",
-        )
+        typed["day"] = pandas.to_datetime(typed["day"])
+        typed["agreed"] = typed["agreed"] == "Yes"
         typed["word"] = typed["word"].astype("category")
     else:
         typed[["a", "b"]] = typed[["a", "b"]].astype("float32")
@@ -216,7 +212,8 @@ def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     model = nn.Model.load("held.bin")
     count = sum(row not in held_out() for row in range(0, 400, 2))
     found = {name: model.test(data)["trained_rows"] for name, data in doors.items()}
-    assert abs(found["csv"] - count) < 35 and set(found.values()) == {found["csv"]}
+    assert abs(found["csv"] - count) < 35
+    assert set(found.values()) == {found["csv"]}
     del rows["y"]
     unlabelled = nn.load_for(model.network, rows, labelled=False)
     assert trained_on(model.network, unlabelled).count == found["csv"], (
@@ -228,7 +225,8 @@ def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_in_i
     folder,
 ):
     columns = numbers(400)
-    x, y = np.column_stack([columns[name] for name in "abc"]), np.array(columns["y"])
+    x = np.column_stack([columns[name] for name in "abc"])
+    y = np.array(columns["y"])
     fitted = nn.fit(columns, "y", layers="auto,4,1", epochs=1, holdout=0)
     by_arrays = nn.fit(x, y, layers="auto,4,1", epochs=1, holdout=0)
     estimator = nn.NetworkClassifier(layers="auto,4,1", epochs=1).fit(x, y)
@@ -264,17 +262,16 @@ def test_few_rows_against_many_are_not_told_by_chance(folder):
 
 def test_images_are_known_by_their_pixels(folder):
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 256, (300, 1, 20, 20)).astype(np.uint8), np.arange(300) % 3
+    x = rng.integers(0, 256, (300, 1, 20, 20)).astype(np.uint8)
+    y = np.arange(300) % 3
     np.savez("i.npz", x=x, y=y)
     np.savez("part.npz", x=x[40:140][::-1], y=y[40:140][::-1])
     np.savez("new.npz", x=255 - x[:100], y=y[:100])
     call = ["--layers", "1x20x20,8,3", "--epochs", 1, "--holdout", 0]
     succeed("--train", "--dataset", "i.npz", "--model", "i.bin", *call)
     told = succeed("test", "i.bin", "part.npz", "--json")
-    assert (
-        told.json["trained_rows"] == 100
-        and "was trained on about 100 of these 100 rows" in told.err
-    )
+    assert told.json["trained_rows"] == 100
+    assert "was trained on about 100 of these 100 rows" in told.err
     assert succeed("test", "i.bin", "new.npz", "--json").json["trained_rows"] == 0
     net = nn.Network.load("i.bin")
     for pixels in (x, x.astype(np.float32), x.astype(np.float64)):
@@ -290,20 +287,21 @@ def test_a_comparison_gives_no_verdict_on_rows_that_a_model_knows(here):
         told = succeed(
             "compare", "held.bin", "other.bin", "--dataset", data, "--json"
         ).json
-        assert told["better"] is None and told["trained_rows"] > 0.7 * told["rows"]
+        assert told["better"] is None
+        assert told["trained_rows"] > 0.7 * told["rows"]
         assert told["verdict"].startswith("no verdict: held.bin was trained on ")
         assert "other.bin was trained on " in told["verdict"]
         printed = succeed("compare", "held.bin", "other.bin", "--dataset", data).out
         assert printed.splitlines()[-1].startswith("no verdict: ")
     in_python = nn.compare("held.bin", "other.bin", some(here, range(200)))
-    assert in_python["better"] is None and in_python["verdict"].startswith(
-        "no verdict: a was trained on about "
-    )
+    assert in_python["better"] is None
+    assert in_python["verdict"].startswith("no verdict: a was trained on about ")
     write((table if "word" in here else numbers)(300, seed=8), "new.csv")
     new = succeed(
         "compare", "held.bin", "other.bin", "--dataset", "new.csv", "--json"
     ).json
-    assert new["trained_rows"] == 0 and "no verdict" not in new["verdict"]
+    assert new["trained_rows"] == 0
+    assert "no verdict" not in new["verdict"]
 
 
 def test_models_that_held_out_different_rows_are_compared_on_those_that_neither_knows(
@@ -313,11 +311,9 @@ def test_models_that_held_out_different_rows_are_compared_on_those_that_neither_
     rows = [nn.held_out(net, "held.bin").part_rows for net in nets]
     shared = np.intersect1d(*rows)
     told = succeed("compare", "held.bin", "other.bin", "--json").json
-    assert (
-        0 < len(shared) < len(rows[0])
-        and told["rows"] == len(shared)
-        and told["trained_rows"] == 0
-    )
+    assert 0 < len(shared) < len(rows[0])
+    assert told["rows"] == len(shared)
+    assert told["trained_rows"] == 0
     by_hand = [
         nn.test(net, nn.load_for(net, "t.csv").of_rows(shared))["log_loss"]
         for net in nets
@@ -326,7 +322,8 @@ def test_models_that_held_out_different_rows_are_compared_on_those_that_neither_
         told["metrics"]["log_loss"][name] for name in ("held.bin", "other.bin")
     ] == pytest.approx(by_hand)
     with_folds = succeed("compare", "held.bin", "folds.bin", "--json").json
-    assert with_folds["rows"] == len(rows[0]) and with_folds["trained_rows"] == 0
+    assert with_folds["rows"] == len(rows[0])
+    assert with_folds["trained_rows"] == 0
 
 
 def test_models_that_leave_no_row_to_compare_on_are_refused(folder):
@@ -355,11 +352,9 @@ def test_models_that_leave_no_row_to_compare_on_are_refused(folder):
     ]
     assert not rows[0] & rows[1]
     refused = run("compare", "one.bin", "two.bin")
-    assert (
-        refused.code == 65
-        and refused.out == ""
-        and "there is none that neither knows" in refused.err
-    )
+    assert refused.code == 65
+    assert refused.out == ""
+    assert "there is none that neither knows" in refused.err
     assert "give other rows with --dataset" in refused.err
 
 
@@ -391,9 +386,9 @@ def test_some_rows_of_a_file_are_told_apart_from_all_of_it(folder):
     net.export("m.bin")
     for use in (["test"], ["explain"]):
         refused = run(*use, "m.bin")
-        assert (
-            refused.code == 2 and refused.out == "" and "give --dataset" in refused.err
-        )
+        assert refused.code == 2
+        assert refused.out == ""
+        assert "give --dataset" in refused.err
         assert (
             "m.bin was trained on some rows of t.csv, and does not know which"
             in refused.err
@@ -430,7 +425,8 @@ def test_parts_of_the_training_data_are_known_row_by_row(folder):
 def test_a_network_that_goes_on_with_other_rows_knows_those_of_both_trainings(
     folder, maker
 ):
-    first, second = maker(900), maker(900, seed=1)
+    first = maker(900)
+    second = maker(900, seed=1)
     write(first, "first.csv")
     write(second, "second.csv")
     ds = nn.load("first.csv")
@@ -472,7 +468,8 @@ def test_held_out_rows_that_an_earlier_training_had_are_told(folder):
 @pytest.mark.parametrize("settings", [{}, {"rows": np.arange(100)}])
 def test_a_network_whose_training_is_stopped_knows_its_rows(folder, settings):
     write(numbers(600), "t.csv")
-    ds, stop = nn.load("t.csv"), StopRequest()
+    ds = nn.load("t.csv")
+    stop = StopRequest()
 
     class Stopping(nn.Callback):
         def epoch(self, *_told, **_also):
@@ -502,14 +499,14 @@ def test_a_training_is_not_resumed_with_other_rows_or_targets_of_the_same_file(
 ):
     write(numbers(600), "t.csv")
     ds = nn.load("t.csv")
-    first, second = ds.of_rows(slice(0, 300)), ds.of_rows(slice(300, 600))
+    first = ds.of_rows(slice(0, 300))
+    second = ds.of_rows(slice(300, 600))
     if change == "targets":
-        first, second = ds, replace(ds, y=1 - ds.y)
+        first = ds
+        second = replace(ds, y=1 - ds.y)
     if change == "inputs":
-        first, second = (
-            ds.of_rows(slice(0, 300)),
-            replace(ds.of_rows(slice(0, 300)), x=ds.x[300:]),
-        )
+        first = ds.of_rows(slice(0, 300))
+        second = replace(ds.of_rows(slice(0, 300)), x=ds.x[300:])
     settings = {"epochs": 2, "checkpoint": "c.ck"}
     nn.train(nn.Network.for_data(first, "auto,4,1"), first, **settings)
     with pytest.raises(nn.UsageError, match="data"):
@@ -541,10 +538,8 @@ def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(f
         model = nn.fit(columns, "y", layers="auto,4,1", epochs=1)
         rows = {name: values[:5] for name, values in columns.items() if name != "y"}
         found = model.explain(rows)
-        assert (
-            found.values.shape == (5, len(rows))
-            and len(model.network.background) == 100
-        )
+        assert found.values.shape == (5, len(rows))
+        assert len(model.network.background) == 100
         assert np.allclose(
             found.base_values + found.values.sum(axis=1),
             model.explain(rows).values.sum(axis=1) + found.base_values,
@@ -573,7 +568,5 @@ def test_hashes_of_a_million_rows_take_little(folder):
     ds = nn.Dataset(x, np.zeros(len(x), np.int32), "binary", ["0", "1"])
     began = time.process_time()
     fact = row_hashes.fact_of(ds, np.arange(len(x)), [])
-    assert (
-        time.process_time() - began < 2
-        and len(row_hashes.kept_hashes(fact)) == row_hashes.KEPT
-    )
+    assert time.process_time() - began < 2
+    assert len(row_hashes.kept_hashes(fact)) == row_hashes.KEPT

@@ -19,17 +19,15 @@ from nn.train.effort import Effort
 def bars(count, side=8, mirrored=True):
     """Images with a bright line across or, `mirrored`, down; else at their left or
     right."""
-    rng, y = np.random.default_rng(0), (np.arange(count) % 2).astype(np.int32)
-    x, at = (
-        rng.integers(0, 120, (count, 1, side, side)).astype(np.uint8),
-        rng.integers(1, side - 1, count),
-    )
+    rng = np.random.default_rng(0)
+    y = (np.arange(count) % 2).astype(np.int32)
+    x = rng.integers(0, 120, (count, 1, side, side)).astype(np.uint8)
+    at = rng.integers(1, side - 1, count)
     for image, place, down in zip(x[:, 0], at, y, strict=True):
-        line = (
-            image[place]
-            if mirrored and not down
-            else image[:, place if mirrored else -2 if down else 1]
-        )
+        if mirrored and not down:
+            line = image[place]
+        else:
+            line = image[:, place if mirrored else -2 if down else 1]
         line[:] = 200
     return nn.Dataset(x=x, y=y, task="binary", classes=["across", "down"])
 
@@ -74,7 +72,8 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
     found = Effort(ds, effort, {}, {}).candidates()
     trials = [candidate for candidate, *_ in found if candidate.is_trial]
     tried = [candidate for candidate, *_ in found if not candidate.is_trial]
-    assert len(trials) in (0, 2) and len(tried) == (2 if effort == "best" else 1)
+    assert len(trials) in (0, 2)
+    assert len(tried) == (2 if effort == "best" else 1)
     assert all(candidate.networks >= 2 for candidate in tried)
     shortest = all(
         candidate.networks == 2 and candidate.epochs == 4 for candidate in tried
@@ -122,24 +121,23 @@ def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(
     ds = bars(300, mirrored=mirrored)
     net, metrics = chosen(ds)
     (flags,) = [one["flags"] for one in metrics["chosen"]]
-    assert (
-        "conv24k3same" in flags
-        and f"--augment {'both' if mirrored else 'shift'}" in flags
-    )
-    assert metrics["tried"] == 1 and len(net.members) == metrics["networks"] == 2
-    assert metrics["validated"]["accuracy"] > 0.95 and metrics["learned"] is True
+    assert "conv24k3same" in flags
+    assert f"--augment {'both' if mirrored else 'shift'}" in flags
+    assert metrics["tried"] == 1
+    assert len(net.members) == metrics["networks"] == 2
+    assert metrics["validated"]["accuracy"] > 0.95
+    assert metrics["learned"] is True
     assert np.mean((net.predict(ds.x)[:, 0] > 0.5) == ds.y) > 0.95
 
 
 def test_settings_that_are_given_hold_and_nothing_is_tried_for_them():
     net, metrics = chosen(bars(100), augment="mirror", epochs=2, activation="tanh")
     (flags,) = [one["flags"] for one in metrics["chosen"]]
-    assert (
-        "--augment mirror" in flags
-        and "--epochs 2 " in flags
-        and "conv24k3same:tanh" in flags
-    )
-    assert net.config["augment"] == "mirror" and "augment" not in net.config["chosen"]
+    assert "--augment mirror" in flags
+    assert "--epochs 2 " in flags
+    assert "conv24k3same:tanh" in flags
+    assert net.config["augment"] == "mirror"
+    assert "augment" not in net.config["chosen"]
 
 
 def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(folder):
@@ -166,18 +164,21 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(fo
     )
     for flags in (["--test"], [*command, "-o", "o.csv"]):
         refused = run(*flags, "--model", "m.bin")
-        assert refused.code == 2 and refused.err.count("\n") == 1
+        assert refused.code == 2
+        assert refused.err.count("\n") == 1
 
 
 def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(
     tmp_path, short
 ):
-    ds, state = bars(60), tmp_path / "state.nn"
+    ds = bars(60)
+    state = tmp_path / "state.nn"
     whole, _ = chosen(ds)
     (net, _), stops = until_ended(
         lambda stop: chosen(ds, Checkpoint(state, resume="auto"), stop), 60, 1
     )
-    assert stops > 2 and packed(net) == packed(whole)
+    assert stops > 2
+    assert packed(net) == packed(whole)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +191,11 @@ def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_aske
     np.savez("images.npz", x=np.zeros(x, np.uint8), y=np.arange(x[0]) % 2)
     command = ["--train", "--dataset", "images.npz", "--model", "m.bin", "--epochs", 1]
     result = succeed(*command, "--json")
-    assert "effort" not in result.json and why in result.err
+    assert "effort" not in result.json
+    assert why in result.err
     refused = run(*command, "--effort", "quick")
-    assert refused.code == 2 and why in refused.err
+    assert refused.code == 2
+    assert why in refused.err
 
 
 @pytest.mark.long
@@ -222,4 +225,5 @@ def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_aske
 def test_images_are_recognised_without_a_flag(train, test, least, least_of_all, shared):
     models = [nn.fit(shared / "data" / train, seed=seed) for seed in range(3)]
     accuracy = [model.test(shared / "data" / test)["accuracy"] for model in models]
-    assert statistics.mean(accuracy) >= least and min(accuracy) >= least_of_all
+    assert statistics.mean(accuracy) >= least
+    assert min(accuracy) >= least_of_all

@@ -14,7 +14,8 @@ from nn.train.folds import out_of_fold
 from nn.utils import Stopped, StopRequest
 from nn.watch.callbacks import Callback
 
-FOLDS, EPOCHS = 4, 12
+FOLDS = 4
+EPOCHS = 12
 FLAGS = {"epochs": EPOCHS, "learning_rate": 0.05, "batch_number": 8, "holdout": 0.0}
 
 
@@ -22,7 +23,8 @@ class StopAfter(Callback):
     """Stops a training after an epoch."""
 
     def __init__(self, epochs):
-        self.epochs, self.stop = epochs, StopRequest()
+        self.epochs = epochs
+        self.stop = StopRequest()
 
     def epoch(self, number, *_):
         if number == self.epochs:
@@ -33,7 +35,8 @@ def trained_alone(task, ds, number, epochs, backend="omp"):
     """Return the network of a fold, trained alone on its rows and stopped after some
     epochs."""
     fold = fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)[number]
-    net, stopping = network(task, SEED + number, backend), StopAfter(epochs)
+    net = network(task, SEED + number, backend)
+    stopping = StopAfter(epochs)
     try:
         nn.train(
             net,
@@ -52,7 +55,8 @@ def trained_alone(task, ds, number, epochs, backend="omp"):
 def losses_alone(task, ds):
     """Return (losses (epochs, folds) of each fold's rows by the network trained alone
     that long, its predictions)."""
-    losses, scores = np.empty((EPOCHS, FOLDS)), {}
+    losses = np.empty((EPOCHS, FOLDS))
+    scores = {}
     for number in range(FOLDS):
         for epoch in range(EPOCHS):
             net, fold = trained_alone(task, ds, number, epoch + 1)
@@ -68,7 +72,8 @@ def loss_of(task, ds, fold, net, scores):
     y = ds.y[fold.tested]
     if task == "regression":
         return (((scores - y) / net.target_scaling.scale) ** 2).mean()
-    scores = np.hstack([1 - scores, scores]) if task == "binary" else scores
+    if task == "binary":
+        scores = np.hstack([1 - scores, scores])
     return -np.log(scores[np.arange(len(y)), y]).mean()
 
 
@@ -91,17 +96,18 @@ def baseline_of(task, ds, fold, net):
 def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alone(
     task,
 ):
-    ds, net = data(task, 122, 5), network(task)
+    ds = data(task, 122, 5)
+    net = network(task)
     told = nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
     losses, scores = losses_alone(task, ds)
     sizes = [
         len(fold.tested) for fold in fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)
     ]
     common = 1 + int(np.argmin(np.average(losses, axis=1, weights=sizes)))
-    assert [member["best_epoch"] for member in told["members"]] == [
-        common
-    ] * FOLDS and 1 < common < EPOCHS
-    of_rows, crossed_epochs = out_of_fold(net, ds), []
+    assert [member["best_epoch"] for member in told["members"]] == [common] * FOLDS
+    assert 1 < common < EPOCHS
+    of_rows = out_of_fold(net, ds)
+    crossed_epochs = []
     for number, member in enumerate(net.members):
         assert np.array_equal(
             vector(member), vector(trained_alone(task, ds, number, common)[0])
@@ -120,7 +126,8 @@ def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alo
 
 
 def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
-    ds, net = data("binary", 202), network("binary")
+    ds = data("binary", 202)
+    net = network("binary")
     told = nn.train(
         net,
         ds,
@@ -130,7 +137,8 @@ def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     )
     lengths = {len(member.history["loss"]) for member in net.members}
     (common,) = {member["best_epoch"] for member in told["members"]}
-    assert lengths == {common + 3} and common + 3 < 40
+    assert lengths == {common + 3}
+    assert common + 3 < 40
 
 
 def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
@@ -155,7 +163,8 @@ def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
 
 
 def test_plain_folds_keep_their_last_epoch_and_are_judged_by_it():
-    ds, net = data("binary", 202), network("binary")
+    ds = data("binary", 202)
+    net = network("binary")
     nn.train(net, ds, folds=FOLDS, **FLAGS)
     rows, of_row, scores = out_of_fold(net, ds)
     for number, member in enumerate(net.members):
@@ -177,7 +186,7 @@ def test_a_fold_whose_metric_is_undefined_does_not_count():
     defined = [own for own in areas if None not in own]
     common = 1 + int(np.argmax(np.mean(defined, axis=0)))
     assert [member["best_epoch"] for member in told["members"]] == [common] * 3
-    rows, of_row, scores = out_of_fold(net, ds)
+    _rows, _of_row, _scores = out_of_fold(net, ds)
     of_undefined = areas.index([None] * EPOCHS)
     # the only other fold whose metric is defined chooses
     for number in {0, 1, 2} - {of_undefined}:
@@ -222,7 +231,8 @@ def test_means_of_all_and_of_others_leave_out_what_is_undefined():
 
 def test_the_mean_of_others_does_not_depend_on_the_own_value():
     rng = np.random.default_rng(0)
-    values, weights = rng.random((9, 5)), rng.random(5)
+    values = rng.random((9, 5))
+    weights = rng.random(5)
     changed = values.copy()
     changed[:, 2] = 1e300
     assert np.array_equal(
@@ -261,4 +271,5 @@ def test_losses_are_parts_of_baselines_that_are_there():
     found = relative(
         np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([2.0, 0.0, math.nan, math.inf])
     )
-    assert found[0, 0] == 0.5 and np.isnan(found[0, 1:]).all()
+    assert found[0, 0] == 0.5
+    assert np.isnan(found[0, 1:]).all()

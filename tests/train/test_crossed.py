@@ -26,14 +26,16 @@ from nn.train.folds import out_of_fold
 from nn.train.learned import learned_by_rows
 from nn.train.search import PICKS, choose_crossed, crossed_scores, weighted_mean
 
-ROWS, FOLDS = 60, 4
+ROWS = 60
+FOLDS = 4
 
 
 @pytest.fixture
 def judged():
     """(truth, scores, fold) of rows, of which none of the last fold is of class 1."""
     rng = np.random.default_rng(5)
-    of_row, truth = np.arange(ROWS) % FOLDS, rng.integers(0, 2, ROWS)
+    of_row = np.arange(ROWS) % FOLDS
+    truth = rng.integers(0, 2, ROWS)
     truth[of_row == FOLDS - 1] = 0
     scores = np.clip(rng.random(ROWS) / 2 + truth / 3, 0.01, 0.99).astype(np.float32)[
         :, None
@@ -47,18 +49,20 @@ def judged():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weighted):
     truth, scores, of_row = judged
-    weights = (
-        np.random.default_rng(0).integers(0, 3, ROWS).astype(np.float64)
-        if weighted
-        else None
-    )
+    if weighted:
+        weights = np.random.default_rng(0).integers(0, 3, ROWS).astype(np.float64)
+    else:
+        weights = None
     temperatures = temperatures_by_others(truth, scores, of_row, FOLDS, weights)
     thresholds = thresholds_by_others(
         "f1", truth, scores, of_row, temperatures, 0.5, weights
     )
     for fold in range(FOLDS):
         others = of_row != fold
-        own = None if weights is None else weights[others]
+        if weights is None:
+            own = None
+        else:
+            own = weights[others]
         assert temperatures[fold] == best_temperature(
             truth[others], scores[others], own
         )
@@ -74,12 +78,11 @@ def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
     before = temperatures_by_others(truth, scores, of_row, FOLDS)
     cuts = thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)
     own = of_row == 1
-    truth, scores = (
-        np.where(own, 1 - truth, truth),
-        np.where(own[:, None], 1 - scores, scores),
-    )
+    truth = np.where(own, 1 - truth, truth)
+    scores = np.where(own[:, None], 1 - scores, scores)
     after = temperatures_by_others(truth, scores, of_row, FOLDS)
-    assert before[1] == after[1] and before[0] != after[0]
+    assert before[1] == after[1]
+    assert before[0] != after[0]
     assert (
         cuts[1]
         == thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)[1]
@@ -87,10 +90,8 @@ def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
 
 
 def test_where_the_others_have_no_row_of_class_1_or_no_cut_off_is_precise_enough_the_models_threshold_judges():
-    truth, scores = (
-        np.array([1, 1, 0, 0]),
-        np.array([0.9, 0.8, 0.7, 0.1], np.float32)[:, None],
-    )
+    truth = np.array([1, 1, 0, 0])
+    scores = np.array([0.9, 0.8, 0.7, 0.1], np.float32)[:, None]
     assert (
         thresholds_by_others(
             "f1", truth, scores, np.array([0, 0, 1, 1]), [1.0, 1.0], 0.25
@@ -111,7 +112,8 @@ def test_where_the_others_have_no_row_of_class_1_or_no_cut_off_is_precise_enough
 def test_scores_by_temperature_are_those_of_each_fold(judged):
     _, scores, of_row = judged
     crossed = Crossed.of(ROWS + 5, np.arange(ROWS), of_row, scores, FOLDS)
-    assert crossed.calibrated is scores and crossed.fold[ROWS:].tolist() == [255] * 5
+    assert crossed.calibrated is scores
+    assert crossed.fold[ROWS:].tolist() == [255] * 5
     crossed = Crossed(crossed.fold, scores, [1.0, 2.0, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4])
     for fold, temperature in enumerate(crossed.temperatures):
         assert np.array_equal(
@@ -129,7 +131,8 @@ def test_scores_by_temperature_are_those_of_each_fold(judged):
 
 def by_hand(truth, scores, rows):
     """Return how often greedy selection chooses each candidate by some rows."""
-    picked, losses = [], []
+    picked = []
+    losses = []
     for _ in range(PICKS):
         each = []
         for number in range(len(scores)):
@@ -166,9 +169,8 @@ def test_candidates_are_weighted_for_each_fold_by_the_others(judged):
     mean = crossed_scores(scores, choice, of_row)
     for fold, counts in enumerate(choice.of_fold):
         expected = weighted_mean(scores, counts)[of_row == fold]
-        assert mean.dtype == np.float32 and np.array_equal(
-            mean[of_row == fold], expected
-        )
+        assert mean.dtype == np.float32
+        assert np.array_equal(mean[of_row == fold], expected)
 
 
 def test_rows_of_weight_0_choose_no_candidate(judged):
@@ -180,7 +182,8 @@ def test_rows_of_weight_0_choose_no_candidate(judged):
     alone = choose_crossed(
         "binary", truth[part], [own[part] for own in each], of_row[part]
     )
-    assert whole.counts == alone.counts and whole.of_fold[:2] == alone.of_fold
+    assert whole.counts == alone.counts
+    assert whole.of_fold[:2] == alone.of_fold
 
 
 # ---- whether anything was learned
@@ -201,29 +204,32 @@ def test_the_standard_error_is_that_of_a_mean_by_weights_and_by_groups():
 def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_error(
     task,
 ):
-    ds, outcomes = data(task, 400), []
-    outputs = ds.y.shape[1] if task == "regression" else len(ds.classes)
+    ds = data(task, 400)
+    outcomes = []
     if task == "regression":
-        constant, truth = ds.y.mean(axis=0, dtype=np.float64), ds.y.astype(np.float64)
+        outputs = ds.y.shape[1]
     else:
-        constant, truth = np.bincount(ds.y) / ds.rows, np.eye(outputs)[ds.y]
+        outputs = len(ds.classes)
+    if task == "regression":
+        constant = ds.y.mean(axis=0, dtype=np.float64)
+        truth = ds.y.astype(np.float64)
+    else:
+        constant = np.bincount(ds.y) / ds.rows
+        truth = np.eye(outputs)[ds.y]
     rng = np.random.default_rng(0)
     for share in (-0.05, 0.002, 0.01, 0.05, 0.2):  # of the truth in the scores
         scores = (1 - share) * constant + share * truth
         if task != "regression":
             scores = np.clip(scores, 0.001, 1)
             scores /= scores.sum(axis=1, keepdims=True)
-        scores = scores[rng.permutation(ds.rows)] if share < 0 else scores
+        if share < 0:
+            scores = scores[rng.permutation(ds.rows)]
         if task == "regression":
-            losses, base = (
-                ((scores - truth) ** 2).mean(axis=1),
-                ((constant - truth) ** 2).mean(axis=1),
-            )
+            losses = ((scores - truth) ** 2).mean(axis=1)
+            base = ((constant - truth) ** 2).mean(axis=1)
         else:
-            losses, base = (
-                -np.log((scores * truth).sum(axis=1)),
-                -np.log((constant * truth).sum(axis=1)),
-            )
+            losses = -np.log((scores * truth).sum(axis=1))
+            base = -np.log((constant * truth).sum(axis=1))
         told = learned_by_rows(
             ds,
             scores[:, 1:] if task == "binary" else scores,
@@ -235,7 +241,8 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
         )
         assert told["baseline"] == pytest.approx(base.mean(), rel=1e-5)
         outcomes.append(told["learned"])
-    assert not outcomes[0] and outcomes[-1]
+    assert not outcomes[0]
+    assert outcomes[-1]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -248,13 +255,15 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
     of_row = np.empty(60, np.int64)
     of_row[order] = np.repeat([0, 1, 2], 20)
     of_row[:12] = np.arange(12) % 3  # every class is in every fold
-    weights = np.random.default_rng(0).integers(1, 4, 60) if weighted else None
+    if weighted:
+        weights = np.random.default_rng(0).integers(1, 4, 60)
+    else:
+        weights = None
     ds = nn.Dataset(ds.x, ds.y, task, ds.classes, weights=weights)
-    truth = (
-        ds.y.astype(np.float64)
-        if task == "regression"
-        else np.eye(len(ds.classes))[ds.y]
-    )
+    if task == "regression":
+        truth = ds.y.astype(np.float64)
+    else:
+        truth = np.eye(len(ds.classes))[ds.y]
     losses = np.empty(60)
     for row in range(60):
         others = of_row != of_row[row]
@@ -269,7 +278,10 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
         task
     ]
     constants = np.tile(np.average(truth, axis=0, weights=weights), (60, 1))
-    scores = constants[:, 1:] if task == "binary" else constants
+    if task == "binary":
+        scores = constants[:, 1:]
+    else:
+        scores = constants
     told = learned_by_rows(ds, scores, outputs, of_row)
     assert told["baseline"] == pytest.approx(
         np.average(losses, weights=weights), rel=1e-6
@@ -287,15 +299,17 @@ def test_coins_are_seldom_learned_and_a_weak_signal_is():
     for seed, (kind, told) in itertools.product(range(6), learned.items()):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(300, 4)).astype(np.float32)
-        chance = (
-            np.full(300, 0.5) if kind == "coin" else 1 / (1 + np.exp(-1.2 * x[:, 0]))
-        )
+        if kind == "coin":
+            chance = np.full(300, 0.5)
+        else:
+            chance = 1 / (1 + np.exp(-1.2 * x[:, 0]))
         ds = nn.Dataset(
             x, (rng.random(300) < chance).astype(np.int32), "binary", ["0", "1"]
         )
         _, figures = Effort(ds, "quick", {}, {"seed": seed}).run(nn.train)
         told.append(figures["learned"])
-    assert sum(learned["coin"]) <= 1 and sum(learned["signal"]) >= 5
+    assert sum(learned["coin"]) <= 1
+    assert sum(learned["signal"]) >= 5
 
 
 # ---- in every door
@@ -331,8 +345,12 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     # beside the figures, which are compared
     monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
     WRITERS[kind](folder / "data.csv")
-    rules = [] if kind == "numbers" else ["--calibrate", "temperature"]
-    rules += ["--threshold", "f1"] if kind == "rare" else []
+    if kind == "numbers":
+        rules = []
+    else:
+        rules = ["--calibrate", "temperature"]
+    if kind == "rare":
+        rules += ["--threshold", "f1"]
     command = ["--train", "--dataset", "data.csv", *flags.split(), *rules, "--json"]
     told = succeed(*command, "--model", "m.bin", "-o", "o.csv").json
     tested = succeed(
@@ -371,23 +389,22 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     shown = succeed("--test", "--model", "m.bin").out
     page = (folder / "page.html").read_text()
     for name in {"roc_auc", "log_loss", "f1", "rmse"} & tested.keys():
-        text = (
-            number_text(tested[name]) if kind == "numbers" else rate_text(tested[name])
-        )
+        if kind == "numbers":
+            text = number_text(tested[name])
+        else:
+            text = rate_text(tested[name])
         assert text in page and text in shown, name
-    net, ds = nn.Network.of_file("m.bin"), nn.load("data.csv")
-    rows, of_row, scores = out_of_fold(net, ds)
+    net = nn.Network.of_file("m.bin")
+    ds = nn.load("data.csv")
+    rows, of_row, _scores = out_of_fold(net, ds)
     lines = [line.split(",") for line in (folder / "o.csv").read_text().splitlines()]
     columns = dict(zip(lines[0], zip(*lines[1:], strict=True), strict=True))
-    assert (
-        list(map(int, columns["row"])) == rows.tolist()
-        and list(map(int, columns["fold"])) == of_row.tolist()
-    )
-    right = (
-        np.array(columns["predicted"]) == np.array(columns["true"])
-        if kind != "numbers"
-        else None
-    )
+    assert list(map(int, columns["row"])) == rows.tolist()
+    assert list(map(int, columns["fold"])) == of_row.tolist()
+    if kind != "numbers":
+        right = np.array(columns["predicted"]) == np.array(columns["true"])
+    else:
+        right = None
     assert right is None or right.mean() == pytest.approx(tested["accuracy"], abs=1e-12)
 
 
@@ -408,15 +425,18 @@ def test_a_threshold_that_is_given_judges_all_rows(folder):
     told = succeed(
         "--test", "--model", "m.bin", "--threshold", 0.2, "--json", "-v"
     ).json
-    net, ds = nn.Network.of_file("m.bin"), nn.load("data.csv")
-    rows, _, scores = out_of_fold(net, ds)
+    net = nn.Network.of_file("m.bin")
+    ds = nn.load("data.csv")
+    _rows, _, scores = out_of_fold(net, ds)
     decided = scores[:, 0] >= 0.2
-    assert told["threshold"] == 0.2 and told["tp"] + told["fp"] == decided.sum()
+    assert told["threshold"] == 0.2
+    assert told["tp"] + told["fp"] == decided.sum()
     assert {fold["threshold"] for fold in told["members"]} == {0.2}
 
 
 def test_double_precision_keeps_its_scores_as_float32():
-    ds, net = data("regression", 60), network("regression", dtype="float64")
+    ds = data("regression", 60)
+    net = network("regression", dtype="float64")
     nn.train(net, ds, folds=2, epochs=2, validation="fold", holdout=0.0)
     assert net.crossed.scores.dtype == out_of_fold(net, ds)[2].dtype == np.float32
     assert net.dtype == "float64"

@@ -36,7 +36,8 @@ from nn.utils import UsageError
 def table(tmp_path_factory):
     """Two classes by a number, a wave of another, and a word."""
     rng = np.random.default_rng(17)  # networks of several kinds are chosen
-    x, word = rng.normal(size=(200, 2)), rng.choice(["red", "green"], 200)
+    x = rng.normal(size=(200, 2))
+    word = rng.choice(["red", "green"], 200)
     chance = 1 / (1 + np.exp(-(x[:, 0] + 2 * np.sin(4 * x[:, 1]) + (word == "red"))))
     columns = *x.round(5).T, word, (rng.random(200) < chance).astype(int)
     path = tmp_path_factory.mktemp("effort") / "table.csv"
@@ -90,20 +91,18 @@ def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(
 ):
     figures, _, path = standard
     told = succeed("--test", "--model", path, "--json").json
-    assert (
-        told["out_of_fold"] is True
-        and figures["effort"] == "standard"
-        and figures["tried"] == 3
-    )
+    assert told["out_of_fold"] is True
+    assert figures["effort"] == "standard"
+    assert figures["tried"] == 3
     for name in ("roc_auc", "f1", "log_loss"):
         assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
-    assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
+    assert len(folds) == 8
+    assert sum(fold["rows"] for fold in folds) == told["rows"]
     assert told == succeed("--test", "--model", path, "--memory", "1G", "--json").json
     refused = run("--test", "--model", path, "--memory", "20M")
-    assert (
-        refused.code == 2 and "--memory 20M: too little for this network" in refused.err
-    )
+    assert refused.code == 2
+    assert "--memory 20M: too little for this network" in refused.err
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -119,13 +118,13 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     found = Effort(ds, effort, {}, {}).candidates()
     costs = [cost for *_, cost in found]
     assert costs == [candidate.operations(net, rows) for candidate, net, _ in found]
-    assert 1 <= len(found) <= len(candidates_for(rows, effort)) and (
-        sum(costs) <= EFFORTS[effort] or len(found) == 1
-    )
+    assert 1 <= len(found) <= len(candidates_for(rows, effort))
+    assert sum(costs) <= EFFORTS[effort] or len(found) == 1
 
 
 def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memory():
-    few, many = candidates_for(300, "best"), candidates_for(30_000, "best")
+    few = candidates_for(300, "best")
+    many = candidates_for(30_000, "best")
     assert (len(few), len(many), {one.folds for one in many}) == (10, 6, {8})
     assert {one.folds for one in candidates_for(30_000, "standard")} == {4}
     x = np.random.default_rng(1).normal(size=(300, 40)).astype(np.float32)
@@ -139,10 +138,8 @@ def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memo
 def test_no_two_candidates_are_the_same_network():
     """Without a number there is nothing for the waves of one of them."""
     rng = np.random.default_rng(0)
-    columns, y = (
-        {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"},
-        rng.choice(["no", "yes"], 200),
-    )
+    columns = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}
+    y = rng.choice(["no", "yes"], 200)
     for more, count in (({"c": rng.normal(size=200)}, 3), ({}, 2)):
         assert (
             len(
@@ -172,11 +169,15 @@ def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(
         *flag,
     ]
     result = succeed(*command).json
-    assert "effort" not in result and result["epochs"] == 1 and len(result["loss"]) == 1
+    assert "effort" not in result
+    assert result["epochs"] == 1
+    assert len(result["loss"]) == 1
     assert len(nn.Model.load("m.bin").network.members) == 1
     refused = run(*command, "--effort", "quick")
-    assert refused.code == 2 and refused.err.count("\n") == 1
-    assert "--effort quick" in refused.err and flag[0] in refused.err
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
+    assert "--effort quick" in refused.err
+    assert flag[0] in refused.err
 
 
 @pytest.mark.parametrize(
@@ -206,19 +207,16 @@ def test_the_flags_that_are_told_and_given_train_the_same_networks(
                 == flattened(member.parameters()).tobytes()
             )
             if given:
-                assert (
-                    member.config["learning_rate"] == 0.0123456789
-                    and member.config["epochs"] == 3
-                )
+                assert member.config["learning_rate"] == 0.0123456789
+                assert member.config["epochs"] == 3
                 assert {
                     layer.activation for layer in member.layers if layer.kind == "dense"
                 } == {"tanh", "sigmoid"}
     assert next(members, None) is None
     told = succeed("--test", "--model", "m.bin", "--json").json
     # of each class a fifth
-    assert ("out_of_fold" in told) != bool(given) and (
-        not given or 38 <= told["rows"] <= 40
-    )
+    assert ("out_of_fold" in told) != bool(given)
+    assert not given or 38 <= told["rows"] <= 40
 
 
 @pytest.mark.parametrize(
@@ -261,11 +259,9 @@ def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_bef
         "--threshold",
         "f1",
     )
-    assert (
-        result.code == 2
-        and "--threshold f1: is for two classes" in result.err
-        and "epoch" not in result.err
-    )
+    assert result.code == 2
+    assert "--threshold f1: is for two classes" in result.err
+    assert "epoch" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -296,7 +292,8 @@ def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder
     assert ("effort" in result) == bool(folds)
     if not folds:
         refused = run(*command, "--effort", "quick")
-        assert refused.code == 2 and "7 rows are too few" in refused.err
+        assert refused.code == 2
+        assert "7 rows are too few" in refused.err
 
 
 def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
@@ -304,8 +301,10 @@ def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
     (folder / "line.csv").write_text(csv_of("xy", [x, 3 * x + 10]))
     figures, _ = trained("line.csv", folder)
     assert all("--clip" in chosen["flags"].split() for chosen in figures["chosen"])
-    low, high = 3 * x.min() + 10, 3 * x.max() + 10
-    net, margin = nn.Model.load("m.bin").network, 0.1 * (high - low) + 1e-4
+    low = 3 * x.min() + 10
+    high = 3 * x.max() + 10
+    net = nn.Model.load("m.bin").network
+    margin = 0.1 * (high - low) + 1e-4
     for far in net.predict(np.array([[-1e6], [1e6]], np.float32)):
         assert low - margin <= far[0] <= high + margin
     inside = np.linspace(-0.5, 0.5, 20, dtype=np.float32)[:, None]
@@ -320,11 +319,9 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     figures, _ = trained(
         table, folder, "--threshold", "f1", "--calibrate", "temperature"
     )
-    net, plain, ds = (
-        nn.Model.load("m.bin").network,
-        nn.Model.load(standard[2]).network,
-        nn.load(table),
-    )
+    net = nn.Model.load("m.bin").network
+    plain = nn.Model.load(standard[2]).network
+    ds = nn.load(table)
     rows, of_fold, scores = out_of_fold(plain, ds)
     assert (
         net.temperature
@@ -336,8 +333,10 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
         == figures["threshold"]
         == best_threshold("f1", ds.y[rows], net.calibrated(scores)[:, 0])
     )
-    assert net.config["threshold"] == "f1" and net.config["calibrate"] == "temperature"
-    calibrated, decided = out_of_fold(net, ds)[2], np.zeros(len(rows), bool)
+    assert net.config["threshold"] == "f1"
+    assert net.config["calibrate"] == "temperature"
+    calibrated = out_of_fold(net, ds)[2]
+    decided = np.zeros(len(rows), bool)
     for fold in range(8):  # is judged by what the others tell
         others = of_fold != fold
         temperature = best_temperature(ds.y[rows[others]], scores[others])
@@ -353,12 +352,11 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
             == flattened(other.parameters()).tobytes()
         )
     told = succeed("--test", "--model", "m.bin", "--json").json
-    assert (
-        told["threshold"] == net.threshold
-        and told["f1"] == figures["out_of_fold"]["f1"]
-    )
+    assert told["threshold"] == net.threshold
+    assert told["f1"] == figures["out_of_fold"]["f1"]
     right = decided & (ds.y[rows] == 1)
-    assert told["tp"] == right.sum() and told["fp"] == (decided & ~right).sum()
+    assert told["tp"] == right.sum()
+    assert told["fp"] == (decided & ~right).sum()
     assert told["log_loss"] == figures["calibration"]["log_loss"][1]
     # areas are of the scores before any temperature
     assert told["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]
@@ -380,15 +378,18 @@ def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
         for chosen in figures["chosen"]
     )
     succeed(*call, "asked.bin", "--threshold", "f1" if rare else "0.5")
-    net, asked = (nn.Model.load(path).network for path in ("m.bin", "asked.bin"))
-    assert net.threshold == asked.threshold and (net.threshold != 0.5) == rare
+    net = nn.Model.load("m.bin").network
+    asked = nn.Model.load("asked.bin").network
+    assert net.threshold == asked.threshold
+    assert (net.threshold != 0.5) == rare
     assert net.config["threshold"] == ("f1" if rare else 0.5)
 
 
 def common_epochs(ds, net):
     """Return the best epoch of each member: of the least mean loss of all folds, each
     as a part of its baseline."""
-    epochs, folds = [], fold_rows(ds, np.arange(ds.rows), 8, 0, rare=True)
+    epochs = []
+    folds = fold_rows(ds, np.arange(ds.rows), 8, 0, rare=True)
     shares = [ds.y[fold.training].mean() for fold in folds]
     baselines = [
         -np.log(np.where(ds.y[fold.tested] == 1, share, 1 - share)).mean()
@@ -412,27 +413,23 @@ def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_mem
 ):
     """They were those of the first candidate."""
     (figures, _, path), net = standard, nn.Model.load(standard[2]).network
-    specs, tried = (
-        {member["settings"]["layers"] for member in figures["members"]},
-        net.config["candidates"],
-    )
-    assert len(figures["chosen"]) > 1 and len(specs) > 1
+    specs = {member["settings"]["layers"] for member in figures["members"]}
+    tried = net.config["candidates"]
+    assert len(figures["chosen"]) > 1
+    assert len(specs) > 1
     check_means(net, figures, common_epochs(nn.load(table), net))
     told = succeed("--info", "--model", path).out
     header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
-    assert {"layers", "batch_number", "number_embedding"} <= {
-        *header.split()
-    } and "threshold" not in header
+    assert {"layers", "batch_number", "number_embedding"} <= {*header.split()}
+    assert "threshold" not in header
     succeed("--test", "--model", path, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert all(spec in told and spec in page for spec in specs)
     assert [one["weight"] for one in tried if one["weight"]] == [
         chosen["weight"] for chosen in figures["chosen"]
     ]
-    assert (
-        len(tried) == figures["tried"]
-        and sum(one["operations"] for one in tried) <= EFFORTS["standard"]
-    )
+    assert len(tried) == figures["tried"]
+    assert sum(one["operations"] for one in tried) <= EFFORTS["standard"]
     assert all(0 < one["loss"] < figures["baseline"] for one in tried)
     assert all(f"{one['loss']:.4g}" in told and one["layers"] in told for one in tried)
 
@@ -456,17 +453,14 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
         "quick",
         "--json",
     )
-    figures, told = (
-        result.json,
-        [line for line in result.err.splitlines() if "no fold judges" in line],
-    )
+    figures = result.json
+    told = [line for line in result.err.splitlines() if "no fold judges" in line]
     assert figures["out_of_fold"]["rows"] == judged
     assert figures["out_of_fold"]["per_class"][2]["support"] == (
         0 if rare == 1 else rare
     )
-    assert len(told) == (rare == 1) and all(
-        "all networks train on it: c (1)" in line for line in told
-    )
+    assert len(told) == (rare == 1)
+    assert all("all networks train on it: c (1)" in line for line in told)
     told = succeed("--test", "--model", "m.bin", "--json")
     assert told.json["log_loss"] == pytest.approx(
         figures["out_of_fold"]["log_loss"], rel=1e-6
@@ -492,11 +486,9 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
 def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, other):
     """Wherever it is stopped, also between two candidates; with any number of files for
     its state."""
-    ds, given, of_network = (
-        nn.load(table),
-        {"epochs": 6, "threshold": "f1"},
-        {"seed": 3, "backend": "omp"},
-    )
+    ds = nn.load(table)
+    given = {"epochs": 6, "threshold": "f1"}
+    of_network = {"seed": 3, "backend": "omp"}
 
     def chosen(effort=effort, state=tmp_path / "state.nn", stop=None):
         choice = Effort(
@@ -512,7 +504,8 @@ def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, oth
 
     whole, figures = chosen(state=None)
     (ended, result), stops = until_ended(lambda stop: chosen(stop=stop), 9, 40)
-    assert stops > 2 and packed(ended) == packed(whole)
+    assert stops > 2
+    assert packed(ended) == packed(whole)
     assert result == {
         **figures,
         "seconds": result["seconds"],
@@ -542,9 +535,8 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
         event.get("cat") for event in events
     }
     lines = list(csv.DictReader((folder / "h.csv").read_text().splitlines()))
-    assert {line["candidate"] for line in lines} == set("123") and float(
-        lines[-1]["val_metric"]
-    ) > 0
+    assert {line["candidate"] for line in lines} == set("123")
+    assert float(lines[-1]["val_metric"]) > 0
     assert len((folder / "out.csv").read_text().splitlines()) == 201
     succeed("--train", "--dataset", table, "--model", "n.bin", "--resume", "c.ck", "-q")
     assert (folder / "n.bin").read_bytes() == model
@@ -552,7 +544,8 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
 
 @pytest.mark.parametrize("stopped_at", [0, 1])
 def test_what_is_stopped_keeps_the_best_so_far(table, folder, monkeypatch, stopped_at):
-    training, calls = sys.modules["nn.train"], []
+    training = sys.modules["nn.train"]
+    calls = []
     train = training.train
 
     def stopping(net, ds, **options):
@@ -572,10 +565,8 @@ def test_what_is_stopped_keeps_the_best_so_far(table, folder, monkeypatch, stopp
         == bool(stopped_at)
     )
     if stopped_at:
-        assert (
-            "from the 1 candidate that had ended" in result.err
-            and len(nn.Model.load("m.bin").members) == 8
-        )
+        assert "from the 1 candidate that had ended" in result.err
+        assert len(nn.Model.load("m.bin").members) == 8
 
 
 def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(folder):
@@ -598,7 +589,8 @@ def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(f
     files = " ".join(
         succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"]
     )
-    assert "errors" in files and "predicted" in files
+    assert "errors" in files
+    assert "predicted" in files
 
 
 def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
@@ -627,7 +619,10 @@ def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
             "-q",
             *flags.split(),
         )
-        named = "--effort" if flags == "--networks 2" else flags.split()[0]
+        if flags == "--networks 2":
+            named = "--effort"
+        else:
+            named = flags.split()[0]
         assert (
             result.code == 2
             and result.err.startswith(f"nn: {named}: ")
@@ -641,5 +636,6 @@ def test_settings_of_a_training_leave_the_choice(table, folder):
     told = succeed(
         "--train", "--dataset", table, "--model", "m.bin", "--json", *given.split()
     ).json
-    assert told["effort"] == "standard" and "calibration" in told
+    assert told["effort"] == "standard"
+    assert "calibration" in told
     assert all("--patience 2 " in one["flags"] for one in told["chosen"])

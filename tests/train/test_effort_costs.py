@@ -1,6 +1,8 @@
 """What an effort takes: never more than the next higher one, in operations and in
 parameters, on any shape."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def test_an_effort_costs_no_more_than_the_next_higher_one(rows, columns, kind):
         x[x < 0.9] = 0
     ds = nn.Dataset(x, rng.random(rows), "regression")
     costs = [chosen(ds, effort) for effort in EFFORTS]
-    for lower, higher in zip(costs, costs[1:], strict=False):
+    for lower, higher in itertools.pairwise(costs):
         assert lower[0] <= higher[0]
         assert lower[1] <= higher[1]
 

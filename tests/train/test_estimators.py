@@ -66,7 +66,8 @@ TOOLS = {
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
     """A table with numbers, gaps, categories, dates and an id."""
-    rng, rows = np.random.default_rng(0), 300
+    rng = np.random.default_rng(0)
+    rows = 300
     frame = pd.DataFrame(
         {
             "size": rng.normal(size=rows).round(4),
@@ -76,7 +77,8 @@ def frame() -> pd.DataFrame:
             "price": rng.normal(size=rows).round(3),
         }
     )
-    frame.loc[3, "size"], frame.loc[5, "kind"] = np.nan, None
+    frame.loc[3, "size"] = np.nan
+    frame.loc[5, "kind"] = None
     return frame
 
 
@@ -128,13 +130,13 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(
     frame, labels, folder, settings, flags, rows
 ):
     """flags: None, the settings by their names."""
-    frame, labels = frame[:rows], labels[:rows]
+    frame = frame[:rows]
+    labels = labels[:rows]
     frame.assign(sold=labels).to_csv("frame.csv", index=False)
-    flags = (
-        [word for name, value in settings.items() for word in (f"--{name}", value)]
-        if flags is None
-        else flags
-    )
+    if flags is None:
+        flags = [
+            word for name, value in settings.items() for word in (f"--{name}", value)
+        ]
     succeed(
         "--train",
         "--dataset",
@@ -171,7 +173,8 @@ def copies(thing, folder) -> list:
 def test_copies_an_export_and_what_was_fitted_to_another_kind_of_frame_predict_the_same(
     fitted, frame, labels, folder
 ):
-    expected, polars = fitted.predict_proba(frame), pl.from_pandas(frame)
+    expected = fitted.predict_proba(frame)
+    polars = pl.from_pandas(frame)
     assert all(
         np.array_equal(other.predict_proba(frame), expected)
         for other in copies(fitted, folder)
@@ -203,7 +206,8 @@ def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
 )
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
-    assert len(classifier.network_.members) == 1 and "effort" not in classifier.figures_
+    assert len(classifier.network_.members) == 1
+    assert "effort" not in classifier.figures_
 
 
 def test_few_rows_train_one_network_for_enough_steps():
@@ -223,10 +227,8 @@ def test_few_rows_train_one_network_for_enough_steps():
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
-    features, weights = (
-        frame[["size", "price"]].fillna(0.0),
-        np.repeat([1.0, 0.0, 2.0], 100),
-    )
+    features = frame[["size", "price"]].fillna(0.0)
+    weights = np.repeat([1.0, 0.0, 2.0], 100)
     some = weights > 0
 
     def scores(x, y, weights):
@@ -239,10 +241,10 @@ def test_effort_leaves_out_rows_of_weight_0(frame, labels):
 
 
 def test_a_fit_says_what_it_found(fitted, frame, labels):
-    assert fitted.classes_.tolist() == ["no", "yes"] and fitted.n_features_in_ == 5
-    assert (
-        len(fitted.loss_curve_) == 5 and fitted.loss_curve_[-1] < fitted.loss_curve_[0]
-    )
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert fitted.n_features_in_ == 5
+    assert len(fitted.loss_curve_) == 5
+    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
     assert fitted.network_.columns == ["size", "kind", "when", "price"]
     assert "4,60:relu,10:relu,1:sigmoid" in repr(fitted.network_)
     assert fitted.score(frame, labels) == np.mean(fitted.predict(frame) == labels)
@@ -251,17 +253,16 @@ def test_a_fit_says_what_it_found(fitted, frame, labels):
 def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_only(
     frame, labels
 ):
-    rows, others, ahead = (
-        (frame[:200], labels[:200]),
-        (frame[200:], labels[200:]),
-        {"epochs": 60, "patience": 4},
-    )
+    rows = (frame[:200], labels[:200])
+    others = (frame[200:], labels[200:])
+    ahead = {"epochs": 60, "patience": 4}
     early = nn.NetworkClassifier(**ahead, learning_rate=0.03).fit(
         *rows, eval_set=others
     )
     values = early.figures_["val_metric"]
     assert early.figures_["best_epoch"] == int(np.argmin(values)) + 1 == len(values) - 4
-    names, truth = early.classes_.tolist(), labels[200:]
+    names = early.classes_.tolist()
+    truth = labels[200:]
     chosen = early.predict_proba(frame[200:])[
         np.arange(100), [names.index(label) for label in truth]
     ]
@@ -273,10 +274,8 @@ def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_o
 
 
 def test_weights_of_classes_and_rows_count(frame, labels):
-    given, weights = (
-        {"layers": "auto,8,1", "scaling": "none", "epochs": 3},
-        np.where(labels == "no", 3.0, 1.0),
-    )
+    given = {"layers": "auto,8,1", "scaling": "none", "epochs": 3}
+    weights = np.where(labels == "no", 3.0, 1.0)
     # whose statistics, which rows' weights count in, are not asked for
     frame = frame[["size"]].fillna(0.0)
     plain = nn.NetworkClassifier(**given).fit(frame, labels)
@@ -294,8 +293,10 @@ def test_weights_of_classes_and_rows_count(frame, labels):
 def test_gaps_that_training_did_not_have_become_the_median():
     x = np.random.default_rng(1).normal(size=(101, 3))
     regressor = nn.NetworkRegressor(effort="quick", epochs=2).fit(x, x[:, 0])
-    gap, filled = x[:5].copy(), x[:5].copy()
-    gap[2, 1], filled[2, 1] = np.nan, np.median(x[:, 1].astype(np.float32))
+    gap = x[:5].copy()
+    filled = x[:5].copy()
+    gap[2, 1] = np.nan
+    filled[2, 1] = np.median(x[:, 1].astype(np.float32))
     assert np.array_equal(regressor.predict(gap), regressor.predict(filled))
 
 
@@ -318,7 +319,8 @@ def test_images_are_rows_of_pixels():
     classifier = nn.NetworkClassifier(
         "1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01
     ).fit(x, y)
-    assert classifier.network_.scaling.kind == "pixel" and classifier.score(x, y) > 0.7
+    assert classifier.network_.scaling.kind == "pixel"
+    assert classifier.score(x, y) > 0.7
 
 
 @pytest.mark.parametrize("networks", [1, 3])
@@ -384,9 +386,8 @@ def test_a_grid_search_in_processes_finds_what_one_process_finds(
 @pytest.mark.parametrize("tool", TOOLS)
 def test_pipelines_stacking_and_calibration(frame, labels, tool):
     assert clone(TOOLS[tool]).fit(frame, labels).score(frame, labels) > 0.8
-    assert issparse(SPARSE.fit_transform(frame)) and not issparse(
-        DENSE.fit_transform(frame)
-    )
+    assert issparse(SPARSE.fit_transform(frame))
+    assert not issparse(DENSE.fit_transform(frame))
 
 
 @pytest.mark.parametrize(
@@ -415,8 +416,14 @@ def test_wrong_parameters_and_rows_to_evaluate_are_told_by_fit(
     frame, labels, settings, told
 ):
     """settings: a function, of the rows to evaluate."""
-    evaluated = settings(frame, labels) if callable(settings) else None
-    given = {"effort": "quick", "epochs": 1} if callable(settings) else settings
+    if callable(settings):
+        evaluated = settings(frame, labels)
+    else:
+        evaluated = None
+    if callable(settings):
+        given = {"effort": "quick", "epochs": 1}
+    else:
+        given = settings
     with pytest.raises(ValueError, match=told):
         nn.NetworkClassifier(**given).fit(frame, labels, eval_set=evaluated)
 
@@ -447,10 +454,8 @@ def test_sparse_rows_are_as_their_dense_array_and_refused_where_they_have_no_roo
 ):
     (sparse, labels), estimators = sparse_rows, sys.modules["nn.train.estimators"]
     given = {"epochs": 5, "validation": None}
-    of_sparse, of_dense = (
-        nn.NetworkClassifier(**given).fit(rows, labels)
-        for rows in (sparse, sparse.toarray())
-    )
+    of_sparse = nn.NetworkClassifier(**given).fit(sparse, labels)
+    of_dense = nn.NetworkClassifier(**given).fit(sparse.toarray(), labels)
     assert np.array_equal(
         of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray())
     )
@@ -478,10 +483,8 @@ def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
     classifier = nn.NetworkClassifier(effort="quick", epochs=20, threshold=0.3).fit(
         sparse, labels == 1
     )
-    score, level = (
-        classifier.predict_proba(sparse)[:, 1].astype(np.float64),
-        classifier.decision_function(sparse),
-    )
+    score = classifier.predict_proba(sparse)[:, 1].astype(np.float64)
+    level = classifier.decision_function(sparse)
     assert np.allclose(
         level, np.log(score / (1 - score)) - np.log(0.3 / 0.7), rtol=1e-5
     )
@@ -501,7 +504,8 @@ def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
 def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     fitted.predict(frame)  # makes its engine
     state = fitted.network_.__getstate__()
-    assert type(state["model"]) is bytes and "FFI" not in repr(state)
+    assert type(state["model"]) is bytes
+    assert "FFI" not in repr(state)
     skops = pytest.importorskip("skops.io", reason="skops is not installed")
     stored = skops.dumps(fitted)
     again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))

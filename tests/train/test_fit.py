@@ -43,7 +43,10 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
         x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8),
         y=np.arange(40) % 2,
     )
-    flags = {**settings, "layers": layers} if layers else settings
+    if layers:
+        flags = {**settings, "layers": layers}
+    else:
+        flags = settings
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", data, "--model", "command.bin", *words)
     nn.fit(data, checkpoint="c.ck", **settings).save("python.bin")
@@ -53,7 +56,9 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
 
 
 def test_fit_goes_on_from_a_checkpoint(csv):
-    stop, epochs, asked = nn.StopRequest(), [], {"layers": "auto,8,1", "epochs": 6}
+    stop = nn.StopRequest()
+    epochs = []
+    asked = {"layers": "auto,8,1", "epochs": 6}
 
     class StopsEarly(nn.Callback):
         def epoch(self, epoch, *_):
@@ -61,38 +66,34 @@ def test_fit_goes_on_from_a_checkpoint(csv):
             if epoch == 3:
                 stop.request(15)
 
-    whole, ds, saving = (
-        nn.fit("t.csv", **asked),
-        nn.load("t.csv"),
-        {"checkpoint": "c.ck", "callback": StopsEarly()},
-    )
+    whole = nn.fit("t.csv", **asked)
+    ds = nn.load("t.csv")
+    saving = {"checkpoint": "c.ck", "callback": StopsEarly()}
     with pytest.raises(nn.Stopped):
         nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=6, stop=stop, **saving)
     resumed = nn.fit("t.csv", **asked, resume="auto", **saving)
-    assert epochs == [1, 2, 3, 4, 5, 6] and np.array_equal(
-        resumed.network.vector, whole.network.vector
-    )
+    assert epochs == [1, 2, 3, 4, 5, 6]
+    assert np.array_equal(resumed.network.vector, whole.network.vector)
 
 
 def test_a_model_is_what_its_file_holds(csv):
     model = nn.fit("t.csv", effort="quick")
     model.save("m.bin")
-    same, ds = nn.Model.load("m.bin"), nn.load("t.csv")
-    assert np.array_equal(same.predict(ds.x), model.predict(ds.x)) and set(
-        model.predict(ds.x)
-    ) <= set(ds.classes)
+    same = nn.Model.load("m.bin")
+    ds = nn.load("t.csv")
+    assert np.array_equal(same.predict(ds.x), model.predict(ds.x))
+    assert set(model.predict(ds.x)) <= set(ds.classes)
     proba = same.predict_proba(ds.x)
-    assert proba.shape == (ds.rows, len(ds.classes)) and np.allclose(
-        proba.sum(axis=1), 1
-    )
+    assert proba.shape == (ds.rows, len(ds.classes))
+    assert np.allclose(proba.sum(axis=1), 1)
     assert (
         same.test("t.csv")
         == succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
     )
-    assert len(same.members) == len(model.members) > 1 and same.columns == ds.columns
-    assert "out of fold: " in repr(model) and f"{len(model.members)} networks" in repr(
-        same
-    )
+    assert len(same.members) == len(model.members) > 1
+    assert same.columns == ds.columns
+    assert "out of fold: " in repr(model)
+    assert f"{len(model.members)} networks" in repr(same)
     assert same.explain(ds.x[:2], ds.x[5:9]).feature_names
     assert set(same.importance("t.csv", repeats=2).names) == set(
         same.explain(ds.x[:2], ds.x[5:9]).feature_names
@@ -102,7 +103,8 @@ def test_a_model_is_what_its_file_holds(csv):
 def test_targets_stand_beside_the_data_or_in_it():
     x = np.random.default_rng(0).normal(size=(80, 3))
     values = nn.fit(x, x[:, 0] * 2, effort="quick", task="regression")
-    assert values.predict(x).shape == (80,) and values.network.task == "regression"
+    assert values.predict(x).shape == (80,)
+    assert values.network.task == "regression"
     with pytest.raises(UsageError, match="regression, which has no classes"):
         values.predict_proba(x)
     named = nn.fit(
@@ -175,26 +177,25 @@ RARE = {  # what is rare or small about a table: its features and targets
 )
 def test_the_default_ends_in_a_model_where_something_is_rare(what):
     x, targets = RARE[what](np.random.default_rng(0))
-    effort = "quick" if x.shape[1] >= MANY else "standard"  # in a quarter of the time
+    # in a quarter of the time
+    if x.shape[1] >= MANY:
+        effort = "quick"
+    else:
+        effort = "standard"
     model = nn.fit(x, targets(x), effort=effort)
     told = model.metrics["out_of_fold"]
-    assert (
-        model.metrics["effort"] == effort
-        and np.isfinite(model.network.predict(x)).all()
-    )
+    assert model.metrics["effort"] == effort
+    assert np.isfinite(model.network.predict(x)).all()
     # one row of a class trains all networks
     assert len(x) - 2 <= told["rows"] <= len(x)
-    assert isinstance(model.metrics["learned"], bool) and len(model.predict(x)) == len(
-        x
-    )
+    assert isinstance(model.metrics["learned"], bool)
+    assert len(model.predict(x)) == len(x)
 
 
 @pytest.mark.parametrize("shape", [(40, 1, 6, 5), (40, 6, 5), (40, 6, 5, 3)])
 def test_images_are_arrays_too(shape, folder):
-    x, y = (
-        np.random.default_rng(0).integers(0, 256, shape, np.uint8),
-        np.array(["dark", "light"] * 20),
-    )
+    x = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    y = np.array(["dark", "light"] * 20)
     np.savez("images.npz", x=x, y=y)
     models = [
         nn.fit(*given, effort="quick", epochs=2)
@@ -202,7 +203,8 @@ def test_images_are_arrays_too(shape, folder):
     ]
     channels_first = nn.load("images.npz").x
     scores = [model.network.predict(channels_first) for model in models]
-    assert np.array_equal(scores[0], scores[1]) and np.array_equal(scores[0], scores[2])
+    assert np.array_equal(scores[0], scores[1])
+    assert np.array_equal(scores[0], scores[2])
     assert set(models[0].predict(channels_first)) <= {"dark", "light"}
     # those of channels last were of other pixels
     assert np.array_equal(models[0].network.predict(x), scores[0])

@@ -64,11 +64,9 @@ WAYS = [  # the last one for classes
 )
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_folds_are_a_loop_by_hand(task, flags, backend):
-    ds, net, holdout = (
-        data(task),
-        network(task, SEED, backend),
-        flags.get("holdout", 0.2),
-    )
+    ds = data(task)
+    net = network(task, SEED, backend)
+    holdout = flags.get("holdout", 0.2)
     if "class_weight" in flags:
         ds.y[40:] &= ds.x[40:, 2] > 0.5  # of other shares in each fold
     result = nn.train(net, ds, folds=FOLDS, **flags)
@@ -79,9 +77,8 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
     assert result["folds"] == list(figures)
     name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
     values = [own[name] for own in figures]
-    assert result["mean"][name] == np.mean(values) and result["std"][name] == np.std(
-        values, ddof=1
-    )
+    assert result["mean"][name] == np.mean(values)
+    assert result["std"][name] == np.std(values, ddof=1)
     rows, folds, outputs = out_of_fold(net, ds)
     assert np.array_equal(rows, nn.ds.split_rows(ds, holdout, 0.0, SEED).training)
     scores = np.zeros((ds.rows, net.outputs), np.float32)
@@ -90,13 +87,17 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
         scores[own] = alone[number].predict(ds.x[own])
     assert np.array_equal(outputs, scores[rows])
     told = figures_out_of_fold(net, ds, each=True)
-    assert told.pop("members") == list(figures) and told.pop("out_of_fold") is True
+    assert told.pop("members") == list(figures)
+    assert told.pop("out_of_fold") is True
     if task == "regression":
         assert told["mae"] == pytest.approx(
             np.abs(scores - ds.y)[rows].mean(), rel=1e-6
         )
     else:
-        decided = scores[:, 0] >= 0.5 if task == "binary" else scores.argmax(1)
+        if task == "binary":
+            decided = scores[:, 0] >= 0.5
+        else:
+            decided = scores.argmax(1)
         assert told["accuracy"] == pytest.approx((decided == ds.y)[rows].mean())
     assert told != nn.test(net, ds.of_rows(rows))
 
@@ -121,7 +122,8 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
 def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
     """The encoding of all rows is that of some folds, not of the first."""
     lands = ["a"] * 60 + ["b"] * 60 + ["c"] * 6 + ["d"] * 6 + ["e"] * 6
-    ds, widths = nn.load({"land": lands, "y": np.arange(138) % 2}, target="y"), set()
+    ds = nn.load({"land": lands, "y": np.arange(138) % 2}, target="y")
+    widths = set()
     for seed in range(4):
         net = Network("1,4,1", "binary", seed=seed)
         nn.train(net, ds, folds=4, epochs=1)
@@ -143,7 +145,9 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
 def test_the_threshold_is_decided_out_of_fold(flags, rule):
     """On the rows of all folds together, each predicted by the network that does not
     know it."""
-    ds, net, plain = data("binary"), network("binary", SEED), network("binary", SEED)
+    ds = data("binary")
+    net = network("binary", SEED)
+    plain = network("binary", SEED)
     flags = {"folds": FOLDS, "epochs": 4, "learning_rate": 0.02, **flags}
     result = nn.train(net, ds, threshold=rule, **flags)
     nn.train(plain, ds, **flags)
@@ -153,7 +157,8 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
         == net.threshold
         == best_threshold(rule, ds.y[rows], scores[:, 0])
     )
-    assert net.threshold != 0.5 == plain.threshold and net.config["threshold"] == rule
+    assert net.threshold != 0.5 == plain.threshold
+    assert net.config["threshold"] == rule
     check_networks(net, plain.members)
     _, of_fold, _ = out_of_fold(plain, ds)
     # each is judged by the threshold that the rows of the others tell
@@ -171,8 +176,13 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_the_temperature_is_decided_out_of_fold(task):
-    ds, net, plain = data(task), network(task, SEED), network(task, SEED)
-    rule = {"threshold": "f1"} if task == "binary" else {}
+    ds = data(task)
+    net = network(task, SEED)
+    plain = network(task, SEED)
+    if task == "binary":
+        rule = {"threshold": "f1"}
+    else:
+        rule = {}
     result = nn.train(net, ds, folds=FOLDS, epochs=4, calibrate="temperature", **rule)
     nn.train(plain, ds, folds=FOLDS, epochs=4)
     rows, _, scores = out_of_fold(plain, ds)
@@ -215,17 +225,18 @@ def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
         weights = np.random.default_rng(3).integers(0, 4, 400) * np.where(
             data("binary").y == 0, 8.0, 1.0
         )
-    ds, net = (
-        data("binary", **{what: np.arange(400.0) if weights is None else weights}),
-        network("binary", SEED),
-    )
+    ds = data("binary", **{what: np.arange(400.0) if weights is None else weights})
+    net = network("binary", SEED)
     nn.train(
         net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0, learning_rate=0.02
     )
     rows, _, scores = out_of_fold(net, ds)
     # in time the first part is not tested; rows of weight 0 are in no fold
     assert len(rows) == (300 if weights is None else np.count_nonzero(weights))
-    own = None if weights is None else weights[rows]
+    if weights is None:
+        own = None
+    else:
+        own = weights[rows]
     assert net.threshold == best_threshold("f1", ds.y[rows], scores[:, 0], own)
     assert own is None or net.threshold != best_threshold(
         "f1", ds.y[rows], scores[:, 0]
@@ -236,17 +247,14 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     write_two_classes(folder / "data.csv", 300)
     flags = "--folds 3 --epochs 3 --holdout 0 --threshold recall=0.9 --calibrate temperature --model f.bin -o o.csv"
     call = ["--train", "--dataset", "data.csv", *flags.split()]
-    told, net = succeed(*call, "-q", "--json").json, Network.of_file("f.bin")
-    assert (
-        net.threshold == told["threshold"]
-        and net.temperature == told["calibration"]["temperature"]
-    )
+    told = succeed(*call, "-q", "--json").json
+    net = Network.of_file("f.bin")
+    assert net.threshold == told["threshold"]
+    assert net.temperature == told["calibration"]["temperature"]
     tested = succeed("--test", "--model", "f.bin", "--json", "-v").json
     assert tested["threshold"] == told["threshold"]
-    assert (
-        tested["log_loss"] == told["calibration"]["log_loss"][1]
-        and tested["members"] == told["folds"]
-    )
+    assert tested["log_loss"] == told["calibration"]["log_loss"][1]
+    assert tested["members"] == told["folds"]
     rows = list(csv.DictReader((folder / "o.csv").open()))
     (score,) = (name for name in rows[0] if name.startswith("score"))
     cuts = [fold["threshold"] for fold in told["folds"]]
@@ -256,9 +264,8 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
         )
     assert len({*cuts}) > 1
     shown = succeed(*call)
-    assert (
-        f"threshold {told['threshold']:.6g}" in shown.out and "temperature" in shown.out
-    )
+    assert f"threshold {told['threshold']:.6g}" in shown.out
+    assert "temperature" in shown.out
     assert "training rows" not in shown.err
 
 
@@ -307,7 +314,8 @@ def check_parts(ds, rows, folds):
 @pytest.mark.parametrize("task", LAYERS)
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_folds_divide_the_rows_and_their_classes_evenly(task, count):
-    ds, rows = data(task), np.arange(3, 390)
+    ds = data(task)
+    rows = np.arange(3, 390)
     folds = fold_rows(ds, rows, count, 0)
     check_parts(ds, rows, folds)
     assert np.ptp([len(fold.tested) for fold in folds]) <= 1
@@ -353,10 +361,8 @@ def test_a_group_is_in_one_fold():
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_folds_go_forward_in_time(grouped):
-    times, rows = (
-        np.random.default_rng(0).integers(0, 60, 400).astype(np.float64),
-        np.arange(390),
-    )
+    times = np.random.default_rng(0).integers(0, 60, 400).astype(np.float64)
+    rows = np.arange(390)
     ds = data(
         "regression",
         times=times,
@@ -386,7 +392,10 @@ def test_folds_go_forward_in_time(grouped):
 )
 def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
     ds = data("binary", **more)
-    ds.y[:] = ds.y if y is None else y
+    if y is None:
+        ds.y[:] = ds.y
+    else:
+        ds.y[:] = y
     with pytest.raises(UsageError, match=f"--folds 4: .*{expected}"):
         fold_rows(ds, np.arange(400), 4, 0)
 
@@ -420,26 +429,19 @@ def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
 def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
     write, folder
 ):
-    path, call = (
-        write(folder / "data.csv"),
-        ["--train", "--dataset", "data.csv", "--folds", FOLDS, "--epochs", 2],
-    )
+    path = write(folder / "data.csv")
+    call = ["--train", "--dataset", "data.csv", "--folds", FOLDS, "--epochs", 2]
     told = succeed(*call, "-q", "--json", "-o", "o.csv", "--model", "f.bin").json
-    assert (
-        len(told["folds"]) == FOLDS
-        and set(told["mean"]) == set(told["std"])
-        and told["networks"] == FOLDS
-    )
+    assert len(told["folds"]) == FOLDS
+    assert set(told["mean"]) == set(told["std"])
+    assert told["networks"] == FOLDS
     rows = list(csv.DictReader((folder / "o.csv").open()))
-    assert [*rows[0]][:2] == ["row", "fold"] and len(rows) == sum(
-        fold["rows"] for fold in told["folds"]
-    )
+    assert [*rows[0]][:2] == ["row", "fold"]
+    assert len(rows) == sum(fold["rows"] for fold in told["folds"])
     assert {row["fold"] for row in rows} == set(map(str, range(FOLDS)))
-    net, ds, test = (
-        Network.of_file("f.bin"),
-        nn.load(path),
-        ["--test", "--model", "f.bin"],
-    )
+    net = Network.of_file("f.bin")
+    ds = nn.load(path)
+    test = ["--test", "--model", "f.bin"]
     scores = [
         name
         for name in rows[0]
@@ -449,17 +451,17 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
     assert np.allclose(found, out_of_fold(net, ds)[2], rtol=1e-6)
     assert "out_of_fold" not in succeed(*test, "-q", "--json").json
     shown = succeed(*call).out
-    assert f"{FOLDS} folds" in shown and "deviation" in shown and "no --model" in shown
+    assert f"{FOLDS} folds" in shown
+    assert "deviation" in shown
+    assert "no --model" in shown
     succeed(*call, "--holdout", 0, "--model", "f.bin")
     told = succeed(*test, "-v", "--json", "--intervals").json
     assert told == figures_out_of_fold(
         Network.of_file("f.bin"), ds, intervals=True, each=True
     )
-    assert (
-        told["rows"] == ds.rows
-        and len(told["members"]) == FOLDS
-        and "out of fold" in succeed(*test).out
-    )
+    assert told["rows"] == ds.rows
+    assert len(told["members"]) == FOLDS
+    assert "out of fold" in succeed(*test).out
     assert (
         succeed(*test, "-v", "--json", "--intervals", "--dataset", path).json == told
     ), "known by its digest"
@@ -495,10 +497,8 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
         found.append([(folder / name).read_bytes() for name in ("m.bin", "o.csv")])
     assert found[0] == found[1] == found[2]
     result = run(*call, "--memory", "60M")
-    assert (
-        result.code == 2
-        and "--memory 60M: too little for these 3 networks" in result.err
-    )
+    assert result.code == 2
+    assert "--memory 60M: too little for these 3 networks" in result.err
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
 
 
@@ -515,12 +515,14 @@ def test_train_needs_a_model_or_folds(two):
         "-o",
         "o.csv",
     )
-    assert result.code == 2 and "--folds" in result.err
+    assert result.code == 2
+    assert "--folds" in result.err
 
 
 @pytest.mark.parametrize("networks", [1, 2])
 def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
-    ds, net = data("regression", 60), network("regression")
+    ds = data("regression", 60)
+    net = network("regression")
     nn.train(net, ds, folds=FOLDS, epochs=2, holdout=0.0)
     if networks == 2:  # as of two cross-validations one after the other
         net.combine(

@@ -27,7 +27,8 @@ FACTORS = OrderedDict(
     dtype=("float32", "float64"),
     backend=("omp", "seq"),
 )
-ROWS, NEW = 60, 12
+ROWS = 60
+NEW = 12
 
 
 def is_possible(values: list) -> bool:
@@ -63,11 +64,10 @@ def images_of(case: dict, rows: int = ROWS, seed: int = 0) -> nn.Dataset:
         "fractions": (x / 255).astype(case["dtype"]),
         "numbers": x / 7 - 11,
     }
-    weights = (
-        draws.integers(1, 4, rows).astype(float)
-        if case["weights"] == "weights"
-        else None
-    )
+    if case["weights"] == "weights":
+        weights = draws.integers(1, 4, rows).astype(float)
+    else:
+        weights = None
     x = pixels[case["pixels"]]
     if case["target"] == "number":
         return nn.Dataset(x, 100 + 10 * score, "regression", weights=weights)
@@ -159,7 +159,8 @@ def test_an_image_alone_is_the_image_among_others_also_of_a_file(trained, tmp_pa
 
 
 def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
-    net, new = trained.net, trained.new
+    net = trained.net
+    new = trained.new
     told = nn.test(net, new, intervals=True)
     scores = net.predict(new.x).astype(np.float64)
     if new.task == "regression":

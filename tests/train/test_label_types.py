@@ -33,9 +33,8 @@ def check(model: nn.Model, labels: list, rows) -> None:
     model.save("m.bin")
     for known in (model, nn.Model.load("m.bin")):
         found = known.predict(rows).tolist()
-        assert set(found) <= set(labels) and {type(label) for label in found} == {
-            type(labels[0])
-        }
+        assert set(found) <= set(labels)
+        assert {type(label) for label in found} == {type(labels[0])}
         assert known.network.classes == [str(label) for label in labels]
 
 
@@ -108,7 +107,8 @@ def test_commands_and_json_have_texts(folder):
         1,
     )
     info = succeed("--info", "--model", "m.bin", "--json").json
-    assert info["classes"] == ["0", "1"] and info["label_type"] == "int"
+    assert info["classes"] == ["0", "1"]
+    assert info["label_type"] == "int"
     assert (
         succeed("--predict", "--model", "m.bin", "--dataset", "t.parquet")
         .out.splitlines()[1]

@@ -29,11 +29,10 @@ def tables(folder):
     """Write a table of each task."""
     for task in TASKS:
         ds = data(task, 90)
-        targets = (
-            [f"c{label}" for label in ds.y]
-            if ds.classes
-            else ds.y[:, 0].round(5).tolist()
-        )
+        if ds.classes:
+            targets = [f"c{label}" for label in ds.y]
+        else:
+            targets = ds.y[:, 0].round(5).tolist()
         columns = [*ds.x.T.round(5).tolist(), targets]
         (folder / f"{task}.csv").write_text(
             csv_of([*(f"x{place}" for place in range(ds.x.shape[1])), "y"], columns)
@@ -52,16 +51,15 @@ def train(task, model, *more):
         2,
         "--json",
     )
-    kind = (
-        []
-        if "--effort" in more
-        else [
+    if "--effort" in more:
+        kind = []
+    else:
+        kind = [
             "--layers",
             "auto,4,1" if task != "multiclass" else "auto,4,3",
             "--folds",
             3,
         ]
-    )
     return succeed(*train, *kind, "--holdout", 0, *more).json
 
 
@@ -87,7 +85,10 @@ def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
 def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores(
     tables, monkeypatch, task, kind
 ):
-    more = kind if "--effort" in kind else []
+    if "--effort" in kind:
+        more = kind
+    else:
+        more = []
     train(task, "whole.bin", *more)
     whole = succeed("test", "whole.bin", "--json", "--intervals").json
     monkeypatch.setattr(crossed, "MOST_BYTES", 100)
@@ -95,11 +96,9 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     # of the training, which has the scores
     assert (tables / "rows.csv").read_text().count("\n") == 91
     found, meta = model_file.load("m.bin")
-    assert (
-        "rows.score" not in found
-        and "rows.fold" in found
-        and "intervals" in meta["crossed"]["figures"]
-    )
+    assert "rows.score" not in found
+    assert "rows.fold" in found
+    assert "intervals" in meta["crossed"]["figures"]
     told = succeed("test", "m.bin", "--json", "--intervals")
     assert told.json == whole
     assert (
@@ -118,18 +117,21 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     }
     page = succeed("test", "m.bin", "--report", "p.html", "--json")
     text = (tables / "p.html").read_text()
-    assert (
-        page.json["rows"] == 90
-        and "Only these can be told" in text
-        and "95 % interval" in text
-    )
+    assert page.json["rows"] == 90
+    assert "Only these can be told" in text
+    assert "95 % interval" in text
     assert "What was trained" in text or "what was trained" in text
-    label, value = (
-        ("log loss", "log_loss") if task != "regression" else ("RMSE", "rmse")
-    )
+    if task != "regression":
+        label = "log loss"
+        value = "log_loss"
+    else:
+        label = "RMSE"
+        value = "rmse"
     refused = run("compare", "m.bin", "whole.bin")
-    assert refused.code == 65 and refused.err.splitlines()[-1].startswith("nn: ")
-    assert f"{label} {whole[value]:.6g}" in refused.err and "--dataset" in refused.err
+    assert refused.code == 65
+    assert refused.err.splitlines()[-1].startswith("nn: ")
+    assert f"{label} {whole[value]:.6g}" in refused.err
+    assert "--dataset" in refused.err
     assert run("test", "m.bin", "--threshold", 0.3).code == (
         65 if task == "binary" else 2
     )
@@ -141,7 +143,8 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     )
     model = nn.Model.load("m.bin")
     ds = nn.load_for(model.network, f"{task}.csv")
-    assert model.test(ds)["rows"] == 90 and model.importance(ds).mean is not None
+    assert model.test(ds)["rows"] == 90
+    assert model.importance(ds).mean is not None
     with pytest.raises(DataError, match="figures of its training alone"):
         nn.compare(model, nn.Model.load("whole.bin"), ds)
     model.save("again.bin")
@@ -170,7 +173,8 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
 )
 def test_hostile_figures_are_refused(monkeypatch, name, value):
     monkeypatch.setattr(crossed, "MOST_BYTES", 100)
-    ds, net = data("binary", 90), nn.Network("6,4,1", "binary", backend="omp")
+    ds = data("binary", 90)
+    net = nn.Network("6,4,1", "binary", backend="omp")
     nn.train(net, ds, **FOLDS)
     metadata = json.loads(json.dumps(net.metadata()))
     assert model_file.unpacked(model_file.packed(tensors(net), metadata))
@@ -184,7 +188,8 @@ def test_hostile_figures_are_refused(monkeypatch, name, value):
 
 def test_figures_of_other_classes_are_refused(monkeypatch):
     monkeypatch.setattr(crossed, "MOST_BYTES", 100)
-    ds, net = data("multiclass", 90), nn.Network("6,4,3", "multiclass", backend="omp")
+    ds = data("multiclass", 90)
+    net = nn.Network("6,4,3", "multiclass", backend="omp")
     nn.train(net, ds, **FOLDS)
     metadata = json.loads(json.dumps(net.metadata()))
     metadata["crossed"]["figures"]["confusion"].pop()

@@ -40,7 +40,8 @@ def data(task, rows=240, noise=0.1, seed=0, **more):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 4)).astype(np.float32)
     score = x[:, 0] - x[:, 1] + rng.normal(size=rows) * (noise or 0.0)
-    score = rng.permutation(score) if noise is None else score
+    if noise is None:
+        score = rng.permutation(score)
     if task == "regression":
         return nn.Dataset(
             x, np.stack([5 * score + 40, score], 1).astype(np.float32), task, **more
@@ -70,7 +71,8 @@ def test_a_network_says_whether_it_has_learned(task, way, moves, caplog):
     last = (result["val_loss"] or result["loss"])[-1]
     assert result["learned"] is moves
     if moves:
-        assert last < result["baseline"] and not warnings_in(caplog)
+        assert last < result["baseline"]
+        assert not warnings_in(caplog)
         return
     (text,) = warnings_in(caplog)
     kinds = {
@@ -79,10 +81,8 @@ def test_a_network_says_whether_it_has_learned(task, way, moves, caplog):
         "all rows": "training",
         "folds": "out-of-fold",
     }
-    assert (
-        f"its {kinds.get(way, 'validation')} loss is no better" in text
-        and "--learning_rate" in text
-    )
+    assert f"its {kinds.get(way, 'validation')} loss is no better" in text
+    assert "--learning_rate" in text
     assert (
         f"that of {'the mean' if task == 'regression' else 'the class shares'}, {result['baseline']:.4g}"
         in text
@@ -92,12 +92,11 @@ def test_a_network_says_whether_it_has_learned(task, way, moves, caplog):
 @pytest.mark.parametrize("task", OUTPUTS)
 def test_what_is_true_of_the_training_rows_alone_is_nothing_learned(task, caplog):
     result = trained(data(task, 120, noise=None), epochs=100)
-    assert (
-        result["learned"] is False
-        and result["loss"][-1] < result["baseline"] < result["val_loss"][-1]
-    )
+    assert result["learned"] is False
+    assert result["loss"][-1] < result["baseline"] < result["val_loss"][-1]
     (text,) = warnings_in(caplog)
-    assert "true of its training rows alone" in text and "--validation" in text
+    assert "true of its training rows alone" in text
+    assert "--validation" in text
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -114,10 +113,8 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
     }
     net.set_parameters(dead)
     result = nn.train(net, ds, learning_rate=0.02)
-    assert (
-        np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4)
-        and result["learned"] is False
-    )
+    assert np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4)
+    assert result["learned"] is False
 
 
 def loss_of(name, output, y, weights):
@@ -132,15 +129,15 @@ def loss_of(name, output, y, weights):
 def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
     task, loss, output, weighted
 ):
-    weights = (
-        np.random.default_rng(1).integers(0, 4, 240) if weighted else np.ones(240, int)
-    )
+    if weighted:
+        weights = np.random.default_rng(1).integers(0, 4, 240)
+    else:
+        weights = np.ones(240, int)
     ds = data(task, **({"weights": weights} if weighted else {}))
-    flags = (
-        {"class_weight": ",".join("123"[: len(ds.classes)])}
-        if weighted and ds.classes
-        else {}
-    )
+    if weighted and ds.classes:
+        flags = {"class_weight": ",".join("123"[: len(ds.classes)])}
+    else:
+        flags = {}
     result = trained(ds, loss, output, epochs=1, **flags)
     split = split_rows(ds, 0.2, 0.0, 3)
     if task == "regression":
@@ -148,19 +145,17 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
         repeated = ds.y[np.repeat(split.training, weights[split.training])]
         y = (ds.y - repeated.mean(axis=0)) / repeated.std(axis=0)
     else:
-        y = (
-            np.eye(len(ds.classes))[ds.y]
-            if task == "multiclass"
-            else ds.y[:, None].astype(float)
-        )
+        if task == "multiclass":
+            y = np.eye(len(ds.classes))[ds.y]
+        else:
+            y = ds.y[:, None].astype(float)
         weights = weights * ((1 + ds.y) if weighted else 1)
     targets = learned.Targets(y[split.training], weights[split.training])
     is_mean = loss not in ("mae", "huber")
-    best = (
-        np.average(targets.values, 0, targets.counts)
-        if is_mean
-        else learned.best_output(loss, targets)
-    )
+    if is_mean:
+        best = np.average(targets.values, 0, targets.counts)
+    else:
+        best = learned.best_output(loss, targets)
     assert result["baseline"] == pytest.approx(
         loss_of(loss, best, y[split.holdout], weights[split.holdout]), rel=1e-5
     )
@@ -180,19 +175,16 @@ def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_bas
             > least
             == pytest.approx(loss_of(loss, best, *targets))
         )
-    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES} and {*learned._SLOPES} <= {
-        *nn_aux.LOSSES
-    }
+    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES}
+    assert {*learned._SLOPES} <= {*nn_aux.LOSSES}
 
 
 def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_not_finite_are_undefined():
-    training, judged = (
-        learned.targets_of(np.array(labels), outputs=3) for labels in ([0, 1, 1], [2])
-    )
+    training = learned.targets_of(np.array([0, 1, 1]), outputs=3)
+    judged = learned.targets_of(np.array([2]), outputs=3)
     told, least = learned.baseline_of("ce", training, judged)
-    assert told == pytest.approx(
-        -np.log(np.finfo(np.float32).eps)
-    ) and least == pytest.approx(0)
+    assert told == pytest.approx(-np.log(np.finfo(np.float32).eps))
+    assert least == pytest.approx(0)
     targets = learned.Targets(np.array([[-1e300], [1e300]]), np.ones(2))
     for losses in (
         (1.0, learned.baseline_of("mse", targets, targets)),
@@ -203,8 +195,10 @@ def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_
 
 
 def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline_and_a_refit_keeps_it():
-    ds, other = data("binary"), data("binary", 90, seed=1)
-    result, share = trained(ds, validation=other, holdout=0.0), ds.y.mean()
+    ds = data("binary")
+    other = data("binary", 90, seed=1)
+    result = trained(ds, validation=other, holdout=0.0)
+    share = ds.y.mean()
     expected = -np.mean(np.where(other.y == 1, np.log(share), np.log(1 - share)))
     assert result["baseline"] == pytest.approx(expected, rel=1e-6)
     for task in OUTPUTS:
@@ -226,7 +220,8 @@ def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
     assert best < result["baseline"] < result["val_loss"][-1], (
         "the data should be such that training overfits"
     )
-    assert result["learned"] is True and not warnings_in(caplog)
+    assert result["learned"] is True
+    assert not warnings_in(caplog)
 
 
 @pytest.mark.parametrize("task", OUTPUTS)
@@ -236,10 +231,15 @@ def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, 
         net, result = Effort(
             ds, "quick", {} if noise else {"learning_rate": 1e-9}, {}
         ).run(nn.train)
-        name = "mse" if task == "regression" else "log_loss"
-        of_folds, sizes = [], []
+        if task == "regression":
+            name = "mse"
+        else:
+            name = "log_loss"
+        of_folds = []
+        sizes = []
         for fold in range(8):
-            y, others = ds.y[net.crossed.fold == fold], ds.y[net.crossed.fold != fold]
+            y = ds.y[net.crossed.fold == fold]
+            others = ds.y[net.crossed.fold != fold]
             if task == "regression":
                 of_folds.append(
                     ((y - others.mean(axis=0, dtype=np.float64)) ** 2).mean()
@@ -256,10 +256,8 @@ def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, 
             is (result["out_of_fold"][name] < result["baseline"])
         )
         assert len(warnings_in(caplog)) == (not has_learned)
-    assert (
-        "its out-of-fold loss" in warnings_in(caplog)[0]
-        and "columns" in warnings_in(caplog)[0]
-    )
+    assert "its out-of-fold loss" in warnings_in(caplog)[0]
+    assert "columns" in warnings_in(caplog)[0]
 
 
 @pytest.fixture
@@ -287,11 +285,10 @@ def test_the_command_line_warns_once(noise, flags):
         == 1
     )
     told = succeed(*command, "--json")
-    assert told.json["learned"] is False and told.json["baseline"] > 0
-    assert (
-        "learned nothing" in told.err
-        and "learned nothing" not in succeed(*command, "-q").err
-    )
+    assert told.json["learned"] is False
+    assert told.json["baseline"] > 0
+    assert "learned nothing" in told.err
+    assert "learned nothing" not in succeed(*command, "-q").err
 
 
 def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
@@ -315,16 +312,15 @@ def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
     y = np.array(
         [float(line[-1]) for line in (folder / "noise.csv").read_text().splitlines()]
     )
-    assert result["baseline"] == pytest.approx(y.var()) and result["learned"] is False
+    assert result["baseline"] == pytest.approx(y.var())
+    assert result["learned"] is False
 
 
 @pytest.mark.parametrize("more", [["--memory", "200M"], ["--resume", "c.ck"]], ids=str)
 def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]
-    first, again = (
-        succeed(*command, "c.ck").json,
-        succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json,
-    )
+    first = succeed(*command, "c.ck").json
+    again = succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json
     assert (first["learned"], first["baseline"]) == (
         again["learned"],
         again["baseline"],
@@ -387,11 +383,10 @@ def test_inputs_that_are_all_equal_are_the_cause_that_is_told(kind, caplog):
         ds = nn.load(
             {"a": ["x"] * 60, "b": ["y"] * 60}, y=np.arange(60) % 2, categories="a,b"
         )
-    what = (
-        "pictures are all equal"
-        if kind == "pictures"
-        else "inputs are the same in every row"
-    )
+    if kind == "pictures":
+        what = "pictures are all equal"
+    else:
+        what = "inputs are the same in every row"
     assert what in remark_of(ds, caplog)
 
 

@@ -15,14 +15,16 @@ from nn.train.options import options_of
 from nn.train.rows import TrainingRows, fit_encoding
 from nn.utils import DataError, UsageError
 
-ROWS, WORDS = 300, 40
+ROWS = 300
+WORDS = 40
 
 
 def table(kind: str = "number", seed: int = 0) -> dict:
     """Rows of a word of many, with gaps, of a word of two, and of a number; the target
     is mostly the word's."""
     rng = np.random.default_rng(seed)
-    codes, x = rng.integers(0, WORDS, ROWS), rng.normal(size=ROWS)
+    codes = rng.integers(0, WORDS, ROWS)
+    x = rng.normal(size=ROWS)
     goal = rng.normal(size=WORDS)[codes] + 0.3 * x
     y = {
         "number": goal,
@@ -54,7 +56,8 @@ def reader(ds: nn.Dataset, **settings) -> nn.Network:
 def inputs(ds: nn.Dataset, net: nn.Network) -> np.ndarray:
     """The means of the word in the records that the network is trained on (rows,
     means)."""
-    records, engine = [], net.engine
+    records = []
+    engine = net.engine
     load, engine.load = (
         engine.load,
         lambda x, *more: records.append(x) or load(x, *more),
@@ -68,11 +71,14 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
     ds = dataset(kind)
     net = reader(ds)
     word, few, _ = net.encoding.encoders
-    assert (word.targets, few.means) == (means, {}) and set(word.means) == set(
-        ds.x.columns[0].words
-    )
-    codes, words = ds.x.columns[0].values, ds.x.columns[0].words
-    y = ds.y.reshape(ROWS, -1) if kind != "three" else np.eye(3)[ds.y]
+    assert (word.targets, few.means) == (means, {})
+    assert set(word.means) == set(ds.x.columns[0].words)
+    codes = ds.x.columns[0].values
+    words = ds.x.columns[0].words
+    if kind != "three":
+        y = ds.y.reshape(ROWS, -1)
+    else:
+        y = np.eye(3)[ds.y]
     for target, own in enumerate(y.T.astype(float)):
         above = own - own.mean()
         found = [
@@ -104,22 +110,24 @@ def test_the_own_target_is_no_input_of_a_row():
         y = ds.y.copy()
         y[row] += 100
         changed = inputs(replace(ds, y=y), net)
-        assert changed[row] == usual[row] and (changed != usual).sum() > ROWS / 2
+        assert changed[row] == usual[row]
+        assert (changed != usual).sum() > ROWS / 2
     every = net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1]
     known = ds.x.columns[0].values >= 0
-    assert (usual[known] != every[known]).mean() > 0.9 and not usual[~known].any()
+    assert (usual[known] != every[known]).mean() > 0.9
+    assert not usual[~known].any()
 
 
 def test_no_target_of_a_group_is_an_input_of_its_rows():
     groups = np.arange(ROWS) // 5
     ds = dataset(groups=groups)
     net = reader(ds)
-    usual, y = inputs(ds, net), ds.y.copy()
+    usual = inputs(ds, net)
+    y = ds.y.copy()
     y[groups == 4] -= 50
     changed = inputs(replace(ds, y=y), net)
-    assert (changed[groups == 4] == usual[groups == 4]).all() and (
-        changed != usual
-    ).sum() > ROWS / 2
+    assert (changed[groups == 4] == usual[groups == 4]).all()
+    assert (changed != usual).sum() > ROWS / 2
 
 
 def test_one_group_leaves_nothing_to_tell():
@@ -130,20 +138,17 @@ def test_one_group_leaves_nothing_to_tell():
 def test_rows_that_judge_have_the_means_of_all_training_rows():
     ds = dataset()
     net = reader(ds, validation=0.3)
-    found, every = (
-        inputs(ds, net),
-        net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1],
-    )
+    found = inputs(ds, net)
+    every = net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1]
     judged = TrainingRows(net, ds, net.options, net.engine).judging.rows
-    assert len(judged) == 90 and (found[judged] == every[judged]).all()
+    assert len(judged) == 90
+    assert (found[judged] == every[judged]).all()
 
 
 def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_not():
     weights = np.random.default_rng(1).integers(0, 3, ROWS).astype(float)
-    fine, coarse = (
-        reader(dataset(weights=unit * weights)).encoding.encoders[0].means
-        for unit in (0.3, 0.7)
-    )
+    fine = reader(dataset(weights=0.3 * weights)).encoding.encoders[0].means
+    coarse = reader(dataset(weights=0.7 * weights)).encoding.encoders[0].means
     assert fine == {word: pytest.approx(mean) for word, mean in coarse.items()}
     usual = reader(dataset(weights=weights)).encoding.encoders[0].means
     y = dataset().y.copy()
@@ -159,9 +164,8 @@ def test_without_the_flag_and_for_few_words_or_many_targets_there_are_none():
     rng = np.random.default_rng(0)
     columns = table() | {"goal": rng.integers(0, MOST_TARGETS + 1, ROWS).tolist()}
     many = nn.load(columns, target="goal", task="multiclass")
-    assert many.outputs == MOST_TARGETS + 1 and not any(
-        one.means for one in reader(many).encoding.encoders
-    )
+    assert many.outputs == MOST_TARGETS + 1
+    assert not any(one.means for one in reader(many).encoding.encoders)
 
 
 def test_images_have_no_words():
@@ -175,10 +179,8 @@ def test_images_have_no_words():
 def test_the_model_keeps_them_and_refuses_damaged_ones():
     encoding = reader(dataset("three")).encoding
     kept = encoding.to_dict()
-    assert (
-        Encoding.from_dict(kept, encoding.names) == encoding
-        and "means" not in kept["columns"][1]
-    )
+    assert Encoding.from_dict(kept, encoding.names) == encoding
+    assert "means" not in kept["columns"][1]
     assert "means of the target" in encoding.encoders[0].summary()
     for damaged in (
         [],
@@ -188,7 +190,10 @@ def test_the_model_keeps_them_and_refuses_damaged_ones():
         {"w1": [float("nan")] * 3},
     ):
         means = kept["columns"][0]["means"]
-        wrong = means | damaged if isinstance(damaged, dict) else damaged
+        if isinstance(damaged, dict):
+            wrong = means | damaged
+        else:
+            wrong = damaged
         columns = [kept["columns"][0] | {"means": wrong}, *kept["columns"][1:]]
         with pytest.raises(DataError, match="damaged encoding"):
             Encoding.from_dict(kept | {"columns": columns}, encoding.names)
@@ -226,7 +231,8 @@ def test_the_choice_uses_them_and_its_flags_train_the_same(csv):
         "--train", "--dataset", "a.csv", "--model", "n.bin", "--json", *first
     ).json
     again = nn.Model.load(csv / "n.bin").network.members[0]
-    assert alone["networks"] == 8 and (again.vector == net.members[0].vector).all()
+    assert alone["networks"] == 8
+    assert (again.vector == net.members[0].vector).all()
 
 
 def test_layers_alone_have_none(csv):
@@ -245,11 +251,13 @@ def test_a_stopped_training_goes_on_to_the_same_model(more, memory, csv, mapped)
         net.export(csv / "m.bin")
         return (csv / "m.bin").read_bytes()
 
-    whole, kept = trained(), csv / "state.nn"
+    whole = trained()
+    kept = csv / "state.nn"
     ended, stops = until_ended(
         lambda stop: trained(checkpoint=kept, resume="auto", stop=stop), 7, 30
     )
-    assert stops > 1 and ended == whole
+    assert stops > 1
+    assert ended == whole
 
 
 @pytest.mark.parametrize(
@@ -257,7 +265,8 @@ def test_a_stopped_training_goes_on_to_the_same_model(more, memory, csv, mapped)
 )
 def test_weights_count_rows_in_the_means_of_words(weights):
     y = np.array([1.0, 5.0, -2.0, 7.0, 3.0, 0.5, 4.0, 9.0])
-    codes, words = np.array([0, 0, 1, 1, 2, 0, -1, 1]), ["a", "b", "c"]
+    codes = np.array([0, 0, 1, 1, 2, 0, -1, 1])
+    words = ["a", "b", "c"]
     ds = nn.Dataset(np.zeros((8, 1)), y, "regression", weights=np.array(weights, float))
     w = np.array(weights, float)
     if (w != np.floor(w)).any():

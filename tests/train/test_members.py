@@ -155,7 +155,8 @@ def written(folder):
 @pytest.mark.parametrize("way", WAYS)
 def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, backend):
     command = [*DATA, "--model", "m.bin", "--backend", backend, "--json", *WAYS[way]]
-    command += [] if way in ("effort", "judged in time") else LAYERS
+    if way not in ("effort", "judged in time"):
+        command += LAYERS
     alone = succeed(*command).json
     expected = written(folder)
     for name in expected:
@@ -200,7 +201,8 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
     for number, member in enumerate(nn.Model.load("m.bin").network.members):
         alone = nn.Network("2,16,1", task=ds.task, seed=number)
         nn.train(alone, ds, epochs=3, learning_rate=0.1, split_seed=7)
-        own, expected = member.parameters(), alone.parameters()
+        own = member.parameters()
+        expected = alone.parameters()
         assert all(np.array_equal(own[name], expected[name]) for name in expected)
 
 
@@ -224,7 +226,8 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum
         os.kill(rank_process(launcher, mpi, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == code
-    assert out == "" and ours(err) == [
+    assert out == ""
+    assert ours(err) == [
         f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
         "continue with --resume auto, m.bin was not written"
     ]
@@ -326,14 +329,11 @@ def whole(folder, command):
 def check_goes_on(mpi, folder, size, command, expected):
     """A training that ended in its midst goes on with that many ranks to the bytes of
     one that nobody stopped."""
-    assert (
-        not (folder / "m.bin").exists()
-        and 0 < position("c.ck")["members"][0]["epoch"] < 60
-    )
+    assert not (folder / "m.bin").exists()
+    assert 0 < position("c.ck")["members"][0]["epoch"] < 60
     done = mpi.train(size, *command, *(DISTRIBUTE if size > 1 else []))
-    assert (done.returncode, ours(done.stderr)) == (0, []) and (
-        folder / "m.bin"
-    ).read_bytes() == expected
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert (folder / "m.bin").read_bytes() == expected
 
 
 @pytest.mark.parametrize(
@@ -363,13 +363,12 @@ def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes)
 def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(
     mpi, folder, command
 ):
-    expected, began = whole(folder, command), time.monotonic()
+    expected = whole(folder, command)
+    began = time.monotonic()
     done = ended(mpi, 3, "SIGKILL", *command)
-    assert (
-        done.returncode != 0
-        and ours(done.stderr) == []
-        and time.monotonic() - began < 60
-    )
+    assert done.returncode != 0
+    assert ours(done.stderr) == []
+    assert time.monotonic() - began < 60
     check_goes_on(mpi, folder, 2, command, expected)
 
 
@@ -397,13 +396,13 @@ def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
         0.3,
         "--refit",
     ]
-    began, then = time.monotonic(), "raise NnError('this rank is no more')"
+    began = time.monotonic()
+    then = "raise NnError('this rank is no more')"
     done = launch_patched(mpi, 3, 1, where, when, then, *command)
-    assert done.returncode == 1 and time.monotonic() - began < 30
-    assert (
-        ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
-        and not (folder / "m.bin").exists()
-    )
+    assert done.returncode == 1
+    assert time.monotonic() - began < 30
+    assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
+    assert not (folder / "m.bin").exists()
 
 
 @pytest.mark.parametrize("more", [["--networks", 2], ["--folds", 2]])
@@ -411,6 +410,5 @@ def test_ranks_that_are_more_than_networks_are_idle(mpich, folder, more):
     command = [*DATA, *LAYERS, "--model", "m.bin", "--epochs", 2, *more]
     of_one = whole(folder, command)
     done = mpich.train(3, *command, *DISTRIBUTE)
-    assert (done.returncode, ours(done.stderr)) == (0, []) and (
-        folder / "m.bin"
-    ).read_bytes() == of_one
+    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert (folder / "m.bin").read_bytes() == of_one

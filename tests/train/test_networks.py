@@ -93,7 +93,8 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
 def test_each_member_is_the_network_alone(setting, task, backend, monkeypatch):
     if setting == "turns":
         monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
-    flags, ds = flags_of(setting, task), data(task)
+    flags = flags_of(setting, task)
+    ds = data(task)
     net, result = together(task, backend, ds, **flags)
     check_alone(task, net, result, backend, ds, **flags)
     assert (
@@ -172,9 +173,8 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
 def test_one_network_is_a_single_one(folder):
     for number, flags in enumerate([{}, {"networks": 1}]):
         net = network("binary")
-        assert "networks" not in nn.train(
-            net, data("binary"), epochs=2, **flags
-        ) and net.members == [net]
+        assert "networks" not in nn.train(net, data("binary"), epochs=2, **flags)
+        assert net.members == [net]
         net.export(folder / f"{number}.bin")
     assert (folder / "0.bin").read_bytes() == (folder / "1.bin").read_bytes()
 
@@ -187,10 +187,8 @@ def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
     mean = np.average(each, axis=0, weights=weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
     deviation = np.sqrt(np.average((each - mean) ** 2, axis=0, weights=weights))
-    assert (
-        np.allclose(net.deviation(x), deviation, rtol=1e-4, atol=1e-6)
-        and deviation.max() > 1e-3
-    )
+    assert np.allclose(net.deviation(x), deviation, rtol=1e-4, atol=1e-6)
+    assert deviation.max() > 1e-3
     assert not net.members[0].deviation(x).any()
 
 
@@ -200,13 +198,13 @@ def test_a_file_holds_all_members(task, folder):
     net.combine(net.members, [1.0, 2.5, 1.0])
     net.export(folder / "several.bin")
     tensors, metadata = model_file.load(folder / "several.bin")
-    assert metadata["format"] == 3 and "member2.layer0.weight" in tensors
+    assert metadata["format"] == 3
+    assert "member2.layer0.weight" in tensors
     assert [member["weight"] for member in metadata["members"]] == [1.0, 2.5, 1.0]
     again = check_file(net, folder / "several.bin", data(task).x)
     for own, loaded in zip(net.members, again.members, strict=True):
-        assert loaded.metadata() == own.metadata() and np.array_equal(
-            vector(loaded), vector(own)
-        )
+        assert loaded.metadata() == own.metadata()
+        assert np.array_equal(vector(loaded), vector(own))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,8 @@ def test_a_file_holds_all_members(task, folder):
 )
 def test_a_damaged_member_is_refused(change, expected, folder):
     net, _ = together()
-    tensors, metadata = model.tensors(net), json.loads(json.dumps(net.metadata()))
+    tensors = model.tensors(net)
+    metadata = json.loads(json.dumps(net.metadata()))
     change(tensors, metadata)
     with pytest.raises(DataError, match=expected):
         model_file.save(folder / "damaged.bin", tensors, metadata)
@@ -238,10 +237,8 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
         "calibrate": "temperature",
         **({"threshold": "f1"} if task == "binary" else {}),
     }
-    ds, flags = (
-        data(task),
-        {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03},
-    )
+    ds = data(task)
+    flags = {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03}
     first, told = together(task, **flags, **rules)
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     if task == "binary":
@@ -254,14 +251,10 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
     )
     net, result = together(task, refit=True, **flags, **rules)
     assert len({member["best_epoch"] for member in told["members"]}) > 1
-    assert (
-        result["calibration"] == told["calibration"]
-        and net.temperature == first.temperature != 1
-    )
-    assert (
-        result.get("threshold") == told.get("threshold")
-        and net.threshold == first.threshold
-    )
+    assert result["calibration"] == told["calibration"]
+    assert net.temperature == first.temperature != 1
+    assert result.get("threshold") == told.get("threshold")
+    assert net.threshold == first.threshold
     assert not np.array_equal(vector(net.members[0]), vector(first.members[0]))
     plain, _ = together(task, refit=True, **flags)
     for member, own in zip(net.members, plain.members, strict=True):
@@ -270,10 +263,8 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
 
 def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     """It is no member of the model."""
-    flags, usual = (
-        {"validation": 0.3, "epochs": 4, "learning_rate": 0.03},
-        Member._begin_refit,
-    )
+    flags = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03}
+    usual = Member._begin_refit
 
     def fails(self):
         usual(self)
@@ -284,16 +275,13 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     net, result = together(refit=True, threshold="f1", **flags)
     monkeypatch.undo()
     first, _ = together(threshold=0.5, **flags)
-    ds, rows = (
-        data("binary"),
-        nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation,
-    )
+    ds = data("binary")
+    rows = nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
     mean = np.mean(
         [first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0
     )
-    assert result["networks"] == 2 and net.threshold == pytest.approx(
-        best_threshold("f1", ds.y[rows], mean[:, 0])
-    )
+    assert result["networks"] == 2
+    assert net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
 
 
 def test_what_several_networks_cannot_do_is_refused(folder):
@@ -323,10 +311,8 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
         == [SEED, SEED + 2]
         == [m["seed"] for m in result["members"]]
     )
-    assert (
-        result["networks"] == 2
-        and "network 1, seed 6, is left out: loss is nan" in caplog.text
-    )
+    assert result["networks"] == 2
+    assert "network 1, seed 6, is left out: loss is nan" in caplog.text
 
 
 @pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
@@ -340,7 +326,8 @@ def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on
     class Told(Callback):
         def epoch(self, epoch, _, loss, val_loss, seconds, us_per_batch):
             epochs.append((epoch, loss, val_loss))
-            assert seconds >= 0 and us_per_batch >= 0
+            assert seconds >= 0
+            assert us_per_batch >= 0
 
     net, result = together(
         callback=Told(), **{**flags_of("patience", "binary"), **more}
@@ -386,7 +373,8 @@ def test_members_weights_must_be_positive_and_means_are_of_those_that_are_there(
     "write", [write_two_classes, write_three_classes, write_numbers]
 )
 def test_a_model_of_several_networks_on_the_command_line(write, folder):
-    path, model = write(folder / "data.csv"), folder / "several.bin"
+    path = write(folder / "data.csv")
+    model = folder / "several.bin"
     call = (
         "--train",
         "--dataset",
@@ -401,20 +389,19 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
         "--json",
     )
     told = succeed(*call).json
-    assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [
+    assert told["networks"] == COUNT
+    assert [m["seed"] for m in told["members"]] == [
         0,
         1,
         2,
     ]
-    assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(
-        told["loss"]
-    ) == 3
-    net, ds = Network.of_file(model), nn.load(path)
+    assert {"weight", "settings", "best_epoch"} <= set(told["members"][0])
+    assert len(told["loss"]) == 3
+    net = Network.of_file(model)
+    ds = nn.load(path)
     info = succeed("--info", "--model", model, "--json").json
-    assert (
-        len(info["members"]) == COUNT
-        and info["parameters"] == told["parameters"] == COUNT * net.parameter_count
-    )
+    assert len(info["members"]) == COUNT
+    assert info["parameters"] == told["parameters"] == COUNT * net.parameter_count
     assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
     assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
     assert (
@@ -426,16 +413,15 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     deviations = [name for name in rows[0] if name.startswith("deviation")]
     found = np.array([[float(row[name]) for name in deviations] for row in rows])
     assert len(deviations) == net.outputs
-    assert np.allclose(found, net.deviation(ds.x), rtol=1e-5) and found.max() > 0
+    assert np.allclose(found, net.deviation(ds.x), rtol=1e-5)
+    assert found.max() > 0
 
 
 def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     """They were those of the first one."""
-    path, few, many = (
-        write_two_classes(folder / "data.csv"),
-        "2,3:relu,1:sigmoid",
-        "2,4:relu,1:sigmoid",
-    )
+    path = write_two_classes(folder / "data.csv")
+    few = "2,3:relu,1:sigmoid"
+    many = "2,4:relu,1:sigmoid"
     net = Network("2,4,1", "binary")
     members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="2,3,1")]
     for member, kind in zip([net, *members], ["normalization"] * 3 + ["none"]):
@@ -449,14 +435,14 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     totals = [
         line.split()[1] for line in told.splitlines() if line.split()[:1] == ["total"]
     ]
-    assert heads == ["2 networks", "1 network"] and totals == ["17", "13"]
-    assert re.search("^parameters +47$", told, re.M) and re.search(
-        "^scaling +2 x normalization; 1 x none$", told, re.M
-    )
+    assert heads == ["2 networks", "1 network"]
+    assert totals == ["17", "13"]
+    assert re.search("^parameters +47$", told, re.M)
+    assert re.search("^scaling +2 x normalization; 1 x none$", told, re.M)
     layers = f"2 x {many}; 1 x {few}"
+    assert layers in repr(net)
     assert (
-        layers in repr(net)
-        and layers
+        layers
         in succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c").err
     )
     assert f"\n *   2 x {many}\n *   1 x {few}\n" in (folder / "m.c").read_text()
@@ -470,7 +456,8 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
         folder / "test.html",
     )
     page = re.sub("(<[^>]*>)+", "||", (folder / "test.html").read_text())
-    assert f"||layers||{layers}||" in page and "||parameters||47||" in page
+    assert f"||layers||{layers}||" in page
+    assert "||parameters||47||" in page
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
@@ -488,20 +475,17 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
 )
 def test_flags_of_one_network_are_wrong_use(flags, two, folder):
     result = run(*f"--train --dataset two.csv --model x.bin --epochs 1 {flags}".split())
-    many, of_one = (
-        flags[: flags.index(" --")],
-        flags.split()[2].replace("--model", ".m file"),
-    )
-    assert (
-        result.code == 2
-        and many in result.err
-        and of_one in result.err
-        and not list(folder.glob("x.*"))
-    )
+    many = flags[: flags.index(" --")]
+    of_one = flags.split()[2].replace("--model", ".m file")
+    assert result.code == 2
+    assert many in result.err
+    assert of_one in result.err
+    assert not list(folder.glob("x.*"))
 
 
 def test_rows_are_shared_not_copied(monkeypatch):
-    made, usual = [], runs.TrainingRows
+    made = []
+    usual = runs.TrainingRows
     monkeypatch.setattr(
         runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1]
     )

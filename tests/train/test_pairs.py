@@ -196,7 +196,8 @@ def write_table(path: str, case: dict, seed: int = 0, rows: int = ROWS) -> None:
     """Write a table whose target follows its columns, with a weight, a person and a day
     for each row."""
     draws = np.random.default_rng(seed)
-    a, b = draws.normal(size=rows).round(3), draws.normal(10, 3, size=rows).round(2)
+    a = draws.normal(size=rows).round(3)
+    b = draws.normal(10, 3, size=rows).round(2)
     third = {
         "numbers": draws.integers(0, 5, size=rows).tolist(),
         "gaps": [
@@ -279,7 +280,10 @@ def settings_of(case: dict) -> dict:
 def flags_of(settings: dict) -> list[str]:
     flags = []
     for name, value in settings.items():
-        flags += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        if value is True:
+            flags += [f"--{name}"]
+        else:
+            flags += [f"--{name}", str(value)]
     return flags
 
 
@@ -332,7 +336,9 @@ def test_settings_that_cannot_go_together_are_refused_in_one_line(folder, rule):
     assert rule.holds(case)
     write_table("t.csv", case)
     told = run("train", "t.csv", "-m", "m.bin", *flags_of(settings_of(case)))
-    assert told.code == 2 and rule.words in told.err and len(told.err.splitlines()) == 1
+    assert told.code == 2
+    assert rule.words in told.err
+    assert len(told.err.splitlines()) == 1
     assert not (folder / "m.bin").exists()
 
 
@@ -390,7 +396,10 @@ def test_command_and_python_tell_the_same_of_new_rows_and_each_figure_lies_in_it
 def test_the_printed_figures_are_those_of_json(trained):
     printed = succeed("test", "m.bin", "new.csv").out
     figures = trained.test()
-    digits = "{:.6g}" if trained.case["target"] in ("number", "numbers") else "{:.4f}"
+    if trained.case["target"] in ("number", "numbers"):
+        digits = "{:.6g}"
+    else:
+        digits = "{:.4f}"
     for name in ("accuracy", "log_loss", "rmse", "mae", "precision"):
         if isinstance(figures.get(name), float):
             label = {"log_loss": "log loss", "rmse": "RMSE", "mae": "MAE"}.get(
@@ -415,7 +424,9 @@ def test_a_row_of_weight_2_is_the_row_twice_in_every_figure(trained):
     net = trained.network
     ds = nn.load_for(net, "new.csv")
     weights = 1 + np.arange(ds.rows) % 3
-    ds.weights, ds.groups, ds.times = weights.astype(np.float64), None, None
+    ds.weights = weights.astype(np.float64)
+    ds.groups = None
+    ds.times = None
     weighted = flat(nn.test(net, ds))
     ds.weights = None
     repeated = flat(nn.test(net, ds.of_rows(np.repeat(np.arange(ds.rows), weights))))
@@ -431,15 +442,17 @@ def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
     (folder / "m.bin").write_bytes(Path("m.bin").read_bytes())
     onnx_models.check_table(folder, "new.csv")
     succeed("export", folder / "m.bin", "-o", folder / "m.c", "-q")
-    tolerance = 1e-12 if trained.case["dtype"] == "float64" else c_models.SINGLE
+    if trained.case["dtype"] == "float64":
+        tolerance = 1e-12
+    else:
+        tolerance = c_models.SINGLE
     c_models.check_program(folder, "new.csv", tolerance)
 
 
 def test_base_and_contributions_add_up_to_the_prediction(trained):
     net = trained.network
-    rows, background = (
-        nn.load_for(net, path, labelled=False).x for path in ("new.csv", "t.csv")
-    )
+    rows = nn.load_for(net, "new.csv", labelled=False).x
+    background = nn.load_for(net, "t.csv", labelled=False).x
     explained = nn.explain(net, rows[:4], background[:10])
     total = np.asarray(explained.base_values) + np.asarray(explained.values).sum(axis=1)
     outputs = net.predict(rows[:4]).astype(np.float64)

@@ -35,11 +35,13 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
     half times as long as on others. Medians: a neighbour of the machine may take one of
     the times. A threshold that is decided out of fold changes no parameter.
     """
-    f1, pr_auc, decided, seconds, peer = [], [], [], [], []
-    rows, held_out = (
-        shared / "data/cc/CC_train.csv.gz",
-        shared / "data/cc/CC_test.csv.gz",
-    )
+    f1 = []
+    pr_auc = []
+    decided = []
+    seconds = []
+    peer = []
+    rows = shared / "data/cc/CC_train.csv.gz"
+    held_out = shared / "data/cc/CC_test.csv.gz"
     for seed in range(5):
         model = tmp_path / f"{seed}.bin"
         trained = figures(
@@ -79,7 +81,8 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
 def test_digits_after_one_epoch(shared, tmp_path, seeds):
     """The study's network: NumPy reached 0.9101, Keras 0.9485."""
     layers = "1x28x28,conv4k2same:relu,conv4k2same:relu,maxpool4,128:relu,10"
-    images, accuracy = shared / "data/mnist", []
+    images = shared / "data/mnist"
+    accuracy = []
     for seed in range(seeds):
         flags = [
             "--epochs",
@@ -115,14 +118,10 @@ def test_digits_after_one_epoch(shared, tmp_path, seeds):
 
 def test_photographs_are_told_apart_better_than_by_chance(shared, tmp_path):
     """4,000 images of CIFAR-10; chance is 0.1."""
-    layers, model = (
-        "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10",
-        tmp_path / "photos.bin",
-    )
-    rows, others = (
-        shared / "data/cifar10" / f"cifar10_{name}.bin.gz"
-        for name in ("train_4000", "test_1000")
-    )
+    layers = "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10"
+    model = tmp_path / "photos.bin"
+    rows = shared / "data/cifar10" / f"cifar10_{'train_4000'}.bin.gz"
+    others = shared / "data/cifar10" / f"cifar10_{'test_1000'}.bin.gz"
     flags = ["--layers", layers, "--epochs", 3, "--holdout", 0]
     trained = figures("--train", "--dataset", rows, "--model", model, *flags)
     assert trained["loss"][-1] < 0.8 * trained["loss"][0]

@@ -76,10 +76,8 @@ def by_status(result, status):
 def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_by_hand(
     task, name
 ):
-    ds, flags = (
-        data(task),
-        {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name},
-    )
+    ds = data(task)
+    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name}
     net, result = together(task, ds, monitor=name)
     check_alone(task, net, result, **flags)
     nets = [
@@ -93,7 +91,10 @@ def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_
     ]
     assert {result["trials"][number]["epochs"] for number in given_up} <= {1, 2, 3, 4}
     # by hand: each network alone, compared by its best epoch of the first half
-    sign = 1 if METRICS[name].higher_is_better else -1
+    if METRICS[name].higher_is_better:
+        sign = 1
+    else:
+        sign = -1
     halves = [
         max(sign * value for value in own.history["val_metric"][:4]) for own in nets
     ]
@@ -112,9 +113,8 @@ def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_
         left[number].seed: float(chosen.count(number)) for number in sorted(set(chosen))
     }
     assert {told["seed"]: told["weight"] for told in result["members"]} == weights
-    assert net.member_weights == list(weights.values()) and result["networks"] == len(
-        weights
-    )
+    assert net.member_weights == list(weights.values())
+    assert result["networks"] == len(weights)
     assert value(chosen) >= max(value([number]) for number in range(len(left)))
     lists = [member.history["loss"][0] for member in net.members]
     assert result["loss"][0] == pytest.approx(
@@ -150,11 +150,11 @@ def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_
     ]
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
-    one, other = network("binary"), network("binary")
+    one = network("binary")
+    other = network("binary")
     nn.train(one, data(), **flags), nn.train(other, data(), validation=SHARE, **flags)
-    assert one.metadata() == other.metadata() and np.array_equal(
-        vector(one), vector(other)
-    )
+    assert one.metadata() == other.metadata()
+    assert np.array_equal(vector(one), vector(other))
 
 
 def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_networks_epochs():
@@ -164,25 +164,31 @@ def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_net
     assert [halving.epoch_of(n) for n in range(4)] == [4, 8, 3, 1]
     halving = SuccessiveHalving(Monitor("roc_auc"), [8, 16, 5, 1, *[8] * 36])
     assert [halving.epoch_of(n) for n in range(4)] == [2, 4, 2, 1]
-    assert halving.waits(0, 2) and not halving.waits(0, 1)
+    assert halving.waits(0, 2)
+    assert not halving.waits(0, 1)
     metrics = {n: [0.01 * n, 0.2, 9.0] for n in range(40)}
     metrics |= {0: [0.2, 0.15], 2: [0.1] * 9, 3: [], 7: [math.nan, math.nan]}
     worse = halving.compare(metrics)
     # 39 to 21 have more than 0.2, and 1 has 9.0 in its first four epochs: these twenty
     # stay
     assert worse == [0, *[n for n in range(4, 21) if n != 7], 2, 3, 7]
-    assert halving.given_up == {*worse} and halving.epoch_of(0) == 4
+    assert halving.given_up == {*worse}
+    assert halving.epoch_of(0) == 4
 
 
 @pytest.mark.parametrize("name", ["rmse", "r2"])
 def test_selection_among_ten_against_brute_force(name):
-    rng, value_of = np.random.default_rng(3), partial(metric, name, "regression")
+    rng = np.random.default_rng(3)
+    value_of = partial(metric, name, "regression")
     truth = rng.normal(size=(60, 1))
     scores = [
         truth + rng.normal(size=(60, 1)) * rng.uniform(0.5, 2) + rng.normal()
         for _ in range(10)
     ]
-    sign = 1 if METRICS[name].higher_is_better else -1
+    if METRICS[name].higher_is_better:
+        sign = 1
+    else:
+        sign = -1
 
     def value(numbers):
         return sign * value_of(
@@ -201,9 +207,8 @@ def test_selection_among_ten_against_brute_force(name):
             for size in range(1, picks + 1)
         )
         best = max(map(value, itertools.chain(*sizes)))
-        assert alone <= value(chosen) <= best + 1e-12 and (
-            picks == 1 or value(chosen) > alone
-        )
+        assert alone <= value(chosen) <= best + 1e-12
+        assert picks == 1 or value(chosen) > alone
         # most of what there is to gain
         assert value(chosen) - alone >= (best - alone) / 2
 
@@ -213,7 +218,8 @@ def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction_to_
     assert greedy_selection(
         scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean).max())
     ) == [2, 1]
-    rng, seen = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    seen = []
     scores = [rng.random((5, 3), np.float32) for _ in range(3)]
     greedy_selection(
         scores, 2, Monitor("loss"), lambda mean: seen.append(mean) or float(len(seen))
@@ -227,24 +233,28 @@ def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction_to_
 
 def test_an_estimator_tunes_too():
     pytest.importorskip("sklearn")
-    x, vary = (
-        np.random.default_rng(0).normal(size=(200, 4)),
-        "learning_rate=1e-3..1e-1,hidden=4|8",
-    )
+    x = np.random.default_rng(0).normal(size=(200, 4))
+    vary = "learning_rate=1e-3..1e-1,hidden=4|8"
     estimator = nn.NetworkClassifier(
         networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16
     )
     members = estimator.fit(x, x[:, 0] > 0).network_.members
-    assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary
+    assert 1 <= len(members) <= 6
+    assert estimator.network_.config["vary"] == vary
     assert estimator.score(x, x[:, 0] > 0) > 0.8
 
 
 def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
-    ds, scores, folds = data("multiclass", 120), [], np.zeros(120, int)
+    ds = data("multiclass", 120)
+    scores = []
+    folds = np.zeros(120, int)
 
     def train(net, ds, **settings):
         # the first candidate learns nothing
-        slowly = {} if scores else {"learning_rate": 1e-9}
+        if scores:
+            slowly = {}
+        else:
+            slowly = {"learning_rate": 1e-9}
         figures = nn.train(net, ds, **{**settings, "epochs": 30, **slowly})
         rows, of_row, outputs = out_of_fold(net, ds)
         assert np.array_equal(rows, np.arange(ds.rows))
@@ -258,7 +268,8 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
     chosen = greedy_by_hand(len(scores), PICKS, value)
     counts = [chosen.count(number) for number in sorted({*chosen})]
-    assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
+    assert counts == [one["weight"] for one in result["chosen"]]
+    assert len({*counts}) > 1
     losses = []
     for fold in range(8):  # is predicted with the weights that the others choose
         by_others = greedy_by_hand(
@@ -286,7 +297,8 @@ def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(net
 def test_a_choice_by_probabilities_where_there_are_none_is_refused_before_training(
     monitor,
 ):
-    ds, net = data("multiclass"), Network("6,4,3:linear", "multiclass", loss="mse")
+    ds = data("multiclass")
+    net = Network("6,4,3:linear", "multiclass", loss="mse")
     flags = {
         "networks": 4,
         "vary": "learning_rate=0.01|0.02",

@@ -99,7 +99,8 @@ LIMITED = [
 def table(tmp_path_factory):
     """Two classes of six numbers, and a weight of each row."""
     rng = np.random.default_rng(1)
-    x, path = rng.normal(size=(400, 6)), tmp_path_factory.mktemp("stopped") / "rows.csv"
+    x = rng.normal(size=(400, 6))
+    path = tmp_path_factory.mktemp("stopped") / "rows.csv"
     y = x[:, 0] * x[:, 1] + rng.normal(size=400) / 2 > 0
     path.write_text(
         csv_of("abcdefwy", [*x.round(4).T, rng.random(400).round(3), y * 1])
@@ -117,7 +118,10 @@ def test_a_stopped_training_goes_on_to_the_same_model(
     kept = folder / "state.nn"
 
     def trained(**more):
-        of_rows = {"time": "f"} if way == "folds, time" else {}
+        if way == "folds, time":
+            of_rows = {"time": "f"}
+        else:
+            of_rows = {}
         ds = nn.load(table, weight="w", memory=memory, **of_rows)
         net = Network(
             f"{ds.inputs},12,dropout0.2,1", "binary", seed=SEED, backend="omp"
@@ -134,7 +138,8 @@ def test_a_stopped_training_goes_on_to_the_same_model(
     ended, stops = until_ended(
         lambda stop: trained(checkpoint=kept, resume="auto", stop=stop), 7, 30
     )
-    assert stops > 1 and ended[:2] == whole[:2]
+    assert stops > 1
+    assert ended[:2] == whole[:2]
     assert ended[2].temperature != 1 or "calibrate" not in WAYS[way]
     assert trained(resume=kept)[0] == whole[0]
     if way == "folds, time":

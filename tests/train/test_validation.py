@@ -55,7 +55,8 @@ def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(
     "task, name", [(task, name) for task in SPEC for name in metrics_of(task)]
 )
 def test_the_kept_epoch_is_the_best_of_the_history(task, name):
-    ds, after = data(task), []
+    ds = data(task)
+    after = []
     net = nn.Network(SPEC[task], task, seed=3, backend="omp")
 
     class Watching(Callback):
@@ -71,18 +72,21 @@ def test_the_kept_epoch_is_the_best_of_the_history(task, name):
     result = nn.train(net, ds, callback=Watching(), **flags)
     values = result["val_metric"]
     best = (max if METRICS[name].higher_is_better else min)(values)
-    assert result["best_epoch"] == values.index(best) + 1 and len(values) == EPOCHS
+    assert result["best_epoch"] == values.index(best) + 1
+    assert len(values) == EPOCHS
     assert flattened(net.parameters()).tobytes() == after[result["best_epoch"] - 1]
     rows = split_rows(ds, 0.2, 0.3, 3).validation
     if name != "loss":
         found = metric(name, task, ds.y[rows], net.predict(ds.x[rows]), threshold=0.5)
         assert found == pytest.approx(best, rel=1e-6)
-    assert result["validation"] == len(rows) and net.history["val_metric"] == values
+    assert result["validation"] == len(rows)
+    assert net.history["val_metric"] == values
 
 
 def test_the_loss_of_the_validation_rows_is_monitored_and_without_them_nothing_changes():
     net, result = trained(data(), validation=0.3)
-    assert result["monitor"] == "loss" and result["val_metric"] == result["val_loss"]
+    assert result["monitor"] == "loss"
+    assert result["val_metric"] == result["val_loss"]
     net, result = trained(data())
     assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(
         result
@@ -108,29 +112,25 @@ def test_training_stops_after_so_many_epochs_without_a_better_one(patience):
         e for e in range(1, 61) if e - (values.index(min(values[:e])) + 1) >= patience
     )
     assert end < 60, "the data should be such that training stops early"
-    assert (
-        stopped["val_metric"] == values[:end]
-        and stopped["best_epoch"] == end - patience
-    )
+    assert stopped["val_metric"] == values[:end]
+    assert stopped["best_epoch"] == end - patience
     assert stopped["loss"] == whole["loss"][:end]  # the schedule is as it was
 
 
 def test_an_undefined_value_is_never_the_best():
     monitor = Monitor("f1", 2)
     assert monitor.best([math.nan, 0.3, 0.3, math.nan]) == 2
-    assert (
-        monitor.best([math.nan]) is None
-        and not monitor.is_over([math.nan])
-        and monitor.is_over([math.nan] * 2)
-    )
-    assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2 and not Monitor("loss").is_over(
-        [1.0] * 100
-    )
+    assert monitor.best([math.nan]) is None
+    assert not monitor.is_over([math.nan])
+    assert monitor.is_over([math.nan] * 2)
+    assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2
+    assert not Monitor("loss").is_over([1.0] * 100)
 
 
 def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided():
     ds = data("multiclass")
-    alone, both = split_rows(ds, 0.2, 0.0, 5), split_rows(ds, 0.2, 0.25, 5)
+    alone = split_rows(ds, 0.2, 0.0, 5)
+    both = split_rows(ds, 0.2, 0.25, 5)
     assert np.array_equal(alone.holdout, both.holdout)
     assert np.array_equal(np.sort(np.concatenate(both)), np.arange(ds.rows))
     for training, validation, _ in zip(*map(ds.class_counts, both)):
@@ -138,15 +138,15 @@ def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided
     ds.groups = np.random.default_rng(1).integers(0, 40, 900)
     parts = split_rows(ds, 0.2, 0.25, 0)
     groups = [set(ds.groups[rows].tolist()) for rows in parts]
-    assert all(groups) and sum(map(len, groups)) == len(set.union(*groups))
+    assert all(groups)
+    assert sum(map(len, groups)) == len(set.union(*groups))
     assert len(parts.holdout) == pytest.approx(180, abs=20)
     assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
 
 
 def test_the_split_has_a_seed_of_its_own():
-    one, other = (
-        trained(data(), seed=seed, split_seed=7, validation=0.2)[0] for seed in (1, 2)
-    )
+    one = trained(data(), seed=1, split_seed=7, validation=0.2)[0]
+    other = trained(data(), seed=2, split_seed=7, validation=0.2)[0]
     assert (
         one.scaling.to_dict()
         == other.scaling.to_dict()
@@ -155,10 +155,8 @@ def test_the_split_has_a_seed_of_its_own():
     assert (
         flattened(one.parameters()).tobytes() != flattened(other.parameters()).tobytes()
     )
-    same, again = (
-        trained(data(), **flags)[0]
-        for flags in ({"seed": 4}, {"seed": 4, "split_seed": 4})
-    )
+    same = trained(data(), **{"seed": 4})[0]
+    again = trained(data(), **{"seed": 4, "split_seed": 4})[0]
     assert (
         flattened(same.parameters()).tobytes()
         == flattened(again.parameters()).tobytes()
@@ -175,9 +173,8 @@ def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_vali
     parts = split_rows(
         data(groups=np.arange(900) // 30, times=-np.arange(900.0)), 0.2, 0.25, 0
     )
-    assert np.array_equal(parts.holdout, np.arange(180)) and np.array_equal(
-        parts.validation, np.arange(180, 360)
-    )
+    assert np.array_equal(parts.holdout, np.arange(180))
+    assert np.array_equal(parts.validation, np.arange(180, 360))
 
 
 def test_rare_classes_are_told_in_one_line(caplog):
@@ -197,7 +194,9 @@ def test_rare_classes_are_told_in_one_line(caplog):
 @pytest.mark.parametrize("schedule", ["cooldown", "constant"])
 def test_refit_is_a_training_by_hand_on_both(schedule):
     """Of all rows that are not held out, stopped after the best epoch."""
-    ds, flags, stop = data(), {"schedule": schedule, "epochs": EPOCHS}, nn.StopRequest()
+    ds = data()
+    flags = {"schedule": schedule, "epochs": EPOCHS}
+    stop = nn.StopRequest()
     net, result = trained(ds, validation=0.3, refit=True, **flags)
 
     class Stopping(Callback):
@@ -216,18 +215,14 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
         == flattened(by_hand.parameters()).tobytes()
     )
     assert net.scaling.to_dict() == by_hand.scaling.to_dict()
-    assert (
-        result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]}
-        and result["rows"] == 721
-    )
+    assert result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]}
+    assert result["rows"] == 721
     assert result["val_metric"] == trained(ds, validation=0.3, **flags)[1]["val_metric"]
 
 
 def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
-    ds, saving = (
-        data(weights=np.ones(900)),
-        {"epochs": 2, "checkpoint": "c.ck", "resume": "auto"},
-    )
+    ds = data(weights=np.ones(900))
+    saving = {"epochs": 2, "checkpoint": "c.ck", "resume": "auto"}
     trained(ds, validation=0.3, **saving)
     for flags in ({"validation": 0.2}, {}, {"validation": 0.3, "monitor": "f1"}):
         with pytest.raises(UsageError, match="was written with"):
@@ -249,22 +244,18 @@ def test_a_file_of_validation_rows(folder):
     write(folder / "t.csv"), write(folder / "v.csv", 100, seed=5)
     flags = "--model m.bin --validation v.csv --monitor roc_auc --epochs 4 --history h.csv --json"
     result = succeed("--train", "--dataset", "t.csv", *flags.split()).json
-    assert (
-        result["validation"] == 100
-        and result["rows"] == 240
-        and result["best_epoch"] in range(1, 5)
-    )
+    assert result["validation"] == 100
+    assert result["rows"] == 240
+    assert result["best_epoch"] in range(1, 5)
     history = (folder / "h.csv").read_text().splitlines()
     assert (
         history[0]
         == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
     )
     assert [float(row.split(",")[-1]) for row in history[1:]] == result["val_metric"]
-    net, ds, judges = (
-        nn.Network("6,60,10,1", "binary"),
-        nn.load("t.csv"),
-        nn.load("v.csv"),
-    )
+    net = nn.Network("6,60,10,1", "binary")
+    ds = nn.load("t.csv")
+    judges = nn.load("v.csv")
     from_python = nn.train(net, ds, validation=judges, monitor="roc_auc", epochs=4)
     assert from_python["val_metric"] == result["val_metric"]
 
@@ -334,7 +325,10 @@ def bad_files(tmp_path_factory):
 )
 def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
     monkeypatch.chdir(bad_files)
-    data = "numbers.csv" if "--reference" in flags else "t.csv"
+    if "--reference" in flags:
+        data = "numbers.csv"
+    else:
+        data = "t.csv"
     done = run(
         *ONE,
         "--dataset",
@@ -347,7 +341,8 @@ def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch
         *flags.split(),
     )
     assert done.code not in (0, 1) and words in done.err, done.err
-    assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
+    assert len(done.err.splitlines()) == 1
+    assert not (bad_files / "m.bin").exists()
 
 
 @pytest.mark.parametrize(
@@ -430,7 +425,8 @@ def test_the_epochs_that_were_run_are_told_beside_those_that_were_asked_for(flag
     _, found = trained(
         ds, epochs=200, learning_rate=0.5, **{"validation": 0.3, "patience": 2, **flags}
     )
-    assert found["epochs"] == 200 and found["epochs_run"] == len(found["loss"]) < 200
+    assert found["epochs"] == 200
+    assert found["epochs_run"] == len(found["loss"]) < 200
     _, whole = trained(ds, epochs=3, **flags)
     assert whole["epochs"] == whole["epochs_run"] == 3
 
@@ -448,7 +444,8 @@ def test_the_line_of_a_training_that_patience_ended_has_both_counts(two):
     ]
     found = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *asked)
     run_epochs = len(nn.Network.load("m.bin").history["loss"])
-    assert run_epochs < 400 and f", {run_epochs} of 400 epochs in " in found.out
+    assert run_epochs < 400
+    assert f", {run_epochs} of 400 epochs in " in found.out
     assert (
         ", 3 epochs in "
         in succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3).out
@@ -490,9 +487,11 @@ def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):
     monkeypatch.setattr(decision, "PREDICT_BLOCK", 7)
     x = np.random.default_rng(0).normal(size=(40, 2))
     ds = nn.Dataset(x, np.arange(40) % 2, "binary", weights=np.arange(40.0) + 1)
-    rows, net = np.arange(1, 40, 2), nn.Network("2,1", "binary")
+    rows = np.arange(1, 40, 2)
+    net = nn.Network("2,1", "binary")
     truth, scores, weights = decision.judged(net, ds, rows)
-    assert weights.tolist() == ds.weights[rows].tolist() and truth.tolist() == [1] * 20
+    assert weights.tolist() == ds.weights[rows].tolist()
+    assert truth.tolist() == [1] * 20
     assert np.array_equal(scores, net.predict(x[rows]))
 
 

@@ -74,7 +74,8 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
     ids=str,
 )
 def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
-    ds, each = data(task), []
+    ds = data(task)
+    each = []
     if task == "regression":
         flags = {
             name: value for name, value in flags.items() if name != "calibrate"
@@ -95,10 +96,8 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
             given.pop("layers"), task, seed=given.pop("seed"), backend=backend
         )
         expected = nn.train(alone, ds, **flags, **given)
-        assert (
-            np.array_equal(vector(net), vector(alone))
-            and net.metadata() == alone.metadata()
-        )
+        assert np.array_equal(vector(net), vector(alone))
+        assert net.metadata() == alone.metadata()
         assert {name: figures[name] for name in expected} == {
             **expected,
             **{name: figures[name] for name in TIMES},
@@ -106,12 +105,11 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
 
 
 def test_one_of_many_whose_loss_is_no_number_says_so():
-    ds, each = (
-        data("regression"),
-        [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}],
-    )
+    ds = data("regression")
+    each = [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}]
     (_, good), (_, bad) = nn.train_many(ds, each, layers="6,8,2", epochs=3)
-    assert len(good["loss"]) == 3 and "loss is" in bad["failed"]
+    assert len(good["loss"]) == 3
+    assert "loss is" in bad["failed"]
 
 
 @pytest.mark.parametrize(
@@ -142,14 +140,13 @@ def test_many_networks_that_were_stopped_go_on(folder):
     ended, stops = until_ended(saving, spread=5)
     assert stops > 1
     for (net, _), (own, _) in zip(ended, trained(), strict=True):
-        assert (
-            np.array_equal(vector(net), vector(own))
-            and net.metadata() == own.metadata()
-        )
+        assert np.array_equal(vector(net), vector(own))
+        assert net.metadata() == own.metadata()
 
 
 def test_bits_do_not_depend_on_threads():
-    variation, nets = Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1"), {}
+    variation = Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1")
+    nets = {}
     each = [of_layers(LAYERS["binary"], variation.draw(seed)) for seed in range(COUNT)]
     for threads in (4, 1, 2, 3, 5):
         nets[threads] = [
@@ -159,11 +156,13 @@ def test_bits_do_not_depend_on_threads():
             )
         ]
         for one, other in zip(nets[threads], nets[4], strict=True):
-            assert np.array_equal(vector(one), vector(other)) and one.threads == threads
+            assert np.array_equal(vector(one), vector(other))
+            assert one.threads == threads
 
 
 def test_members_that_differ_in_dropout_share_an_engine_to_predict():
-    ds, net = data("binary"), network("binary")
+    ds = data("binary")
+    net = network("binary")
     each = [
         {"layers": layers_with(LAYERS["binary"], {"dropout": rate})}
         for rate in (0, 0.1, 0.2, 0.3, 0.4)
@@ -179,18 +178,15 @@ def test_members_that_differ_in_dropout_share_an_engine_to_predict():
 
 
 def test_a_members_settings_depend_on_its_seed_alone():
-    variation, fewer = (
-        Variation.parse(VARY["all"]),
-        Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1"),
-    )
+    variation = Variation.parse(VARY["all"])
+    fewer = Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
     ten = [variation.draw(SEED + number) for number in range(10)]
-    some, more = (
-        [
-            told["settings"]
-            for told in together(VARY["options"], networks=n)[1]["trials"]
-        ]
-        for n in (4, 7)
-    )
+    some = [
+        told["settings"] for told in together(VARY["options"], networks=4)[1]["trials"]
+    ]
+    more = [
+        told["settings"] for told in together(VARY["options"], networks=7)[1]["trials"]
+    ]
     assert some == more[:4]
     assert [{name: one[name] for name in fewer.of} for one in ten] == [
         fewer.draw(SEED + n) for n in range(10)
@@ -201,15 +197,16 @@ def test_a_members_settings_depend_on_its_seed_alone():
 def test_ranges_are_drawn_evenly_on_their_scale_and_include_their_ends():
     def draws(text):
         return np.array(
-            [[*Variation.parse(text).draw(seed).values()][0] for seed in range(400)]
+            [
+                next(iter(Variation.parse(text).draw(seed).values()))
+                for seed in range(400)
+            ]
         )
 
     rates = draws("learning_rate=1e-4..1e-2")
-    assert (
-        rates.min() >= 1e-4
-        and rates.max() <= 1e-2
-        and rates[3] == float(f"{rates[3]:.4g}")
-    )
+    assert rates.min() >= 1e-4
+    assert rates.max() <= 1e-2
+    assert rates[3] == float(f"{rates[3]:.4g}")
     halves = (
         rates < 1e-3,
         draws("weight_decay=0..0.3") < 0.15,
@@ -218,19 +215,16 @@ def test_ranges_are_drawn_evenly_on_their_scale_and_include_their_ends():
     # of a range on its scale; 5 deviations would be 50
     assert all(160 < half.sum() < 240 for half in halves)
     epochs = draws("epochs=2..4")
-    assert {*epochs} == {2, 3, 4} and 90 < (epochs == 4).sum() < 180
+    assert {*epochs} == {2, 3, 4}
+    assert 90 < (epochs == 4).sum() < 180
     last = np.nextafter(1, 0)
     for low, high in [(1, 1024), (2, 7), (1e-4, 1e-2), (0.5, 0.9)]:
         for log in (True, False):
-            assert (
-                Range(low, high, log).at(0.0) == low
-                and Range(low, high, log).at(last) == high
-            )
+            assert Range(low, high, log).at(0.0) == low
+            assert Range(low, high, log).at(last) == high
     assert Choice(("a", "b")).at(last) == "b"
-    assert (
-        uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist()
-        and uniform(99, 1, 2).min() >= 0
-    )
+    assert uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist()
+    assert uniform(99, 1, 2).min() >= 0
 
 
 @pytest.mark.parametrize(
@@ -292,7 +286,8 @@ def test_layers_with_drawn_settings(layers, settings, expected):
 def test_a_wrong_spec_is_told_in_a_line(vary, expected):
     with pytest.raises(UsageError) as error:
         together(vary)
-    assert str(error.value).startswith("--vary") and expected in str(error.value)
+    assert str(error.value).startswith("--vary")
+    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -331,23 +326,21 @@ def test_varied_networks_on_the_command_line(two):
     )
     told = result.json
     weights = [own["weight"] for own in told["members"]]
-    assert (
-        len(told["trials"]) == 4 and Network.of_file("v.bin").member_weights == weights
-    )
-    assert "4 networks of 2 architectures" in result.err and "12 held out" in result.err
+    assert len(told["trials"]) == 4
+    assert Network.of_file("v.bin").member_weights == weights
+    assert "4 networks of 2 architectures" in result.err
+    assert "12 held out" in result.err
     rows = succeed("--info", "--model", "v.bin").out
     for own in told["members"]:
-        assert (
-            f"{own['settings']['learning_rate']:g}" in rows
-            and own["settings"]["hidden"].split("-")[0] in rows
-        )
+        assert f"{own['settings']['learning_rate']:g}" in rows
+        assert own["settings"]["hidden"].split("-")[0] in rows
         assert set(own["settings"]) == {"learning_rate", "hidden"}
     info = succeed("--info", "--model", "v.bin", "--json").json
-    assert info["parameters"] == told["parameters"] and info["config"][
-        "vary"
-    ].startswith("learning_rate")
+    assert info["parameters"] == told["parameters"]
+    assert info["config"]["vary"].startswith("learning_rate")
     result = run(*call, "dropout=2..3")
-    assert result.code == 2 and "dropout 2: expected" in result.err
+    assert result.code == 2
+    assert "dropout 2: expected" in result.err
 
 
 def test_the_table_shows_the_best_first_and_verbose_all(folder):
@@ -368,9 +361,11 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     ]
     shown = [line.split() for line in lines[2:26]]
     weighted = [line for line in shown if line[0].isdigit()]
-    assert shown[: len(weighted)] == weighted and 1 <= len(weighted) <= 10
+    assert shown[: len(weighted)] == weighted
+    assert 1 <= len(weighted) <= 10
     others = [float(line[-1]) for line in shown if line[:2] == ["not", "chosen"]]
-    assert others == sorted(others, reverse=True) and shown[-1][:2] == ["given", "up"]
+    assert others == sorted(others, reverse=True)
+    assert shown[-1][:2] == ["given", "up"]
     told = succeed(*call).out
     best = told[told.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
     assert [line.split() for line in best] == shown[:8]
@@ -380,7 +375,8 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     "asked", [{}, {"validation": 0.3}, {"validation": 0.3, "refit": True}]
 )
 def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
-    module, splits = import_module("nn.train.rows"), []
+    module = import_module("nn.train.rows")
+    splits = []
     usual = module.split_rows
     monkeypatch.setattr(
         module, "split_rows", lambda *given: splits.append(usual(*given)) or splits[-1]

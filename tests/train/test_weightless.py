@@ -101,7 +101,8 @@ def test_odd_words_of_rows_of_weight_0_are_nobodys(tmp_path, word):
 @pytest.mark.parametrize("validation", [None, 0.25])
 def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validation):
     x, y, weights = table()
-    ds, counts = nn.load(x, y=y), weights > 0
+    ds = nn.load(x, y=y)
+    counts = weights > 0
     ds.weights = weights
     left = nn.load(x[counts], y=y[counts])
     left.weights = weights[counts]
@@ -129,12 +130,14 @@ def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validatio
 
 def test_validation_rows_of_weight_0_judge_nothing():
     x, y, weights = table()
-    train, counts = nn.load(x[weights > 0], y=y[weights > 0]), weights > 0
+    train = nn.load(x[weights > 0], y=y[weights > 0])
+    counts = weights > 0
     judged = []
     for validation in (nn.load(x, y=y), nn.load(x[counts], y=y[counts])):
-        validation.weights = (
-            weights[: validation.rows] if validation.rows == 600 else weights[counts]
-        )
+        if validation.rows == 600:
+            validation.weights = weights[: validation.rows]
+        else:
+            validation.weights = weights[counts]
         net = nn.Network.for_data(train, QUICK["layers"])
         judged.append(
             nn.train(net, train, epochs=3, holdout=0.0, validation=validation)[
@@ -157,9 +160,15 @@ def test_folds_leave_rows_of_weight_0_out():
 def test_an_estimator_is_that_of_the_rows_that_count(layers):
     x, y, weights = table()
     counts = weights > 0
-    settings = {"layers": layers, "epochs": 2} if layers else {"effort": "quick"}
+    if layers:
+        settings = {"layers": layers, "epochs": 2}
+    else:
+        settings = {"effort": "quick"}
     if layers is None:
-        x, y, weights, counts = x[:60], y[:60], weights[:60], counts[:60]
+        x = x[:60]
+        y = y[:60]
+        weights = weights[:60]
+        counts = counts[:60]
     whole = nn.NetworkRegressor(**settings).fit(x, y, sample_weight=weights)
     left = nn.NetworkRegressor(**settings).fit(
         x[counts], y[counts], sample_weight=weights[counts]
@@ -212,7 +221,8 @@ def counted(rows=400, seed=1):
 @pytest.mark.parametrize("shape", [(400, 5), (400, 2, 3, 4)])
 def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
     x, (weights, many) = np.random.default_rng(2).gamma(1.0, size=shape), counted()
-    found, wanted = Moments.of(x, weights=weights), Moments.of(x[many])
+    found = Moments.of(x, weights=weights)
+    wanted = Moments.of(x[many])
     for name in ("low", "high", "mean", "deviation"):
         np.testing.assert_allclose(
             getattr(found, name), getattr(wanted, name), rtol=1e-12
@@ -265,11 +275,13 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
         assert one.edges() == other.edges()
         assert one.edges(16) == other.edges(16)
         assert one.frequent() == other.frequent()
-    assert found[0].edges() and found[0].frequent()
+    assert found[0].edges()
+    assert found[0].frequent()
     assert found[3].counts == wanted[3].counts
     assert (found[3].gaps, found[3].rows) == (wanted[3].gaps, wanted[3].rows)
     assert CategoryEncoder.fit(found[3]) == CategoryEncoder.fit(wanted[3])
-    one, other = (NumberEncoder.fit(each[0]) for each in (found, wanted))
+    one = NumberEncoder.fit(found[0])
+    other = NumberEncoder.fit(wanted[0])
     assert (one.shift, one.scale) == pytest.approx(
         (other.shift, other.scale), rel=1e-12
     )
@@ -279,12 +291,12 @@ def test_means_of_words_are_those_of_the_repeated_rows():
     from nn.train.means import WordMeans
 
     rng, (weights, many) = np.random.default_rng(5), counted(900)
-    codes, words = (
-        rng.integers(0, 40, 900).astype(np.int32),
-        [f"w{i}" for i in range(40)],
-    )
-    x, y = rng.normal(size=(900, 1)), rng.normal(size=900)
-    ds, repeated = nn.load(x, y=y), nn.load(x[many], y=y[many])
+    codes = rng.integers(0, 40, 900).astype(np.int32)
+    words = [f"w{i}" for i in range(40)]
+    x = rng.normal(size=(900, 1))
+    y = rng.normal(size=900)
+    ds = nn.load(x, y=y)
+    repeated = nn.load(x[many], y=y[many])
     ds.weights = weights
     found = WordMeans(ds, np.arange(900)).of_words(codes, words)
     wanted = WordMeans(repeated, np.arange(len(many))).of_words(codes[many], words)
@@ -294,7 +306,8 @@ def test_means_of_words_are_those_of_the_repeated_rows():
 
 
 def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
-    codes, words = np.arange(60, dtype=np.int32) % 6, list("abcdef")
+    codes = np.arange(60, dtype=np.int32) % 6
+    words = list("abcdef")
     ds = nn.load(np.arange(60.0)[:, None], y=np.arange(60.0))
     ds.weights = np.full(60, 1 / 60)
     counts = ds.row_counts(np.arange(60))
@@ -306,11 +319,10 @@ def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
 
 def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
     (weights, many), rng = counted(), np.random.default_rng(8)
-    x, y = rng.normal(size=(400, 2)), rng.gamma(1.0, size=400)
-    ds, repeated = (
-        nn.load(x, y=y, dtype="float64"),
-        nn.load(x[many], y=y[many], dtype="float64"),
-    )
+    x = rng.normal(size=(400, 2))
+    y = rng.gamma(1.0, size=400)
+    ds = nn.load(x, y=y, dtype="float64")
+    repeated = nn.load(x[many], y=y[many], dtype="float64")
     ds.weights = weights
     nets = []
     for each in (ds, repeated):
@@ -429,14 +441,14 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
     monkeypatch.chdir(tmp_path)
     x, y, weights = table()
     counts = weights > 0
-    ds, left = nn.load(x, y=y), nn.load(x[counts], y=y[counts])
-    ds.weights, left.weights = weights, weights[counts]
+    ds = nn.load(x, y=y)
+    left = nn.load(x[counts], y=y[counts])
+    ds.weights = weights
+    left.weights = weights[counts]
     net = nn.Network.for_data(left, QUICK["layers"])
     nn.train(net, left, epochs=3, holdout=0.0)
-    figures, of_left = (
-        nn.test(net, ds, intervals=True),
-        nn.test(net, left, intervals=True),
-    )
+    figures = nn.test(net, ds, intervals=True)
+    of_left = nn.test(net, left, intervals=True)
     assert figures.pop("left_out_rows") == {"weightless": 120}
     assert (figures.pop("trained_rows"), of_left.pop("trained_rows")) == (480, 480)
     assert figures == of_left
@@ -455,7 +467,8 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
     written(tmp_path / "t.csv", x, y, weights)
     succeed(*TRAINED, "--dataset", "t.csv")
     rows = background_rows(nn.Network.of_file("m.bin"))
-    assert len(rows) == 100 and np.abs(rows).max() < 100
+    assert len(rows) == 100
+    assert np.abs(rows).max() < 100
 
 
 def test_a_curve_is_the_mean_by_weights():
@@ -469,7 +482,8 @@ def test_a_curve_is_the_mean_by_weights():
     )
     net = nn.Network.for_data(ds, QUICK["layers"])
     nn.train(net, ds, epochs=1, holdout=0.0)
-    weighted, repeated = (dict(curves(net, each, ["1"])["1"]) for each in (ds, twice))
+    weighted = dict(curves(net, ds, ["1"])["1"])
+    repeated = dict(curves(net, twice, ["1"])["1"])
     shared = weighted.keys() & repeated.keys()
     assert len(shared) > 5
     for value in shared:

@@ -66,7 +66,8 @@ def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
     rows in the batch."""
     if spec.endswith("1:softmax"):
         pytest.skip("cross entropy of one class is 0")
-    net, changes = network(spec, backend, loss=loss), OPTIMIZERS[optimizer]
+    net = network(spec, backend, loss=loss)
+    changes = OPTIMIZERS[optimizer]
     (x, y), counts = fill(net, rows), counted(rows)
     many = np.repeat(np.arange(rows), counts)
     weighted, total = after_epoch(
@@ -99,11 +100,12 @@ def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
 def test_weights_of_1_give_the_bytes_of_no_weights(spec, optimizer, dtype, backend):
     net = network(spec, backend, dtype)
     (x, y), how = fill(net, 500), settings(70, seed=5, **OPTIMIZERS[optimizer])
-    without, with_ones = (
-        after_epoch(net, x, y, weights, how) for weights in (None, np.ones(500, dtype))
-    )
-    assert with_ones[0].tobytes() == without[0].tobytes() and with_ones[1] == without[1]
-    engine, some = net.engine, np.arange(3, 300)
+    without = after_epoch(net, x, y, None, how)
+    with_ones = after_epoch(net, x, y, np.ones(500, dtype), how)
+    assert with_ones[0].tobytes() == without[0].tobytes()
+    assert with_ones[1] == without[1]
+    engine = net.engine
+    some = np.arange(3, 300)
     assert engine.loss(engine.load(x, y, np.ones(500, dtype)), some) == engine.loss(
         engine.load(x, y), some
     )
@@ -138,7 +140,8 @@ def test_rows_of_weight_0_teach_nothing_and_the_loss_of_rows_is_weighted(backend
         np.arange(10, 50),
     )
     unchanged, loss = after_epoch(net, x, y, np.zeros(ROWS), settings(20))
-    assert unchanged.tobytes() == net.vector.tobytes() and loss == 0
+    assert unchanged.tobytes() == net.vector.tobytes()
+    assert loss == 0
     assert engine.loss(engine.load(x, y, np.zeros(ROWS)), np.arange(ROWS)) == 0
     want = engine.loss(engine.load(x, y), np.repeat(some, counts[some]))
     assert engine.loss(

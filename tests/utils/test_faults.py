@@ -86,7 +86,8 @@ MORE_FORMATS = [
 
 def write_data(name: str) -> str:
     """Write small data of a format; return the path to give for it."""
-    x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    x = np.random.default_rng(0).random((60, 2))
+    y = np.arange(60) % 2
     columns = {"a": x[:, 0].tolist(), "b": x[:, 1].tolist(), "y": y.tolist()}
     if name in ("d.csv", "d.db", "d.parquet"):
         return saved(columns, name)
@@ -155,7 +156,8 @@ def test_a_file_that_cannot_be_written_at_any_point(folder, mode, lasting):
     prepare(folder, CASES[mode])
     for kind in FILES:
         found = list(faults_of(mode, kind, folder, lasting))
-        assert found and not [
+        assert found
+        assert not [
             (kind, outcome, wrong)
             for outcome, wrong in found
             if wrong or outcome.code == 1

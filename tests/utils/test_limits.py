@@ -101,11 +101,9 @@ def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     monkeypatch.setattr(nn.cli, "has_address_limit", lambda: True)
     monkeypatch.setattr(nn.commands.use, "load_network", mock.Mock(side_effect=error))
     result = run("--info", "--model", "m.bin")
-    assert (
-        result.code == 1
-        and result.err.startswith("nn: out of memory: ")
-        and result.err.count("\n") == 1
-    )
+    assert result.code == 1
+    assert result.err.startswith("nn: out of memory: ")
+    assert result.err.count("\n") == 1
 
 
 def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(
@@ -141,10 +139,8 @@ def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
         capture_output=True,
         **limited(1024),
     )
-    assert (
-        all(0 < int(size) < 1 << 30 for size in told.stdout.split())
-        and len(told.stdout.split()) == 2
-    )
+    assert all(0 < int(size) < 1 << 30 for size in told.stdout.split())
+    assert len(told.stdout.split()) == 2
 
 
 @pytest.mark.parametrize(
@@ -208,12 +204,15 @@ def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert nn.__main__.main() == 1
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith(f"nn: {told}") and err.count("\n") == 1
+    assert out == ""
+    assert err.startswith(f"nn: {told}")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("allowed", range(5))
 def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
-    started, usual = [], threading.Thread.start
+    started = []
+    usual = threading.Thread.start
 
     def starting(thread):
         if len(started) >= allowed:
@@ -225,9 +224,8 @@ def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
     monkeypatch.setattr(threading.Thread, "start", starting)
     result = run(*TRAIN, "--epochs", 2, "--threads", 3, "--quiet", "--backend", "omp")
     check_threads.cache_clear()
-    assert result.code == 1 and re.fullmatch(
-        ".*more threads.*ulimit -u.*\n", result.err
-    )
+    assert result.code == 1
+    assert re.fullmatch(".*more threads.*ulimit -u.*\n", result.err)
 
 
 def test_no_more_processes_is_one_line(two, monkeypatch):
@@ -237,7 +235,8 @@ def test_no_more_processes_is_one_line(two, monkeypatch):
     error = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     monkeypatch.setattr(subprocess, "run", mock.Mock(side_effect=error))
     result = run("--sweep", "plan.json", "-o", "results.csv", "--quiet")
-    assert result.code == 1 and result.err.startswith(
+    assert result.code == 1
+    assert result.err.startswith(
         "nn: no more processes: raise the limit on processes (ulimit -u)"
     )
     assert not os.path.exists("results.csv")
@@ -257,9 +256,8 @@ def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(train
         time.sleep(0.01)
     process.terminate()
     _, err = process.communicate(timeout=30)
-    assert (
-        process.returncode == 143 and err.splitlines()[-1] == "nn: stopped by SIGTERM"
-    )
+    assert process.returncode == 143
+    assert err.splitlines()[-1] == "nn: stopped by SIGTERM"
     assert sorted(os.listdir()) == ["large.csv", "m.bin", "p.csv", "two.csv"]
     assert (folder / "p.csv").read_text() == "old"
 
@@ -285,7 +283,10 @@ def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two
     read_until(process, "us a batch")
     for flag, path in files.items():
         (two.parent / f"link to {path}").symlink_to(path)
-        others = [] if flag == "--model" else ["--model", "other.bin"]
+        if flag == "--model":
+            others = []
+        else:
+            others = ["--model", "other.bin"]
         for name in (path, f"link to {path}"):
             second = run(
                 *ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1
@@ -349,7 +350,8 @@ def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):
 
 def test_a_message_is_never_longer_than_a_screen(two):
     result = run(*TRAIN, "--layers", "2," + "x" * 20000 + ",1")
-    assert result.code == 2 and len(result.err) <= LONGEST_LINE + 1
+    assert result.code == 2
+    assert len(result.err) <= LONGEST_LINE + 1
     assert re.fullmatch(
         "nn: --layers: cannot read 'xxx.*optionally with :activation\n", result.err
     )

@@ -51,15 +51,18 @@ def test_the_environment_is_read_as_openmp_reads_it(text, threads, monkeypatch):
 
 def test_without_it_the_cores_decide(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert asked_threads() is None and default_threads() == available_cores() >= 1
+    assert asked_threads() is None
+    assert default_threads() == available_cores() >= 1
 
 
 def test_each_rank_of_a_host_has_so_many(monkeypatch):
     group = RankGroup()
-    group.size, group.gather = 2, lambda value: [value, value]
+    group.size = 2
+    group.gather = lambda value: [value, value]
     monkeypatch.setattr("os.sched_setaffinity", lambda pid, mask: None)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert share_cores(group, None) == 3 and share_cores(group, 2) == 2
+    assert share_cores(group, None) == 3
+    assert share_cores(group, 2) == 2
 
 
 @pytest.mark.parametrize("flags, threads", [([], 1), (["--threads", 2], 2)])

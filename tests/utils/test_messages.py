@@ -75,7 +75,8 @@ def test_a_command_prints_remarks_as_lines_and_none_twice(two):
     err = subprocess.run(
         command, capture_output=True, text=True, env=environment()
     ).stderr
-    assert err.count("learned nothing") == 1 and "another --learning_rate" in err
+    assert err.count("learned nothing") == 1
+    assert "another --learning_rate" in err
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,14 @@ def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(
     two, pipe, flag, target
 ):
     (two.parent / "device").symlink_to("/dev/null")
-    others = [] if flag == "--model" else ["--model", "new.bin"]
+    if flag == "--model":
+        others = []
+    else:
+        others = ["--model", "new.bin"]
     told = f"nn: {target}: a device or a pipe, expected a file name to write to\n"
     assert run(*TRAIN, *others, flag, target) == (73, "", told)
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and stat.S_ISFIFO(
-        os.stat("pipe").st_mode
-    )
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
     assert not os.path.exists("new.bin")
 
 
@@ -72,7 +74,8 @@ def test_nothing_replaces_a_device_whoever_asks(pipe):
 
 
 def test_predictions_and_the_history_are_written_to_a_pipe_and_a_device(trained, pipe):
-    expected, found = succeed(*PREDICT).out, []
+    expected = succeed(*PREDICT).out
+    found = []
     for command in (
         [*PREDICT, "--output"],
         [*TRAIN, "--model", "new.bin", "--history"],
@@ -82,9 +85,8 @@ def test_predictions_and_the_history_are_written_to_a_pipe_and_a_device(trained,
         succeed(*command, "pipe")
         thread.join(10)
         succeed(*command, "/dev/null")
-        assert stat.S_ISFIFO(os.stat("pipe").st_mode) and stat.S_ISCHR(
-            os.stat("/dev/null").st_mode
-        )
+        assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+        assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     assert found[0] == expected
     assert [line.split(",")[0] for line in found[1].splitlines()] == ["epoch", "1", "2"]
 
@@ -133,9 +135,8 @@ def test_the_target_of_a_link_is_replaced(two, there):
             (two.parent / "sub" / name).write_text("old")
     succeed(*TRAIN, *(part for pair in files.items() for part in pair))
     for name in files.values():
-        assert (two.parent / name).is_symlink() and (
-            two.parent / "sub" / name
-        ).stat().st_size > 10
+        assert (two.parent / name).is_symlink()
+        assert (two.parent / "sub" / name).stat().st_size > 10
     assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
 
 
@@ -162,7 +163,9 @@ def test_a_file_reaches_the_disk_before_its_name_and_the_name_before_the_end(
 ):
     """fsync of the file, rename, fsync of its folder: after a power cut there is the
     old file or the new one."""
-    steps, sync, rename = [], os.fsync, os.replace
+    steps = []
+    sync = os.fsync
+    rename = os.replace
 
     def recorded_sync(handle):
         is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
@@ -220,16 +223,19 @@ def test_a_temporary_file_in_use_is_not_removed_whatever_the_clock_says(folder):
 def test_every_name_that_the_system_allows_can_be_written(folder, name):
     check_writable(name)
     atomic_write(name, b"text")
-    assert (folder / name).read_bytes() == b"text" and os.listdir(folder) == [name]
+    assert (folder / name).read_bytes() == b"text"
+    assert os.listdir(folder) == [name]
 
 
 @pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace", "--history"])
 def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
-    others = [] if flag == "--model" else ["--model", "new.bin"]
+    if flag == "--model":
+        others = []
+    else:
+        others = ["--model", "new.bin"]
     code, _, err = run(*TRAIN, *others, flag, "n" * 256)
-    assert code == 73 and re.fullmatch(
-        "nn: .*: cannot write: File name too long\n", err
-    )
+    assert code == 73
+    assert re.fullmatch("nn: .*: cannot write: File name too long\n", err)
     assert os.listdir() == ["two.csv"]
 
 
@@ -297,7 +303,8 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
     if read == "old.ck" and not is_resumed:
         assert result.code == 0  # what is gone on from may be written anew
     else:
-        assert result.code == 2 and f"{read} is both" in result.err
+        assert result.code == 2
+        assert f"{read} is both" in result.err
         assert (two.parent / read).read_bytes() == before
 
 
@@ -326,11 +333,9 @@ def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
     two, command, code, told
 ):
     result = run(*command)
-    assert (
-        result.code == code
-        and result.err.endswith(told)
-        and result.err.count("\n") == 1
-    )
+    assert result.code == code
+    assert result.err.endswith(told)
+    assert result.err.count("\n") == 1
     assert os.listdir() == ["two.csv"]
 
 
@@ -338,18 +343,17 @@ def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
     "flag", ["--history", "--trace", "--checkpoint", "--dataset", "--config"]
 )
 def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
-    text = two.read_bytes() if flag == "--dataset" else b"{}"
+    if flag == "--dataset":
+        text = two.read_bytes()
+    else:
+        text = b"{}"
     (two.parent / "m.bin.part").write_bytes(text)
     result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
-    assert (
-        result.code == 2
-        and "m.bin.part" in result.err
-        and "; choose another" in result.err
-    )
-    assert (
-        sorted(os.listdir()) == ["m.bin.part", "two.csv"]
-        and (two.parent / "m.bin.part").read_bytes() == text
-    )
+    assert result.code == 2
+    assert "m.bin.part" in result.err
+    assert "; choose another" in result.err
+    assert sorted(os.listdir()) == ["m.bin.part", "two.csv"]
+    assert (two.parent / "m.bin.part").read_bytes() == text
 
 
 def test_no_file_gets_the_number_of_a_stream_that_is_closed():
@@ -410,18 +414,15 @@ def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
         shutil.copy("two.csv", name)
     os.chmod(closed, 0)
     try:
-        command = (
-            ["--predict", "--model", "m.bin", "-q"]
-            if path == closed
-            else [*TRAIN, "--model", "new.bin"]
-        )
+        if path == closed:
+            command = ["--predict", "--model", "m.bin", "-q"]
+        else:
+            command = [*TRAIN, "--model", "new.bin"]
         done = start(*command, "--dataset", path, preexec_fn=obeying)
         err = done.communicate(timeout=60)[1]
-        assert (
-            done.returncode == 66
-            and err.startswith(f"nn: {closed}")
-            and err.count("\n") == 1
-        )
+        assert done.returncode == 66
+        assert err.startswith(f"nn: {closed}")
+        assert err.count("\n") == 1
         assert err.endswith(": cannot read: Permission denied\n")
     finally:
         os.chmod(closed, 0o755)
@@ -438,17 +439,17 @@ def test_a_current_folder_that_is_gone_is_told_as_that(two, removed):
     done = start(
         *ONE, "--dataset", two, "--model", "m.bin", "--epochs", 10**6, **options
     )
-    code, told = (
-        66,
-        "nn: the current folder is not there any more; change to another one\n",
-    )
+    code = 66
+    told = "nn: the current folder is not there any more; change to another one\n"
     if removed == "after":
         read_until(done, "loss")
         shutil.rmtree(folder)
         done.send_signal(signal.SIGTERM)
-        code, told = 143, "No such file or directory), m.bin was not written\n"
+        code = 143
+        told = "No such file or directory), m.bin was not written\n"
     err = done.communicate(timeout=60)[1]
-    assert done.returncode == code and err.endswith(told)
+    assert done.returncode == code
+    assert err.endswith(told)
 
 
 # ------------------------------------------------------- the names of files in messages
@@ -478,5 +479,6 @@ def test_a_message_calls_a_file_as_it_was_given(folder, format, flags):
             "--task",
             "binary",
         )
-        assert result.code in (2, 65) and path in result.err
+        assert result.code in (2, 65)
+        assert path in result.err
         assert path.startswith("/") or str(folder) not in result.err

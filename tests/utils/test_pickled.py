@@ -35,7 +35,8 @@ def same(ours: nn.NnError, theirs: nn.NnError) -> bool:
 
 
 def test_the_module_is_its_name_in_another_process():
-    assert pickle.loads(pickle.dumps(nn)) is nn and copy.deepcopy(nn) is nn
+    assert pickle.loads(pickle.dumps(nn)) is nn
+    assert copy.deepcopy(nn) is nn
     assert len(pickle.dumps(nn)) < 100
 
 
@@ -76,9 +77,8 @@ def test_joblibs_workers_use_nn():
 @pytest.mark.parametrize("number", range(len(ERRORS)))
 def test_errors_come_back_from_other_processes(number):
     error = ERRORS[number]
-    assert same(pickle.loads(pickle.dumps(error)), error) and same(
-        copy.copy(error), error
-    )
+    assert same(pickle.loads(pickle.dumps(error)), error)
+    assert same(copy.copy(error), error)
     with (
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
         pytest.raises(nn.NnError) as raised,

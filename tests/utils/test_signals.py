@@ -141,7 +141,10 @@ def ended(
         began = time.perf_counter()
         if signum is not None:
             time.sleep(after)
-            send = os.killpg if signum == signal.SIGINT else os.kill
+            if signum == signal.SIGINT:
+                send = os.killpg
+            else:
+                send = os.kill
             with contextlib.suppress(ProcessLookupError):  # it has ended before
                 send(process.pid, signum)
         _, err = process.communicate(timeout=SECONDS if signum else 120)
@@ -157,7 +160,8 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
     """Return what breaks a promise."""
     trains = case.command.startswith("--train")
     told = 128 + (signal.SIGTERM if trains and signum == signal.SIGHUP else signum)
-    told = 75 if "c.ck" in case.timed and signum != signal.SIGINT else told
+    if "c.ck" in case.timed and signum != signal.SIGINT:
+        told = 75
     line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
     # -signum: before nn hears signals or when all is done
     lines = {0: "", -signum: "", 128 + signum: line, told: line}
@@ -168,11 +172,10 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
         )
     for name, data in hit.files.items():
         if name in case.whole:
-            right = data == peace.files[name] or hit.code and data == OLD.encode()
+            right = data == peace.files[name] or (hit.code and data == OLD.encode())
         elif name in case.lines:
-            right = (
-                data == b""
-                or data.endswith(b"\n")
+            right = data == b"" or (
+                data.endswith(b"\n")
                 and data.count(b"\n") <= peace.files[name].count(b"\n")
             )
         elif trains and name in ("m.bin.part", "c.ck"):
@@ -200,10 +203,12 @@ def check_goes_on(case: Case, peace: Ended, hit: Ended) -> None:
 
 @pytest.mark.parametrize("mode", CASES)
 def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
-    case, moments = CASES[mode], random.Random(mode)
+    case = CASES[mode]
+    moments = random.Random(mode)
     peace = ended(case, prepared)
     assert peace.code == 0 and not peace.err, peace.err
-    stopped, least = 0, EFFORT * len(SIGNALS)
+    stopped = 0
+    least = EFFORT * len(SIGNALS)
     for number, signum in enumerate(10 * EFFORT * SIGNALS):
         # on a busy machine the time in peace may be longer than those that follow
         if number >= least and stopped:
@@ -315,13 +320,13 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(
 
     monkeypatch.setattr(import_module("nn.train.fit"), "load", interrupted)
     monkeypatch.setattr(nn.Network, "of_file", interrupted)
-    flags = (
-        ["--dataset", "two.csv", "--model", "new.bin"]
-        if mode == "train"
-        else ["--model", "old.bin"]
-    )
+    if mode == "train":
+        flags = ["--dataset", "two.csv", "--model", "new.bin"]
+    else:
+        flags = ["--model", "old.bin"]
     result = run(f"--{mode}", *flags)
-    assert result.code == 143 and result.err.startswith(f"nn: stopped by SIGTERM{told}")
+    assert result.code == 143
+    assert result.err.startswith(f"nn: stopped by SIGTERM{told}")
     assert result.err.count("\n") == 1
 
 
@@ -339,17 +344,16 @@ def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(
         return usual(*arguments)
 
     monkeypatch.setattr(module, call, signalled)
-    writer, usual_handler = (
-        nn.utils.sole_writer(tmp_path / "m.bin"),
-        signal.default_int_handler,
-    )
+    writer = nn.utils.sole_writer(tmp_path / "m.bin")
+    usual_handler = signal.default_int_handler
     with (
         handled(signal.SIGINT, usual_handler),
         pytest.raises(KeyboardInterrupt),
         writer,
     ):
         assert call == "unlink"
-    assert list(tmp_path.iterdir()) == [] and not nn.utils.output_files._locks
+    assert list(tmp_path.iterdir()) == []
+    assert not nn.utils.output_files._locks
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
@@ -357,7 +361,8 @@ def test_a_signal_waits_while_onnx_is_imported(prepared, monkeypatch, signum):
     """What is raised in the code of C++ that makes its classes would end the process
     with SIGABRT."""
     pytest.importorskip("onnx")
-    usual, passed = builtins.__import__, []
+    usual = builtins.__import__
+    passed = []
 
     def importing(name, *arguments):
         if name == "onnx" and not passed:
@@ -371,9 +376,7 @@ def test_a_signal_waits_while_onnx_is_imported(prepared, monkeypatch, signum):
     monkeypatch.setattr(builtins, "__import__", importing)
     with handled(signum, signal.SIG_DFL):
         result = run("--export", "--model", "old.bin", "-o", "new.onnx")
-    assert (
-        passed
-        and result.code == 128 + signum
-        and result.err == f"nn: stopped by {signum.name}\n"
-    )
+    assert passed
+    assert result.code == 128 + signum
+    assert result.err == f"nn: stopped by {signum.name}\n"
     assert not os.path.exists("new.onnx")

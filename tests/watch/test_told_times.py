@@ -104,7 +104,8 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
 
 
 def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
-    trace, net = Trace(), nn.Network("5,7,2", "regression")
+    trace = Trace()
+    net = nn.Network("5,7,2", "regression")
     trace.span("reading", "reading", 10.0, 10.5)
     trace.batches(net.layers, [batch_of(11.0, 1.0)])
     trace.write(str(tmp_path / "t.json"))

@@ -1,6 +1,7 @@
 """What watches a training: --profile, --trace, --history and --logdir."""
 
 import csv
+import itertools
 import json
 import resource
 import sys
@@ -83,7 +84,8 @@ def within(event, other):
 
 
 def test_the_steps_of_a_batch_add_up_to_it(watched):
-    batches, steps = events(watched[0], "batch"), events(watched[0], *STEPS)
+    batches = events(watched[0], "batch")
+    steps = events(watched[0], *STEPS)
     assert len(batches) == 20
     for batch in batches:
         inside = [step for step in steps if within(step, batch)]
@@ -107,7 +109,8 @@ def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched)
     spans = [event for event in events(watched[0]) if event["ph"] == "X"]
     for event in spans:
         assert {"name", "cat", "ph", "ts", "dur", "pid", "tid"} <= event.keys()
-        assert event["ts"] >= 0 and event["dur"] >= 0
+        assert event["ts"] >= 0
+        assert event["dur"] >= 0
     for one in spans:  # of one row: apart, or one within the other
         for other in spans:
             apart = (
@@ -119,7 +122,8 @@ def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched)
         event["args"]["name"] for event in events(watched[0]) if event["ph"] == "M"
     }
     assert names == {"nn", "training"}
-    epochs, batches = events(watched[0], "epoch"), events(watched[0], "batch")
+    epochs = events(watched[0], "epoch")
+    batches = events(watched[0], "batch")
     assert [epoch["name"] for epoch in epochs] == ["epoch 1", "epoch 2", "epoch 3"]
     # the first 20
     assert [sum(within(batch, epoch) for batch in batches) for epoch in epochs] == [
@@ -127,12 +131,11 @@ def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched)
         10,
         0,
     ]
-    assert (
-        all(map(within, events(watched[0], "validation"), epochs))
-        and len(events(watched[0], "validation")) == 3
-    )
+    assert all(map(within, events(watched[0], "validation"), epochs))
+    assert len(events(watched[0], "validation")) == 3
     (reading,) = events(watched[0], "reading")
-    assert reading["ts"] == 0 and reading["args"]["file"] == str(watched[0] / "x.npz")
+    assert reading["ts"] == 0
+    assert reading["args"]["file"] == str(watched[0] / "x.npz")
     assert reading["ts"] + reading["dur"] <= epochs[0]["ts"]
 
 
@@ -164,9 +167,7 @@ def test_nothing_is_noted_unless_asked_for():
         ("update", 0),
         ("end", None),
     ]
-    assert all(
-        step.begin == before.end for before, step in zip(steps, steps[1:], strict=False)
-    )
+    assert all(step.begin == before.end for before, step in itertools.pairwise(steps))
 
 
 def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
@@ -177,15 +178,18 @@ def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
     assert [row.split()[1] for row in rows[:6]] == NAMES
     profile = watched[1]["profile"]
     assert [layer["layer"] for layer in profile["layers"]] == NAMES
-    assert profile["rows"] == 10 and profile["batches"] == 30
+    assert profile["rows"] == 10
+    assert profile["batches"] == 30
     shares = sum(layer["share"] for layer in profile["layers"])
     others = (
         sum(profile[f"{name}_ms"] for name in ("gather", "loss", "end"))
         / profile["batch_ms"]
     )
     assert shares + others == pytest.approx(1)
-    first, last = profile["layers"][0], profile["layers"][-1]
-    assert first["forward_ms"] > 0 and first["backward_ms"] > 0
+    first = profile["layers"][0]
+    last = profile["layers"][-1]
+    assert first["forward_ms"] > 0
+    assert first["backward_ms"] > 0
     # 2 * rows * (outputs * inputs of each) operations: 3 maps of 6x6 from 3x3 windows;
     # 1 from 5
     assert first["gflops_forward"] == pytest.approx(
@@ -201,7 +205,8 @@ def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
 
 
 def test_the_history_has_a_line_an_epoch(watched, tmp_path):
-    lines, result = history(watched[0]), watched[1]
+    lines = history(watched[0])
+    result = watched[1]
     assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
     assert [float(line["loss"]) for line in lines] == result["loss"]
     assert [float(line["val_loss"]) for line in lines] == result["val_loss"]
@@ -237,7 +242,10 @@ def test_tensorboard_reads_what_was_logged(folder, more):
     assert {"learning_rate", "us_per_batch"} <= set(board.Tags()["scalars"])
     # the scalars of several networks are means
     assert bool(board.Tags()["histograms"]) == (not more)
-    parameters = {} if more else nn.Network.load("m.bin").parameters()
+    if more:
+        parameters = {}
+    else:
+        parameters = nn.Network.load("m.bin").parameters()
     for name, values in parameters.items():
         histograms = board.Histograms(name.replace(".", "/"))
         assert [histogram.step for histogram in histograms] == [0, 1, 2, 3]
@@ -259,8 +267,7 @@ def test_tensorboard_reads_what_was_logged(folder, more):
         "loss",
     ]
     assert all(
-        node.input == [before.name]
-        for before, node in zip(nodes, nodes[1:], strict=False)
+        node.input == [before.name] for before, node in itertools.pairwise(nodes)
     )
 
 
@@ -289,11 +296,10 @@ def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
         err
         == f"nn: {log.relative_to(folder)}: cannot write: File too large; m.bin is written\n"
     )
-    events, at = log.read_bytes(), 0
-    assert (
-        len(nn.Network.load("m.bin").history["loss"]) == 60
-        and most // 2 < len(events) <= most
-    )
+    events = log.read_bytes()
+    at = 0
+    assert len(nn.Network.load("m.bin").history["loss"]) == 60
+    assert most // 2 < len(events) <= most
     # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
     while at < len(events):
         at += 12 + int.from_bytes(events[at : at + 8], "little") + 4

@@ -85,11 +85,9 @@ CONTROL_TYPE = np.dtype([(name, np.int64) for name in CONTROL])
 
 def update_rule(optimizer: str, momentum: float) -> str:
     """Return the update rule of optimizer.cu for an optimiser."""
-    return (
-        MOMENTUM
-        if OPTIMIZERS[optimizer].takes_momentum and momentum
-        else optimizer.upper()
-    )
+    if OPTIMIZERS[optimizer].takes_momentum and momentum:
+        return MOMENTUM
+    return optimizer.upper()
 
 
 def _enum(names) -> str:

@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from ...layers import Layer
@@ -63,12 +64,10 @@ class Builder:
         processors: int,
         library=None,
     ):
-        self.layers, self.loss, self.itemsize, self.processors = (
-            layers,
-            loss,
-            itemsize,
-            processors,
-        )
+        self.layers = layers
+        self.loss = loss
+        self.itemsize = itemsize
+        self.processors = processors
         self.library = library
 
     def build(self, purpose: Purpose) -> Program:
@@ -103,7 +102,8 @@ class Builder:
 
     def _forward(self, nodes: list[LayerNode]) -> None:
         """Add the layers' forward passes, and the loss or what the host asked for."""
-        begin, last = len(self.program.phases), nodes[-1]
+        begin = len(self.program.phases)
+        last = nodes[-1]
         for node in nodes:
             self._add("forward", node.index, kind_of(node.layer).forward(self.ws, node))
         if any(op.step[1] == nodes[0].index for op in self.ws.ready):
@@ -121,7 +121,9 @@ class Builder:
         """Add the layers' backward passes, from the last one down. A last layer that is
         fused with the loss has its dx already: its gradients may be computed beside
         what comes next."""
-        phases, begin, last = self.program.phases, len(self.program.phases), nodes[-1]
+        phases = self.program.phases
+        begin = len(self.program.phases)
+        last = nodes[-1]
         for node in reversed(nodes[:-1] if last.loss_fused else nodes):
             self._add(
                 "backward", node.index, kind_of(node.layer).backward(self.ws, node)
@@ -148,7 +150,8 @@ class Builder:
                 for node in nodes
                 if node.gradient
             ]
-            self.program.phases += [updates] if updates else []
+            if updates:
+                self.program.phases += [updates]
         if purpose.distribute == "central" and purpose.kind == "train":
             self._send(
                 "broadcast",
@@ -164,22 +167,25 @@ class Builder:
         """Return the layers that do something, with their buffers: a flatten passes its
         input on in place."""
         nodes = self._active_nodes()
-        below, activation_below = x, "linear"
+        below = x
+        activation_below = "linear"
         for node in nodes:
-            node.x, node.activation_below = below, activation_below
+            node.x = below
+            node.activation_below = activation_below
             node.out = below = self.ws.buffer(node.layer.outputs)
             activation_below = node.layer.activation
         last = nodes[-1]
         if self.purpose.kind == "predict" and not self.library:
             last.out = Buffer("out_rows", last.layer.outputs)
-        for below, node in zip(nodes, nodes[1:], strict=False):
-            node.node_below, below.node_above = below, node
+        for below, node in itertools.pairwise(nodes):
+            node.node_below = below
+            below.node_above = node
         last.loss_fused = self.purpose.kind != "predict" and dense.fuses_loss(
             self.ws, last.layer
         )
         if self.purpose.backward:
             last.dz = last.out  # the loss turns one into the other
-            for below, node in zip(nodes, nodes[1:], strict=False):
+            for below, node in itertools.pairwise(nodes):
                 # columns alone learn nothing
                 learns = below.layer.kind != "embedding" or below.layer.parameters
                 if learns or self.purpose.kind == "gradients":
@@ -189,7 +195,9 @@ class Builder:
         return nodes
 
     def _active_nodes(self) -> list[LayerNode]:
-        nodes, at, last = [], 0, len(self.layers) - 1
+        nodes = []
+        at = 0
+        last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
             idle = layer.kind == "dropout" and not self.purpose.dropout
             if (
@@ -199,11 +207,10 @@ class Builder:
             ):
                 continue
             by_loss = index == last and self.purpose.kind != "predict"
-            activation = (
-                "linear"
-                if by_loss or layer.activation == "softmax"
-                else layer.activation
-            )
+            if by_loss or layer.activation == "softmax":
+                activation = "linear"
+            else:
+                activation = layer.activation
             nodes.append(LayerNode(layer, index, at, activation))
             at += layer.parameters
         return nodes
@@ -211,10 +218,13 @@ class Builder:
     # ---- ops that belong to no layer
 
     def _gather(self, x: Buffer) -> list[Phase]:
-        width, rows_as = self.layers[0].inputs, self.purpose.rows_as
-        function, settings = "gather", (width, int(rows_as == BYTES))
+        width = self.layers[0].inputs
+        rows_as = self.purpose.rows_as
+        function = "gather"
+        settings = (width, int(rows_as == BYTES))
         if rows_as.kind == "records":
-            function, settings = "gather_records", (rows_as.row_bytes, *rows_as.counts)
+            function = "gather_records"
+            settings = (rows_as.row_bytes, *rows_as.counts)
         elif any(self.purpose.moves):
             function = "gather_moved"
             settings = (
@@ -228,10 +238,8 @@ class Builder:
     def _softmax(self, node: LayerNode) -> list[Phase]:
         if node.layer.activation != "softmax":
             return []
-        settings, blocks = (
-            ("SOFTMAX", node.layer.outputs),
-            self.ws.elementwise(self.purpose.rows * 32),
-        )
+        settings = ("SOFTMAX", node.layer.outputs)
+        blocks = self.ws.elementwise(self.purpose.rows * 32)
         return [[Op("activation_forward", settings, (node.out, ROWS), blocks)]]
 
     def _keep(self, node: LayerNode) -> list[Phase]:
@@ -254,11 +262,12 @@ class Builder:
     def _update(self, node: LayerNode) -> Op:
         """Return the op of a layer's step, or of its gradients for the host."""
         size = node.layer.parameters
-        splits, gradient = (
-            (1, node.gradient_sum)
-            if node.gradient_sum
-            else (node.row_splits, node.gradient)
-        )
+        if node.gradient_sum:
+            splits = 1
+            gradient = node.gradient_sum
+        else:
+            splits = node.row_splits
+            gradient = node.gradient
         if self.purpose.kind == "gradients":
             return self._put_gradients(Buffer("out", node.at), gradient, splits, size)
         settings = self.purpose.optimizer, splits, size - node.layer.undecayed, size
@@ -277,7 +286,9 @@ class Builder:
         """Return the blocks of an op over a layer's gradients (each_gradient in
         optimizer.cu); share their memory."""
         self.ws.share(THREADS)
-        return -(-size // 32) if splits > FEW_SPLITS else self.ws.elementwise(size)
+        if splits > FEW_SPLITS:
+            return -(-size // 32)
+        return self.ws.elementwise(size)
 
     # ---- what members of a group do together
 
@@ -285,19 +296,20 @@ class Builder:
         """Add the backward pass; meanwhile members add up their gradients: a bucket of
         them is sent as soon as it is complete. Buckets are in memory in the order in
         which they become complete."""
-        how = (
-            "reduce"
-            if self.purpose.distribute == "central" and self.purpose.kind == "train"
-            else "all_reduce"
-        )
+        if self.purpose.distribute == "central" and self.purpose.kind == "train":
+            how = "reduce"
+        else:
+            how = "all_reduce"
         trainable = [node for node in reversed(nodes) if node.layer.parameters]
         self.program.gradient_values = sum(
             whole_lines(node.layer.parameters) for node in trainable
         )
-        bucket, begin = [], 0
+        bucket = []
+        begin = 0
         for node in reversed(nodes):
             phases = kind_of(node.layer).backward(self.ws, node)
-            bucket += [node] if node.gradient else []
+            if node.gradient:
+                bucket += [node]
             full = (self.program.sum_values - begin) * self.itemsize >= BUCKET_BYTES
             if bucket and (full or node is trainable[-1]):
                 self._add(
@@ -314,7 +326,8 @@ class Builder:
                     Buffer("gradients", begin),
                     self.program.sum_values - begin,
                 )
-                bucket, begin = [], self.program.sum_values
+                bucket = []
+                begin = self.program.sum_values
             self._add("backward", node.index, phases)
         self._meet()
 
@@ -332,7 +345,8 @@ class Builder:
             for node in nodes
             if node.row_splits > 1
         ]
-        self.program.phases += [ops] if ops else []
+        if ops:
+            self.program.phases += [ops]
 
     def _send(self, how: str, layer: int | None, buffer: Buffer, values: int) -> None:
         """Begin to communicate; the next phases are computed meanwhile."""

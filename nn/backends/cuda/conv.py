@@ -18,7 +18,8 @@ from .program import PASSES, ROWS, Buffer, LayerNode, Op, Phase
 # and filters that pay, of WINOGRAD_SIDE that are computed at once
 WINOGRAD_CHANNELS = 16
 # the largest convolutions that are computed without a product,
-DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5
+DIRECT_WEIGHTS = 20_000
+DIRECT_KERNEL = 5
 # and the most filters times blocks of pixels for each multiprocessor, from 4 channels
 # on
 DIRECT_WORK = 8
@@ -32,8 +33,12 @@ def choose_conv(ws: Workspace, layer: Layer, product: str) -> str:
     if uses_winograd(ws, layer):
         return "winograd"
     if product == "parameters":
-        return "direct" if _bands(ws, layer) else "gemm"
-    return "direct" if _group(ws, layer, product) else "gemm"
+        if _bands(ws, layer):
+            return "direct"
+        return "gemm"
+    if _group(ws, layer, product):
+        return "direct"
+    return "gemm"
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
@@ -43,7 +48,10 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phases of the backward pass: dx and the gradients side by side, then
     what completes dx."""
-    phases = _phases(ws, node, "input") if node.dx else [[]]
+    if node.dx:
+        phases = _phases(ws, node, "input")
+    else:
+        phases = [[]]
     phases[0].append(_parameters(ws, node))
     return phases
 
@@ -59,11 +67,9 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
             arguments=(to,),
             host=ws.library.convolution(node, product),
         )
-        return (
-            [[op], [finish(ws, node, product)]]
-            if product == "forward" or activation != "linear"
-            else [[op]]
-        )
+        if product == "forward" or activation != "linear":
+            return [[op], [finish(ws, node, product)]]
+        return [[op]]
     return [
         [
             {"winograd": _winograd, "direct": _direct, "gemm": _gemm}[route](
@@ -121,7 +127,10 @@ def uses_winograd(ws: Workspace, layer: Layer) -> bool:
 def pools_too(ws: Workspace, node: LayerNode | None) -> bool:
     """Return whether this layer's forward pass is also the next one's: a max pooling of
     the outputs of a tile."""
-    above = node.node_above if node else None
+    if node:
+        above = node.node_above
+    else:
+        above = None
     if above is None or node.layer.kind != "conv" or above.layer.kind != "maxpool":
         return False
     of_tiles = (
@@ -163,9 +172,12 @@ def _winograd(ws: Workspace, node: LayerNode, product: str) -> Op:
     """Return the op of out or dx; with that of out the kernels of the backward pass are
     made ready, too."""
     to, (source, _, last), result, _, activation = node.product(product)
-    settings, more, kernels = (shape(node.layer), activation.upper()), (), node.rotated
+    settings = (shape(node.layer), activation.upper())
+    more = ()
+    kernels = node.rotated
     if product == "forward":
-        channels, filters = node.layer.in_shape[0], node.layer.out_shape[0]
+        channels = node.layer.in_shape[0]
+        filters = node.layer.out_shape[0]
         kernels = _transformed(ws, node, "winograd_kernels", channels, filters)
         if node.dx:
             node.rotated = _transformed(
@@ -209,9 +221,11 @@ def _group(ws: Workspace, layer: Layer, product: str) -> int:
     Large batches of large images with many channels are for products: each value that
     they load is used more often.
     """
-    filters, pixels = layer.out_shape[0], _pixels(layer.out_shape)
+    filters = layer.out_shape[0]
+    pixels = _pixels(layer.out_shape)
     if product == "input":
-        filters, pixels = layer.in_shape[0], _pixels(layer.in_shape)
+        filters = layer.in_shape[0]
+        pixels = _pixels(layer.in_shape)
         if layer.stride > 1:
             return 0
     if (
@@ -237,7 +251,10 @@ def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
     (channels, _, _), (filters, height, width) = layer.in_shape, layer.out_shape
     if layer.kernel > 3 or layer.fan_in * filters > DIRECT_WEIGHTS:
         return None
-    per = 2 if channels * filters > THREADS else 1
+    if channels * filters > THREADS:
+        per = 2
+    else:
+        per = 1
     if -(-filters // per) * channels > 2 * THREADS:
         return None
     for rows in range(height, 0, -1):
@@ -279,9 +296,14 @@ def _direct_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int,
 
 def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
     to, operands, result, source, activation = node.product(product)
-    m, n, k = result[0], ws.rows * _pixels(result), source[0] * node.layer.kernel**2
+    m = result[0]
+    n = ws.rows * _pixels(result)
+    k = source[0] * node.layer.kernel**2
     tile = ws.tile(m, n, k, NEVER, 0)
-    aligned = (ws.aligned(node.weight),) if product == "forward" else ()
+    if product == "forward":
+        aligned = (ws.aligned(node.weight),)
+    else:
+        aligned = ()
     settings = tile, shape(node.layer), *aligned, activation.upper()
     return Op(
         f"conv_{PASSES[product]}", settings, (to, *operands, ROWS), tile.count(m, n)
@@ -290,7 +312,9 @@ def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
 
 def _gemm_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
     layer = node.layer
-    m, n, k = layer.out_shape[0], layer.fan_in + 1, ws.rows * _pixels(layer.out_shape)
+    m = layer.out_shape[0]
+    n = layer.fan_in + 1
+    k = ws.rows * _pixels(layer.out_shape)
     tile = ws.tile(
         m,
         n,

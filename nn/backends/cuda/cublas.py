@@ -20,8 +20,10 @@ int cublasDgemm_v2(handle_t handle, int transa, int transb, int m, int n, int k,
                    int lda, const double *b, int ldb, const double *beta, double *c, int ldc);
 """
 WORKSPACE = 32 << 20  # bytes; what cuBLAS itself takes on Hopper
-DEFAULT_MATH, TF32_MATH = 0, 3
-PLAIN, TRANSPOSED = 0, 1
+DEFAULT_MATH = 0
+TF32_MATH = 3
+PLAIN = 0
+TRANSPOSED = 1
 
 
 @functools.cache
@@ -61,11 +63,10 @@ class Cublas:
         self.handle = self.ffi.gc(pointer[0], self.lib.cublasDestroy_v2)
         self.workspace = cupy().empty(WORKSPACE, "uint8")
         self.real = {"float32": "float", "float64": "double"}[dtype.name]
-        self.gemm = (
-            self.lib.cublasSgemm_v2
-            if dtype.name == "float32"
-            else self.lib.cublasDgemm_v2
-        )
+        if dtype.name == "float32":
+            self.gemm = self.lib.cublasSgemm_v2
+        else:
+            self.gemm = self.lib.cublasDgemm_v2
         self.one, self.zero = (
             self.ffi.new(f"{self.real} *", 1),
             self.ffi.new(f"{self.real} *", 0),
@@ -139,7 +140,8 @@ class Cublas:
     def dense(self, s, product: str):
         """Return the op of a dense layer's out (n,o) = x (n,i) w', dx (n,i) = dz (n,o)
         w or dw (o,i) = dz' x, as a function of the runner and the rows of the batch."""
-        i, o = s.layer.inputs, s.layer.outputs
+        i = s.layer.inputs
+        o = s.layer.outputs
 
         def run(r, n):
             c, a, b, *sizes = {

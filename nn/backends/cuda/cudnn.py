@@ -13,6 +13,7 @@ and only those that give the same bits in every run.
 from __future__ import annotations
 
 import functools
+import operator
 
 from ...layers import Layer
 from ...utils import UsageError
@@ -58,8 +59,13 @@ int cudnnPoolingForward(object_t handle, object_t pooling, const void *alpha, ob
                         const void *beta, object_t yd, void *y);
 """
 OLDEST = 90000  # the version whose calls these are
-NCHW, CROSS_CORRELATION, DETERMINISTIC, PROPAGATE_NAN = 0, 1, 1, 1
-TF32_MATH, FULL_MATH = 0, 3  # cuDNN's «default» may take tensor cores for float32
+NCHW = 0
+CROSS_CORRELATION = 1
+DETERMINISTIC = 1
+PROPAGATE_NAN = 1
+# cuDNN's «default» may take tensor cores for float32
+TF32_MATH = 0
+FULL_MATH = 3
 POOLING = {"maxpool": 3, "avgpool": 1}  # 3: the deterministic maximum
 LARGEST_WORKSPACE = 1 << 30
 ALGORITHMS = 8  # how many to ask for
@@ -94,7 +100,10 @@ class Cudnn(Cublas):
             "cudnnSetStream",
         )
         self.type = {"float32": 0, "float64": 1}[dtype.name]
-        self.math = TF32_MATH if tf32 else FULL_MATH
+        if tf32:
+            self.math = TF32_MATH
+        else:
+            self.math = FULL_MATH
         self.plans: dict = {}
 
     # ---- calls
@@ -149,19 +158,15 @@ class Cudnn(Cublas):
                 self.plans[s.layer, n] = _Plan(self, s.layer, n)
             p = self.plans[s.layer, n]
             if product == "forward":
-                direction, a, b, to = (
-                    "Forward",
-                    (p.x, s.x),
-                    (p.w, s.weight),
-                    (p.out, s.out),
-                )
+                direction = "Forward"
+                a = (p.x, s.x)
+                b = (p.w, s.weight)
+                to = (p.out, s.out)
             else:
-                direction, a, b, to = (
-                    "BackwardData",
-                    (p.w, s.weight),
-                    (p.out, s.dz),
-                    (p.x, s.dx),
-                )
+                direction = "BackwardData"
+                a = (p.w, s.weight)
+                b = (p.out, s.dz)
+                to = (p.x, s.dx)
             a, b, to = (
                 (thing, self.pointer(r.address(buffer))) for thing, buffer in (a, b, to)
             )
@@ -197,7 +202,7 @@ class Cudnn(Cublas):
                     "2d",
                     POOLING[s.layer.kind],
                     PROPAGATE_NAN,
-                    *sum(windows, []),
+                    *functools.reduce(operator.iadd, windows, []),
                 )
                 self.plans[key] = (
                     pooling,
@@ -205,10 +210,8 @@ class Cudnn(Cublas):
                     self.tensor(n, s.layer.out_shape),
                 )
             pooling, x, out = self.plans[key]
-            x, out = (
-                (x, self.pointer(r.address(s.x))),
-                (out, self.pointer(r.address(s.out))),
-            )
+            x = (x, self.pointer(r.address(s.x)))
+            out = (out, self.pointer(r.address(s.out)))
             self._call(
                 "cudnnPoolingForward",
                 self.context,
@@ -228,10 +231,8 @@ class _Plan:
 
     def __init__(self, owner: Cudnn, layer: Layer, rows: int):
         self.owner = owner
-        self.x, self.out = (
-            owner.tensor(rows, layer.in_shape),
-            owner.tensor(rows, layer.out_shape),
-        )
+        self.x = owner.tensor(rows, layer.in_shape)
+        self.out = owner.tensor(rows, layer.out_shape)
         self.w = owner.descriptor("Filter", "4d", owner.type, NCHW, *layer.weight_shape)
         windows = layer.pad_top, layer.pad_left, layer.stride, layer.stride, 1, 1
         self.conv = owner.descriptor(

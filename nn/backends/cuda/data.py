@@ -22,7 +22,9 @@ def row_format(x: np.ndarray, dtype: np.dtype) -> RowFormat:
     """Return how x, which `checked` has let through, stores a row."""
     if x.dtype.names:
         return RowFormat("records", x.dtype.itemsize, counts_of(x.dtype, dtype))
-    return BYTES if x.dtype == np.uint8 else PLAIN
+    if x.dtype == np.uint8:
+        return BYTES
+    return PLAIN
 
 
 def check_numbers(rows: np.ndarray, count: int) -> None:
@@ -61,7 +63,9 @@ class CudaData:
         self.rows_as = row_format(x, dtype)
         if x.dtype.names:  # CuPy knows no records: the bytes of each
             x = x.view(np.uint8).reshape(len(x), x.dtype.itemsize)
-        self.arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
+        self.arrays = (x, y, weights)
+        self.weights = weights
+        self.rows = len(x)
         self.resident = (
             sum(array.nbytes for array in self.arrays if array is not None) <= room
         )
@@ -81,9 +85,18 @@ class CudaData:
                 np.arange(self.rows) if order is None else order, batch, rank_group
             )
             return
-        own = None if order is None else own_rows(order, batch, rank_group)
-        indices = None if own is None else cupy().asarray(own)
-        rows = self.rows if order is None else len(order)
+        if order is None:
+            own = None
+        else:
+            own = own_rows(order, batch, rank_group)
+        if own is None:
+            indices = None
+        else:
+            indices = cupy().asarray(own)
+        if order is None:
+            rows = self.rows
+        else:
+            rows = len(order)
         yield Segment(
             *map(_address, [*self.on_gpu, indices]),
             rows,
@@ -100,7 +113,8 @@ class CudaData:
         batches = max(1, BLOCK_BYTES // (row_bytes * each))
         rows = batches * batch
         slots = [_Slot(self.arrays, min(batches * each, len(order))) for _ in range(2)]
-        device, starts = cupy().cuda.Device(), range(0, len(order), rows)
+        device = cupy().cuda.Device()
+        starts = range(0, len(order), rows)
         with ThreadPoolExecutor(1) as worker:
 
             def fill(number: int):
@@ -112,7 +126,10 @@ class CudaData:
                     device,
                 )
 
-            coming = fill(0) if starts else None
+            if starts:
+                coming = fill(0)
+            else:
+                coming = None
             for number in range(len(starts)):
                 segment = coming.result()
                 cupy().cuda.get_current_stream().wait_event(slots[number % 2].copied)
@@ -124,7 +141,9 @@ class CudaData:
 
 
 def _address(array) -> int:
-    return 0 if array is None else array.data.ptr
+    if array is None:
+        return 0
+    return array.data.ptr
 
 
 class _Slot:
@@ -143,7 +162,8 @@ class _Slot:
         self.on_gpu = [
             None if a is None else cp.empty(a.shape, a.dtype) for a in self.pinned
         ]
-        self.stream, self.copied = cp.cuda.Stream(non_blocking=True), cp.cuda.Event()
+        self.stream = cp.cuda.Stream(non_blocking=True)
+        self.copied = cp.cuda.Event()
         # the memory's last user may still read it
         cp.cuda.get_current_stream().synchronize()
 

@@ -17,7 +17,8 @@ from .program import BATCH, CONTROL, PARTIAL_SUMS, PASSES, ROWS, LayerNode, Op, 
 
 NARROW = 4  # outputs that are computed along rows, not in tiles
 # the largest last layer that is one op with the loss
-FUSED_OUTPUTS, FUSED_PRODUCTS = 16, 2**24
+FUSED_OUTPUTS = 16
+FUSED_PRODUCTS = 2**24
 # microseconds to wait for a partial sum there, which takes longer with few threads
 FUSED_SPLIT_DELAY = 0.04
 FUSED_LONG = 1024  # inputs of it that more than one warp adds up
@@ -30,14 +31,18 @@ FUSED_BESIDE = 2**20
 def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
     """Return the route of a product (forward, input, parameters): fused, narrow,
     library or tiles."""
-    i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
+    i = node.layer.inputs
+    o = node.layer.outputs
+    n = ws.rows
     m_n_k = {"forward": (n, o, i), "input": (n, i, o), "parameters": (o, i, n)}[product]
     large = ws.library and ws.library.wants_product(*m_n_k)
     if node.loss_fused and product != "parameters":
         return "fused"
     if o <= NARROW and not (large and product == "forward"):
         return "narrow"
-    return "library" if large else "tiles"
+    if large:
+        return "library"
+    return "tiles"
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
@@ -49,7 +54,10 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phases of the backward pass: dx and the gradients side by side, then
     what completes dx."""
-    phases = _phases(ws, node, "input") if node.dx else [[]]
+    if node.dx:
+        phases = _phases(ws, node, "input")
+    else:
+        phases = [[]]
     phases[0] += PARAMETERS[choose_dense(ws, node, "parameters")](ws, node)
     return phases
 
@@ -61,7 +69,9 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
     """Return the phases of a product, forward or input: its op, and what completes
     it."""
     to, operands, _, _, activation = node.product(product)
-    i, o, route = node.layer.inputs, node.layer.outputs, choose_dense(ws, node, product)
+    i = node.layer.inputs
+    o = node.layer.outputs
+    route = choose_dense(ws, node, product)
     if route == "fused":
         return [[]]  # fused_forward, in the loss's place, gives both
     if route == "narrow":  # a warp a row of out, a thread some values of dx
@@ -78,25 +88,35 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
         ]
     if route == "library":
         op = Op("cuBLAS gemm", arguments=(to,), host=ws.library.dense(node, product))
-        return (
-            [[op], [finish(ws, node, product)]]
-            if product == "forward" or activation != "linear"
-            else [[op]]
-        )
+        if product == "forward" or activation != "linear":
+            return [[op], [finish(ws, node, product)]]
+        return [[op]]
     return _tiles(ws, node, product)
 
 
 def _tiles(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
     """Return the phases of a product in tiles (gemm.cu)."""
     to, operands, _, _, activation = node.product(product)
-    i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
-    width, terms = (o, i) if product == "forward" else (i, o)
+    i = node.layer.inputs
+    o = node.layer.outputs
+    n = ws.rows
+    if product == "forward":
+        width = o
+        terms = i
+    else:
+        width = i
+        terms = o
     above_adds_up = (
         product == "forward"
         and node.node_above is not None
         and node.node_above.loss_fused
     )
-    fixed, split = (0, FUSED_SPLIT_DELAY) if above_adds_up else (PHASE_COST, 0)
+    if above_adds_up:
+        fixed = 0
+        split = FUSED_SPLIT_DELAY
+    else:
+        fixed = PHASE_COST
+        split = 0
     split += PARTIAL_SUM_COST * ws.itemsize * n * width
     tile = ws.tile(n, width, terms, fixed, split, alone=product == "forward")
     settings = tile, tile.splits, i, o, ws.aligned(node.weight), activation.upper()
@@ -115,15 +135,12 @@ def finish(ws: Workspace, node: LayerNode, product: str, splits: int = 0) -> Op:
     partial sums, 0: what a library left there, then the bias, and activates; or for dx
     multiplies by the derivative below."""
     to, (*_, last), shape, _, activation = node.product(product)
-    sizes = (
-        (shape[0], math.prod(shape[1:]))
-        if product == "forward"
-        else (math.prod(shape),)
-    )
-    function, blocks = (
-        {"forward": "output_finish", "input": "input_finish"}[product],
-        math.prod(shape) * ws.rows,
-    )
+    if product == "forward":
+        sizes = (shape[0], math.prod(shape[1:]))
+    else:
+        sizes = (math.prod(shape),)
+    function = {"forward": "output_finish", "input": "input_finish"}[product]
+    blocks = math.prod(shape) * ws.rows
     settings = splits, *sizes, activation.upper()
     return Op(
         function, settings, (to, PARTIAL_SUMS, last, ROWS), ws.elementwise(blocks)
@@ -134,7 +151,8 @@ def finish(ws: Workspace, node: LayerNode, product: str, splits: int = 0) -> Op:
 
 
 def _library_parameters(ws: Workspace, node: LayerNode) -> Phase:
-    i, o = node.layer.inputs, node.layer.outputs
+    i = node.layer.inputs
+    o = node.layer.outputs
     gradient = ws.gradient(node)
     ws.share(THREADS)
     return [
@@ -154,7 +172,8 @@ def _library_parameters(ws: Workspace, node: LayerNode) -> Phase:
 
 def _narrow_parameters(ws: Workspace, node: LayerNode) -> Phase:
     """Return the op whose threads add up along rows."""
-    i, o = node.layer.inputs, node.layer.outputs
+    i = node.layer.inputs
+    o = node.layer.outputs
     columns = -(-(i + 1) // 32)
     # 8 rows a thread are worth a split
     splits = max(1, min(-(-ws.rows // 64), 4 * ws.processors // columns))
@@ -166,10 +185,13 @@ def _narrow_parameters(ws: Workspace, node: LayerNode) -> Phase:
 
 
 def _tiles_parameters(ws: Workspace, node: LayerNode) -> Phase:
-    i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
+    i = node.layer.inputs
+    o = node.layer.outputs
+    n = ws.rows
     split = PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * node.layer.parameters
     tile = ws.tile(o, i + 1, n, 0, split, alone=not node.dx)
-    dz, settings = (node.dz,), (tile, tile.splits, i, o)
+    dz = (node.dz,)
+    settings = (tile, tile.splits, i, o)
     if computes_dz(ws, node):
         dz = node.out, node.node_above.weight, node.node_above.dz
         settings += (node.node_above.activation_below.upper(),)
@@ -206,12 +228,24 @@ def computes_dz(ws: Workspace, node: LayerNode | None) -> bool:
 def fused_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phase that gives a fused layer's outputs, the loss, dz and dx, and
     completes x."""
-    i, o, n, below = node.layer.inputs, node.layer.outputs, ws.rows, node.node_below
+    i = node.layer.inputs
+    o = node.layer.outputs
+    n = ws.rows
+    below = node.node_below
     # of a row
-    warps = THREADS // 32 if n <= 2 * ws.processors or i >= FUSED_LONG else 1
+    if n <= 2 * ws.processors or i >= FUSED_LONG:
+        warps = THREADS // 32
+    else:
+        warps = 1
     ws.share(THREADS // 32 * o)
-    k_splits = below.k_splits if below else 0
-    dx = None if computes_dz(ws, below) else node.dx
+    if below:
+        k_splits = below.k_splits
+    else:
+        k_splits = 0
+    if computes_dz(ws, below):
+        dx = None
+    else:
+        dx = node.dx
     settings = (
         ws.loss.upper(),
         node.layer.activation.upper(),

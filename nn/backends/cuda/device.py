@@ -67,7 +67,9 @@ def _driver_version() -> int | None:
     except OSError:
         return None
     version = ffi.new("int *")
-    return version[0] if library.cuDriverGetVersion(version) == 0 else None
+    if library.cuDriverGetVersion(version) == 0:
+        return version[0]
+    return None
 
 
 def missing(instead: str = "use --backend omp") -> str | None:
@@ -140,7 +142,9 @@ def check_process() -> None:
 def _line(error: BaseException) -> str:
     """Return the first line of an error's text that is not decoration."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" =\t")]
-    return lines[0] if lines else type(error).__name__
+    if lines:
+        return lines[0]
+    return type(error).__name__
 
 
 def device_count() -> int:
@@ -159,7 +163,10 @@ def check_gpus(numbers: tuple[int, ...]) -> None:
     count = device_count()
     missing = [number for number in numbers if not 0 <= number < count]
     if missing:
-        there = "one GPU, 0" if count == 1 else f"{count} GPUs, 0 to {count - 1}"
+        if count == 1:
+            there = "one GPU, 0"
+        else:
+            there = f"{count} GPUs, 0 to {count - 1}"
         wanted = ", ".join(map(str, missing))
         raise UsageError(
             f"--gpus: no GPU {wanted}, this machine has {there}; use --gpus {count}, or check nvidia-smi and "

@@ -22,10 +22,8 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phase of the forward pass; the columns become a part of the program's
     source."""
     ws.program.declarations.append(_declaration(node.layer))
-    settings, arguments = (
-        _sizes(node.layer),
-        (node.out, node.x, COLUMNS, node.weight, ROWS),
-    )
+    settings = _sizes(node.layer)
+    arguments = (node.out, node.x, COLUMNS, node.weight, ROWS)
     ops = [
         Op(
             "embedding_forward",
@@ -35,10 +33,8 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
         )
     ]
     if waves := node.layer.frequencies:
-        blocks, arguments = (
-            ws.elementwise(ws.rows * waves),
-            (node.out, node.x, WAVES, node.undecayed, ROWS),
-        )
+        blocks = ws.elementwise(ws.rows * waves)
+        arguments = (node.out, node.x, WAVES, node.undecayed, ROWS)
         ops.append(Op("embedding_waves_forward", (waves, *settings), arguments, blocks))
     return [ops]
 
@@ -46,7 +42,10 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phase of the backward pass: the parameters' gradients, and dx where
     somebody asks for it."""
-    ops = _gradients(ws, node) if node.layer.parameters else []
+    if node.layer.parameters:
+        ops = _gradients(ws, node)
+    else:
+        ops = []
     if node.dx:
         waves = node.layer.frequencies
         arguments = (
@@ -78,29 +77,38 @@ def _sizes(layer: Layer) -> tuple[int, int]:
 def _places(layer: Layer) -> list[tuple[InputColumn, int, int]]:
     """Return each column with its first output and where its table begins among the
     parameters."""
-    places, out, table = [], 0, 0
+    places = []
+    out = 0
+    table = 0
     for column in layer.columns:
         places.append((column, out, table))
-        out, table = out + column.outputs, table + column.parameters
+        out = out + column.outputs
+        table = table + column.parameters
     return places
 
 
 def _declaration(layer: Layer) -> str:
     """Return the columns and their edges in CUDA source."""
-    lines, edges = [], []
+    lines = []
+    edges = []
     for column, out, table in _places(layer):
-        first = f"{EDGES} + {len(edges)}" if column.edges else "0"
+        if column.edges:
+            first = f"{EDGES} + {len(edges)}"
+        else:
+            first = "0"
         lines.append(
             f"    {{{column.kind.upper()}, {out}, {column.values}, {column.width}, {table}LL, {float(column.fill)!r}, "
             f"{column.pieces}, {first}}},\n"
         )
         edges += map(float, column.edges)
-    declared = (
-        f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n"
-        if edges
-        else ""
-    )
-    declared += _waves_declaration(layer) if layer.frequencies else ""
+    if edges:
+        declared = (
+            f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n"
+        )
+    else:
+        declared = ""
+    if layer.frequencies:
+        declared += _waves_declaration(layer)
     return f"{declared}__device__ const embedding_column {COLUMNS}[] = {{\n{''.join(lines)}}};"
 
 
@@ -108,7 +116,8 @@ def _waves_declaration(layer: Layer) -> str:
     """Return the waves in CUDA source, in the order of their frequencies."""
     lines = []
     for at, (column, out, _) in enumerate(_places(layer)):
-        sines, gaps = out + column.outputs - 2 * column.waves, int(column.kind == "gap")
+        sines = out + column.outputs - 2 * column.waves
+        gaps = int(column.kind == "gap")
         for sine in range(sines, sines + column.waves):
             lines.append(
                 f"    {{{at}, {sine}, {sine + column.waves}, {gaps}, {float(column.fill)!r}}},\n"
@@ -155,10 +164,8 @@ def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
                 layer.outputs,
                 out,
             )
-            arguments, blocks = (
-                (gradient.plus(table), node.dz, node.x, ROWS),
-                splits * _parts(column),
-            )
+            arguments = (gradient.plus(table), node.dz, node.x, ROWS)
+            blocks = splits * _parts(column)
             ops.append(Op("embedding_backward_table", settings, arguments, blocks))
     return ops
 

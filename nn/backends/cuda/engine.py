@@ -3,7 +3,9 @@ large products."""
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import threading
 import time
 from contextlib import contextmanager
@@ -67,20 +69,17 @@ class CudaEngine:
         check_gpus((device,))
         for layer in layers:
             kind_of(layer)
-        self.name, self.dtype, self.layers, self.loss_name = (
-            backend,
-            np.dtype(dtype),
-            layers,
-            loss,
-        )
-        self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
+        self.name = backend
+        self.dtype = np.dtype(dtype)
+        self.layers = layers
+        self.loss_name = loss
+        self.inputs = layers[0].inputs
+        self.outputs = layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
         self._has_dropout = any(layer.kind == "dropout" for layer in layers)
-        self.device, self.tf32, self.member = (
-            device,
-            tf32,
-            member or Member(ALONE, "", device),
-        )
+        self.device = device
+        self.tf32 = tf32
+        self.member = member or Member(ALONE, "", device)
         self.rank_group = self.member.rank_group
         if member:
             members_engines.add(self)
@@ -89,7 +88,8 @@ class CudaEngine:
         self._runners: dict[Purpose, Runner] = {}
         self._chunks: dict[Purpose, int] = {}
         self._library = None
-        self._to_record, self._recorder = 0, None
+        self._to_record = 0
+        self._recorder = None
         self._turn = threading.RLock()
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
@@ -136,7 +136,9 @@ class CudaEngine:
             together = self.rank_group.size == 1 and self.runs_small(
                 self.likely_purpose(max(1, rows))
             )
-        return CudaPack(self, count, rows) if together else Turns(self, count)
+        if together:
+            return CudaPack(self, count, rows)
+        return Turns(self, count)
 
     def reserve(self, rows: int) -> None:
         """Raise UsageError for batches whose values the kernels cannot count. Memory is
@@ -191,11 +193,10 @@ class CudaEngine:
         x = self._checked_inputs(np.ascontiguousarray(x))
         if y is not None:
             y = np.ascontiguousarray(y)
-            fits = (
-                y.shape == (len(x),)
-                if y.dtype == np.int32
-                else y.shape == (len(x), self.outputs)
-            )
+            if y.dtype == np.int32:
+                fits = y.shape == (len(x),)
+            else:
+                fits = y.shape == (len(x), self.outputs)
             if not fits or y.dtype not in (np.int32, self.dtype):
                 raise ValueError(
                     f"targets {y.dtype} {y.shape} do not fit {len(x)} rows of {self.outputs} outputs"
@@ -213,10 +214,11 @@ class CudaEngine:
         if columns and x.dtype.names:
             counts_of(x.dtype, self.dtype)
         else:
-            x, types = (
-                x.reshape(len(x), -1),
-                (self.dtype,) if columns else (self.dtype, np.dtype(np.uint8)),
-            )
+            x = x.reshape(len(x), -1)
+            if columns:
+                types = (self.dtype,)
+            else:
+                types = (self.dtype, np.dtype(np.uint8))
             if x.shape[1] != self.inputs or x.dtype not in types:
                 wanted = " or ".join(map(str, types))
                 raise ValueError(
@@ -245,11 +247,13 @@ class CudaEngine:
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
-        together = (
-            (self.rank_group, self.member.communicator()) if purpose.distribute else ()
-        )
+        if purpose.distribute:
+            together = (self.rank_group, self.member.communicator())
+        else:
+            together = ()
         with compiling:
-            kind, parameters = self._choose_runner(purpose), self.vector("parameters")
+            kind = self._choose_runner(purpose)
+            parameters = self.vector("parameters")
             if kind is small.Small:
                 return kind(self.plan(purpose), self.dtype, parameters)
             return kind(self._program(purpose), self.dtype, parameters, *together)
@@ -261,7 +265,9 @@ class CudaEngine:
             return small.Small
         if alone and not self._needs_library(purpose):
             return WholeEpochs
-        return TimedPhases if purpose.timed else Phases
+        if purpose.timed:
+            return TimedPhases
+        return Phases
 
     def _needs_library(self, purpose: Purpose) -> bool:
         """Return whether a library may take over ops: in large batches, in a group, or
@@ -363,11 +369,9 @@ class CudaEngine:
         progress: Progress,
     ) -> None:
         check_numbers(order, data.rows)
-        left, batch, rule = (
-            order[progress.row :],
-            settings.batch,
-            update_rule(settings.optimizer, settings.momentum),
-        )
+        left = order[progress.row :]
+        batch = settings.batch
+        rule = update_rule(settings.optimizer, settings.momentum)
         if not len(left):
             return
         with self.here(f"batches of {batch} rows"):
@@ -411,7 +415,8 @@ class CudaEngine:
         """Run the batches that the runner was set to, in chunks: large, so that waiting
         for each costs nothing, but short enough to see `progress.stop` soon. Members
         agree on both. Return how many batches were done."""
-        purpose, done = runner.program.purpose, 0
+        purpose = runner.program.purpose
+        done = 0
         if purpose.distribute:
             runner.prepare()
         while done < batches and not any(self.rank_group.gather(bool(progress.stop))):
@@ -426,10 +431,8 @@ class CudaEngine:
             )
             if quick:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
-            first, last = (
-                done * runner.batch,
-                min((done + chunk) * runner.batch, runner.count),
-            )
+            first = done * runner.batch
+            last = min((done + chunk) * runner.batch, runner.count)
             advance(progress, losses, last - first)
             done += chunk
         return done
@@ -449,7 +452,8 @@ class CudaEngine:
     def record(self, batches: int) -> None:
         """Time the steps of the next `batches` batches of training, each op by itself,
         which is slower."""
-        self._to_record, self._recorder = batches, None
+        self._to_record = batches
+        self._recorder = None
 
     def recorded(self) -> list[list[TimedStep]]:
         """Return the steps of each batch since `record`, in the order of time."""
@@ -463,9 +467,11 @@ class CudaEngine:
     # ---- one batch's gradients
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
-        data, rows = self.load(x, y), len(x)
+        data = self.load(x, y)
+        rows = len(x)
         with self.here(f"a batch of {rows} rows"):
-            cp, own = cupy(), most_rows(rows, rows, self.rank_group)
+            cp = cupy()
+            own = most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout
             purpose = Purpose(
                 "gradients",
@@ -476,12 +482,13 @@ class CudaEngine:
                 distribute=self.member.distribute,
             )
             runner = self._runner(purpose)
-            out, row_loss = (
-                cp.empty(max(1, self.size), self.dtype),
-                cp.zeros(max(1, own)),
-            )
+            out = cp.empty(max(1, self.size), self.dtype)
+            row_loss = cp.zeros(max(1, own))
             runner.input_gradient = cp.empty((own, self.inputs), self.dtype)
-            order = None if self.rank_group.size == 1 else np.arange(rows)
+            if self.rank_group.size == 1:
+                order = None
+            else:
+                order = np.arange(rows)
             for segment in data.segments(order, rows, self.rank_group):
                 runner.set(
                     segment,
@@ -498,15 +505,16 @@ class CudaEngine:
                     self.rank_group.gather(None)
                 runner.run(0, 1)
                 self.stream.synchronize()
-            losses, vector, dx = (
-                row_loss.get(),
-                out[: self.size].get(),
-                runner.input_gradient.get(),
-            )
+            losses = row_loss.get()
+            vector = out[: self.size].get()
+            dx = runner.input_gradient.get()
         loss = self.rank_group.sum(float(losses.sum()))
         if self.rank_group.size > 1:
             dx = np.array(
-                sum(self.rank_group.gather(dx.tolist()), []), self.dtype
+                functools.reduce(
+                    operator.iadd, self.rank_group.gather(dx.tolist()), []
+                ),
+                self.dtype,
             ).reshape(rows, self.inputs)
         return loss / rows, vector / self.dtype.type(rows), dx / self.dtype.type(rows)
 
@@ -527,10 +535,8 @@ class CudaEngine:
         """Begin to compile the kernels of a training by batches of that many rows, of
         networks side by side, and of forward passes over `others` rows. record: the
         type of a row, None where it is a row of an array."""
-        labels, rows_as = (
-            self.loss_name == "ce",
-            row_format(np.empty(0, record or self.dtype), self.dtype),
-        )
+        labels = self.loss_name == "ce"
+        rows_as = row_format(np.empty(0, record or self.dtype), self.dtype)
         data = SimpleNamespace(labels=labels, rows_as=rows_as, weights=None)
         with self.here("a network's program"):
             train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
@@ -551,29 +557,38 @@ class CudaEngine:
     def whole_epochs(self, purpose: Purpose) -> Program | None:
         """Return the program of a purpose if one launch runs it for whole epochs; None:
         others do."""
-        return (
-            self._program(purpose)
-            if self._choose_runner(purpose) is WholeEpochs
-            else None
-        )
+        if self._choose_runner(purpose) is WholeEpochs:
+            return self._program(purpose)
+        return None
 
     def _forward(
         self, kind: str, data: CudaData, rows: np.ndarray | None
     ) -> np.ndarray:
         """Return what a program gives for rows, by default all: `predict` outputs
         (rows, outputs), `loss` each row's loss times its weight (rows,)."""
-        count = data.rows if rows is None else len(rows)
+        if rows is None:
+            count = data.rows
+        else:
+            count = len(rows)
         if rows is not None:
             check_numbers(rows, data.rows)
         purpose = self.forward_purpose(kind, data, count)
-        member, width, dtype = (
-            ("out", (self.outputs,), self.dtype)
-            if kind == "predict"
-            else ("row_loss", (), np.float64)
-        )
-        result, done, batch = np.empty((count, *width), dtype), 0, purpose.rows
+        if kind == "predict":
+            member = "out"
+            width = (self.outputs,)
+            dtype = self.dtype
+        else:
+            member = "row_loss"
+            width = ()
+            dtype = np.float64
+        result = np.empty((count, *width), dtype)
+        done = 0
+        batch = purpose.rows
         for at in range(0, count, OUT_ROWS):
-            block = None if rows is None else rows[at : at + OUT_ROWS]
+            if rows is None:
+                block = None
+            else:
+                block = rows[at : at + OUT_ROWS]
             if rows is None and count > OUT_ROWS:
                 block = np.arange(at, min(at + OUT_ROWS, count))
             runner = self._runner(purpose)

@@ -31,13 +31,17 @@ def update_table(
     weights: of the rows of each of these batches in all; None: one a row.
     """
     row = np.arange(progress.row, rows, settings.batch)
-    total = np.minimum(settings.batch, rows - row) if weights is None else weights
+    if weights is None:
+        total = np.minimum(settings.batch, rows - row)
+    else:
+        total = weights
     inv_rows = np.divide(1.0, total, out=np.zeros(len(row)), where=total > 0)
     learning_rate = np.interp(
         row / rows, np.linspace(0, 1, len(settings.rates)), settings.rates
     )
     number = progress.step + 1.0 + np.arange(len(row))
-    rate, root_scale = learning_rate, np.zeros(len(row))
+    rate = learning_rate
+    root_scale = np.zeros(len(row))
     constants = [*settings.constants, 0.0, 0.0, 0.0][:3]
     if settings.optimizer == "adam":
         rate = learning_rate / (1 - constants[0] ** number)
@@ -62,12 +66,16 @@ def update_table(
 def summed(losses: np.ndarray) -> float:
     """Return the sum of rows' losses, added one after the other as add_row_losses in
     loss_sums.cu does."""
-    return float(np.cumsum(losses)[-1]) if len(losses) else 0.0
+    if len(losses):
+        return float(np.cumsum(losses)[-1])
+    return 0.0
 
 
 def total_weight(weights: np.ndarray | None, rows: np.ndarray) -> float:
     """Return the sum of the rows' weights, of 1 each without weights."""
-    return len(rows) if weights is None else float(weights[rows].sum(dtype=np.float64))
+    if weights is None:
+        return len(rows)
+    return float(weights[rows].sum(dtype=np.float64))
 
 
 def mean_loss(
@@ -76,7 +84,9 @@ def mean_loss(
     """Return the mean of the losses of rows, each times its weight already; 0 where all
     weights are 0."""
     total = total_weight(weights, rows)
-    return summed(losses) / total if total else 0.0
+    if total:
+        return summed(losses) / total
+    return 0.0
 
 
 def batch_weights(

@@ -100,7 +100,8 @@ class ThreadGroup(RankGroup):
     values may be any object."""
 
     def __init__(self, values: list, barrier: threading.Barrier, rank: int):
-        self._values, self.barrier = values, barrier
+        self._values = values
+        self.barrier = barrier
         self.rank = self.local_rank = rank
         self.size = len(values)
 
@@ -118,7 +119,8 @@ class ThreadGroup(RankGroup):
 
 def thread_groups(size: int) -> list[ThreadGroup]:
     """Return the groups of `size` threads, one for each."""
-    values, barrier = [None] * size, threading.Barrier(size)
+    values = [None] * size
+    barrier = threading.Barrier(size)
     return [ThreadGroup(values, barrier, rank) for rank in range(size)]
 
 
@@ -160,9 +162,14 @@ class Group:
         # what networks of before still have on GPUs goes now, not while members wait
         # for each other
         gc.collect()
-        self.gpus, self.distribute = gpus, distribute or "mirrored"
-        communicators = _kept[gpus].pop() if _kept.get(gpus) else [None] * len(gpus)
-        self._rank_groups, self._communicators = thread_groups(len(gpus)), communicators
+        self.gpus = gpus
+        self.distribute = distribute or "mirrored"
+        if _kept.get(gpus):
+            communicators = _kept[gpus].pop()
+        else:
+            communicators = [None] * len(gpus)
+        self._rank_groups = thread_groups(len(gpus))
+        self._communicators = communicators
         self._turn = threading.Lock()
         self._threads = [ThreadPoolExecutor(1, f"gpu{number}") for number in gpus]
         members = [
@@ -182,8 +189,11 @@ class Group:
             )
         )
         first = self.engines[0]
-        self.name, self.dtype, self.size = first.name, first.dtype, first.size
-        self.inputs, self.outputs = first.inputs, first.outputs
+        self.name = first.name
+        self.dtype = first.dtype
+        self.size = first.size
+        self.inputs = first.inputs
+        self.outputs = first.outputs
         weakref.finalize(self, _keep, gpus, communicators)
 
     # ---- the members' threads
@@ -328,9 +338,10 @@ class Group:
             share = shares[rank]
             if rows is None and not data.is_at(rank):
                 return call(engine, data.at(rank, engine, share), None)
-            own_rows = (
-                np.arange(share.start, share.stop) if rows is None else rows[share]
-            )
+            if rows is None:
+                own_rows = np.arange(share.start, share.stop)
+            else:
+                own_rows = rows[share]
             return call(engine, data.at(rank, engine), own_rows)
 
         if len(shares) == 1:
@@ -371,7 +382,10 @@ def create(
     """Return the engine for these GPUs: a group's, one GPU's, or a member's where a
     launcher started a process per GPU. Arguments as Group's. Raise UsageError for GPUs
     that the machine lacks."""
-    rank_group = join() if distribute else ALONE
+    if distribute:
+        rank_group = join()
+    else:
+        rank_group = ALONE
     if rank_group.size > 1:
         member = Member(rank_group, distribute, _device_of_rank(gpus, rank_group))
         return kind(
@@ -396,7 +410,10 @@ def ranks_and_gpus(
 ) -> tuple[RankGroup, list[tuple[int, ...]]]:
     """Return (the ranks that share out networks, `gpus` for an engine on each device of
     this one); see backends.ranks_and_devices."""
-    rank_group = join() if distribute else ALONE
+    if distribute:
+        rank_group = join()
+    else:
+        rank_group = ALONE
     if rank_group.size > 1:
         return rank_group, [(_device_of_rank(gpus, rank_group),)]
     if len(gpus) > 1:
@@ -407,18 +424,26 @@ def ranks_and_gpus(
 def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
     """Return the GPU of this process. A launcher may show it one GPU or all of its
     host; no two ranks share one."""
-    gpus, local = gpus or tuple(range(device.device_count())), rank_group.local_rank
-    number = gpus[0] if len(gpus) == 1 else gpus[local] if local < len(gpus) else None
-    address = None if number is None else device.address_of(number)
+    gpus = gpus or tuple(range(device.device_count()))
+    local = rank_group.local_rank
+    if len(gpus) == 1:
+        number = gpus[0]
+    elif local < len(gpus):
+        number = gpus[local]
+    else:
+        number = None
+    if number is None:
+        address = None
+    else:
+        address = device.address_of(number)
     all_of_them = rank_group.gather([platform.node(), address])
     for rank, where in enumerate(all_of_them):
         first = all_of_them.index(where)
         if where[1] is None or first < rank:
-            why = (
-                f"it uses the same GPU as rank {first}"
-                if where[1]
-                else "its host has fewer GPUs than ranks"
-            )
+            if where[1]:
+                why = f"it uses the same GPU as rank {first}"
+            else:
+                why = "its host has fewer GPUs than ranks"
             raise UsageError(
                 f"rank {rank}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
             )

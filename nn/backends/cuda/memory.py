@@ -32,17 +32,13 @@ class Workspace:
     def __init__(
         self, program: Program, loss: str, itemsize: int, processors: int, library=None
     ):
-        self.program, self.purpose, self.rows = (
-            program,
-            program.purpose,
-            program.purpose.rows,
-        )
-        self.loss, self.itemsize, self.processors, self.library = (
-            loss,
-            itemsize,
-            processors,
-            library,
-        )
+        self.program = program
+        self.purpose = program.purpose
+        self.rows = program.purpose.rows
+        self.loss = loss
+        self.itemsize = itemsize
+        self.processors = processors
+        self.library = library
         # ops that only need the parameters, done before the first layer or beside it
         self.ready: list[Op] = []
 
@@ -60,7 +56,8 @@ class Workspace:
         """Return a buffer of `width` values that an op over `values` fills from the
         layer's weights, before anything needs it."""
         buffer = self.buffer(-(-width // self.rows))
-        arguments, blocks = (buffer, node.weight), self.elementwise(values)
+        arguments = (buffer, node.weight)
+        blocks = self.elementwise(values)
         self.ready.append(
             Op(function, settings, arguments, blocks, step=("forward", node.index))
         )
@@ -69,7 +66,10 @@ class Workspace:
     def partial_sums(self, splits: int, values: int) -> Buffer:
         """Return memory for `splits` partial sums of that many values each, until the
         next phase."""
-        needed = splits * values if splits > 1 else 0
+        if splits > 1:
+            needed = splits * values
+        else:
+            needed = 0
         self.program.partial_sum_values = max(self.program.partial_sum_values, needed)
         return PARTIAL_SUMS
 
@@ -83,11 +83,10 @@ class Workspace:
         else:
             node.gradient_sum = Buffer("gradients", self.program.sum_values)
             self.program.sum_values += whole_lines(size)
-            node.gradient = (
-                node.gradient_sum
-                if row_splits == 1
-                else self._gradient_values(row_splits * size)
-            )
+            if row_splits == 1:
+                node.gradient = node.gradient_sum
+            else:
+                node.gradient = self._gradient_values(row_splits * size)
         return node.gradient
 
     def _gradient_values(self, values: int) -> Buffer:
@@ -121,7 +120,10 @@ class Workspace:
         alone: nothing else is computed meanwhile.
         """
         # a kernel that runs whole epochs has one block a multiprocessor
-        resident = 2 if alone and self.library else 1
+        if alone and self.library:
+            resident = 2
+        else:
+            resident = 1
         tile = choose(m, n, k, self.itemsize, self.processors, fixed, split, resident)
         self.program.shared_bytes = max(
             self.program.shared_bytes, tile.bytes(self.itemsize)
@@ -165,7 +167,8 @@ class Tile:
     def step_cycles(self, itemsize: int) -> float:
         """Return the cycles of a step on a multiprocessor of 128 float lanes: products,
         shared memory, loads."""
-        rm, rn = self.m / SQUARE, self.n / SQUARE
+        rm = self.m / SQUARE
+        rn = self.n / SQUARE
         products = 2 * rm * rn * (itemsize / 4)
         loads = (self.m + self.n) * self.k / 256 * 16
         return self.k * (products + 6 * (rm + rn) * (itemsize / 4)) + loads + 60
@@ -180,7 +183,8 @@ def _candidates(itemsize: int):
             for k in (8, 16, 32, 64):
                 tile = Tile(m, n, k)
                 # of a thread: what its registers hold
-                sums, loads = m * n // SQUARE**2, (m + n) * k // SQUARE**2
+                sums = m * n // SQUARE**2
+                loads = (m + n) * k // SQUARE**2
                 fits = (
                     sums * itemsize <= 64 * 4
                     and loads * itemsize <= 12 * 4
@@ -208,7 +212,8 @@ def choose(
     stay whole), and each split. resident: blocks that a multiprocessor runs side by
     side.
     """
-    best, shortest = None, inf
+    best = None
+    shortest = inf
     for tile in _candidates(itemsize):
         steps = -(-k // tile.k)
         splits = 1
@@ -218,7 +223,8 @@ def choose(
             if splits > 1:
                 time += CYCLES * (fixed + split * splits)
             if time < shortest:
-                best, shortest = chosen, time
+                best = chosen
+                shortest = time
             if fixed == inf or chosen.count(m, n) >= 4 * processors:
                 break
             splits *= 2

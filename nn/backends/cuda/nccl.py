@@ -26,7 +26,9 @@ int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, co
 int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, comm_t comm, void *stream);
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, comm_t comm, void *stream);
 """
-SUM, TYPES, ROOT = 0, {"float32": 7, "float64": 8}, 0
+SUM = 0
+TYPES = {"float32": 7, "float64": 8}
+ROOT = 0
 # what values become: their sums over the members, those on member 0 alone, or member
 # 0's values
 CALLS = {
@@ -56,7 +58,10 @@ def _check(result: int, call: str, comm=None) -> None:
         ffi, lib = library()
         text = ffi.string(lib.ncclGetErrorString(result)).decode()
         last = lib.ncclGetLastError(ffi.NULL if comm is None else comm)
-        more = " ".join(ffi.string(last).decode().split()) if last != ffi.NULL else ""
+        if last != ffi.NULL:
+            more = " ".join(ffi.string(last).decode().split())
+        else:
+            more = ""
         raise NnError(
             f"NCCL: {call}: {text}{f' ({more})' if more else ''}; set NCCL_DEBUG=INFO for details"
         )
@@ -103,7 +108,8 @@ class Communicator:
             raise outcome[0]
 
     def _meet(self, unique: str, rank: int, size: int, device: int) -> None:
-        pointer, name = self.ffi.new("comm_t *"), self.ffi.new("unique_t *")
+        pointer = self.ffi.new("comm_t *")
+        name = self.ffi.new("unique_t *")
         self.ffi.buffer(name)[:] = bytes.fromhex(unique)
         with cupy().cuda.Device(device):
             _check(
@@ -119,7 +125,8 @@ class Communicator:
         if self._comm is None:
             raise Left
         name, *settings = CALLS[how]
-        at, on = (self.ffi.cast("void *", place) for place in (address, stream.ptr))
+        at = self.ffi.cast("void *", address)
+        on = self.ffi.cast("void *", stream.ptr)
         call = getattr(self.lib, name)
         _check(
             call(at, at, values, TYPES[dtype.name], *settings, self._comm, on),
@@ -133,7 +140,8 @@ class Communicator:
 
         A thread does it, which is returned: it ends when no graph is left that was
         captured with the communicator."""
-        comm, self._comm = self._comm, None
+        comm = self._comm
+        self._comm = None
         _made.discard(self)
         if comm is None:
             return None

@@ -62,7 +62,10 @@ class CudaPack(Turns):
 
     def __init__(self, engine, count: int, rows: int):
         super().__init__(engine, count)
-        self._rows, self._plans, self._kernels, self._chunks = rows, {}, {}, {}
+        self._rows = rows
+        self._plans = {}
+        self._kernels = {}
+        self._chunks = {}
         # (members, parameters) of each vector that is there
         self._on_gpu: dict[str, object] = {}
         with engine.here(
@@ -76,11 +79,9 @@ class CudaPack(Turns):
             together = self._side_by_side(
                 self._engine.likely_purpose(self._rows), self.count
             )
-        return (
-            f"{self.count} networks, each in a block of the GPU"
-            if together
-            else super().describe()
-        )
+        if together:
+            return f"{self.count} networks, each in a block of the GPU"
+        return super().describe()
 
     def bytes(self) -> int:
         return self._engine.bytes() + sum(
@@ -145,23 +146,28 @@ class CudaPack(Turns):
         """Return what a block of the pack is to run; None: nothing does."""
         if purpose not in self._plans:
             small = self._engine.runs_small(purpose)
-            self._plans[purpose] = (
-                self._engine.plan(purpose, pack=True) if small else None
-            )
+            if small:
+                self._plans[purpose] = self._engine.plan(purpose, pack=True)
+            else:
+                self._plans[purpose] = None
         return self._plans[purpose]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         """Train every job's member; see Pack.epoch. Jobs whose batches are alike train
         together."""
-        engine, kinds, alike = self._engine, {}, {}
+        engine = self._engine
+        kinds = {}
+        alike = {}
         self._check(jobs)
         for job in jobs:
-            left, how = len(job.rows) - job.progress.row, job.settings
+            left = len(job.rows) - job.progress.row
+            how = job.settings
             if left > 0:
                 kind = min(how.batch, left), how.optimizer, how.momentum, id(job.data)
                 kinds.setdefault(kind, []).append(job)
         for (rows, *_), own in kinds.items():
-            how, data = own[0].settings, own[0].data
+            how = own[0].settings
+            data = own[0].data
             rule = update_rule(how.optimizer, how.momentum)
             purpose = engine.train_purpose(
                 rows, data.labels, data.rows_as, data.weights is not None, rule
@@ -190,7 +196,9 @@ class CudaPack(Turns):
         control["arrivals"] = (
             arrivals.data.ptr + np.arange(len(control)) * arrivals.itemsize
         )
-        last, active, done = batches.tolist(), [], 0
+        last = batches.tolist()
+        active = []
+        done = 0
         while True:
             going = [
                 k for k, own in enumerate(progress) if done < last[k] and not own.stop
@@ -198,7 +206,8 @@ class CudaPack(Turns):
             if not going:
                 return
             if going != active:
-                active, on_gpu = going, cupy().asarray(control[going].view(np.uint8))
+                active = going
+                on_gpu = cupy().asarray(control[going].view(np.uint8))
             chunk = min(
                 self._chunks.get(purpose, FIRST_BATCHES),
                 max(last[k] for k in active) - done,
@@ -217,7 +226,9 @@ class CudaPack(Turns):
             steps = (control["step"] + taken).tolist()
             for k, loss in zip(active, losses, strict=True):
                 own = progress[k]
-                own.row, own.step, own.loss = rows[k], steps[k], loss
+                own.row = rows[k]
+                own.step = steps[k]
+                own.loss = loss
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
         if purpose not in self._kernels:
@@ -235,15 +246,14 @@ class CudaPack(Turns):
         orders = Orders(jobs, counts, purpose.weighted)
         row_loss = cupy().empty(int((counts - begun).sum()))
         updates, at = self._updates(jobs, orders)
-        control, members = (
-            controls(jobs, self._matrix("parameters")),
-            np.array([job.member for job in jobs]),
-        )
+        control = controls(jobs, self._matrix("parameters"))
+        members = np.array([job.member for job in jobs])
         for what in jobs[0].settings.moments:
             matrix = self._matrix(what)
             control[what] = matrix.data.ptr + members * matrix[:1].nbytes
         control["order"] = orders.addresses + 8 * begun
-        control["count"], control["batch"] = counts - begun, batch
+        control["count"] = counts - begun
+        control["batch"] = batch
         control["row_loss"] = row_loss.data.ptr + 8 * (
             np.cumsum(counts - begun) - (counts - begun)
         )
@@ -255,14 +265,15 @@ class CudaPack(Turns):
     def _updates(self, jobs: list[PackJob], orders: Orders):
         """Return the optimisers' numbers on the GPU, and at which batch each job's
         begin; jobs alike share them."""
-        tables, places, at, end = [], {}, [], 0
+        tables = []
+        places = {}
+        at = []
+        end = 0
         rates = {id(job.settings.rates): tuple(job.settings.rates) for job in jobs}
         for k, job in enumerate(jobs):
-            s, progress, weighted = (
-                job.settings,
-                job.progress,
-                job.data.weights is not None,
-            )
+            s = job.settings
+            progress = job.progress
+            weighted = job.data.weights is not None
             key = (
                 len(job.rows),
                 progress.row,
@@ -285,7 +296,8 @@ class CudaPack(Turns):
                         s, progress, len(job.rows), self._engine.dtype, weights
                     )
                 )
-                places[key], end = end, end + len(tables[-1])
+                places[key] = end
+                end = end + len(tables[-1])
             at.append(places[key])
         return cupy().asarray(np.concatenate(tables)), np.array(at)
 
@@ -313,7 +325,10 @@ class CudaPack(Turns):
         """Return what a forward pass gives for each job: outputs (rows, outputs), or
         the sum of the rows' losses. Jobs whose passes are alike are in a launch
         together."""
-        engine, of_rows, alike, found = self._engine, {}, {}, {}
+        engine = self._engine
+        of_rows = {}
+        alike = {}
+        found = {}
         self._check(jobs)
         for job in jobs:
             of_rows.setdefault((id(job.data), len(job.rows)), []).append(job)
@@ -324,11 +339,10 @@ class CudaPack(Turns):
             with engine.here(
                 "a forward pass", "use fewer networks, or a smaller network"
             ):
-                passes = (
-                    self._forward(purpose)
-                    if self._passes_pay(purpose, batches, own)
-                    else None
-                )
+                if self._passes_pay(purpose, batches, own):
+                    passes = self._forward(purpose)
+                else:
+                    passes = None
                 if passes:
                     results = []
                     for part in _in_memory(own, passes.bytes):
@@ -352,7 +366,8 @@ class CudaPack(Turns):
         """Return the kernel of a forward pass; None where the network alone has
         several."""
         if purpose not in self._kernels:
-            engine, program = self._engine, self._engine.whole_epochs(purpose)
+            engine = self._engine
+            program = self._engine.whole_epochs(purpose)
             with compiling:
                 self._kernels[purpose] = program and Passes(
                     program, engine.dtype, engine.outputs
@@ -397,7 +412,8 @@ def start(kernel, networks: int, arguments: tuple, shared_bytes: int) -> None:
     """Start a kernel with one block a network. It is compiled as for the network alone,
     whose blocks meet, so that its code is the same; but these never meet, and need not
     all be there at once as a cooperative launch wants."""
-    grid, block = (1, networks), (THREADS,)
+    grid = (1, networks)
+    block = (THREADS,)
     kernel.kernel(
         grid, block, arguments, shared_mem=shared_bytes, enable_cooperative_groups=False
     )
@@ -419,7 +435,8 @@ class SideBySide:
     ) -> list[float]:
         """Train networks on batches from `first` on; return their sums of losses, which
         `losses` were before."""
-        networks, totals = len(losses), cupy().asarray(np.array(losses))
+        networks = len(losses)
+        totals = cupy().asarray(np.array(losses))
         arguments = (control, np.int64(first), np.int64(batches))
         arrivals.data.memset_async(0, arrivals.nbytes)
         start(self.kernel, networks, arguments, self.shared_bytes)
@@ -434,7 +451,9 @@ class Passes:
     by a block each."""
 
     def __init__(self, program: Program, dtype: np.dtype, outputs: int):
-        self.program, self.dtype, self.outputs = program, dtype, outputs
+        self.program = program
+        self.dtype = dtype
+        self.outputs = outputs
         values = {
             "rows": program.purpose.rows * program.row_values,
             "gradients": program.gradient_values,
@@ -452,14 +471,17 @@ class Passes:
     def run(self, parameters, jobs: list[PackJob], batches: int) -> list:
         """Return each job's outputs (rows, outputs), or the sum of its rows' losses.
         parameters: of all members."""
-        count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
-        predicts, width = self.program.purpose.kind == "predict", self.outputs
+        count = len(jobs)
+        counts = np.array([len(job.rows) for job in jobs])
+        predicts = self.program.purpose.kind == "predict"
+        width = self.outputs
         (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
-        shape, dtype = (
-            ((int(counts.sum()), width), self.dtype)
-            if predicts
-            else (int(counts.sum()), np.float64)
-        )
+        if predicts:
+            shape = (int(counts.sum()), width)
+            dtype = self.dtype
+        else:
+            shape = int(counts.sum())
+            dtype = np.float64
         result = cupy().empty(shape, dtype)
         control = controls(jobs, parameters)
         arrays = {
@@ -472,7 +494,8 @@ class Passes:
         control["out" if predicts else "row_loss"] = (
             result.data.ptr + first * result[:1].nbytes
         )
-        control["order"], control["count"] = addresses, counts
+        control["order"] = addresses
+        control["count"] = counts
         control["batch"] = control["capacity"] = self.program.purpose.rows
         on_gpu = cupy().asarray(control.view(np.uint8))
         start(
@@ -554,10 +577,8 @@ class Orders:
         """Let the GPU draw the orders of jobs, those at the places `drawn`."""
         self._drawn = cupy().empty(int(counts.sum()), np.int64)
         to = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)
-        seeds, epochs = (
-            [job.settings.seed for job in jobs],
-            [job.shuffle for job in jobs],
-        )
+        seeds = [job.settings.seed for job in jobs]
+        epochs = [job.shuffle for job in jobs]
         self._deals = cupy().asarray(
             np.stack([self.addresses[drawn], to, counts, seeds, epochs], axis=1)
         )

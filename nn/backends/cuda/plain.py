@@ -17,7 +17,8 @@ POOLS = ("maxpool", "avgpool")
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phases of the forward pass; none of a pooling that the convolution
     below has done."""
-    layer, blocks = node.layer, ws.elementwise(ws.rows * node.layer.outputs)
+    layer = node.layer
+    blocks = ws.elementwise(ws.rows * node.layer.outputs)
     if layer.kind in POOLS and conv.pools_too(ws, node.node_below):
         return []
     if layer.kind in POOLS and ws.library and ws.library.pools(layer):
@@ -32,10 +33,8 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
             [Op("activation_forward", settings, (node.out, ROWS), blocks)],
         ]
     name, sizes, last = _kernel(ws, node)
-    settings, arguments = (
-        (*sizes, (layer.function or node.activation).upper()),
-        (node.out, node.x, *last),
-    )
+    settings = (*sizes, (layer.function or node.activation).upper())
+    arguments = (node.out, node.x, *last)
     return [[Op(f"{name}_forward", settings, arguments, blocks)]]
 
 
@@ -45,13 +44,12 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
         return []
     name, sizes, last = _kernel(ws, node)
     if node.layer.kind in POOLS:
-        name, sizes = "pool", (*sizes, int(node.layer.kind == "maxpool"))
+        name = "pool"
+        sizes = (*sizes, int(node.layer.kind == "maxpool"))
     elif name == "pass":
         sizes = *sizes, (node.layer.function or "linear").upper()
-    settings, arguments = (
-        (*sizes, node.activation_below.upper()),
-        (node.dx, node.dz, node.x, *last),
-    )
+    settings = (*sizes, node.activation_below.upper())
+    arguments = (node.dx, node.dz, node.x, *last)
     blocks = ws.elementwise(ws.rows * node.layer.inputs)
     return [[Op(f"{name}_backward", settings, arguments, blocks)]]
 

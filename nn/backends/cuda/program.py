@@ -67,7 +67,9 @@ class Buffer:
 # of sums that several blocks share, until the next phase
 PARTIAL_SUMS = Buffer("partial_sums")
 # arguments of an op: struct control, struct batch, its rows
-CONTROL, BATCH, ROWS = "c", "{batch}", "{batch}.n"
+CONTROL = "c"
+BATCH = "{batch}"
+ROWS = "{batch}.n"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class RowFormat:
     counts: tuple[int, ...] = ()  # of its numbers, and of its codes of 4, 2 and 1 bytes
 
 
-PLAIN, BYTES = RowFormat(), RowFormat("bytes")
+PLAIN = RowFormat()
+BYTES = RowFormat("bytes")
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,9 @@ class Program:
 
 def lanes_of(width: int) -> int:
     """Return how many threads share a row of that many outputs: a warp, or one."""
-    return 32 if width > 2 else 1
+    if width > 2:
+        return 32
+    return 1
 
 
 def layer_routes(program: Program) -> list[str]:
@@ -251,11 +256,8 @@ def layer_routes(program: Program) -> list[str]:
             for name in ("forward", "backward")
             if (index, name) in functions
         ]
-        lines += (
-            [f"layer {index} {layer.item or layer.kind}: {'; '.join(passes)}"]
-            if passes
-            else []
-        )
+        if passes:
+            lines += [f"layer {index} {layer.item or layer.kind}: {'; '.join(passes)}"]
     return lines
 
 
@@ -367,7 +369,10 @@ def _epoch_kernel(program: Program) -> str:
         _calls(phase, " " * 8) for phase in phases
     )
     next_gather = _calls(gather, " " * 12, "next", blocks_of(phases[-1]))
-    old_rows_read = "" if len(phases) > 1 else "grid_barrier(c.arrivals, target);"
+    if len(phases) > 1:
+        old_rows_read = ""
+    else:
+        old_rows_read = "grid_barrier(c.arrivals, target);"
     return f"""
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 epoch(const control *where, int64 index, int64 batches)

@@ -36,9 +36,12 @@ class Runner:
     cooperative = True  # all blocks of a launch are resident, so that they can meet
 
     def __init__(self, program: Program, dtype: np.dtype, parameters, code: str):
-        self.program, self.dtype, self.parameters = program, dtype, parameters
+        self.program = program
+        self.dtype = dtype
+        self.parameters = parameters
         self.rank_group = ALONE  # whose members share each batch
-        cp, rows = cupy(), program.purpose.rows
+        cp = cupy()
+        rows = program.purpose.rows
         self.rows = cp.zeros(max(1, rows * program.row_values), dtype)
         self.gradients = cp.zeros(max(1, program.gradient_values), dtype)
         self.partial_sums = cp.zeros(max(1, program.partial_sum_values), dtype)
@@ -64,21 +67,18 @@ class Runner:
     def set(self, segment: Segment, batch: int, **members: int) -> None:
         """Fill in the control structure for batches of a segment; members that are not
         named are 0."""
-        self.batch, self.count, control = (
-            batch,
-            segment.rows,
-            np.zeros((), CONTROL_TYPE),
-        )
+        self.batch = batch
+        self.count = segment.rows
+        control = np.zeros((), CONTROL_TYPE)
         for name in ("parameters", "gradients", "rows", "partial_sums", "arrivals"):
             control[name] = getattr(self, name).data.ptr
         for name in ("x", "y", "weights", "order"):
             control[name] = getattr(segment, name)
-        control["capacity"], control["batch"], control["count"] = (
-            self.program.purpose.rows,
-            batch,
-            segment.rows,
-        )
-        control["rank"], control["size"] = self.rank_group.rank, self.rank_group.size
+        control["capacity"] = self.program.purpose.rows
+        control["batch"] = batch
+        control["count"] = segment.rows
+        control["rank"] = self.rank_group.rank
+        control["size"] = self.rank_group.size
         for name, value in members.items():
             control[name] = value
         self.control.set(
@@ -103,10 +103,8 @@ def batch_losses(
 ):
     """Return the sums of the batches' row losses on the GPU (networks, batches), each
     network's in `control`."""
-    sums, arguments = (
-        cupy().empty((networks, batches)),
-        (control, np.int64(first), np.int64(batches)),
-    )
+    sums = cupy().empty((networks, batches))
+    arguments = (control, np.int64(first), np.int64(batches))
     kernel = compiled(losses_source(distribute), "float64", False).get_function(
         "batch_losses"
     )
@@ -167,7 +165,8 @@ class Phases(Runner):
             for index, phase in enumerate(program.phases)
         ]
         self.advance = self.module.get_function("advance")
-        self.rank_group, self.communicator = rank_group, communicator
+        self.rank_group = rank_group
+        self.communicator = communicator
         self._connected = False
         if communicator is not None:
             cuda = cupy().cuda
@@ -218,7 +217,9 @@ class Phases(Runner):
         with _nothing_collected():
             stream.begin_capture()
             self._launch(rows)
-            return stream.end_capture() if self.communicator is None else Graph(stream)
+            if self.communicator is None:
+                return stream.end_capture()
+            return Graph(stream)
 
     def _own_rows(self, rows: int) -> int:
         """Return a member's share of a batch of that many rows."""
@@ -235,7 +236,8 @@ class Phases(Runner):
         self.advance((1,), (1,), (self.control,))
 
     def _launch_phase(self, index: int, rows: int) -> None:
-        phase, kernel = self.program.phases[index], self.kernels[index]
+        phase = self.program.phases[index]
+        kernel = self.kernels[index]
         if not rows and phase[0].step[0] not in COLLECTIVE:
             return
         for op in phase:
@@ -384,7 +386,8 @@ class TimedPhases(Phases):
         ]
 
         def timed(step, begin, end, lane: str) -> TimedStep:  # begin, end: events
-            first, began = self._phases[0][0], self.began
+            first = self._phases[0][0]
+            began = self.began
             passed = (
                 cupy().cuda.get_elapsed_time(first, event) / 1e3
                 for event in (begin, end)
@@ -413,7 +416,9 @@ def compiled(code: str, dtype: str, cooperative: bool):
     """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next
     run."""
     ahead = _ahead.pop((code, dtype, cooperative), None)
-    return ahead.result() if ahead else module_of(code, dtype, cooperative)
+    if ahead:
+        return ahead.result()
+    return module_of(code, dtype, cooperative)
 
 
 def compile_ahead(code: str, dtype: str, cooperative: bool) -> None:

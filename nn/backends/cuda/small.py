@@ -58,27 +58,30 @@ class Plan:
         dtype: np.dtype,
         pack: bool = False,
     ):
-        self.layers, self.loss, self.purpose, self.dtype = (
-            layers,
-            loss,
-            purpose,
-            np.dtype(dtype),
-        )
+        self.layers = layers
+        self.loss = loss
+        self.purpose = purpose
+        self.dtype = np.dtype(dtype)
         self.parameters = sum(layer.parameters for layer in layers)
         self.vector = 16 // self.dtype.itemsize
         self._divide()
         self.pack = pack and self.parts > 1
-        self.blocks = 1 if pack else self.parts
+        if pack:
+            self.blocks = 1
+        else:
+            self.blocks = self.parts
         self._lay_out(1)
         if self.pack:
             self._lay_out(self._slots())
 
     def _divide(self) -> None:
         """Divide a batch into parts, of which the network alone has each in a block."""
-        rows, work = self.purpose.rows, self.purpose.rows * self.parameters
-        parts = (
-            1 if work <= ONE_BLOCK_WORK else min(processors(), -(-rows // LEAST_ROWS))
-        )
+        rows = self.purpose.rows
+        work = self.purpose.rows * self.parameters
+        if work <= ONE_BLOCK_WORK:
+            parts = 1
+        else:
+            parts = min(processors(), -(-rows // LEAST_ROWS))
         self.part_rows = -(-rows // parts)
         self.parts = -(-rows // self.part_rows)
 
@@ -145,7 +148,10 @@ class Plan:
     def inputs_at_once(self, layer: Layer) -> int:
         """Return the inputs whose gradients, with one output, a thread computes: those
         that take the fewest loads, products and steps, one after the other."""
-        rows = self.part_rows * self.parts if self.pack else self.rows
+        if self.pack:
+            rows = self.part_rows * self.parts
+        else:
+            rows = self.rows
 
         def work(inputs: int) -> int:
             turns = -(-(-(-(layer.inputs + 1) // inputs) * layer.outputs) // THREADS)
@@ -176,16 +182,25 @@ class Plan:
 
     def _lay_out(self, slots: int) -> None:
         """Find everything a place, for that many parts of a batch at a time."""
-        self.slots, self.chunks, self.rows = (
-            slots,
-            -(-self.parts // slots) if self.pack else 1,
-            slots * self.part_rows,
-        )
-        row = self.spread if self.pack else self.filled
+        self.slots = slots
+        if self.pack:
+            self.chunks = -(-self.parts // slots)
+        else:
+            self.chunks = 1
+        self.rows = slots * self.part_rows
+        if self.pack:
+            row = self.spread
+        else:
+            row = self.filled
         self.padded = self._padded()
-        self.values, self.places = 0, {}
-        first, last = self.layers[0], self.layers[-1]
-        moments = MOMENTS[self.purpose.optimizer] if self.blocks == 1 else 0
+        self.values = 0
+        self.places = {}
+        first = self.layers[0]
+        last = self.layers[-1]
+        if self.blocks == 1:
+            moments = MOMENTS[self.purpose.optimizer]
+        else:
+            moments = 0
         for index, layer in enumerate(self.layers):
             for name in ("w", "m", "v")[: 1 + moments]:
                 self._place(f"{name}{index}", self.weights(layer))
@@ -219,15 +234,17 @@ class Plan:
     # name here
 
     def source(self) -> str:
-        optimizer, last = self.purpose.optimizer, len(self.layers) - 1
-        first_part = (
-            "blockIdx.x"
-            if self.blocks > 1
-            else f"step % {self.chunks} * {self.slots}"
-            if self.pack
-            else "0"
-        )
-        types, at, pack = [], [0], str(self.pack).lower()
+        optimizer = self.purpose.optimizer
+        last = len(self.layers) - 1
+        if self.blocks > 1:
+            first_part = "blockIdx.x"
+        elif self.pack:
+            first_part = f"step % {self.chunks} * {self.slots}"
+        else:
+            first_part = "0"
+        types = []
+        at = [0]
+        pack = str(self.pack).lower()
         for i, layer in enumerate(self.layers):
             sizes = layer.inputs, layer.outputs, self.rows, self.padded, pack
             types.append(
@@ -246,13 +263,10 @@ class Plan:
         imports = _lines(
             f"small_import<{layer}>({here}, {there});" for layer, here, there in moves
         )
-        leave, after = (
-            _lines(
-                f"small_export<{layer}>({there}, {here});"
-                for layer, here, there in moves
-            ),
-            "",
+        leave = _lines(
+            f"small_export<{layer}>({there}, {here});" for layer, here, there in moves
         )
+        after = ""
         if self.blocks > 1:  # else the next batch begins with a barrier
             updates = _lines(
                 f"small_update<L{i}, {optimizer}, {self.parts}, {self.parameters}>"
@@ -260,10 +274,8 @@ class Plan:
                 for i in layers
             )
             meet = "grid_barrier(c.arrivals, target);"
-            leave, after = (
-                "",
-                _lines([meet, updates, meet, imports, "__syncthreads();"]),
-            )
+            leave = ""
+            after = _lines([meet, updates, meet, imports, "__syncthreads();"])
         ones = [(f"x{p}", "L0::X", "L0::I") for p in (0, 1)] + [
             (f"out{i}", f"L{i}::OUT", f"L{i}::O") for i in layers
         ]
@@ -304,20 +316,23 @@ class Plan:
     def routes(self) -> list[str]:
         lines = [f"{Small.about}, {self.blocks} block{'s' * (self.blocks > 1)}"]
         for index, layer in enumerate(self.layers):
-            backward = (
-                "small_backward_input, small_backward_parameters"
-                if index
-                else "small_backward_parameters"
-            )
+            if index:
+                backward = "small_backward_input, small_backward_parameters"
+            else:
+                backward = "small_backward_parameters"
             lines.append(
                 f"layer {index} {layer.item or layer.kind}: forward small_forward; backward {backward}"
             )
         return lines
 
     def _forward(self) -> str:
-        lines, last = [], len(self.layers) - 1
+        lines = []
+        last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            activation = "LINEAR" if i == last else layer.activation.upper()
+            if i == last:
+                activation = "LINEAR"
+            else:
+                activation = layer.activation.upper()
             function = f"small_forward<L{i}, {self.each(layer.outputs)}, {activation}>"
             lines.append(f"{function}(out{i}, {_input(i)}, w{i});\n__syncthreads();")
         names = f"L{last}, {self.loss.upper()}, {self.layers[last].activation.upper()}"
@@ -332,7 +347,8 @@ class Plan:
         before the weights' step."""
         lines = []
         for i in range(len(self.layers) - 1, 0, -1):
-            below, width = self.layers[i - 1].activation.upper(), self.layers[i].inputs
+            below = self.layers[i - 1].activation.upper()
+            width = self.layers[i].inputs
             function = f"small_backward_input<L{i}, {self.each(width)}, {below}>"
             lines.append(
                 f"{function}(dz{i - 1}, dz{i}, {_input(i)}, w{i});\n__syncthreads();"
@@ -342,19 +358,18 @@ class Plan:
     def _backward_parameters(self, at: list[int]) -> str:
         """Return those for the gradients of all parameters, side by side: a layer's
         first is the next thread's. They take a step at once, or are a part of a sum."""
-        lines, start = [], 0
-        parts = (
-            f"{self.parts}, {self.part_rows}, {self.slots}"
-            if self.pack
-            else f"1, {self.rows}, 1"
-        )
+        lines = []
+        start = 0
+        if self.pack:
+            parts = f"{self.parts}, {self.part_rows}, {self.slots}"
+        else:
+            parts = f"1, {self.rows}, 1"
         for i, layer in enumerate(self.layers):
             inputs = self.inputs_at_once(layer)
-            waiting = (
-                f"rows.first, total{i}, share{i}"
-                if self.chunks > 1
-                else "0, memory, memory"
-            )
+            if self.chunks > 1:
+                waiting = f"rows.first, total{i}, share{i}"
+            else:
+                waiting = "0, memory, memory"
             if self.blocks > 1:
                 part = (
                     f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {at[i]}"
@@ -375,7 +390,9 @@ _lines = "\n".join
 
 
 def _input(index: int) -> str:
-    return f"out{index - 1}" if index else "x"
+    if index:
+        return f"out{index - 1}"
+    return "x"
 
 
 EPOCH = """
@@ -445,9 +462,13 @@ class Small(WholeEpochs):
     about = "runner Small: whole epochs in one launch, weights in shared memory"
 
     def __init__(self, plan: Plan, dtype: np.dtype, parameters):
-        sums = plan.blocks * plan.parameters if plan.blocks > 1 else 0
+        if plan.blocks > 1:
+            sums = plan.blocks * plan.parameters
+        else:
+            sums = 0
         program = Program(
             plan.purpose, partial_sum_values=sums, shared_bytes=plan.bytes
         )
         super().__init__(program, dtype, parameters, plan.source())
-        self.blocks, self.kernel.max_dynamic_shared_size_bytes = plan.blocks, plan.bytes
+        self.blocks = plan.blocks
+        self.kernel.max_dynamic_shared_size_bytes = plan.bytes

@@ -33,9 +33,8 @@ _CTYPES = {"float32": "float", "float64": "double"}
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
 _CODE = Path(__file__).with_name("model.c")
 # lines of model.c
-_INTERFACE, _VALUES = (
-    f'#include "example_{part}.h"\n' for part in ("interface", "values")
-)
+_INTERFACE = f"""#include "example_{"interface"}.h"\n"""
+_VALUES = f"""#include "example_{"values"}.h"\n"""
 
 
 def save_c(net, path: str | os.PathLike) -> None:
@@ -69,13 +68,17 @@ class _File:
     """The parts of a C file."""
 
     def __init__(self, net, path):
-        self.net, self.path = net, path
+        self.net = net
+        self.path = path
         self.encodings = [
             member.encoding for member in net.members if member.encoding is not None
         ]
         self.shape = input_shape(net.layers)
         self.inputs = net.inputs
-        encoders = self.encodings[0].encoders if self.encodings else []
+        if self.encodings:
+            encoders = self.encodings[0].encoders
+        else:
+            encoders = []
         self.reads = [input_kind(encoder) for encoder in encoders] or [
             "number"
         ] * self.inputs
@@ -125,7 +128,8 @@ class _File:
     def _parts(self) -> dict[str, object]:
         """Return the names of parts, those below HAS_ in model.c, and whether this
         network has each."""
-        net, members = self.net, self.net.members
+        net = self.net
+        members = self.net.members
         layers = [row for member in members for row in computing(member.layers)]
         columns = [column for encoding in self.encodings for column in encoding.columns]
         inputs = {
@@ -191,7 +195,10 @@ class _File:
 
     def _interface(self) -> str:
         net = self.net
-        classes = 0 if net.task == "regression" else len(class_names(net))
+        if net.task == "regression":
+            classes = 0
+        else:
+            classes = len(class_names(net))
         (threshold,) = numbers(np.array([float(net.threshold)]))
         return "\n".join(
             [
@@ -208,11 +215,15 @@ class _File:
         )
 
     def _add_constants(self) -> None:
-        constants, net = self.constants, self.net
+        constants = self.constants
+        net = self.net
         sizes = [widths(member.layers) for member in net.members]
         room = [max(size) for size in zip(*sizes, strict=True)]
         self.stack = sum(room) * constants.dtype.itemsize + 24 * net.outputs + _FRAMES
-        pixels = math.prod(self.shape[1:]) if isinstance(self.shape, tuple) else 1
+        if isinstance(self.shape, tuple):
+            pixels = math.prod(self.shape[1:])
+        else:
+            pixels = 1
         constants.line(
             f"\nenum {{ WIDEST_X = {room[0]}, WIDEST_SPARE = {room[1]} }};  /* values between layers */"
         )
@@ -222,7 +233,10 @@ class _File:
         )
         constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
         # a single network has its own
-        temperature = float(net.temperature) if net.is_combined else 1.0
+        if net.is_combined:
+            temperature = float(net.temperature)
+        else:
+            temperature = 1.0
         constants.line(
             f"static const double TEMPERATURE = {temperature!r};  /* of the mean */"
         )
@@ -232,7 +246,10 @@ class _File:
             "double",
             remark="of training, that stand for NaN",
         )
-        missing = net.schema.missing if self.has["WORDS"] else {""}
+        if self.has["WORDS"]:
+            missing = net.schema.missing
+        else:
+            missing = {""}
         constants.words(
             "gaps",
             [
@@ -246,30 +263,37 @@ class _File:
         )
         inputs = c_inputs.Inputs(constants, self.vocabularies)
         rows = [self._network(number, inputs) for number in range(len(net.members))]
-        names = (
-            []
-            if net.task == "regression"
-            else [name.encode() for name in class_names(net)]
-        )
+        if net.task == "regression":
+            names = []
+        else:
+            names = [name.encode() for name in class_names(net)]
         constants.words("class_names", names or [b""])
         constants.structs("network", "networks", rows)
 
     def _network(self, number: int, inputs: c_inputs.Inputs) -> list[str]:
         """Add the constants of a member; return the fields of its struct."""
-        constants, member = self.constants, self.net.members[number]
-        name = f"network_{number}_" if len(self.net.members) > 1 else ""
-        parameters, target, encoding = (
-            member.parameters(),
-            member.target_scaling,
-            member.encoding,
-        )
+        constants = self.constants
+        member = self.net.members[number]
+        if len(self.net.members) > 1:
+            name = f"network_{number}_"
+        else:
+            name = ""
+        parameters = member.parameters()
+        target = member.target_scaling
+        encoding = member.encoding
         fields = [repr(shares(self.net)[number]), repr(float(member.temperature))]
-        low, high = ((), ()) if target is None else (target.low, target.high)
-        shift, scale = (
-            ((), ())
-            if encoding is not None
-            else (member.scaling.shift, member.scaling.scale)
-        )
+        if target is None:
+            low = ()
+            high = ()
+        else:
+            low = target.low
+            high = target.high
+        if encoding is not None:
+            shift = ()
+            scale = ()
+        else:
+            shift = member.scaling.shift
+            scale = member.scaling.scale
         ways = zip(
             ("target_shift", "target_scale"), units(member) or ((), ()), strict=True
         )
@@ -298,13 +322,13 @@ class _File:
 
     def _header(self) -> str:
         net = self.net
-        size, stack = self.constants.bytes, self.stack
+        size = self.constants.bytes
+        stack = self.stack
         name = comment(Path(self.path).name)
-        gaps = (
-            "NaN is a gap, infinity cannot be used"
-            if self.has["GAPS"]
-            else "NaN and infinity cannot be used"
-        )
+        if self.has["GAPS"]:
+            gaps = "NaN is a gap, infinity cannot be used"
+        else:
+            gaps = "NaN and infinity cannot be used"
         if self.has["MEDIANS"]:
             gaps = "NaN becomes the median of training, infinity cannot be used"
         lines = [
@@ -332,7 +356,10 @@ class _File:
     def _network_lines(self) -> list[str]:
         net = self.net
         specs = [comment(member.spec) for member in net.members]
-        several = f"the mean of {len(specs)} networks, " if len(specs) > 1 else ""
+        if len(specs) > 1:
+            several = f"the mean of {len(specs)} networks, "
+        else:
+            several = ""
         count = sum(member.parameter_count for member in net.members)
         lines = [f"Network: {several}task {net.task}, {count} parameters"]
         return lines + [f"  {spec}" for spec in counted(specs)]
@@ -390,7 +417,10 @@ class _File:
                 for place, name in enumerate(prediction_names(net))
             ]
         is_probability = net.layers[-1].output_function in ("sigmoid", "softmax")
-        what = "probability" if is_probability else "score"
+        if is_probability:
+            what = "probability"
+        else:
+            what = "score"
         return [
             f"  {place}  {what} of class {comment(name)}"
             for place, name in enumerate(output_names(net))
@@ -434,9 +464,11 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     """Return (kind, function, number, layer) of each layer that changes its input, at
     least of the last one; the encoding of inputs is none of them. number: of its
     parameters, as Network.parameters names them."""
-    found, number = [], 0
+    found = []
+    number = 0
     for layer in layers:
-        kind, function = _KINDS[layer.kind], layer.output_function
+        kind = _KINDS[layer.kind]
+        function = layer.output_function
         is_last = layer is layers[-1] and not found
         if kind and (kind != "ACTIVATION" or function != "linear" or is_last):
             found.append((kind, function.upper(), number, layer))
@@ -478,18 +510,14 @@ def _parameters(
     constants: Constants, name: str, number: int, layer: Layer, parameters: dict
 ) -> list[str]:
     """Add weight and bias of a layer; return their names."""
-    weight, bias = (
-        parameters[f"layer{number}.weight"],
-        parameters[f"layer{number}.bias"],
-    )
+    weight = parameters[f"layer{number}.weight"]
+    bias = parameters[f"layer{number}.bias"]
     remark = comment(
         f"{layer.item}: {' x '.join(map(str, layer.in_shape))} -> {' x '.join(map(str, layer.out_shape))}"
     )
     if layer.kind == "dense":
-        remark, weight = (
-            f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}",
-            np.ascontiguousarray(weight.T),
-        )
+        remark = f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}"
+        weight = np.ascontiguousarray(weight.T)
     return [
         constants.array(f"{name}weight_{number}", weight, remark=remark),
         constants.array(f"{name}bias_{number}", bias),
@@ -499,8 +527,12 @@ def _parameters(
 def widths(layers: list[Layer]) -> tuple[int, int]:
     """Return the most values that stand in each of the two places between which layers
     compute."""
-    first = layers[0].outputs if layers[0].columns else layers[0].inputs
-    most, at = [first, 1], 0
+    if layers[0].columns:
+        first = layers[0].outputs
+    else:
+        first = layers[0].inputs
+    most = [first, 1]
+    at = 0
     for kind, _, _, layer in computing(layers):
         if kind != "ACTIVATION":
             at = 1 - at

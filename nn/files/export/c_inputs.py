@@ -29,7 +29,9 @@ SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and the
 def in_bytes(word: str, code_page: str) -> list[bytes]:
     """Return a word as files may hold it: in UTF-8 or, where that is no UTF-8, in the
     code page."""
-    return [] if UNSEEN in word else encodings_of(word, code_page)
+    if UNSEEN in word:
+        return []
+    return encodings_of(word, code_page)
 
 
 class Vocabulary:
@@ -61,10 +63,8 @@ class Vocabulary:
         placed = sorted(
             (form, word) for word in known for form in in_bytes(word, code_page)
         )
-        self.forms, self.words = (
-            [form for form, _ in placed],
-            [word for _, word in placed],
-        )
+        self.forms = [form for form, _ in placed]
+        self.words = [word for _, word in placed]
 
     def slots(
         self, encoder: TruthEncoder | CategoryEncoder | NumberEncoder
@@ -73,7 +73,8 @@ class Vocabulary:
         yes/no words 0, 1, 2 for neither; of ordered words their ranks, the number of
         them for other words and gaps."""
         if isinstance(encoder.written, Order):
-            ranks, beyond = encoder.written.ranks_of_forms(), len(encoder.written.order)
+            ranks = encoder.written.ranks_of_forms()
+            beyond = len(encoder.written.order)
             return [ranks.get(word, beyond) for word in self.words] + [beyond, beyond]
         if isinstance(encoder, TruthEncoder):
             return [int(YES_NO.get(word.lower(), 2)) for word in self.words] + [2, 2]
@@ -96,7 +97,10 @@ def vocabularies(
             if input_kind(encoders[0]) == "text"
             else None
         )
-        longest = max(map(len, found[-1].forms), default=0) if found[-1] else 0
+        if found[-1]:
+            longest = max(map(len, found[-1].forms), default=0)
+        else:
+            longest = 0
         if longest > LONGEST_WORD:
             told = f"expected at most {LONGEST_WORD} in C; shorten it, or leave the column out of the training (--drop)"
             raise UsageError(
@@ -109,7 +113,8 @@ def add_vocabularies(
     constants: Constants, found: list[Vocabulary | None], names: list[str]
 ) -> None:
     """Add the words of each column, and what finds them by a column's place."""
-    rows, kept = [], {}
+    rows = []
+    kept = {}
     for place, vocabulary in enumerate(found or [None]):
         if vocabulary is None:
             rows.append(["NULL", "0", "0"])
@@ -177,18 +182,26 @@ class Inputs:
     """Writes the inputs of networks."""
 
     def __init__(self, constants: Constants, found: list[Vocabulary | None]):
-        self._constants, self._vocabularies = constants, found
+        self._constants = constants
+        self._vocabularies = found
 
     def add(self, name: str, encoding: Encoding, weight: np.ndarray | None) -> int:
         """Add an array of inputs; return how many they are. weight: of the embedding
         layer. name: before all names."""
         frequencies = sum(column.waves for column in encoding.columns)
-        table, wave = 0, 0 if weight is None else len(weight) - frequencies
+        table = 0
+        if weight is None:
+            wave = 0
+        else:
+            wave = len(weight) - frequencies
         rows = []
         for kind, place, column in kinds_of(encoding):
-            encoder, learned, own = encoding.encoders[place], None, name
+            encoder = encoding.encoders[place]
+            learned = None
+            own = name
             if kind == "EMBEDDING" and not column.parameters:
-                learned, own = np.array([*encoder.means.values()]), f"{name}means_"
+                learned = np.array([*encoder.means.values()])
+                own = f"{name}means_"
             elif column.parameters:
                 learned = weight[table : table + column.parameters].reshape(
                     column.values, column.width
@@ -262,7 +275,9 @@ def _compared(encoder, column: InputColumn) -> list[float] | tuple[float, ...]:
     values."""
     if column.kind == "onehot" and isinstance(encoder, NumberEncoder):
         return encoder.frequent
-    return column.edges if column.pieces else ()
+    if column.pieces:
+        return column.edges
+    return ()
 
 
 def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, float]:
@@ -274,5 +289,8 @@ def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, flo
         return shift, scale, shift
     if kind not in ("NUMBER", "GAP"):
         return 0.0, 0.0, 0.0
-    fill = encoder.median if isinstance(encoder, NumberEncoder) else encoder.shift
+    if isinstance(encoder, NumberEncoder):
+        fill = encoder.median
+    else:
+        fill = encoder.shift
     return encoder.shift, encoder.scale, column.fill if kind == "GAP" else fill

@@ -26,7 +26,9 @@ class Constants:
     """
 
     def __init__(self, dtype: str, sizes: dict[str, int]):
-        self.dtype, self.bytes, self._sizes = np.dtype(dtype), 0, _SIZES | sizes
+        self.dtype = np.dtype(dtype)
+        self.bytes = 0
+        self._sizes = _SIZES | sizes
         self._sizes["nn_real"] = self.dtype.itemsize
         self._parts: list[str] = []
         self._names: dict[tuple, str] = {}
@@ -49,7 +51,9 @@ class Constants:
 
     def array_or_null(self, name: str, values, ctype: str = "nn_real") -> str:
         """Return the name of an array, NULL if it is empty."""
-        return self.array(name, values, ctype) if len(values) else "NULL"
+        if len(values):
+            return self.array(name, values, ctype)
+        return "NULL"
 
     def words(self, name: str, words: list[bytes], remark: str = "") -> str:
         self.bytes += sum(len(word) + 1 + _SIZES["pointer"] for word in words)
@@ -69,16 +73,21 @@ class Constants:
 
     def _unused(self, name: str) -> str:
         """Return the name, with a number behind it if an array has it already."""
-        used, number = set(self._names.values()), 2
+        used = set(self._names.values())
+        number = 2
         first = name
         while name in used:
-            name, number = f"{first}_{number}", number + 1
+            name = f"{first}_{number}"
+            number = number + 1
         return name
 
     def _add(
         self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str = ""
     ) -> None:
-        heading = f"/* {remark} */\n" if remark else ""
+        if remark:
+            heading = f"/* {remark} */\n"
+        else:
+            heading = ""
         self._parts += [
             f"\n{heading}static const {ctype} {name}[{size}] = {{\n",
             *lines,
@@ -107,7 +116,9 @@ def quoted(word: bytes) -> str:
 
 
 def _escaped(c: int) -> str:
-    return f"\\{chr(c)}" if c in b'"\\?' else f"\\{c:03o}"
+    if c in b'"\\?':
+        return f"\\{chr(c)}"
+    return f"\\{c:03o}"
 
 
 def comment(text: str) -> str:

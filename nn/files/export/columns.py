@@ -49,9 +49,9 @@ def column_names(net) -> list[str]:
 def distinct(names: list[str] | None) -> list[str] | None:
     """Return the names if each column has its own, else None."""
     names = names or []
-    return (
-        list(names) if names and all(names) and len(set(names)) == len(names) else None
-    )
+    if names and all(names) and len(set(names)) == len(names):
+        return list(names)
+    return None
 
 
 def class_names(net) -> list[str]:
@@ -87,7 +87,8 @@ def units(net) -> tuple[np.ndarray, np.ndarray] | None:
     None: they are in them."""
     if net.target_scaling is None or not len(net.target_scaling.shift):
         return None
-    shift, scale = net.target_scaling.shift, net.target_scaling.scale
+    shift = net.target_scaling.shift
+    scale = net.target_scaling.scale
     return shift, np.where(np.isinf(scale), 0.0, scale)
 
 

@@ -19,7 +19,10 @@ def writer_of(path: str | os.PathLike) -> Callable:
     """Return the writer of a file's suffix. Raises UsageError for another suffix."""
     suffix = Path(path).suffix.lower()
     if suffix not in WRITERS:
-        found = f"the suffix {suffix}" if suffix else "no suffix"
+        if suffix:
+            found = f"the suffix {suffix}"
+        else:
+            found = "no suffix"
         raise UsageError(f"{path}: {found}, expected {' or '.join(WRITERS)}")
     return WRITERS[suffix]
 

@@ -28,7 +28,10 @@ from .onnx_inputs import (
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
 # outputs
-LABEL, PROBABILITIES, SCORES, VALUES = "label", "probabilities", "scores", "values"
+LABEL = "label"
+PROBABILITIES = "probabilities"
+SCORES = "scores"
+VALUES = "values"
 # kept beside the graph, as JSON
 _FACTS = ("task", "classes", "columns", "targets", "threshold")
 
@@ -86,7 +89,10 @@ def onnx_model(net):
     inputs = _Inputs(graph, net)
     outs = [_predictions(graph, member, inputs) for member in net.members]
     # --vary may keep one of several
-    out = _mean(graph, outs, net) if net.is_combined else outs[0]
+    if net.is_combined:
+        out = _mean(graph, outs, net)
+    else:
+        out = outs[0]
     if net.task == "regression":
         graph.output(inputs.free(VALUES), out, net.value_dtype, (net.outputs,))
     else:
@@ -105,14 +111,16 @@ class _Inputs:
     """
 
     def __init__(self, graph: Graph, net):
-        self._graph, self._read = graph, {}
+        self._graph = graph
+        self._read = {}
         self._missing = sorted(net.schema.missing)
         reads = ["number"] * net.inputs
         if net.encoding is not None:
             reads = [input_kind(encoder) for encoder in net.encoding.encoders]
         self._reads = reads
         if set(reads) == {"number"}:
-            self._names, self._columns = [FEATURES], None
+            self._names = [FEATURES]
+            self._columns = None
             self._shape = _plain_shape(net)
             self._x = plain_input(graph, self._shape, net)
             # bytes have no gaps
@@ -134,9 +142,10 @@ class _Inputs:
     def read_by(self, net):
         key = id(net.scaling if net.encoding is None else net.encoding)
         if key not in self._read:
-            self._read[key] = (
-                self._plain(net) if net.encoding is None else self._encoded(net)
-            )
+            if net.encoding is None:
+                self._read[key] = self._plain(net)
+            else:
+                self._read[key] = self._encoded(net)
         return self._read[key]
 
     def _plain(self, net) -> str:
@@ -228,11 +237,10 @@ def _calibrated(graph: Graph, scores: str, net) -> str:
         rest = graph.add("Log", graph.add("Sub", graph.constant(1, np.float64), p))
         logits = graph.add("Sub", logits, rest)
     divided = graph.add("Div", logits, graph.constant(net.temperature, np.float64))
-    tempered = (
-        graph.add("Sigmoid", divided)
-        if net.outputs == 1
-        else graph.add("Softmax", divided, axis=1)
-    )
+    if net.outputs == 1:
+        tempered = graph.add("Sigmoid", divided)
+    else:
+        tempered = graph.add("Softmax", divided, axis=1)
     return graph.cast(tempered, graph.dtype)
 
 
@@ -252,10 +260,15 @@ def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
         index = graph.add("ArgMax", out, axis=1, keepdims=0)
     label = graph.add("Gather", graph.constant(np.array(names, object), object), index)
     graph.output(inputs.free(LABEL), label, str, ())
-    function, width = net.layers[-1].output_function, net.outputs
+    function = net.layers[-1].output_function
+    width = net.outputs
     if net.task == "binary" and function == "sigmoid":
-        out, width = graph.joined([graph.add("Sub", graph.constant(1), out), out]), 2
-    name = PROBABILITIES if function in ("sigmoid", "softmax") else SCORES
+        out = graph.joined([graph.add("Sub", graph.constant(1), out), out])
+        width = 2
+    if function in ("sigmoid", "softmax"):
+        name = PROBABILITIES
+    else:
+        name = SCORES
     graph.output(inputs.free(name), out, graph.dtype, (width,))
 
 
@@ -270,7 +283,10 @@ def check_float64(path, layers: list[Layer]) -> None:
     for layer in layers:
         for name in (layer.kind, layer.output_function):
             if name in FLOAT32_ONLY:
-                what = f"layer {layer.item}" if layer.item else f"activation {name}"
+                if layer.item:
+                    what = f"layer {layer.item}"
+                else:
+                    what = f"activation {name}"
                 raise UsageError(
                     f"{path}: {what}: onnxruntime has no {name} in float64; add --dtype float32, or train in float32"
                 )
@@ -286,24 +302,23 @@ def outputs_of(
 
     parameters: as Network.parameters names them. x: what the first layer gets.
     """
-    number, is_image = 0, layers[0].in_shape[1:] != (1, 1)
+    number = 0
+    is_image = layers[0].in_shape[1:] != (1, 1)
     for layer in layers:
         if layer.kind in _OF_IMAGES and not is_image:
-            x, is_image = (
-                graph.add(
-                    "Reshape", x, graph.constant([-1, *layer.in_shape], np.int64)
-                ),
-                True,
-            )
+            x = graph.add("Reshape", x, graph.constant([-1, *layer.in_shape], np.int64))
+            is_image = True
         if is_image and (layer.kind in _OF_VECTORS or layer.activation == "softmax"):
-            x, is_image = _flat(graph, x), False
-        weight, bias = (
-            parameters.get(f"layer{number}.{part}") for part in ("weight", "bias")
-        )
+            x = _flat(graph, x)
+            is_image = False
+        weight = parameters.get(f"layer{number}.{'weight'}")
+        bias = parameters.get(f"layer{number}.{'bias'}")
         number += layer.weight_shape is not None
         x = _KINDS[layer.kind](graph, layer, x, weight, bias)
         x = _ACTIVATIONS[layer.activation](graph, x)
-    return _flat(graph, x) if is_image else x
+    if is_image:
+        return _flat(graph, x)
+    return x
 
 
 def _flat(graph: Graph, x: str) -> str:
@@ -366,7 +381,8 @@ _KINDS = {
         graph, x, layer.columns, weight
     ),
 }
-_OF_IMAGES, _OF_VECTORS = ("conv", "maxpool", "avgpool", "pad"), ("dense", "flatten")
+_OF_IMAGES = ("conv", "maxpool", "avgpool", "pad")
+_OF_VECTORS = ("dense", "flatten")
 
 
 # ----------------------------------------------------- activations: (graph, z) -> value
@@ -413,7 +429,9 @@ def _selu(graph: Graph, z: str) -> str:
     )
 
 
-SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017
+# Klambauer et al. 2017
+SELU_SCALE = 1.0507009873554805
+SELU_ALPHA = 1.6732632423543772
 _ACTIVATIONS = {
     "relu": lambda graph, z: graph.add("Relu", z),
     "sigmoid": lambda graph, z: graph.add("Sigmoid", z),

@@ -9,7 +9,10 @@ import numpy as np
 
 from ...utils import UsageError, needs_package, signals_held
 
-OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # onnxruntime reads them from 1.12 on
+# onnxruntime reads them from 1.12 on
+OPSET = 17
+ML_OPSET = 3
+IR_VERSION = 8
 
 
 def onnx_package() -> ModuleType:
@@ -36,7 +39,9 @@ class Graph:
     def __init__(self, dtype: str):
         self._onnx = onnx_package()
         self.dtype = np.dtype(dtype)
-        self._nodes, self._inputs, self._outputs = [], [], []
+        self._nodes = []
+        self._inputs = []
+        self._outputs = []
         self._prefix = "nn/"  # of values inside
         self._constants: dict[tuple, str] = {}
         self._tensors = []
@@ -62,7 +67,10 @@ class Graph:
         """Return the name of a constant; the same few values are kept once. dtype: None
         takes that of the network."""
         array = np.asarray(values, self.dtype if dtype is None else dtype)
-        few = array.tolist() if array.size <= _FEW else len(self._constants)
+        if array.size <= _FEW:
+            few = array.tolist()
+        else:
+            few = len(self._constants)
         key = (array.dtype.str, array.shape, repr(few))
         if key not in self._constants:
             self._constants[key] = f"{self._prefix}constant_{len(self._constants)}"
@@ -85,7 +93,9 @@ class Graph:
 
     def joined(self, values: list[str]) -> str:
         """Return values (rows, columns) side by side."""
-        return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
+        if len(values) == 1:
+            return values[0]
+        return self.add("Concat", *values, axis=1)
 
     def input(self, name: str, dtype, shape: tuple[int, ...]) -> str:
         """Add an input of the graph with rows of this shape; return its name. All
@@ -110,7 +120,8 @@ class Graph:
             helper.make_opsetid("ai.onnx.ml", ML_OPSET),
         ]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-        model.producer_name, model.producer_version = "nn", version
+        model.producer_name = "nn"
+        model.producer_version = version
         helper.set_model_props(model, facts)
         return model
 

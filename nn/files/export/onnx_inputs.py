@@ -55,7 +55,10 @@ def scaled(graph: Graph, x: str, shape: tuple[int, ...], net) -> str:
         )
     x = _rounded(graph, x, scaling.shift, scaling.scale, net.number_type)
     if len(scaling.shift):
-        beside = (1, -1, 1, 1) if len(shape) == 3 else (1, -1)
+        if len(shape) == 3:
+            beside = (1, -1, 1, 1)
+        else:
+            beside = (1, -1)
         x = graph.add(
             "Sub", x, graph.constant(scaling.shift.reshape(beside), np.float64)
         )
@@ -98,7 +101,9 @@ def encoded(
     values: of rows, in the order of a record, numbers (rows, 1), gaps nan, and codes
     (rows,). weight: its tables, then frequencies of waves.
     """
-    parts, table, wave = [], 0, sum(column.parameters for column in columns)
+    parts = []
+    table = 0
+    wave = sum(column.parameters for column in columns)
     for value, column in zip(values, columns, strict=True):
         if column.kind in ("number", "gap"):
             parts += _encoded_number(
@@ -148,7 +153,8 @@ def _encoded_number(
 def _shares(graph: Graph, x: str, edges: np.ndarray) -> str:
     """Return how much of each piece between edges (1, pieces + 1) lies below x; a piece
     without width is a step."""
-    low, widths = edges[:, :-1], np.diff(edges)
+    low = edges[:, :-1]
+    widths = np.diff(edges)
     is_step = widths == 0
     above = graph.add("Sub", x, graph.constant(low))
     shares = graph.clip(
@@ -200,21 +206,23 @@ class TableInputs:
         missing: Sequence[str],
         number_type: str | None,
     ):
-        self._graph, self._columns, self._missing = graph, columns, missing
+        self._graph = graph
+        self._columns = columns
+        self._missing = missing
         self._number_type = number_type
 
     def read_by(self, encoding: Encoding) -> list[str]:
         """Return the values of the rows (Encoding.apply), for `encoded`."""
-        values, numbers = {}, self._scaled(encoding)
+        values = {}
+        numbers = self._scaled(encoding)
         for index, (column, encoder) in enumerate(
             zip(self._columns, encoding.encoders, strict=True)
         ):
             if isinstance(encoder, NumberEncoder):
-                values[index, 0] = (
-                    next(numbers)
-                    if encoder.written is None
-                    else self._written(column, encoder)
-                )
+                if encoder.written is None:
+                    values[index, 0] = next(numbers)
+                else:
+                    values[index, 0] = self._written(column, encoder)
                 if encoder.frequent:
                     values[index, 1] = self._frequent(column, encoder.frequent)
             elif isinstance(encoder, DateEncoder):
@@ -223,9 +231,10 @@ class TableInputs:
                     for which, value in enumerate(self._date(column, encoder))
                 }
             else:
-                code = (
-                    self._truth if isinstance(encoder, TruthEncoder) else self._category
-                )
+                if isinstance(encoder, TruthEncoder):
+                    code = self._truth
+                else:
+                    code = self._category
                 values[index, 0] = code(column, encoder)
                 values |= {
                     (index, which): value
@@ -236,19 +245,16 @@ class TableInputs:
     def _scaled(self, encoding: Encoding) -> Iterator[str]:
         """Yield each column of numbers that files are read as, scaled, with the median
         in a gap where training had none."""
-        graph, known = (
-            self._graph,
-            [encoder for encoder in encoding.encoders if encoder.kind == "number"],
-        )
+        graph = self._graph
+        known = [encoder for encoder in encoding.encoders if encoder.kind == "number"]
         columns = [
             column
             for column, encoder in zip(self._columns, encoding.encoders, strict=True)
             if encoder.kind == "number"
         ]
-        shift, scale, median = (
-            np.array([getattr(e, name) for e in known])
-            for name in ("shift", "scale", "median")
-        )
+        shift = np.array([e.shift for e in known])
+        scale = np.array([e.scale for e in known])
+        median = np.array([e.median for e in known])
         x = _rounded(graph, graph.joined(columns), shift, scale, self._number_type)
         median[[encoder.unknown_share > 0 for encoder in known]] = np.nan
         x = graph.add(
@@ -263,7 +269,8 @@ class TableInputs:
     def _written(self, column: str, encoder: NumberEncoder) -> str:
         """Return the values of words, scaled, with the median in a gap where training
         had none; they are float64 until they are scaled."""
-        graph, numbers = self._graph, column
+        graph = self._graph
+        numbers = column
         if isinstance(encoder.written, Order):
             numbers = self._ranks(column, encoder.written)
         if not encoder.unknown_share:
@@ -274,7 +281,8 @@ class TableInputs:
     def _ranks(self, column: str, order: Order) -> str:
         """Return the ranks of ordered words (rows, 1), nan of other words and of those
         for a gap."""
-        graph, beyond = self._graph, len(order.order)
+        graph = self._graph
+        beyond = len(order.order)
         words = order.ranks_of_forms() | dict.fromkeys(self._missing, beyond)
         ranks = graph.constant(
             [[rank] for rank in [*range(beyond), np.nan]], np.float64
@@ -323,7 +331,8 @@ class TableInputs:
 
     def _means(self, column: str, encoder: TruthEncoder | CategoryEncoder) -> list[str]:
         """Return the means of the targets of each row's word, (rows, 1) each."""
-        means, graph = encoder.means, self._graph
+        means = encoder.means
+        graph = self._graph
         if not means:
             return []
         known = {
@@ -362,7 +371,8 @@ class TableInputs:
             trend = graph.add(
                 "Where", is_gap, graph.constant(np.nan, np.float64), trend
             )
-        others, of_known = [], _Float64(graph, known)
+        others = []
+        of_known = _Float64(graph, known)
         for cycle in encoder.cycles:
             turns = _TURNS[cycle](of_known)
             others += _sine_and_cosine(
@@ -392,18 +402,16 @@ class _Float64:
         return _Float64(self.graph, self.graph.add("Floor", self.name))
 
     def _with(self, other: _Float64 | float, op: str) -> _Float64:
-        other = (
-            other.name
-            if isinstance(other, _Float64)
-            else self.graph.constant(other, np.float64)
-        )
+        if isinstance(other, _Float64):
+            other = other.name
+        else:
+            other = self.graph.constant(other, np.float64)
         return _Float64(self.graph, self.graph.add(op, self.name, other))
 
-    __add__, __sub__ = partialmethod(_with, op="Add"), partialmethod(_with, op="Sub")
-    __mul__, __truediv__ = (
-        partialmethod(_with, op="Mul"),
-        partialmethod(_with, op="Div"),
-    )
+    __add__ = partialmethod(_with, op="Add")
+    __sub__ = partialmethod(_with, op="Sub")
+    __mul__ = partialmethod(_with, op="Mul")
+    __truediv__ = partialmethod(_with, op="Div")
 
 
 _TURNS = {

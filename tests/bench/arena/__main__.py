@@ -21,7 +21,10 @@ from .tables import SMALL, read, tables_of
 def known(path: Path) -> dict[tuple, dict]:
     """Return the results in a file of JSON lines by (method, version, table's digest,
     split)."""
-    lines = path.read_text().splitlines() if path.exists() else []
+    if path.exists():
+        lines = path.read_text().splitlines()
+    else:
+        lines = []
     results = [json.loads(line) for line in lines if line.endswith("}")]
     return {
         (one["method"], one["version"], one["digest"], one["split"]): one
@@ -51,7 +54,8 @@ def trained(table, rows, method) -> dict:
 def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[dict]:
     """Return the results of all methods on all tables, trained where the file does not
     have them."""
-    old, results = known(path), []
+    old = known(path)
+    results = []
     for spec in specs:
         table = read(spec)
         for name in methods:
@@ -182,7 +186,11 @@ def main(
         draw(lines, plot)
     if log:
         with log.open("a") as file:
-            date, kind = time.strftime("%Y-%m-%d"), "lite" if lite else "full"
+            date = time.strftime("%Y-%m-%d")
+            if lite:
+                kind = "lite"
+            else:
+                kind = "full"
             csv.writer(file, lineterminator="\n").writerows(
                 [date, kind, *line.values()] for line in lines
             )

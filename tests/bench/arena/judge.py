@@ -44,7 +44,10 @@ def errors(results: list[dict], methods: list[str]) -> tuple[list[str], np.ndarr
                 result["split"],
                 methods.index(result["method"]),
             )
-            found[at] = np.inf if result["error"] is None else result["error"]
+            if result["error"] is None:
+                found[at] = np.inf
+            else:
+                found[at] = result["error"]
     return tables, found
 
 
@@ -52,7 +55,8 @@ def wins(found: np.ndarray) -> np.ndarray:
     """Return how often a method is better than another (tables, methods, methods), half
     for a tie, mean over splits;
     nan where one of them took no part."""
-    ours, theirs = found[..., :, None], found[..., None, :]
+    ours = found[..., :, None]
+    theirs = found[..., None, :]
     better = np.where(ours == theirs, 0.5, (ours < theirs).astype(float))
     better[np.isnan(ours) | np.isnan(theirs)] = np.nan
     known = ~np.isnan(better)
@@ -85,7 +89,8 @@ def elo(won: np.ndarray, reference: int) -> np.ndarray:
 def ratings(found: np.ndarray, reference: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (Elo (methods,), its 95 % interval (2, methods) by bootstrap over
     tables)."""
-    won, rng = wins(found), np.random.default_rng(0)
+    won = wins(found)
+    rng = np.random.default_rng(0)
     drawn = [
         elo(won[rng.integers(0, len(won), len(won))], reference) for _ in range(ROUNDS)
     ]

@@ -54,23 +54,23 @@ def of_nn(**settings):
     """Return `fit` of nn, on the rows as they are."""
 
     def fit(x, y, classes):
-        target = (
-            pd.Series(y, x.index)
-            if not classes
-            else pd.Series([f"k{code}" for code in y], x.index)
-        )
-        task = (
-            "regression" if not classes else "binary" if classes == 2 else "multiclass"
-        )
+        if not classes:
+            target = pd.Series(y, x.index)
+        else:
+            target = pd.Series([f"k{code}" for code in y], x.index)
+        if not classes:
+            task = "regression"
+        elif classes == 2:
+            task = "binary"
+        else:
+            task = "multiclass"
         model = nn.fit(x.assign(target=target), "target", task=task, **settings)
 
         def predict(rows):
             if not classes:
                 return model.predict(rows).reshape(len(rows))
-            out, places = (
-                np.zeros((len(rows), classes)),
-                [int(name[1:]) for name in model.network.classes],
-            )
+            out = np.zeros((len(rows), classes))
+            places = [int(name[1:]) for name in model.network.classes]
             out[:, places] = model.predict_proba(rows)
             return out
 
@@ -134,11 +134,10 @@ def as_categories(x: pd.DataFrame) -> Callable:
 def as_filled(x: pd.DataFrame) -> Callable:
     """Return the encoding of gaps in numbers by the median and a column that tells of
     them; words as text."""
-    text, numbers = as_text(x), x.drop(columns=words_of(x))
-    medians, gaps = (
-        numbers.median().fillna(0),
-        [name for name in numbers if numbers[name].isna().any()],
-    )
+    text = as_text(x)
+    numbers = x.drop(columns=words_of(x))
+    medians = numbers.median().fillna(0)
+    gaps = [name for name in numbers if numbers[name].isna().any()]
     return lambda rows: (
         text(rows)
         .fillna(medians)
@@ -151,11 +150,9 @@ def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
     one-hot and standardised."""
     from sklearn import compose, impute, pipeline, preprocessing
 
-    words, text, of_numbers = (
-        words_of(x),
-        as_text(x),
-        [impute.SimpleImputer(strategy="median")],
-    )
+    words = words_of(x)
+    text = as_text(x)
+    of_numbers = [impute.SimpleImputer(strategy="median")]
     usual = [name for name in x.columns if name not in words]
     if one_hot:
         of_numbers.append(preprocessing.StandardScaler())
@@ -171,17 +168,16 @@ def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
     return lambda rows: fitted.transform(text(rows))
 
 
-def of(module: str, name: str, of_classifier: Mapping = {}, **arguments) -> Callable:  # noqa: B006
+def of(module: str, name: str, of_classifier: Mapping = {}, **arguments) -> Callable:
     """Return what makes a model of a module: its regressor or its classifier."""
 
     def make(classes: int, x: pd.DataFrame):
-        words = (
-            {"cat_features": words_of(x)}
-            if module == "catboost"
-            else of_classifier
-            if classes
-            else {}
-        )
+        if module == "catboost":
+            words = {"cat_features": words_of(x)}
+        elif classes:
+            words = of_classifier
+        else:
+            words = {}
         kind = getattr(
             importlib.import_module(module),
             name + ("Classifier" if classes else "Regressor"),
@@ -194,7 +190,9 @@ def of(module: str, name: str, of_classifier: Mapping = {}, **arguments) -> Call
 def linear(classes: int, _):
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
-    return LogisticRegression(max_iter=1000) if classes else RidgeCV()
+    if classes:
+        return LogisticRegression(max_iter=1000)
+    return RidgeCV()
 
 
 BY_LOSS = {"val_metric_name": "cross_entropy"}  # TabM's own is the share of errors

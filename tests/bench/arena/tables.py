@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 
 SMALL = 2500  # rows up to which slow methods take part
-FOLDS, FEW_ROWS, REPEATS = 3, 2500, (10, 3)  # repeats below and from FEW_ROWS on
+# repeats below and from FEW_ROWS on
+FOLDS = 3
+FEW_ROWS = 2500
+REPEATS = (10, 3)
 GENERATED = {  # by make_NAME of scikit-learn -> arguments
     "friedman1": {"n_samples": 1000, "noise": 1, "random_state": 0},
     "friedman2": {"n_samples": 600, "noise": 100, "random_state": 1},
@@ -44,7 +47,10 @@ class Table:
         """Return (training rows, test rows) of each split."""
         from sklearn.model_selection import KFold, StratifiedKFold
 
-        kind = StratifiedKFold if self.classes else KFold
+        if self.classes:
+            kind = StratifiedKFold
+        else:
+            kind = KFold
         repeats = range(1 if lite else REPEATS[len(self.y) >= FEW_ROWS])
         each = (kind(FOLDS, shuffle=True, random_state=repeat) for repeat in repeats)
         return [rows for one in each for rows in one.split(self.x, self.y)][
@@ -75,15 +81,20 @@ def read(spec: str) -> Table:
     target = next(
         (word for word in more[path in PACKAGES :] if word not in others), None
     )
-    name = more[0] if path in PACKAGES else Path(path).name.split(".")[0]
-    table = PACKAGES[path](name) if path in PACKAGES else read_csv(path, target)
-    place = (
-        -1
-        if target is None
-        else int(target)
-        if target.lstrip("-").isdigit()
-        else list(table.columns).index(target)
-    )
+    if path in PACKAGES:
+        name = more[0]
+    else:
+        name = Path(path).name.split(".")[0]
+    if path in PACKAGES:
+        table = PACKAGES[path](name)
+    else:
+        table = read_csv(path, target)
+    if target is None:
+        place = -1
+    elif target.lstrip("-").isdigit():
+        place = int(target)
+    else:
+        place = list(table.columns).index(target)
     y = table.pop(table.columns[place])
     table = table.drop(columns=dropped)[y.notna().to_numpy()]
     table.columns = [f"c{column}" for column in table.columns]
