@@ -28,9 +28,9 @@ from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
 from .member import Turns, check_members
 
 # of vectors that each thread predicts at a time: copying large weights must pay
-LEAST_ROWS = 256
+LEAST_ROWS_OF_THREAD = 256
 # of activations, in a block of rows that is predicted at a time: they stay in the cache
-BLOCK_BYTES = 1 << 20
+PREDICTED_BYTES = 1 << 20
 MOST_SPARE = 8  # networks of the core that wait for predictions beside others
 
 
@@ -148,7 +148,10 @@ class CpuEngine:
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
         images = any(layer.kind == "conv" for layer in layers)
         return min(
-            max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads),
+            max(
+                PREDICTED_BYTES // row_bytes,
+                32 if images else LEAST_ROWS_OF_THREAD * self.threads,
+            ),
             4096,
         )
 

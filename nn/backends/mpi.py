@@ -11,7 +11,7 @@ import functools
 
 from ..cluster.mpi import MpiGroup, functions
 
-FUNCTIONS = """
+REDUCTION_FUNCTIONS = """
 int MPI_Iallreduce(const void *, void *, int, intptr_t, intptr_t, intptr_t, void *);
 int MPI_Ireduce(const void *, void *, int, intptr_t, intptr_t, int, intptr_t, void *);
 int MPI_Ibcast(void *, int, intptr_t, int, intptr_t, void *);
@@ -24,7 +24,7 @@ def ranks(ffi, dtype: str, distribute: str, rank_group: MpiGroup):
     """Return the `nn_ranks` that net_ranks takes, for numbers of that type; ffi: of the
     C core."""
     mpi = rank_group.mpi
-    mpi_ffi, library = functions(mpi, FUNCTIONS)
+    mpi_ffi, library = functions(mpi, REDUCTION_FUNCTIONS)
     place = {"rank": rank_group.rank, "size": rank_group.size}
     made = ffi.new("nn_ranks *", {**place, "central": distribute == "central"})
     for name in ("iallreduce", "ireduce", "ibcast", "iallgather", "test"):

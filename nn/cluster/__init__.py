@@ -22,7 +22,7 @@ import sys
 
 from .. import __version__
 from ..utils import UsageError
-from .launch import START, Launch, check_is_mpi, launch, limit_seconds
+from .launch import LAUNCH_COMMANDS, Launch, check_is_mpi, launch, limit_seconds
 from .rank_group import ALONE, RankGroup, after_rank_0
 
 __all__ = [
@@ -77,7 +77,7 @@ def expect_ranks() -> RankGroup:
     if _world is None and launch() is None:
         raise UsageError(
             "--distribute shares the batches among ranks, but only one process was started; start several by "
-            f"{START.format(2)}, or use --gpus 2"
+            f"{LAUNCH_COMMANDS.format(2)}, or use --gpus 2"
         )
     return join()
 

@@ -12,7 +12,7 @@ from ..utils import UsageError
 LIMIT = "NN_RENDEZVOUS_SECONDS"  # the environment variable, and its default
 USUAL_LIMIT = 60.0
 BY_HAND = "RANK and WORLD_SIZE"  # what launchers set that know nothing of MPI
-START = "mpiexec -n {0} nn --train --distribute mirrored ... or srun --mpi=pmi2 -n {0} nn --train ..."
+LAUNCH_COMMANDS = "mpiexec -n {0} nn --train --distribute mirrored ... or srun --mpi=pmi2 -n {0} nn --train ..."
 # SLURM's own numbers of what is no step of srun: the shell of salloc, a batch script,
 # what came from elsewhere, ...
 NO_STEPS = {str(2**32 - number) for number in range(1, 7)}
@@ -60,7 +60,7 @@ def check_is_mpi(found: Launch) -> None:
     if found.by == BY_HAND and found.size > 1:
         raise UsageError(
             f"RANK={found.rank} and WORLD_SIZE={found.size} in the environment, but no MPI started this process; start "
-            f"the ranks by {START.format(found.size)}, unset both, or add --force if this is a training of its own"
+            f"the ranks by {LAUNCH_COMMANDS.format(found.size)}, unset both, or add --force if this is a training of its own"
         )
 
 

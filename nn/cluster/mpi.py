@@ -34,11 +34,13 @@ GRACE_SECONDS = 2.0
 # a launcher has these for a rank's last line
 READING_SECONDS = 1.0
 PASSING_ON_SECONDS = 0.1
-MOST_BYTES = 1 << 30  # of a message: MPI counts in 32 bits
+MOST_MESSAGE_BYTES = 1 << 30  # of a message: MPI counts in 32 bits
 # a rank that waits gives its core away, first for a moment, then for longer
 SPINS = 500
 PAUSE_SECONDS = 0.0005
-FUNCTIONS = "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
+INIT_FUNCTION = (
+    "int MPI_Init_thread(int *argc, void *argv, int required, int *provided);"
+)
 NO_MPI = "an MPI, and mpi4py finds none: pip install mpich, or load the site's MPI (module load)"
 FIXES = {
     "srun": "say which of its interfaces this MPI speaks: srun --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI)",
@@ -95,7 +97,7 @@ def functions(mpi, declarations: str):
 def _initialise(mpi, found: Launch) -> None:
     """Call MPI_Init_thread, which waits for all ranks; mpi4py's would hold the
     interpreter's lock meanwhile, and nobody could give up waiting."""
-    ffi, library = functions(mpi, FUNCTIONS)
+    ffi, library = functions(mpi, INIT_FUNCTION)
     with _limited(found):
         failed = library.MPI_Init_thread(
             ffi.NULL, ffi.NULL, mpi.THREAD_SERIALIZED, ffi.new("int *")
@@ -207,10 +209,11 @@ class MpiGroup(RankGroup):
             found[self.rank][:] = array
             for rank, own in enumerate(found):
                 values = own.view(np.uint8)
-                for at in range(0, len(values), MOST_BYTES):
+                for at in range(0, len(values), MOST_MESSAGE_BYTES):
                     _finished(
                         self._comm.Ibcast(
-                            [values[at : at + MOST_BYTES], self.mpi.BYTE], root=rank
+                            [values[at : at + MOST_MESSAGE_BYTES], self.mpi.BYTE],
+                            root=rank,
                         )
                     )
         return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 
-from ..files.suffixes import CSV, MODEL, TEXT_MODEL, check_named_format
+from ..files.suffixes import A_MODEL, CSV, TEXT_MODEL, check_named_format
 from ..nn_aux import OF_FOLD
 from ..settings.flags import REFERENCE, given_values, keywords, read_by
 from ..terminal import console
@@ -107,8 +107,8 @@ def progress_of(flags, what: str) -> Steps | None:
     return make_steps(what)
 
 
-_WRITTEN = {  # by mode and flag: the formats of a file, and a name that it may have
-    ("train", "model"): ((MODEL, TEXT_MODEL), "m.bin"),
+_OUTPUT_FORMATS = {  # by mode and flag: the formats of a file, and a name that it may have
+    ("train", "model"): ((A_MODEL, TEXT_MODEL), "m.bin"),
     ("train", "checkpoint"): ((), "c.ck"),
     ("train", "history"): ((CSV,), "h.csv"),
     ("train", "trace"): (("JSON",), "t.json"),
@@ -164,7 +164,7 @@ def check_files(mode: str, flags) -> None:
             raise UsageError(
                 f"--{name} {path}: the same file as {other}; choose another file"
             )
-    for (writer, name), (formats, example) in _WRITTEN.items():
+    for (writer, name), (formats, example) in _OUTPUT_FORMATS.items():
         if mode == writer and getattr(flags, name) is not None:
             check_named_format(getattr(flags, name), formats, example, f"--{name}")
     if "report" in written:

@@ -15,7 +15,7 @@ from ..train.folds import check_scores, out_of_fold
 from ..utils import names_apart, told_apart
 from .table_file import Block, Table
 
-BLOCK_ROWS = 1 << 13  # predicted at a time, and made to text
+ROWS_OF_PREDICTIONS = 1 << 13  # predicted at a time, and made to text
 EXPLAINED_ROWS = 256  # at a time
 
 
@@ -36,8 +36,8 @@ def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Table:
 
 
 def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
-    for first in range(0, ds.rows, BLOCK_ROWS):
-        some = ds.of_rows(slice(first, first + BLOCK_ROWS))
+    for first in range(0, ds.rows, ROWS_OF_PREDICTIONS):
+        some = ds.of_rows(slice(first, first + ROWS_OF_PREDICTIONS))
         scores = scores_of(net, some, first)
         if len(net.members) > 1:
             deviations = list(net.deviation(some.x).T)

@@ -27,7 +27,10 @@ from ..utils import check_writable, cut_line, stream_or_file
 Block = list[np.ndarray | list[str]]
 GROUP_ROWS = 1 << 17  # of a group of Parquet's rows
 GZIP_LEVEL = 6
-_DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
+_NUMBER_FORMATS = {
+    "float32": "%.9g".__mod__,
+    "float64": repr,
+}  # enough to give the number back
 _QUOTED = re.compile('[",\r\n]')
 
 
@@ -64,9 +67,9 @@ def write_table(output: str | None, table: Table) -> None:
         if is_packed:
             # the same bytes whenever it is written
             with gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) as packed:
-                _WRITERS[kind](packed, table)
+                _TABLE_WRITERS[kind](packed, table)
         else:
-            _WRITERS[kind](file, table)
+            _TABLE_WRITERS[kind](file, table)
 
 
 def print_rows(facts: dict, table: Table) -> None:
@@ -145,7 +148,7 @@ def _json_words(column: list[str], write: Callable[[str], str]) -> list[str]:
 
 def _number_texts(column: np.ndarray) -> list[str]:
     """Return numbers with as many digits as give them back."""
-    return list(map(_DIGITS.get(column.dtype.name, str), column.tolist()))
+    return list(map(_NUMBER_FORMATS.get(column.dtype.name, str), column.tolist()))
 
 
 def _write_csv(file: BinaryIO, table: Table) -> None:
@@ -209,7 +212,7 @@ def _arrow_column(arrow, column: np.ndarray | list[str]):
     return arrow.array(texts, arrow.binary()).cast(arrow.string())
 
 
-_WRITERS: dict[str, Callable[[BinaryIO, Table], None]] = {
+_TABLE_WRITERS: dict[str, Callable[[BinaryIO, Table], None]] = {
     CSV: _write_csv,
     JSON_LINES: _write_json_lines,
     PARQUET: _write_parquet,

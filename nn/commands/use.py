@@ -115,7 +115,7 @@ def compare_command(flags) -> None:
     """Print the metrics of two models side by side, the interval of their difference,
     and which is better."""
     from ..nn import Network
-    from ..test.compare import RESERVED, Side, compared_sides
+    from ..test.compare import RESERVED_KEYS, Side, compared_sides
     from ..train.folds import check_scores
 
     paths = split_names(flags.compare)
@@ -134,7 +134,7 @@ def compare_command(flags) -> None:
         abouts.append(about)
     say_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))
     # a key of the result is another thing
-    names = [f"./{path}" if path in RESERVED else path for path in paths]
+    names = [f"./{path}" if path in RESERVED_KEYS else path for path in paths]
     result = compared_sides(sides, names, seed=flags.seed or 0)
     if flags.report:
         from ..pages import model_page, page

@@ -33,7 +33,7 @@ STREAM_VALIDATION = 0x56000000  # the same of the rows that are not held out
 SHUFFLED_BYTES = 1 << 30
 # of more: rows of a block, and blocks, from anywhere, that are shuffled together
 BLOCK_ROWS = 1024
-BLOCKS = 64
+DRAWN_BLOCKS = 64
 
 
 def shuffled(n: int, seed: int, stream: int, lane: int = 0):
@@ -51,9 +51,10 @@ def shuffled_by_blocks(n: int, seed: int, lane: int):
     blocks = shuffled(-(-n // BLOCK_ROWS), seed, STREAM_SHUFFLE, lane)
     order = np.empty(n, np.int64)
     at = 0
-    for place, first in enumerate(range(0, len(blocks), BLOCKS)):
+    for place, first in enumerate(range(0, len(blocks), DRAWN_BLOCKS)):
         rows = (
-            BLOCK_ROWS * blocks[first : first + BLOCKS, None] + np.arange(BLOCK_ROWS)
+            BLOCK_ROWS * blocks[first : first + DRAWN_BLOCKS, None]
+            + np.arange(BLOCK_ROWS)
         ).reshape(-1)
         rows = rows[rows < n]
         order[at : at + len(rows)] = rows[
@@ -202,7 +203,7 @@ def initial_weight(
     INITIALIZERS[init].
 
     parts: (values, fan_in, fan_out) of one part of them after the other."""
-    draw, scale = _RULES[init]
+    draw, scale = _INITIAL_WEIGHTS[init]
     out = draw(sum(values for values, _, _ in parts), seed, STREAM_WEIGHTS + layer)
     at = 0
     for values, fan_in, fan_out in parts:
@@ -226,7 +227,7 @@ def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
     out -= bound
 
 
-_RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
+_INITIAL_WEIGHTS = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
     "he": (
         normal,
         lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(2.0 / fan_in), out),

@@ -147,7 +147,7 @@ _BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
 LEAST = 1 / 64
 MOST = 64.0
 # halvings of the range of the temperature's logarithm: more digits than float64 has
-STEPS = 60
+TEMPERATURE_STEPS = 60
 
 
 def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
@@ -192,7 +192,7 @@ def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> flo
     # of 1/temperature
     low = np.log(1 / MOST)
     high = np.log(1 / LEAST)
-    for _ in range(STEPS):
+    for _ in range(TEMPERATURE_STEPS):
         middle = (low + high) / 2
         if _slope(truth, logits, np.exp(middle), weights) < 0:
             low = middle

@@ -21,7 +21,7 @@ from .source import local, pyarrow
 from .typed import Opened, Unreadable, numbers, recoded, texts, times, truths
 
 _NEED = "Parquet, Arrow and ORC"
-_TEXTS = ("string", "large_string", "string_view")
+_TEXT_TYPES = ("string", "large_string", "string_view")
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 # as Arrow calls NumPy's types
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
@@ -95,7 +95,7 @@ def parquet(path: str) -> tuple:
     opened = parquet.ParquetFile(path)
     metadata = opened.metadata
     schema = opened.schema_arrow
-    texts = [field.name for field in schema if str(field.type) in _TEXTS]
+    texts = [field.name for field in schema if str(field.type) in _TEXT_TYPES]
     if texts:
         opened = parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts)
 

@@ -66,10 +66,10 @@ _NO_NUMBERS = (  # as pandas, and the printf of C, write them
     "-1.#QNAN",
     "1.#SNAN",
 )
-_NULLS = "n/a", "N/a", "<NA>", "<na>", "Null", "NaT"
+_NULL_WORDS = "n/a", "N/a", "<NA>", "<na>", "Null", "NaT"
 # for a gap
 GAPS = FORMER_GAPS.union(
-    _SPREADSHEET_ERRORS, map(str.lower, _SPREADSHEET_ERRORS), _NO_NUMBERS, _NULLS
+    _SPREADSHEET_ERRORS, map(str.lower, _SPREADSHEET_ERRORS), _NO_NUMBERS, _NULL_WORDS
 )
 # share of a column's known fields that are numbers, or dates, for the column to be one
 # of them
@@ -79,7 +79,7 @@ OTHERS = "..."  # odd words of a column beyond those that are kept apart
 _LONGEST_SHOWN = 40  # characters of a field in a message
 CLASS_NAME = "None"  # a word for a gap that is the name of a class in a target of words
 # a whole number with zeros before it, as codes have them
-_CODE = re.compile(r"[-+]?0\d+", re.ASCII)
+_PADDED_NUMBER = re.compile(r"[-+]?0\d+", re.ASCII)
 # the largest share of a column's range that may be lost to rounding to float32
 _COARSE = 1e-4
 
@@ -446,7 +446,7 @@ def _in_small_letters(missing: frozenset[str]) -> frozenset[str]:
 def is_code(word: str) -> bool:
     """Return whether a word is a whole number with zeros before it: 01 is another label
     than 1."""
-    return _CODE.fullmatch(word) is not None
+    return _PADDED_NUMBER.fullmatch(word) is not None
 
 
 def target_column(

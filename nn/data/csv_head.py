@@ -31,14 +31,14 @@ from .source import Source
 
 ffi, lib = extension("seq")
 
-LONGEST_LINE = 1 << 24  # bytes
+LONGEST_CSV_LINE = 1 << 24  # bytes
 # which spreadsheets write above a table, and read
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
 _FRACTION = re.compile(
     rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)'
 )
-MOST_COLUMNS = 1 << 17
+MOST_TABLE_COLUMNS = 1 << 17
 SEPARATORS = (",", ";", "\t", "|")
 # or several, or tabs; tried where none of the others but tab separates fields
 _BLANK = " "
@@ -54,10 +54,10 @@ _LEAST_NAMES = 3  # numbers that are taken for names where they count the column
 _MANY_COLUMNS = 8  # whose numbers do not ascend by chance
 _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
-_SPLIT_ROWS = 50  # looked at, to tell the separator
+_SEPARATOR_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # numbers and dates as people write them: $1,234.50, 5 Jan 2019
-_WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")
+_WRITTEN_VALUE = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")
 
 
 class NoRows(DataError):
@@ -148,7 +148,7 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
         text = b"\n" + text[said.end() :]
         separator = separator or decoded(said[1])
     if not text.strip():
-        if len(text) > LONGEST_LINE:
+        if len(text) > LONGEST_CSV_LINE:
             found = f"its first {len(text)} bytes are blank lines"
         else:
             found = "the file is empty"
@@ -158,9 +158,9 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
     else:
         separator = _given_separator(path, text, separator)
     rows = FirstRows(text, separator, code_page=schema.code_page)
-    if rows.counts[0] > MOST_COLUMNS:
+    if rows.counts[0] > MOST_TABLE_COLUMNS:
         raise DataError(
-            f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_COLUMNS}; write it with a "
+            f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_TABLE_COLUMNS}; write it with a "
             f"line for each row, or as NPY, which has no such limit"
         )
     if not rows.counts[-1] and len(rows.counts) <= 2:
@@ -224,7 +224,7 @@ def _start(path: str) -> tuple[bytes, bool]:
     text = b""
     is_all = False
     with Source(path) as source:
-        for size in (_HEAD_BYTES, LONGEST_LINE):
+        for size in (_HEAD_BYTES, LONGEST_CSV_LINE):
             block = source.read(size)
             is_all = len(block) < size
             text = text + block
@@ -236,7 +236,7 @@ def _start(path: str) -> tuple[bytes, bool]:
         raise DataError(
             f"{path}: its lines end in CR alone, expected LF or CR LF; save it again with such ends"
         )
-    if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
+    if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_CSV_LINE)) < 0:
         raise too_long(path)
     if not is_all:
         text = text[: text.rfind(b"\n") + 1]
@@ -260,7 +260,7 @@ def _given_separator(path: str, text: bytes, separator: str) -> str:
 def too_long(path: str) -> DataError:
     """Return the error for a line that is too long."""
     return DataError(
-        f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers; write the table with a line for "
+        f"{path}: a line longer than {LONGEST_CSV_LINE} bytes, expected rows of numbers; write the table with a line for "
         f"each row"
     )
 
@@ -298,7 +298,7 @@ class FirstRows:
         most: int = _HEAD_ROWS,
         code_page: str = WINDOWS,
     ):
-        places = np.empty(2 * MOST_COLUMNS + _HEAD_FIELDS, _PLACE)
+        places = np.empty(2 * MOST_TABLE_COLUMNS + _HEAD_FIELDS, _PLACE)
         rows = split(text, separator, most, places)
         self.separator = separator
         rows = rows[
@@ -361,7 +361,7 @@ def split(
 
 def field_counts(text: bytes, separator: str) -> list[int]:
     """Return the numbers of fields of the first rows."""
-    return split(text, separator, _SPLIT_ROWS)["fields"].tolist()
+    return split(text, separator, _SEPARATOR_ROWS)["fields"].tolist()
 
 
 # -- separator -------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def separator_of(text: bytes) -> str:
     even = [
         one
         for one, found in counts.items()
-        if MOST_COLUMNS >= found[0] > 1 == len({*found})
+        if MOST_TABLE_COLUMNS >= found[0] > 1 == len({*found})
     ]
     if not even:
         return max(
@@ -390,7 +390,9 @@ def separator_of(text: bytes) -> str:
     if len(even) == 1:
         return even[0]
     fields = {
-        one: [cell for row in FirstRows(text, one, _SPLIT_ROWS).rows for cell in row]
+        one: [
+            cell for row in FirstRows(text, one, _SEPARATOR_ROWS).rows for cell in row
+        ]
         for one in even
     }
     no_texts = {
@@ -531,6 +533,6 @@ def _kind_of(text: str) -> str:
         return "truth"
     if text[:4].isdecimal() and date_in(text) is not None:
         return "date"
-    if _WRITTEN.fullmatch(text):
+    if _WRITTEN_VALUE.fullmatch(text):
         return "written"
     return "text"

@@ -36,7 +36,15 @@ from .column import (
     shortened,
     target_column,
 )
-from .csv_head import LONGEST_LINE, First, Head, NoRows, open_quote, read_head, too_long
+from .csv_head import (
+    LONGEST_CSV_LINE,
+    First,
+    Head,
+    NoRows,
+    open_quote,
+    read_head,
+    too_long,
+)
 from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
@@ -48,7 +56,7 @@ ffi, lib = extension("seq")
 MOST_ODD = 1 << 16
 # the first fields -> how a column is stored
 _STORED = {None: "number", "number": "number", "date": "date"}
-_BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
+_ALLOCATED_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
 
@@ -507,7 +515,7 @@ class CsvReader:
             for name, kind in types.items()
         }
         widest = max(array.itemsize * array.shape[1] for array in self.arrays.values())
-        self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
+        self._block_rows = rows or max(1, _ALLOCATED_BYTES // max(1, widest))
 
     def begin(self, head: Head) -> None:
         """Go on with the rows of a file."""
@@ -573,7 +581,7 @@ class CsvReader:
                 raise DataError(f"{where}: {told}; leave the column out with --drop")
             at += csv.used
         self._rest = text[at + csv.used :]
-        if len(self._rest) > LONGEST_LINE and b"\n" not in self._rest:
+        if len(self._rest) > LONGEST_CSV_LINE and b"\n" not in self._rest:
             raise too_long(head.path)
         if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
             raise open_quote(head.path, csv.row_line)

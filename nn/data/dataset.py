@@ -24,12 +24,14 @@ from .records import in_file, share_of, some_rows, within
 from .source import Files
 
 PICTURE_NAMES = "file"  # the column of predictions that names each picture
-ROLES = ("weight", "group", "time")  # of columns that say something of their row
+ROW_ROLES = ("weight", "group", "time")  # of columns that say something of their row
 # more distinct numbers than this are classes only if --task says so; more texts need
 # many rows
 AUTO_CLASSES = 100
-TASKS = ("auto", "binary", "multiclass", "regression")
-_ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cache
+TASK_NAMES = ("auto", "binary", "multiclass", "regression")
+_DIGEST_ROWS = (
+    1 << 15
+)  # taken into a digest at a time: they stay in a processor's cache
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 
@@ -61,7 +63,7 @@ class Choices:
 
     def kept(self) -> dict[str, str | bool]:
         """Return the choices that a model keeps: how its files are read later."""
-        names = ("id", "missing", "separator", "header", *ROLES, "drop_duplicates")
+        names = ("id", "missing", "separator", "header", *ROW_ROLES, "drop_duplicates")
         return {
             name: value
             for name in names
@@ -116,9 +118,9 @@ class Schema:
     keeps_weightless: bool = False
 
     def __post_init__(self):
-        if self.task not in TASKS:
+        if self.task not in TASK_NAMES:
             raise UsageError(
-                f"unknown task '{self.task}', expected one of {', '.join(TASKS)}"
+                f"unknown task '{self.task}', expected one of {', '.join(TASK_NAMES)}"
             )
 
     @property
@@ -758,8 +760,8 @@ def _of_values(values: np.ndarray) -> bytes:
     0, from _ESCAPE on all bytes in a digest of their own."""
     small = hashlib.sha256()
     large = hashlib.sha256()
-    for start in range(0, len(values), _ROWS):
-        some = values[start : start + _ROWS]
+    for start in range(0, len(values), _DIGEST_ROWS):
+        some = values[start : start + _DIGEST_ROWS]
         if some.dtype == np.int32:
             counted = some + np.int32(1)
             large.update(counted[counted >= _ESCAPE].astype("<i4"))

@@ -46,19 +46,19 @@ MOST_WIDTH = 8  # of an embedding
 MOST_MEANS = 1 << 12  # words of a column that have means
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
 # of a column with one usual value: the most, and the fewest rows of each
-PIECES = 48
+USUAL_VALUE_PIECES = 48
 ROWS_A_PIECE = 30
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 # such rows whose values are worth inputs, rows of each, values
 REPEATED = 1000
 ROWS_A_VALUE = 10
-MOST_VALUES = 128
+MOST_REPEATED_VALUES = 128
 # seconds
 DAY = 86_400.0
-YEAR = 31_556_952.0
-CYCLES = ("year", "week", "day")  # of dates
+YEAR_SECONDS = 31_556_952.0
+DATE_CYCLES = ("year", "week", "day")  # of dates
 # of dates -> shift
-PARTS = {
+DATE_PARTS = {
     "month": (6.5, 3.5),
     "monthday": (16.0, 9.0),
     "weekday": (3.0, 2.0),
@@ -71,13 +71,13 @@ MARCH_0 = 719_468
 CALENDAR = ((4, 3, 146_097, 0), (4, 3, 1461, 0), (5, 2, 153, 2))
 # (a n + b) / c are over, which took (c count + d) / a days; both are rounded down
 
-BLOCK_ROWS = 1 << 16  # encoded at a time
+ENCODED_ROWS = 1 << 16  # encoded at a time
 # from which a prediction in Python tells of gaps and unseen values; a program may ask
 # row by row
 CALL_ROWS = 100
-_SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: numbers
+_RECORD_SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: numbers
 # share of rows above that of training, from which gaps or unseen values are told
-_FREQUENT = 0.05
+_REMARKED_SHARE = 0.05
 
 
 # ---------------------------------------------------------- what the training rows tell
@@ -124,15 +124,17 @@ class NumberStatistics:
             self.median = 0.0
         cycles = [
             cycle
-            for cycle in CYCLES
+            for cycle in DATE_CYCLES
             if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0
         ]
         self.cycles = [
-            cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4
+            cycle
+            for cycle in cycles
+            if cycle != "year" or np.ptp(known) >= YEAR_SECONDS / 4
         ]
         self.parts = [
             name
-            for name in PARTS
+            for name in DATE_PARTS
             if are_dates and len(known) and np.ptp(part(known, name)) > 0
         ]
 
@@ -141,8 +143,8 @@ class NumberStatistics:
         one each.
 
         The usual value is more than half of all, as 0 is among gains: scaled by their
-        deviation the others would lie too close together. None: PIECES or, of few rows,
-        fewer; none without a usual value, or of two values and fewer.
+        deviation the others would lie too close together. None: USUAL_VALUE_PIECES or,
+        of few rows, fewer; none without a usual value, or of two values and fewer.
         """
         values, counts = distinct_counts(self.sample, self.sample_counts)
         is_usual = 2 * counts > counts.sum()
@@ -153,7 +155,7 @@ class NumberStatistics:
             and (len(values) < 4 or not len(usual) or rows < LEAST_OTHERS)
         ):
             return []
-        pieces = pieces or min(PIECES, int(rows) // ROWS_A_PIECE)
+        pieces = pieces or min(USUAL_VALUE_PIECES, int(rows) // ROWS_A_PIECE)
         is_other = ~np.isin(self.sample, usual)
         if self.sample_counts is None:
             of_others = None
@@ -176,13 +178,15 @@ class NumberStatistics:
         rows = counts[others].sum()
         if (
             others.all()
-            or len(values) <= PIECES + 1
+            or len(values) <= USUAL_VALUE_PIECES + 1
             or rows < REPEATED
             or 2 * counts[often].sum() < rows
         ):
             return []
         return np.sort(
-            values[often[np.argsort(-counts[often], kind="stable")[:MOST_VALUES]]]
+            values[
+                often[np.argsort(-counts[often], kind="stable")[:MOST_REPEATED_VALUES]]
+            ]
         ).tolist()
 
 
@@ -241,7 +245,7 @@ def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
     if cycle == "week":
         return np.floor(seconds / DAY) % 7 / 7
     if cycle == "year":
-        return seconds % YEAR / YEAR
+        return seconds % YEAR_SECONDS / YEAR_SECONDS
     return seconds % DAY / DAY
 
 
@@ -631,7 +635,9 @@ class DateEncoder(AxisEncoder):
     later = ColumnEncoder.later | {"edges": ("edges",), "parts": ("parts",)}
 
     def __post_init__(self):
-        if not (set(self.cycles) <= set(CYCLES) and set(self.parts) <= set(PARTS)):
+        if not (
+            set(self.cycles) <= set(DATE_CYCLES) and set(self.parts) <= set(DATE_PARTS)
+        ):
             raise ValueError("cycles or parts")
 
     @classmethod
@@ -668,7 +674,7 @@ class DateEncoder(AxisEncoder):
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
         others = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
         others += [
-            (part(seconds, name) - PARTS[name][0]) / PARTS[name][1]
+            (part(seconds, name) - DATE_PARTS[name][0]) / DATE_PARTS[name][1]
             for name in self.parts
         ]
         return [trend, *(np.where(gaps, 0.0, values) for values in others)]
@@ -766,13 +772,13 @@ class Encoding:
         return [
             (i, which)
             for i, which, _ in sorted(
-                each, key=lambda one: _SIZES.index(_code_bytes(one[2]))
+                each, key=lambda one: _RECORD_SIZES.index(_code_bytes(one[2]))
             )
         ]
 
     def record_of(self, dtype: str) -> np.dtype:
         sizes = list(map(_code_bytes, self.columns))
-        return record_type(dtype, *map(sizes.count, _SIZES))
+        return record_type(dtype, *map(sizes.count, _RECORD_SIZES))
 
     def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
         """Return rows as records for the engine. digest: of the data, whose records a
@@ -785,7 +791,7 @@ class Encoding:
                 f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training"
             )
         # words are looked up once a block
-        rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))
+        rows = max(ENCODED_ROWS, sum(len(column.words) for column in x.columns))
         if digest is None:
             key = None
         else:
@@ -800,7 +806,7 @@ class Encoding:
         )
 
     def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
-        at = dict.fromkeys(_SIZES, 0)
+        at = dict.fromkeys(_RECORD_SIZES, 0)
         for encoder, own in zip(self.encoders, x[rows].columns, strict=True):
             for column, values in zip(
                 encoder.inputs(), encoder.encode(own), strict=True
@@ -819,7 +825,7 @@ class Encoding:
         for index, encoder in enumerate(self.encoders if len(x) >= least else ()):
             share = encoder.unknown(x.columns[index])
             usual = encoder.unknown_share
-            if share > usual + _FREQUENT and share > 2 * usual:
+            if share > usual + _REMARKED_SHARE and share > 2 * usual:
                 told = "column %s: %s of the values are gaps or were not seen in training, where %s were gaps%s"
                 rare = " or rare" * isinstance(encoder, CategoryEncoder)
                 log.warning(

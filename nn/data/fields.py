@@ -33,16 +33,16 @@ from .column import (
     without_words,
 )
 from .dataset import Dataset, Places, Schema, TableRows, all_weightless
-from .kinds import RARE, Kind, kind_of, way_of_numbers
+from .kinds import LEAST_SLOT_ROWS, Kind, kind_of, way_of_numbers
 from .source import TableSource
 from .written import DIGIT
 
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
 _LOOK_ROWS = 1000  # which rule out nearly all columns
-_MOST_COLUMNS = 200  # of which sums are looked for
-_EXACT = 1e-5  # of the largest target, that a sum of float32 may be off
-_FREQUENT = 0.005  # share of the rows whose number may stand for a gap
+_MOST_SUMMED_COLUMNS = 200  # of which sums are looked for
+_SUM_TOLERANCE = 1e-5  # of the largest target, that a sum of float32 may be off
+_STAND_IN_SHARE = 0.005  # share of the rows whose number may stand for a gap
 # fields, none of which is a number, that show a column to be another one than a model's
 _ENOUGH = 10
 
@@ -482,7 +482,7 @@ def remarks_on(ds: Dataset, bounds: Sequence[tuple[float, float]]) -> list[str]:
     """Return remarks on columns that give the target away (a copy of it, or known only
     after it: a network would learn nothing else), and on numbers that may stand for
     missing values. bounds: of the columns, as the file has them."""
-    if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
+    if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * LEAST_SLOT_ROWS:
         return []
     columns = TableRows.of(ds.x).columns
     looks = (slice(_LOOK_ROWS), slice(None))
@@ -562,7 +562,7 @@ def _sums(ds: Dataset, columns) -> list[list[int]]:
     least = 2 * len(places)
     if (
         ds.y.shape[1] != 1
-        or not 0 < len(places) <= _MOST_COLUMNS
+        or not 0 < len(places) <= _MOST_SUMMED_COLUMNS
         or len(ds.y[some]) < least
         or not np.ptp(ds.y[some])
     ):
@@ -588,13 +588,13 @@ def _sums(ds: Dataset, columns) -> list[list[int]]:
         )
         if (
             np.abs(x[:rows] @ fit - y[:rows]).max()
-            > 4 * _EXACT * rows**0.5 * np.abs(y).max()
+            > 4 * _SUM_TOLERANCE * rows**0.5 * np.abs(y).max()
         ):
             return []
     parts = {
         place: factor
         for place, factor in zip(places, factors, strict=True)
-        if abs(factor) > _EXACT
+        if abs(factor) > _SUM_TOLERANCE
     }
     if not parts or (
         len(parts) > 1 and any(abs(abs(factor) - 1) > 1e-3 for factor in parts.values())
@@ -605,7 +605,7 @@ def _sums(ds: Dataset, columns) -> list[list[int]]:
         off = np.abs(
             columns_and_one([*parts], rows) @ [*parts.values(), constant] - y
         ).max()
-        if not off <= 2 * _EXACT * np.abs(y).max():  # a gap is nan
+        if not off <= 2 * _SUM_TOLERANCE * np.abs(y).max():  # a gap is nan
             return []
     return [[*parts]]
 
@@ -620,13 +620,13 @@ def _stand_ins(
         return []
     some = column.values[:: max(1, len(column.values) // _LOOK_ROWS)]
     numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
-    if len(numbers) < 2 * RARE:
+    if len(numbers) < 2 * LEAST_SLOT_ROWS:
         return []
     if numbers[1] - numbers[0] > numbers[-1] - numbers[-2]:
         end = 0
     else:
         end = -1
-    if counts[end] < max(RARE, _FREQUENT * len(some)):
+    if counts[end] < max(LEAST_SLOT_ROWS, _STAND_IN_SHARE * len(some)):
         return []
     number = numbers[end]
     for values in (numbers, column.values):  # the first ones nearly always tell

@@ -1,7 +1,7 @@
 """The formats of data files: how each is recognised by its beginning, and what reads it
 or what else a person can do.
 
-A further format is a function and a line in FORMATS: for a table of typed columns
+A further format is a function and a line in TABLE_FORMATS: for a table of typed columns
 (path) -> typed.Opened, for images or arrays (path, dtype, labelled) -> Arrays, for
 files of pictures (paths, schema, labelled) -> Arrays. Files of one that nn does not
 read have a cure there.
@@ -34,8 +34,8 @@ from .source import (
 from .sqlite import database
 from .typed import typed_table
 
-_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text has
-_HEAD = 4096  # bytes that tell the format
+_CONTROL_BYTES = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text has
+_FORMAT_BYTES = 4096  # bytes that tell the format
 _LIBSVM = rb"(?:[-+]?[\d.]+(?:e[-+]?\d+)?(?: +\d+:[-+]?[\d.]+(?:e[-+]?\d+)?)+ *(?:#[^\n]*)?\r?\n){2}"
 _ZIP = rb"(?s:PK\x03\x04.{26})"  # and the name of its first file
 _IDX = rb"\0\0[\x08\x09\x0b-\x0e][\x01-\x04]"
@@ -70,14 +70,16 @@ class Format:
         folder."""
         if self.pattern is None or start is None:
             return start is self.pattern
-        is_right = self.is_text is None or (not _CONTROL.search(start)) == self.is_text
+        is_right = (
+            self.is_text is None or (not _CONTROL_BYTES.search(start)) == self.is_text
+        )
         return is_right and bool(
             re.match(self.pattern, start.removeprefix(b"\xef\xbb\xbf"))
         )
 
 
 PICTURES = Format("pictures", MAGIC, None, pictures=read_pictures, may_be_packed=False)
-FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
+TABLE_FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
     # one line: lists, as columns are
     Format("JSON", rb'(?=\s*[^\n]*\s*\Z)\s*\{[^\n]*" *: *\[', True, cure=_FROM_JSON),
     Format(
@@ -168,7 +170,7 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     files = with_bytes(data_files(path))
     formats = list(map(format_of, files))
     first = formats[0]
-    tables = [known.name for known in FORMATS if known.table]
+    tables = [known.name for known in TABLE_FORMATS if known.table]
     if first.table:
         expected = f"{first.name} as in {files[0]}"
     else:
@@ -197,8 +199,10 @@ def with_bytes(files: list[str]) -> list[str]:
 
 def _has_bytes(path: str) -> bool:
     with Source(database_of(path)[0]) as source:
-        start = source.read(_HEAD)
-    return len(start) == _HEAD or bool(start.removeprefix(BYTE_ORDER_MARK).strip())
+        start = source.read(_FORMAT_BYTES)
+    return len(start) == _FORMAT_BYTES or bool(
+        start.removeprefix(BYTE_ORDER_MARK).strip()
+    )
 
 
 def format_of(path: str) -> Format:
@@ -208,21 +212,21 @@ def format_of(path: str) -> Format:
     is_gzip = False
     if not os.path.isdir(path):
         with Source(database_of(path)[0]) as source:
-            start = source.read(_HEAD)
+            start = source.read(_FORMAT_BYTES)
             is_gzip = source.is_gzip
-    known = next((known for known in FORMATS if known.recognises(start)), None)
+    known = next((known for known in TABLE_FORMATS if known.recognises(start)), None)
     if start is not None and path.lower().endswith(IMAGE_SUFFIXES):
         known = PICTURES  # some begin as other files may
     others = [
         one.name
-        for one in FORMATS
+        for one in TABLE_FORMATS
         if not one.cure and one.pattern is not None and one is not PICTURES
     ]
     expected = f"{', '.join(others)} or {PICTURES.name}"
     if known is None:
         raise DataError(
             f"{path}: begins with the bytes {start[:4].hex(' ')} and is not text (byte "
-            f"{_CONTROL.search(start).start() + 1}), expected {expected}; convert it to one of these"
+            f"{_CONTROL_BYTES.search(start).start() + 1}), expected {expected}; convert it to one of these"
         )
     if known.cure:
         raise DataError(f"{path}: {known.name}, expected {expected}; {known.cure}")

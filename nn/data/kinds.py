@@ -21,7 +21,9 @@ from .source import TableSource
 
 # values of a category up to which each has an input of its own; more are embedded
 ONE_HOT = 16
-RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
+LEAST_SLOT_ROWS = (
+    5  # rows below which a value shares a slot with those never seen, see least_rows
+)
 # share of the rows whose text occurs often enough (least_rows), below which a column is
 # one of names
 _SHARED = 0.2
@@ -41,9 +43,9 @@ AN_ID = "an id"
 # the last word of a name, or no name at all
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")
 _NO_NAME = re.compile(r"Unnamed: \d+")  # what pandas calls a column without one
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _DIFFERS = "nearly every value differs"
-_ARE_RARE = f"nearly every value has fewer than {RARE} rows"
+_ARE_RARE = f"nearly every value has fewer than {LEAST_SLOT_ROWS} rows"
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,16 @@ def least_rows(counts: Collection[int]) -> int:
     """Return the rows that a value of a column needs for a slot of its own. counts: the
     rows of each value.
 
-    RARE; but in a small table, where few values have fewer than 2 RARE rows each on
-    average, two: each level of a factor comes again, and one shared slot would hide
-    them all, in a fold at the latest.
+    LEAST_SLOT_ROWS; but in a small table, where few values have fewer than 2
+    LEAST_SLOT_ROWS rows each on average, two: each level of a factor comes again, and
+    one shared slot would hide them all, in a fold at the latest.
     """
-    is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * RARE * len(counts)
+    is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * LEAST_SLOT_ROWS * len(
+        counts
+    )
     if is_small:
         return 2
-    return RARE
+    return LEAST_SLOT_ROWS
 
 
 # ---------------------------------------------------------------- how words are written
@@ -141,7 +145,7 @@ def way_of_numbers(
     few.
     """
     known = _known(words, asked)
-    ways = [_between_signs(known, way) for way in written.NUMBERS]
+    ways = [_between_signs(known, way) for way in written.NUMBER_FORMS]
     found = _best({way: way.value_of for way in ways}, known)
     if (
         found is None
@@ -185,7 +189,8 @@ def way_of_dates(
     """
     known = _known(words, asked)
     form = _best(
-        {form: partial(written.date_of, form=form) for form in written.FORMS}, known
+        {form: partial(written.date_of, form=form) for form in written.DATE_FORMS},
+        known,
     )
     month_first, day_first = written.EITHER
     if form != month_first:
@@ -204,7 +209,7 @@ def way_of_dates(
     if {*first} == {1} and len({*second}) > 1:
         return day_first
     choices = [
-        in_a_list(f"{flag}={written.FORMS[form][0]}")
+        in_a_list(f"{flag}={written.DATE_FORMS[form][0]}")
         for form in (day_first, month_first)
     ]
     raise DataError(
@@ -337,7 +342,7 @@ def reason_to_leave_out(
         return GAPS_ONLY
     reasons = [
         reason
-        for reason, holds in RULES.items()
+        for reason, holds in LEFT_OUT_RULES.items()
         if column.reads == "number" and holds(values, name)
     ]
     if (
@@ -363,7 +368,7 @@ def _count_rows(values: np.ndarray, _name: str | None) -> bool:
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
     """Ids: whole numbers from 0 that never repeat, in a column that is called so, or
     nothing beside others' names."""
-    words = _WORD.findall(_NO_NAME.sub("", name or ""))
+    words = _NAME_WORD.findall(_NO_NAME.sub("", name or ""))
     if name is None or not _NAME_OF_IDS.fullmatch(words[-1].lower() if words else ""):
         return False
     for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
@@ -378,7 +383,7 @@ def _are_ids(values: np.ndarray, name: str | None) -> bool:
 
 
 # reason -> which columns of numbers a network should not see
-RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}
+LEFT_OUT_RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}
 
 
 # ---------------------------------------------------------------- what a person says
@@ -412,7 +417,7 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     way = next(
         (
             name
-            for name, (strptime, _) in written.FORMS.items()
+            for name, (strptime, _) in written.DATE_FORMS.items()
             if strptime == form.strip()
         ),
         form.strip(),

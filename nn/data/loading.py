@@ -57,7 +57,7 @@ from .fields import (
     without_unlabelled,
     without_weightless,
 )
-from .formats import FORMATS, recognise
+from .formats import TABLE_FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of
 from .lookup import column_mismatch, columns_asked_for, find_places
@@ -480,7 +480,7 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
     """Return the data set of a file's arrays; path: None for those that are beside the
     call."""
     if schema.target is not None:
-        tables = ", ".join(known.name for known in FORMATS if known.table)
+        tables = ", ".join(known.name for known in TABLE_FORMATS if known.table)
         raise UsageError(
             f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out"
         )

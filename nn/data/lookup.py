@@ -11,7 +11,7 @@ from collections import Counter
 
 from ..settings.values import in_a_list, split_names
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
-from .dataset import ROLES, Choices, Places, Schema
+from .dataset import ROW_ROLES, Choices, Places, Schema
 from .kinds import Kind, parse_choices
 from .source import TableSource
 
@@ -24,7 +24,7 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     ids = tuple(_columns_beside(source, "id", schema))
     beside = {
         role: columns
-        for role in ROLES
+        for role in ROW_ROLES
         if (columns := _columns_beside(source, role, schema))
     }
     for role, columns in beside.items():

@@ -12,7 +12,7 @@ from ..utils import listed, log
 
 MEDIAN_ROWS = 1 << 17  # of which medians are taken, as of a table's columns
 _SAMPLE_VALUES = 1 << 24  # of all columns together, that are copied for them
-_BLOCK_VALUES = 1 << 20  # looked at for gaps at a time
+_SEARCHED_VALUES = 1 << 20  # looked at for gaps at a time
 _MOST_TOLD = 20  # columns in a message
 
 
@@ -56,7 +56,7 @@ def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
     had."""
     counts = np.zeros(x.shape[1], np.int64)
     of_columns = np.array(medians).astype(x.dtype)
-    step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
+    step = max(1, _SEARCHED_VALUES // max(1, x.shape[1]))
     for start in range(0, len(x), step):
         block = x[start : start + step]
         if not has_gaps(block):

@@ -35,15 +35,15 @@ from .source import IMAGE_SUFFIXES, readable
 
 # white, in 8 and 16 bits
 BYTE = 255
-WORD = 65535
-RANGES = (1, BYTE, WORD)
+WORD_RANGE = 65535
+PIXEL_RANGES = (1, BYTE, WORD_RANGE)
 WHITE = "white"  # the only way of reading alpha today
 MAGIC = (  # how files of pictures begin
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*|(?s:BM.{4}\0\0\0\0)|(?s:RIFF.{4}WEBP)|qoif"
     rb"|P[1-6]\s(?:#[^\n]*\n|\s)*\d+\s(?:#[^\n]*\n|\s)*\d+\s|\0\0\0\x0cjP  |\xff\x4f\xff\x51|(?s:.{4}ftypavi[fs])"
 )
 _BEGINNING = re.compile(MAGIC)
-_HEAD = 512  # bytes of a file that show whether it is a picture
+_PICTURE_BYTES = 512  # bytes of a file that show whether it is a picture
 _DECODERS = (  # of Pillow; others open more than pictures, or run programs
     "AVIF",
     "BMP",
@@ -138,7 +138,7 @@ def tell_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
         and x.min() >= 0
         and bool((x != np.floor(x)).any())
     )
-    if are_shares and pictures["range"] in (BYTE, WORD):
+    if are_shares and pictures["range"] in (BYTE, WORD_RANGE):
         told = "%s: numbers from 0 to %g, the model divides by %d by itself; give them from 0 to %d"
         log.warning(told, where, x.max(), pictures["range"], pictures["range"])
 
@@ -154,7 +154,7 @@ def are_pictures(value) -> bool:
         and all(type(side) is int and side > 0 for side in shape)
     )
     is_range = value["range"] is None or (
-        type(value["range"]) is int and value["range"] in RANGES
+        type(value["range"]) is int and value["range"] in PIXEL_RANGES
     )
     return are_sides and is_range and value["alpha"] == WHITE
 
@@ -258,7 +258,7 @@ def is_picture(file: Path) -> bool:
         return file.suffix.lower() in IMAGE_SUFFIXES
     try:
         with open(file, "rb") as stream:
-            return bool(_BEGINNING.match(stream.read(_HEAD)))
+            return bool(_BEGINNING.match(stream.read(_PICTURE_BYTES)))
     except OSError:
         return False
 
@@ -490,10 +490,10 @@ class _Rows:
     def _in_range(self, pixels: np.ndarray, own: int) -> np.ndarray:
         """Return pixels of another range in that of the rows, which in a training the
         first of 16 bits widens."""
-        if own == WORD and self._model is None and not self._schema.of_model:
+        if own == WORD_RANGE and self._model is None and not self._schema.of_model:
             self._x = in_rows(self._x, self._schema.dtype)
-            self._x *= WORD // BYTE
-            self.range = WORD
+            self._x *= WORD_RANGE // BYTE
+            self.range = WORD_RANGE
             return pixels.astype(self._schema.dtype)
         values = pixels.astype(np.float64) * self.range / own
         if self.as_shown:
@@ -615,16 +615,16 @@ def _picture(
         white = (1 << depth) - 1
         if is_inverted:
             stored = white - stored
-        if white == WORD:
+        if white == WORD_RANGE:
             values = stored
         else:
-            values = (stored * (WORD / white)).astype(np.float32)
+            values = (stored * (WORD_RANGE / white)).astype(np.float32)
         clear = image.info.get("transparency")
         if not as_shown or not isinstance(clear, int):
-            return Picture(values, WORD)
+            return Picture(values, WORD_RANGE)
         return Picture(
-            np.where(stored == clear, values.dtype.type(WORD), values),
-            WORD,
+            np.where(stored == clear, values.dtype.type(WORD_RANGE), values),
+            WORD_RANGE,
             bool((stored == clear).any()),
         )
     if image.mode not in _GREY + _COLOURED:

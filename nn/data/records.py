@@ -51,7 +51,7 @@ LEAST_BYTES_FREE = 1 << 24
 HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
 COPIED_BYTES = 1 << 24  # at a time
 # of files beside a checkpoint; another where the same encoding gives other bytes
-FORMAT = 1
+RECORDS_FORMAT = 1
 DIGEST_BYTES = 32
 KEY_CHARACTERS = 16  # in a name
 
@@ -313,7 +313,9 @@ def filled_records(
             fill(out[some], some)
         return out
 
-    digest = hashlib.sha256(f"{FORMAT} {key}".encode(errors="surrogatepass")).digest()
+    digest = hashlib.sha256(
+        f"{RECORDS_FORMAT} {key}".encode(errors="surrogatepass")
+    ).digest()
     path = beside.with_name(
         f"{cut_name(beside.name)}.rows-{digest.hex()[:KEY_CHARACTERS]}"
     )

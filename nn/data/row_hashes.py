@@ -24,12 +24,15 @@ from .encoding import ColumnEncoder, are_places
 KEPT = 512  # hashes of a model
 # that are mixed one after the other; rows of more numbers are hashed one after the
 # other
-MOST_COLUMNS = 256
-BLOCK_ROWS = 1 << 15  # hashed at a time: they stay in a processor's cache
-_BYTES = 8  # of a hash
+MOST_HASHED_COLUMNS = 256
+HASHED_ROWS = 1 << 15  # hashed at a time: they stay in a processor's cache
+_HASH_BYTES = 8  # of a hash
 Encoders = Sequence[ColumnEncoder]  # of the columns of a model, none for plain numbers
 _GAP = np.uint64(0x9E3779B97F4A7C15)  # a word that is missing
-_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of SplitMix64
+_MIX_FACTORS = (
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)  # of SplitMix64
 
 
 def fact_of(
@@ -118,13 +121,21 @@ def _is_digest(value) -> bool:
 
 def _are_hashes(text, rows: int) -> bool:
     """Return whether a text stands for hashes, ascending, at most as many as rows."""
-    if not isinstance(text, str) or len(text) > 2 * _BYTES * KEPT or not text.isascii():
+    if (
+        not isinstance(text, str)
+        or len(text) > 2 * _HASH_BYTES * KEPT
+        or not text.isascii()
+    ):
         return False
     try:
         found = base64.b64decode(text, validate=True)
     except binascii.Error:
         return False
-    if not found or len(found) % _BYTES or len(found) > _BYTES * min(KEPT, rows):
+    if (
+        not found
+        or len(found) % _HASH_BYTES
+        or len(found) > _HASH_BYTES * min(KEPT, rows)
+    ):
         return False
     hashes = np.frombuffer(found, "<u8")
     return bool((hashes[1:] > hashes[:-1]).all())
@@ -150,7 +161,7 @@ def hashes_of(x, encoders: Encoders, fact: dict) -> np.ndarray:
 
 
 def _salt(digest: str | None) -> bytes:
-    return hashlib.blake2b((digest or "").encode(), digest_size=_BYTES).digest()
+    return hashlib.blake2b((digest or "").encode(), digest_size=_HASH_BYTES).digest()
 
 
 def _wide_columns(x, rows: np.ndarray) -> list[int]:
@@ -162,7 +173,7 @@ def _wide_columns(x, rows: np.ndarray) -> list[int]:
             for place, column in enumerate(x.columns)
             if column.reads == "number"
         }
-    elif x.dtype == np.float64 and x[:1].size <= MOST_COLUMNS:
+    elif x.dtype == np.float64 and x[:1].size <= MOST_HASHED_COLUMNS:
         numbers = dict(enumerate(x.reshape(len(x), -1).T))
     else:
         numbers = {}
@@ -183,8 +194,8 @@ def _blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the hashes of rows (indices; None: all), some at a time."""
     words: dict[int, np.ndarray] = {}
-    for first in range(0, len(x) if rows is None else len(rows), BLOCK_ROWS):
-        block = slice(first, first + BLOCK_ROWS)
+    for first in range(0, len(x) if rows is None else len(rows), HASHED_ROWS):
+        block = slice(first, first + HASHED_ROWS)
         some = x[block if rows is None else rows[block]]
         if isinstance(some, TableRows):
             columns = []
@@ -203,7 +214,7 @@ def _blocks(
             yield _of_columns(columns, salt)
             continue
         some = some.reshape(len(some), -1)
-        if some.shape[1] <= MOST_COLUMNS:
+        if some.shape[1] <= MOST_HASHED_COLUMNS:
             columns = [
                 _of_numbers(some[:, place], place in wide)
                 for place in range(some.shape[1])
@@ -220,7 +231,7 @@ def _of_wide_rows(rows: np.ndarray, salt: bytes) -> np.ndarray:
         numbers = np.ascontiguousarray(rows, np.float32) + np.float32(0)
     numbers[np.isnan(numbers)] = np.nan
     each = (
-        hashlib.blake2b(row, digest_size=_BYTES, key=salt).digest()
+        hashlib.blake2b(row, digest_size=_HASH_BYTES, key=salt).digest()
         for row in numbers.astype("<f4", copy=False)
     )
     return np.frombuffer(b"".join(each), "<u8").astype(np.uint64)
@@ -238,7 +249,7 @@ def _of_words(texts: list[str], encoder: ColumnEncoder | None) -> np.ndarray:
         return _of_numbers(encoder.written.values_of(texts), True)
     each = (
         hashlib.blake2b(
-            text.encode(errors="surrogatepass"), digest_size=_BYTES
+            text.encode(errors="surrogatepass"), digest_size=_HASH_BYTES
         ).digest()
         for text in texts
     )
@@ -258,9 +269,9 @@ def _of_columns(columns: list[np.ndarray], salt: bytes) -> np.ndarray:
     hashes = np.full(len(columns[0]), int.from_bytes(salt, "little"), np.uint64)
     for values in columns:
         hashes ^= values
-        hashes *= _MIX[0]
+        hashes *= _MIX_FACTORS[0]
         hashes ^= hashes >> np.uint64(29)
     hashes ^= hashes >> np.uint64(30)
-    hashes *= _MIX[1]
+    hashes *= _MIX_FACTORS[1]
     hashes ^= hashes >> np.uint64(31)
     return hashes

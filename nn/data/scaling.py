@@ -15,7 +15,7 @@ from .column import blurs
 from .records import new_rows
 
 # values turned into doubles at a time; decides how sums are rounded
-_BLOCK_VALUES = 1 << 18
+_SUMMED_VALUES = 1 << 18
 # where nothing is added up: they stay in the processor's cache
 _CACHED_VALUES = 1 << 15
 
@@ -204,7 +204,7 @@ class Moments:
         rows=None,
         *,
         weights: np.ndarray | None = None,
-        block_values: int = _BLOCK_VALUES,
+        block_values: int = _SUMMED_VALUES,
     ) -> Moments:
         """Return the moments of x, (rows, features) or (rows, channels, height, width),
         or of some rows (indices).
@@ -248,7 +248,7 @@ class Moments:
             return cls(low, high, mean, np.sqrt(squares / count))
 
 
-def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
+def _row_blocks(x: np.ndarray, rows=None, size: int = _SUMMED_VALUES):
     """Yield x, or the given rows of it, in blocks of rows small enough to be turned
     into doubles in passing."""
     step = max(1, size // max(1, math.prod(x.shape[1:])))

@@ -87,7 +87,7 @@ STANDARD_INPUT = "-"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # in a query; others may be secrets
 _HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation")
-_ROOM = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
+_ARROW_BYTES = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
 
 
 @contextlib.contextmanager
@@ -436,7 +436,7 @@ def pyarrow(what: str) -> ModuleType:
     if "pyarrow" not in sys.modules and has_address_limit():
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         os.environ.setdefault("MIMALLOC_ARENA_RESERVE", "16MiB")  # of 1 GiB
-        check_room_to_load(_ROOM)
+        check_room_to_load(_ARROW_BYTES)
     try:
         import pyarrow
     except ModuleNotFoundError:

@@ -18,9 +18,9 @@ _READ_ROWS = 1 << 16  # at a time
 # as SQLite advises for strangers' files
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")
 # bytes of a value, beside those of the file: a view may make longer ones of nothing
-_LONGEST = 1 << 20
+_LONGEST_VALUE = 1 << 20
 # a column that is an argument of a virtual table; generated ones have other numbers
-_HIDDEN = 1
+_HIDDEN_COLUMN = 1
 # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
 _RECURSIVE = 33
 _CURE = "copy it again or write it anew"
@@ -39,7 +39,7 @@ def database(path: str) -> Opened:
     with _connection(file) as connection:
         table = _table_of(connection, file, asked)
         facts = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-        columns = [row[1:3] for row in facts if row[6] != _HIDDEN]
+        columns = [row[1:3] for row in facts if row[6] != _HIDDEN_COLUMN]
         (rows,) = connection.execute(
             f"SELECT count(*) FROM {_quoted(table)}"
         ).fetchone()
@@ -117,7 +117,7 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
             )
             if hasattr(connection, "setlimit"):  # Python 3.11
                 connection.setlimit(
-                    sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + path.stat().st_size
+                    sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE + path.stat().st_size
                 )
             yield connection
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:

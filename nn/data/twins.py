@@ -7,13 +7,13 @@ import numpy as np
 
 from .dataset import Dataset, TableRows
 
-LEAST_SHARE = 0.01  # of the rows, above which those with a twin count
+LEAST_TWIN_SHARE = 0.01  # of the rows, above which those with a twin count
 # of the distinct rows, that have no twin; in coarser tables equal rows are no copies of
 # each other
 LEAST_SINGLE = 0.9
 # Weyl's constant, and those of splitmix64 (Steele, Lea and Flood 2014)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_WEYL = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
@@ -33,14 +33,14 @@ def count_of_twins(sets: np.ndarray) -> int:
 
 
 def twins_to_keep_together(ds: Dataset, rows: np.ndarray) -> np.ndarray | None:
-    """Return sets_of_twins where repeated rows are copies: more than LEAST_SHARE of the
-    rows have a twin, and at least LEAST_SINGLE of the distinct rows none; None
+    """Return sets_of_twins where repeated rows are copies: more than LEAST_TWIN_SHARE
+    of the rows have a twin, and at least LEAST_SINGLE of the distinct rows none; None
     elsewhere, and for images."""
     if ds.are_images or ds.y is None or len(rows) < 2:
         return None
     sets = sets_of_twins(ds, rows)
     sizes = np.bincount(sets)
-    are_repeated = count_of_twins(sets) > LEAST_SHARE * len(rows)
+    are_repeated = count_of_twins(sets) > LEAST_TWIN_SHARE * len(rows)
     are_mostly_single = np.count_nonzero(sizes == 1) >= LEAST_SINGLE * len(sizes)
     if are_repeated and are_mostly_single:
         return sets
@@ -62,7 +62,7 @@ def _mixed(hashes: np.ndarray, column: np.ndarray) -> np.ndarray:
     """Return hashes (rows,) of what was hashed before and of a column, uint64."""
     values = column.astype(np.float64) + 0.0
     values[np.isnan(values)] = np.nan  # of one form
-    bits = hashes * _FIRST + values.view(np.uint64) + _MIX
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = hashes * _FIRST_FACTOR + values.view(np.uint64) + _WEYL
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST_FACTOR
     bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
     return bits ^ (bits >> np.uint64(31))

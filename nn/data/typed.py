@@ -38,7 +38,7 @@ from .column import (
 from .records import new_rows
 from .source import Files, TableSource, check_same_columns, database_of
 
-_NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
+_NULL_TYPES = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
 _AROUND_NAMES = " \t\r\n"  # as in the header of a CSV file
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
@@ -157,8 +157,10 @@ def array_block(values: np.ndarray) -> Column:
 def objects(values: list) -> Column:
     """Return the block of Python's own values: numbers if all of them are, else their
     texts."""
-    if any(kind.__name__ in _NULLS for kind in set(map(type, values))):
-        values = [None if type(value).__name__ in _NULLS else value for value in values]
+    if any(kind.__name__ in _NULL_TYPES for kind in set(map(type, values))):
+        values = [
+            None if type(value).__name__ in _NULL_TYPES else value for value in values
+        ]
     types = set(map(type, values))
     if type(None) in types:
         is_null = np.array([value is None for value in values])

@@ -16,15 +16,15 @@ import numpy as np
 
 from .column import TRUTHS, decimal_text, number_in
 
-_LONGEST = 100  # characters of a number, and of a form of dates
+_LONGEST_NUMBER = 100  # characters of a number, and of a form of dates
 DIGIT = re.compile(r"\d")
 # what a column of yes/no words may hold later
 YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
 class UnknownForm(ValueError):
-    """A way of numbers that is none of NUMBERS, a form of dates that is neither a name
-    of FORMS nor one of strptime."""
+    """A way of numbers that is none of NUMBER_FORMS, a form of dates that is neither a
+    name of DATE_FORMS nor one of strptime."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ def forms_of(word: str, decimals: bool, truths: bool) -> list[str]:
 # ---------------------------------------------------------------- numbers
 
 # of two ways that fit as well, the first
-NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5"
+NUMBER_FORMS = "1,234.5", "1.234,5", "1 234.5", "1 234,5"
 NO_SIGNS = "", ""
-_NUMBER = re.compile(
+_WRITTEN_NUMBER = re.compile(
     r"([-+]?)(?P<before>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)(-?)(?P<digits>[\d.,](?:[\d., ]*[\d.,])?)(?P<behind>.*)",
     re.ASCII | re.DOTALL,
 )
@@ -150,8 +150,8 @@ def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     None for another one."""
     if not word.isascii():
         word = word.translate(_OTHER_BLANKS)
-    if len(word) <= _LONGEST:
-        found = _NUMBER.fullmatch(word)
+    if len(word) <= _LONGEST_NUMBER:
+        found = _WRITTEN_NUMBER.fullmatch(word)
     else:
         found = None
     if not found:
@@ -184,16 +184,16 @@ def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
 
 @dataclass(frozen=True)
 class WrittenNumbers(Written):
-    """How the numbers of a column are written: a way of NUMBERS, and the signs before
-    and behind each, its unit."""
+    """How the numbers of a column are written: a way of NUMBER_FORMS, and the signs
+    before and behind each, its unit."""
 
-    way: str = NUMBERS[0]
+    way: str = NUMBER_FORMS[0]
     before: str = ""
     behind: str = ""
     kind = "written number"
 
     def __post_init__(self):
-        if self.way not in NUMBERS:
+        if self.way not in NUMBER_FORMS:
             raise UnknownForm(self.way)
 
     def __str__(self) -> str:
@@ -251,17 +251,17 @@ DIRECTIVES = {  # of strptime, with English names
 _CLOCK = r"%H:%M(?::%S(?:\.%f)?)?(?: ?%p)?(?: ?%z)?"
 _TIME = rf"(?:(?:,? +|T){_CLOCK})?"
 _T = r"T(?P<H>\d\d):?%M(?::?%S(?:\.%f)?)?Z?"
-_YEAR = r"(?P<y>\d{4}|\d\d)"
+_YEAR_PATTERN = r"(?P<y>\d{4}|\d\d)"
 # how dates are written -> as strptime has it, and all that is taken for it; of two that
 # fit, the first
-FORMS = {
-    "day.month.year": ("%d.%m.%Y", rf"%d\.%m\.{_YEAR}{_TIME}"),
-    "month/day/year": ("%m/%d/%Y", rf"%m(?P<s>[/.-])%d(?P=s){_YEAR}{_TIME}"),
-    "day/month/year": ("%d/%m/%Y", rf"%d(?P<s>[/.-])%m(?P=s){_YEAR}{_TIME}"),
+DATE_FORMS = {
+    "day.month.year": ("%d.%m.%Y", rf"%d\.%m\.{_YEAR_PATTERN}{_TIME}"),
+    "month/day/year": ("%m/%d/%Y", rf"%m(?P<s>[/.-])%d(?P=s){_YEAR_PATTERN}{_TIME}"),
+    "day/month/year": ("%d/%m/%Y", rf"%d(?P<s>[/.-])%m(?P=s){_YEAR_PATTERN}{_TIME}"),
     "year/month/day": ("%Y/%m/%d", rf"%Y(?P<s>[/.-])%m(?P=s)%d{_TIME}"),
-    "day month year": ("%d %b %Y", rf"%d[ ./-]?%b[ ,/-]{{0,2}}{_YEAR}{_TIME}"),
+    "day month year": ("%d %b %Y", rf"%d[ ./-]?%b[ ,/-]{{0,2}}{_YEAR_PATTERN}{_TIME}"),
     "month day, year": ("%b %d, %Y", rf"%b ?%d(?:st|nd|rd|th)?,? %Y{_TIME}"),
-    "month year": ("%b %Y", rf"%b(?:-|[ ,/-]{{0,2}}(?=\d{{4}})){_YEAR}"),
+    "month year": ("%b %Y", rf"%b(?:-|[ ,/-]{{0,2}}(?=\d{{4}})){_YEAR_PATTERN}"),
     "year-month": ("%Y-%m", r"%Y[/-]%m"),
     "hour:minute": ("%H:%M", _CLOCK),
     "yearmonthday": ("%Y%m%d", rf"%Y(?P<m>\d\d)(?P<d>\d\d)(?:\.0*|{_T})?"),
@@ -270,17 +270,18 @@ EITHER = "month/day/year", "day/month/year"
 # names in models
 _FORMER = {"month-year": "%b-%y", "yearmonthdayTtime": rf"%Y(?P<m>\d\d)(?P<d>\d\d){_T}"}
 _CENTURY = 69  # from which two digits of a year are those of the century before
-_EPOCH = datetime.datetime(1970, 1, 1)
+_YEAR_1970 = datetime.datetime(1970, 1, 1)
 
 
 @lru_cache(64)
 def pattern_of(form: str) -> re.Pattern:
-    """Return the pattern of dates in a form: a name of FORMS or a format of strptime.
+    """Return the pattern of dates in a form: a name of DATE_FORMS or a format of
+    strptime.
     Raises UnknownForm."""
-    template = _FORMER.get(form) or FORMS.get(form, ("", ""))[1]
+    template = _FORMER.get(form) or DATE_FORMS.get(form, ("", ""))[1]
     if not template:
         template = re.sub(r"(?:\\\s)+", r"\\s+", re.escape(form))
-    if len(form) > _LONGEST or "%" not in template:
+    if len(form) > _LONGEST_NUMBER or "%" not in template:
         raise UnknownForm(form)
     try:
         return re.compile(
@@ -353,4 +354,4 @@ def date_of(word: str, form: str) -> float | None:
         east = int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:]))
     else:
         east = 0
-    return (moment - _EPOCH).total_seconds() - east + seconds
+    return (moment - _YEAR_1970).total_seconds() - east + seconds

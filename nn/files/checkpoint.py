@@ -38,18 +38,18 @@ from ..utils import (
 from .tensor_file import TensorFile
 
 # of the state of a training; one of another format is of another way to train
-FORMAT = 2
+CHECKPOINT_FORMAT = 2
 LEAST_SECONDS = 1.0  # between two ends of epochs that are saved
 AUTO = "auto"
 
-_FILE = TensorFile(
+_CHECKPOINT_FILE = TensorFile(
     "nn-checkpoint",
     "checkpoint",
     "a file that `nn --train --checkpoint` wrote",
     "copy it again, or remove it to start afresh",
     "leave out --resume to start afresh, or say --resume auto",
 )
-_TYPES = ("F32", "F64", "I64", "U32")
+_STATE_TYPES = ("F32", "F64", "I64", "U32")
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Position:
             self.lists()
             | scalars
             | behind
-            | {_FIRST + name: array for name, array in self.first.items()}
+            | {_FIRST_PREFIX + name: array for name, array in self.first.items()}
         )
 
     def lists(self) -> dict[str, np.ndarray]:
@@ -98,9 +98,9 @@ class Position:
             if name.startswith(_ORDER)
         }
         first = {
-            name.removeprefix(_FIRST): array
+            name.removeprefix(_FIRST_PREFIX): array
             for name, array in arrays.items()
-            if name.startswith(_FIRST)
+            if name.startswith(_FIRST_PREFIX)
         }
         return cls(
             **{name: facts[name] for name in COUNTS},
@@ -115,9 +115,9 @@ COUNTS = ("epoch", "row", "step")
 _SCALARS = ("loss", "seconds")
 _LISTS = ("losses", "val_losses", "epoch_seconds", "val_metrics")
 _ORDER = "order."
-_FIRST = "first."
-_MEMBER = "member"
-OF_DATA = ("layers", "task", "left_out", "table")  # flags that data decide
+_FIRST_PREFIX = "first."
+_MEMBER_PREFIX = "member"
+DATA_FLAGS = ("layers", "task", "left_out", "table")  # flags that data decide
 DECIDING = ("effort", "target", "reference", "layers", "task", "optimizer")
 # on which the usual values of other flags depend
 
@@ -172,7 +172,9 @@ class Checkpoint:
                 self.source = None
         elif resume is not None:
             if not os.path.exists(resume):
-                raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
+                raise InputNotFound(
+                    f"{resume}: no such checkpoint; {_CHECKPOINT_FILE.missing}"
+                )
             self.source = os.fspath(resume)
         self._every = checkpoint_every or DEFAULTS["checkpoint_every"]
         self._begun = -math.inf
@@ -232,7 +234,7 @@ class Checkpoint:
         runs = [{**run._asdict(), "count": len(own)} for run, own in each]
         members = [state for _, own in each for state in own]
         arrays = {
-            f"{_MEMBER}{number}.{name}": array
+            f"{_MEMBER_PREFIX}{number}.{name}": array
             for number, state in enumerate(members)
             for name, array in (state[1] if state else {}).items()
         }
@@ -241,10 +243,10 @@ class Checkpoint:
             "runs": runs,
             "members": counts,
             "data_sha256": self._runs[-1][0].data_sha256,
-            "format": FORMAT,
+            "format": CHECKPOINT_FORMAT,
         }
         self._begun = time.monotonic()
-        write = partial(_FILE.save, self.path, arrays, facts)
+        write = partial(_CHECKPOINT_FILE.save, self.path, arrays, facts)
         try:
             self._writing = self._worker.submit(write)
         except RuntimeError:  # no thread can start: the training waits
@@ -279,7 +281,7 @@ class Checkpoint:
     # ---- reading
 
     def damaged(self, reason: str) -> DataError:
-        return _FILE.damaged(self.source, reason)
+        return _CHECKPOINT_FILE.damaged(self.source, reason)
 
     def _read(self) -> list[tuple[RunFacts, list[State | None]]]:
         """Return (facts, states) of each run of the file to go on from; none to start
@@ -291,26 +293,28 @@ class Checkpoint:
                 )
             return []
         path = self.source
-        data = _FILE.read(path)
-        header, facts = _FILE.header(path, data)
+        data = _CHECKPOINT_FILE.read(path)
+        header, facts = _CHECKPOINT_FILE.header(path, data)
         version = facts.get("format")
-        if isinstance(version, int) and version > FORMAT:
+        if isinstance(version, int) and version > CHECKPOINT_FORMAT:
             raise DataError(
-                f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn"
+                f"{path}: checkpoint format {version}, this nn reads up to {CHECKPOINT_FORMAT}; install a newer nn"
             )
-        if isinstance(version, int) and version < FORMAT:
+        if isinstance(version, int) and version < CHECKPOINT_FORMAT:
             found = f"checkpoint format {version}, of a training that this nn does otherwise"
             raise DataError(
                 f"{path}: {found}; leave out --resume to start afresh, or go on with the nn that wrote it"
             )
-        _FILE.check_digest(path, data, facts)
+        _CHECKPOINT_FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
         for name, entry in header.items():
             if name != "__metadata__" and not (
-                isinstance(entry, dict) and entry.get("dtype") in _TYPES
+                isinstance(entry, dict) and entry.get("dtype") in _STATE_TYPES
             ):
                 raise self.damaged(f"{name} is of an unexpected type")
-        states = iter(self._states(facts["members"], _FILE.tensors(path, data)))
+        states = iter(
+            self._states(facts["members"], _CHECKPOINT_FILE.tensors(path, data))
+        )
         return [
             (
                 RunFacts(
@@ -329,7 +333,7 @@ class Checkpoint:
         """Return the states of the networks. Raises DataError for arrays of none of
         them."""
         own: dict[str, dict] = {
-            f"{_MEMBER}{number}": {} for number in range(len(counts))
+            f"{_MEMBER_PREFIX}{number}": {} for number in range(len(counts))
         }
         for name, array in arrays.items():
             member, _, rest = name.partition(".")
@@ -373,11 +377,11 @@ class Checkpoint:
         wanted |= {name: (number, (1,)) for name in _SCALARS} | {
             name: (number, (epoch,)) for name in _LISTS
         }
-        is_refit = any(name.startswith(_FIRST) for name in arrays)
+        is_refit = any(name.startswith(_FIRST_PREFIX) for name in arrays)
         if is_refit:
             rows = refit_rows
-            before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
-            wanted |= {_FIRST + name: (number, before) for name in _LISTS}
+            before = arrays.get(f"{_FIRST_PREFIX}losses", np.zeros(0)).shape
+            wanted |= {_FIRST_PREFIX + name: (number, before) for name in _LISTS}
         if rows is None or (is_refit and not 0 < before[0] <= epochs):
             raise self.damaged("it is of a refit that this run does not have")
         for name, is_kept in {"val_losses": judged, "val_metrics": monitored}.items():
@@ -415,7 +419,7 @@ def _check_facts(path: str, facts: dict) -> None:
 
     def check(name: str, holds: bool) -> None:
         if not holds:
-            raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+            raise _CHECKPOINT_FILE.damaged(path, f"`{name}` is missing or wrong")
 
     def is_count(value) -> bool:
         return type(value) is int and 0 <= value < 2**63
@@ -444,7 +448,7 @@ def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
     ours = json.loads(json.dumps(run.config))
     is_same = before.data_sha256 == run.data_sha256
     for flag in dict.fromkeys([*DECIDING, *ours, *theirs]):
-        if theirs.get(flag) != ours.get(flag) and (is_same or flag not in OF_DATA):
+        if theirs.get(flag) != ours.get(flag) and (is_same or flag not in DATA_FLAGS):
             raise UsageError(
                 f"--{flag}: {path} was written with {json.dumps(theirs.get(flag))}, this run has "
                 f"{json.dumps(ours.get(flag))}; use the same value, or leave out --resume to start afresh"

@@ -28,15 +28,15 @@ from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
 # of all files that are written; 1 and 2, which know less of their data, are read too
-FORMAT = 3
-_DTYPES = {"float32": "F32", "float64": "F64"}
+MODEL_FORMAT = 3
+_TENSOR_TYPES = {"float32": "F32", "float64": "F64"}
 # tensors of the rows that a model was trained on, of no network
 FOLD = "rows.fold"
 SCORE = "rows.score"
 SCORE_TYPE = np.dtype(np.float32)  # of these scores, whatever the type of the networks
 _FOLD_TYPES = {"U8": np.uint8, "U32": np.uint32}
 IN_MEMORY = "the network"  # how errors call a file that is none
-_FILE = TensorFile(
+_MODEL_FILE = TensorFile(
     "nn",
     "model file",
     "a model that `nn --train` wrote",
@@ -62,20 +62,22 @@ def save(
     written, DataError if the model could not be loaded again (a number that is not
     finite, a fact that is missing).
     """
-    _FILE.save(path, *_checked(path, tensors, metadata))
+    _MODEL_FILE.save(path, *_checked(path, tensors, metadata))
 
 
 def packed(tensors: dict[str, np.ndarray], metadata: dict) -> bytes:
     """Return the bytes that `save` writes, for `unpacked`. Raises DataError as it
     does."""
-    return b"".join(_FILE.packed(IN_MEMORY, *_checked(IN_MEMORY, tensors, metadata)))
+    return b"".join(
+        _MODEL_FILE.packed(IN_MEMORY, *_checked(IN_MEMORY, tensors, metadata))
+    )
 
 
 def _checked(
     path, tensors: dict[str, np.ndarray], metadata: dict
 ) -> tuple[dict[str, np.ndarray], dict]:
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    metadata = {**metadata, "format": FORMAT}
+    metadata = {**metadata, "format": MODEL_FORMAT}
     _check(path, tensors, metadata)
     return tensors, metadata
 
@@ -86,17 +88,17 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict]:
     Raises InputNotFound if there is no such file, DataError if it is foreign, cut,
     changed or hostile.
     """
-    return unpacked(_FILE.read(path), path)
+    return unpacked(_MODEL_FILE.read(path), path)
 
 
 def unpacked(data: bytes, path=IN_MEMORY) -> tuple[dict[str, np.ndarray], dict]:
     """Return the model that these bytes of a file are, everything checked. Raises
     DataError."""
-    header, metadata = _FILE.header(path, data)
+    header, metadata = _MODEL_FILE.header(path, data)
     _check_metadata(path, metadata)
-    _FILE.check_digest(path, data, metadata)
+    _MODEL_FILE.check_digest(path, data, metadata)
     _check_types(path, header, metadata["dtype"])
-    tensors = _FILE.tensors(path, data)
+    tensors = _MODEL_FILE.tensors(path, data)
     _check(path, tensors, metadata)
     return tensors, metadata
 
@@ -335,7 +337,10 @@ _METADATA = {
     "layers": (_is_text, "a text"),
     "task": (lambda value: value in tuple(TASKS), " or ".join(TASKS)),
     "loss": (_is_text, "a text"),
-    "dtype": (lambda value: _is_text(value) and value in _DTYPES, " or ".join(_DTYPES)),
+    "dtype": (
+        lambda value: _is_text(value) and value in _TENSOR_TYPES,
+        " or ".join(_TENSOR_TYPES),
+    ),
     "scaling": (_is_scaling, "kind, shift and scale"),
     "target_scaling": (_optional(_is_scaling), "kind, shift and scale"),
     "columns": (_optional(_ARE_TEXTS), "a list of texts"),
@@ -361,7 +366,7 @@ _METADATA = {
         "an object with the settings of a training",
     ),
 }
-_MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
+_MEMBER_FACTS = {"weight": lambda value: _is_number(value) and value > 0}
 # what members' metadata do not take from that of all
 _NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
 # of rows, or of a part of them
@@ -406,7 +411,7 @@ def are_figures(value) -> bool:
 
 
 _CROSSED = {
-    "temperatures": _all(_MEMBER["weight"]),
+    "temperatures": _all(_MEMBER_FACTS["weight"]),
     "thresholds": _ARE_NUMBERS,
     "figures": are_figures,
     "retrained": lambda value: value is True,
@@ -415,11 +420,11 @@ _NUMBER_TYPES = "float32", "float64"
 _MAY_BE_MISSING = {
     "members": (
         lambda value: (
-            _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0
+            _all(lambda member: _has(member, _MEMBER_FACTS))(value) and len(value) > 0
         ),
         "a list of members, each with a weight above 0",
     ),
-    "temperature": (_MEMBER["weight"], "a number above 0"),
+    "temperature": (_MEMBER_FACTS["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
     "label_type": (
         lambda value: _is_text(value) and value in LABEL_TYPES,
@@ -449,14 +454,14 @@ _MAY_BE_MISSING = {
     ),
 }
 # facts with texts of a table
-_OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")
+_TEXT_FACTS = ("columns", "targets", "classes", "encoding", "gap_words")
 
 
 def _check_metadata(path, metadata: dict) -> None:
     version = metadata.get("format")
-    if _is_whole(version) and version > FORMAT:
+    if _is_whole(version) and version > MODEL_FORMAT:
         raise DataError(
-            f"{path}: model file format {version}, this nn reads up to {FORMAT}; install a newer nn"
+            f"{path}: model file format {version}, this nn reads up to {MODEL_FORMAT}; install a newer nn"
         )
     there = {key: known for key, known in _MAY_BE_MISSING.items() if key in metadata}
     for key, (check, expected) in (_METADATA | there).items():
@@ -474,7 +479,7 @@ def _check_metadata(path, metadata: dict) -> None:
         )
     try:
         json.dumps(
-            [metadata.get(name) for name in _OF_DATA], ensure_ascii=False
+            [metadata.get(name) for name in _TEXT_FACTS], ensure_ascii=False
         ).encode()
     except UnicodeEncodeError:
         raise DataError(
@@ -560,12 +565,12 @@ def _check_types(path, header: dict, dtype: str) -> None:
             found = None
         if name == FOLD and found in tuple(_FOLD_TYPES):
             continue
-        if name == SCORE and found == _DTYPES[SCORE_TYPE.name]:
+        if name == SCORE and found == _TENSOR_TYPES[SCORE_TYPE.name]:
             continue
-        if found != _DTYPES[dtype]:
+        if found != _TENSOR_TYPES[dtype]:
             raise DataError(
                 f"{path}: damaged model file: {shortened(name)} is of type {shortened(found)}, "
-                f"expected {_DTYPES[dtype]}; {RETRAIN}"
+                f"expected {_TENSOR_TYPES[dtype]}; {RETRAIN}"
             )
 
 

@@ -13,16 +13,16 @@ PARQUET = "Parquet"
 JSON_LINES = "JSON lines"
 TABLES = (CSV, PARQUET, JSON_LINES)  # formats of the tables that are written
 PACKED = ".gz"
-MODEL = "a model"
+A_MODEL = "a model"
 TEXT_MODEL = "a text model"
-FORMATS = {
+SUFFIX_FORMATS = {
     ".csv": CSV,
     ".parquet": PARQUET,
     ".pq": PARQUET,
     ".jsonl": JSON_LINES,
     ".ndjson": JSON_LINES,
     ".m": TEXT_MODEL,
-    ".safetensors": MODEL,
+    ".safetensors": A_MODEL,
     ".json": "JSON",
     ".tsv": "a table with tabs",
     ".tab": "a table with tabs",
@@ -106,7 +106,7 @@ def named_format(path: str | os.PathLike) -> tuple[str | None, bool]:
     name = os.path.basename(os.fspath(path)).lower()
     is_packed = name.endswith(PACKED)
     _, suffix = os.path.splitext(name.removesuffix(PACKED))
-    return FORMATS.get(suffix), is_packed
+    return SUFFIX_FORMATS.get(suffix), is_packed
 
 
 def table_format(path: str | os.PathLike, flag: str = "--output") -> tuple[str, bool]:

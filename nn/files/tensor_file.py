@@ -33,7 +33,7 @@ from ..utils import (
 _NO_DIGEST = "0" * 64
 _SAFETENSORS = re.compile(rb".{8}\{", re.DOTALL)  # the header's length, and JSON
 # of arrays, in the order of safetensors
-_TYPES = ("uint8", "float16", "uint32", "float32", "float64", "int64")
+_ARRAY_TYPES = ("uint8", "float16", "uint32", "float32", "float64", "int64")
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _header_of(
     """Return (header, arrays as bytes in their order), as safetensors has them: wide
     types first, then by name."""
     names = sorted(
-        tensors, key=lambda name: (-_TYPES.index(tensors[name].dtype.name), name)
+        tensors, key=lambda name: (-_ARRAY_TYPES.index(tensors[name].dtype.name), name)
     )
     entries: dict[str, dict] = {"__metadata__": metadata}
     arrays = []

@@ -19,7 +19,7 @@ from .tensor_file import TensorFile, shortened
 
 TEXT_SUFFIX = ".m"
 RETRAIN = "copy it again or train again"
-_FILE = TensorFile(
+_TEXT_FILE = TensorFile(
     "nn",
     "model file",
     "a model that `nn --train` wrote, with the number of its layers in line 1",
@@ -97,7 +97,7 @@ def load(
     Raises InputNotFound if there is no such file, DataError naming the line that is not
     as it should be.
     """
-    lines = _text_lines(path, _FILE.read(path))
+    lines = _text_lines(path, _TEXT_FILE.read(path))
     sizes = _parse_sizes(path, lines)
     wanted = len(sizes) - 1 + sum(sizes[1:])
     if len(lines) - 2 != wanted:  # before memory is taken

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.thresholds import tempered
 from ..files.model_file import SCORE_TYPE
 
-MOST_BYTES = 10**9  # of scores that a model keeps
+MOST_SCORE_BYTES = 10**9  # of scores that a model keeps
 
 
 def fold_type(folds: int) -> np.dtype:
@@ -35,10 +35,10 @@ class Crossed:
     float32 whatever the network's type, in the targets' units and before any
     temperature; None in the model of a file that keeps none. temperatures, thresholds:
     of each fold, found on the rows of the others. figures: those of `test` for all rows
-    that are judged, with their intervals, where the scores are more than MOST_BYTES: a
-    file has them in the place of the scores. is_retrained: whether the model's networks
-    were trained on all rows since, so that none of them predicts a row without knowing
-    it.
+    that are judged, with their intervals, where the scores are more than
+    MOST_SCORE_BYTES: a file has them in the place of the scores. is_retrained: whether
+    the model's networks were trained on all rows since, so that none of them predicts a
+    row without knowing it.
     """
 
     fold: np.ndarray
@@ -69,7 +69,7 @@ class Crossed:
     @property
     def is_large(self) -> bool:
         """Return whether the scores are more than a model keeps."""
-        return self.scores is not None and self.scores.nbytes > MOST_BYTES
+        return self.scores is not None and self.scores.nbytes > MOST_SCORE_BYTES
 
     @property
     def rows(self) -> np.ndarray:

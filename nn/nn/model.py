@@ -10,7 +10,7 @@ from ..data.column import FORMER_GAPS, LATIN
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
-from ..files.suffixes import MODEL, TEXT_MODEL, check_named_format
+from ..files.suffixes import A_MODEL, TEXT_MODEL, check_named_format
 from ..utils import DataError, UsageError
 from . import parameters
 from .crossed import Crossed
@@ -37,7 +37,7 @@ FACTS = (  # what a model knows beside its parameters and settings
     "row_hashes",
     "weightless_rows",
 )
-USUAL = {  # facts that a file leaves out where they are these
+USUAL_FACTS = {  # facts that a file leaves out where they are these
     "temperature": 1.0,
     "medians": None,
     "label_type": None,
@@ -86,12 +86,12 @@ def _own_metadata(net) -> dict:
     }
     own |= {
         "layers": net.spec,
-        "format": model_file.FORMAT,
+        "format": model_file.MODEL_FORMAT,
         "crossed": net.crossed and _crossed_facts(net.crossed),
     }
     if net.encoding is not None:
         own["encoding"] = net.encoding.to_dict()
-    for name, usual in USUAL.items():
+    for name, usual in USUAL_FACTS.items():
         if own[name] == usual:
             del own[name]
     return own
@@ -117,7 +117,7 @@ def export(net, path) -> None:
     A .m file holds one dense sigmoid network. The file is replaced whole or not at all;
     a suffix of another format is refused.
     """
-    check_named_format(path, (MODEL, TEXT_MODEL), "m.bin")
+    check_named_format(path, (A_MODEL, TEXT_MODEL), "m.bin")
     if not text_model.is_text(path):
         model_file.save(path, tensors(net), metadata(net))
         return

@@ -21,8 +21,8 @@ from ..utils import DataError, RowError
 
 # rows scaled at a time, so that predicting needs no second copy of the data
 PREDICT_BLOCK = 65536
-FAR = 1e18  # from which float32 has no room for a square
-FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
+FAR_VALUE = 1e18  # from which float32 has no room for a square
+FEW_NUMBERS = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
 def predict(net, x) -> np.ndarray:
@@ -279,7 +279,7 @@ def in_units(net, out: np.ndarray) -> np.ndarray:
 def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
     """Raise RowError for the first row whose outputs are not finite: it names the row's
     value furthest out, or a gap where there cannot be any."""
-    if out.size <= FEW and math.isfinite(
+    if out.size <= FEW_NUMBERS and math.isfinite(
         out.item() if out.size == 1 else sum(out.ravel().tolist())
     ):
         return
@@ -325,7 +325,7 @@ def far_field(
                 inputs = inputs["numbers"]
             else:
                 inputs = np.zeros((len(some), 1))
-        far = np.abs(inputs.reshape(len(some), -1)) > FAR
+        far = np.abs(inputs.reshape(len(some), -1)) > FAR_VALUE
         if not far.any():
             continue
         row = int(some[far.any(axis=1).argmax()])

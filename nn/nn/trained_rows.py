@@ -15,7 +15,7 @@ from ..data.row_hashes import KEPT, hashes_of, kept_hashes, knows_earlier_rows
 # rows that could be among the kept hashes, from which a share is told of all
 LEAST_SAMPLE = 5
 TOLD = 0.1  # share of the rows from which an estimate is told
-ROLES = ("groups", "times")  # of rows, which decide the split
+SPLIT_ROLES = ("groups", "times")  # of rows, which decide the split
 
 
 class Trained(NamedTuple):
@@ -108,7 +108,7 @@ def is_training_data(net, ds: Dataset) -> bool:
     roles = net.config.get("table", {})
     same_roles = all(
         getattr(ds, role) is not None
-        for role in ROLES
+        for role in SPLIT_ROLES
         if role.removesuffix("s") in roles
     )
     same_roles = same_roles and (ds.sets_of_twins is not None) == roles.get(

@@ -19,15 +19,15 @@ import numpy as np
 from ..utils import OutputError, atomic_write, cut_line, os_reason
 
 # of a plot, in units of the viewBox; where its axes end
-WIDTH = 440
+PLOT_WIDTH = 440
 HEIGHT = 290
 TOP = 28
 RIGHT = 426
 # usual width of a letter; letters of a name, of a word on an axis
 LETTER = 7.0
-LONGEST = 40
-LONGEST_WORD = 12
-POINTS = 8  # of a line in a table
+LONGEST_LABEL = 40
+LONGEST_LABEL_WORD = 12
+TABLE_POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 LEAST_SPAN = 20  # of a logarithmic axis, from its start to its end
 MOST_MARKED = 30  # points of a line that have markers
@@ -42,7 +42,7 @@ MARKERS = (
     "m-4 0h8m-4-4v8",
 )
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
-STYLE = """svg{color-scheme:light dark;font:12px system-ui,sans-serif} svg text{fill:currentColor}
+CHART_STYLE = """svg{color-scheme:light dark;font:12px system-ui,sans-serif} svg text{fill:currentColor}
 svg .e{text-anchor:end} svg .m{text-anchor:middle} svg .h{font-weight:600;font-size:13px} svg .g{stroke:#8885;fill:none}
 svg .l{fill:none;stroke-width:1.8} svg .dots{stroke-width:4;stroke-linecap:round;stroke-opacity:.45}
 svg .mark{stroke-width:10;stroke-linecap:round} svg .a{fill-opacity:.35;stroke-width:1}
@@ -109,7 +109,9 @@ class Plot:
         found = []
         for line in self.lines:
             for k in np.unique(
-                np.linspace(0, len(line.y) - 1, min(POINTS, len(line.y))).astype(int)
+                np.linspace(0, len(line.y) - 1, min(TABLE_POINTS, len(line.y))).astype(
+                    int
+                )
             ):
                 if self.x.words:
                     x = self.x.words[int(line.x[k])]
@@ -121,8 +123,9 @@ class Plot:
     def svg(self) -> str:
         """Return the picture as an <svg>."""
         is_crowded = (
-            LETTER * sum(len(cut_line(word, LONGEST_WORD)) + 2 for word in self.x.words)
-            > WIDTH - 60
+            LETTER
+            * sum(len(cut_line(word, LONGEST_LABEL_WORD)) + 2 for word in self.x.words)
+            > PLOT_WIDTH - 60
         )
         bottom = HEIGHT - (86 if is_crowded else 46)
         y = Scale(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
@@ -131,7 +134,7 @@ class Plot:
         grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
         grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
         parts = [
-            _text(WIDTH / 2, 16, self.title, "h m"),
+            _text(PLOT_WIDTH / 2, 16, self.title, "h m"),
             f'<path class="g" d="{grid}"/>',
         ]
         parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
@@ -157,16 +160,16 @@ class Plot:
             parts.append(_drawn(line, places, bottom))
         inside = "".join([*parts, *legend])
         label = html.escape(cut_line(self.title, 80))
-        return f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {math.ceil(height)}">{inside}</svg>'
+        return f'<svg role="img" aria-label="{label}" viewBox="0 0 {PLOT_WIDTH} {math.ceil(height)}">{inside}</svg>'
 
 
 def alone(picture: Plot) -> str:
     """Return a picture as a file of its own."""
     svg = picture.svg().replace(
-        "<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * WIDTH}"', 1
+        "<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * PLOT_WIDTH}"', 1
     )
     first = svg.index(">") + 1
-    return f"{svg[:first]}<style>{STYLE}</style>{svg[first:]}\n"
+    return f"{svg[:first]}<style>{CHART_STYLE}</style>{svg[first:]}\n"
 
 
 def save(pictures: Iterable[Plot], folder: str) -> list[str]:
@@ -235,7 +238,7 @@ class Scale:
         """Return (place, text) of the words, or of round values."""
         if self.words:
             return [
-                (self.at(k), cut_line(word, LONGEST_WORD))
+                (self.at(k), cut_line(word, LONGEST_LABEL_WORD))
                 for k, word in enumerate(self.words)
             ]
         return [
@@ -307,9 +310,9 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     x = left
     y = HEIGHT + 4
     for line in [line for line in lines if line.name]:
-        name = cut_line(line.name, LONGEST)
+        name = cut_line(line.name, LONGEST_LABEL)
         width = 28 + LETTER * len(name)
-        if x > left and x + width > WIDTH:
+        if x > left and x + width > PLOT_WIDTH:
             x = left
             y = y + 17
         if line.look in ("dots", "mark"):
@@ -322,7 +325,7 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
 
 
 def _text(x: float, y: float, text: str, kinds: str = "", turned: int = 0) -> str:
-    """Return a text at a place. kinds: of STYLE; turned: by how many degrees."""
+    """Return a text at a place. kinds: of CHART_STYLE; turned: by how many degrees."""
     if kinds:
         more = f' class="{kinds}"'
     else:

@@ -41,7 +41,7 @@ LEAST_INTERVALS = 10
 MOST_INTERVALS = 100_000
 MOST_EXPLAINED = 20_000  # rows on which importance is measured
 MOST_IMPORTANT = 20
-MOST_LINES = 100
+MOST_PAGE_LINES = 100
 MOST_OUTPUTS = 7
 USUAL_THRESHOLDS = (
     0.01,
@@ -62,20 +62,20 @@ USUAL_THRESHOLDS = (
 )
 # of a scatter plot
 MOST_POINTS = 1_500
-MOST_TARGETS = 3
+MOST_PAGE_TARGETS = 3
 # classes of a confusion matrix; of one that is half a page wide
 MOST_CELLS = 30
 MOST_BESIDE = 6
-MOST_CLASSES = 60
+MOST_PAGE_CLASSES = 60
 MOST_PAIRS = 12
 MISTAKES = 12
 # of scores, of predictions; rows of a point of the calibration
 BINS = 40
-RANGES = 8
+ERROR_RANGES = 8
 LEAST_BIN = 10
 # rows of a group, groups shown, standard errors from the mean of all
 LEAST_GROUP = 20
-GROUPS = 8
+MOST_PAGE_GROUPS = 8
 SURE = 3.0
 ENDS = (0.0, 1.0)
 # between these shares of a range's errors lie 90 % of them
@@ -447,11 +447,13 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
                 "most confused", ["true", "predicted", "rows", "of the class"], lines, 2
             )
         )
-    each = sorted(result["per_class"], key=lambda row: -row["support"])[:MOST_CLASSES]
+    each = sorted(result["per_class"], key=lambda row: -row["support"])[
+        :MOST_PAGE_CLASSES
+    ]
     if len(each) == len(names):
         title = "classes"
     else:
-        title = f"the {MOST_CLASSES} largest of {len(names)} classes"
+        title = f"the {MOST_PAGE_CLASSES} largest of {len(names)} classes"
     blocks.append(
         Table(
             title,
@@ -480,7 +482,7 @@ def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     predicted = scores.astype(np.float64)
     names = net.targets or [f"output {i}" for i in range(net.outputs)]
     every = -(-len(truth) // MOST_POINTS)
-    shown = names[:MOST_TARGETS]
+    shown = names[:MOST_PAGE_TARGETS]
     unit = "(unit of the target)"
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     lines = [
@@ -536,7 +538,7 @@ def _residuals(
     """Return the errors by range of the prediction; weights (rows,) above 0, or
     None."""
     lines = []
-    for values, own in _ranges(predicted, RANGES):
+    for values, own in _ranges(predicted, ERROR_RANGES):
         part = errors[own]
         if weights is None:
             counts = None
@@ -681,7 +683,9 @@ def groups(net, x, truth, scores, weights=None) -> Block:
     every = _count(weights, np.arange(len(losses)))
     title = f"groups of rows; all {every}: {mean:.4g}"
     headers = ["column", "values", "rows", what, "of all"]
-    return Table(title, headers, [line for _, line in sorted(found)[:GROUPS]], 2)
+    return Table(
+        title, headers, [line for _, line in sorted(found)[:MOST_PAGE_GROUPS]], 2
+    )
 
 
 def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
@@ -692,7 +696,7 @@ def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
             counts = np.bincount(
                 column.values[column.values >= 0], minlength=len(column.words)
             )
-            for code in np.argsort(-counts, kind="stable")[:RANGES]:
+            for code in np.argsort(-counts, kind="stable")[:ERROR_RANGES]:
                 yield name, column.words[code], np.flatnonzero(column.values == code)
         elif column.reads == "number":
             yield from (
@@ -789,7 +793,7 @@ def _columns(net, x) -> list[Block]:
     else:
         rows = TableRows.of(x)
     lines = []
-    for k, name in enumerate(names[:MOST_LINES]):
+    for k, name in enumerate(names[:MOST_PAGE_LINES]):
         if encoding is None:
             encoder = None
         else:
@@ -805,8 +809,8 @@ def _columns(net, x) -> list[Block]:
         "became",
         *([] if rows is None else ["values", "", "gaps"]),
     ]
-    if len(names) > MOST_LINES:
-        more = f", the first {MOST_LINES}"
+    if len(names) > MOST_PAGE_LINES:
+        more = f", the first {MOST_PAGE_LINES}"
     else:
         more = ""
     blocks: list[Block] = [
@@ -874,7 +878,7 @@ def _training(net) -> list[Block]:
         ("members", *figures.members_of(net), 1),
     ]
     return [
-        Table(title, headers, lines[:MOST_LINES], words)
+        Table(title, headers, lines[:MOST_PAGE_LINES], words)
         for title, headers, lines, words in found
         if lines
     ]

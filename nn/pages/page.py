@@ -19,7 +19,7 @@ from itertools import chain, repeat, zip_longest
 import numpy as np
 
 from .. import __version__
-from ..terminal.figures import BLOCKS
+from ..terminal.figures import BAR_CHARACTERS
 from ..utils import UsageError, atomic_write, cut_line, printable
 from . import chart
 from .chart import Plot
@@ -27,7 +27,7 @@ from .chart import Plot
 MADE_BY = f"nn {__version__}"
 CELL = 200  # characters of a cell
 PIXELS = 48  # of an image in either direction
-STYLE = """
+PAGE_STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h1, p, figcaption { overflow-wrap: anywhere; }
@@ -93,15 +93,15 @@ class Page:
 
 def check_suffix(path: str) -> None:
     """Raise UsageError for a file of no known kind."""
-    if os.path.splitext(path)[1].lower() not in WRITERS:
+    if os.path.splitext(path)[1].lower() not in PAGE_WRITERS:
         raise UsageError(
-            f"--report {path}: expected a name that ends in {', '.join(WRITERS)}"
+            f"--report {path}: expected a name that ends in {', '.join(PAGE_WRITERS)}"
         )
 
 
 def write(path: str, page: Page) -> None:
     """Write a page as the suffix says. Raises OutputError."""
-    text = WRITERS[os.path.splitext(path)[1].lower()](page)
+    text = PAGE_WRITERS[os.path.splitext(path)[1].lower()](page)
     # a file's name may hold what is no character
     atomic_write(path, text.encode(errors="backslashreplace"))
 
@@ -113,7 +113,7 @@ def html_of(page: Page) -> str:
     """Return the page as HTML: two columns on a wide screen, one on a phone."""
     title = html.escape(printable(page.title))
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f'<meta charset="utf-8">{view}<title>{title}</title><style>{STYLE}{chart.STYLE}</style>'
+    head = f'<meta charset="utf-8">{view}<title>{title}</title><style>{PAGE_STYLE}{chart.CHART_STYLE}</style>'
     body = [
         f"<h1>{title}</h1>",
         *(
@@ -172,7 +172,7 @@ def _html_table(table: Table) -> str:
 
 
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
-    if text and {*text} <= BLOCKS:
+    if text and {*text} <= BAR_CHARACTERS:
         kind = "bar word"
     elif is_word:
         kind = "word"
@@ -260,7 +260,7 @@ def json_of(page: Page) -> str:
     return json.dumps({**vars(page), "made_by": MADE_BY}, indent=1, default=vars) + "\n"
 
 
-WRITERS: dict[str, Callable[[Page], str]] = {
+PAGE_WRITERS: dict[str, Callable[[Page], str]] = {
     ".html": html_of,
     ".md": markdown_of,
     ".json": json_of,

@@ -58,8 +58,8 @@ MOST_NETWORKS = 100_000  # of a model
 # The modes that read a flag, as sets of their names.
 TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
-MODEL = USE | {"explain", "compare", "plot"}  # reads a data set
-ENGINE = MODEL | {"info"}  # makes an engine
+MODEL_MODES = USE | {"explain", "compare", "plot"}  # reads a data set
+ENGINE = MODEL_MODES | {"info"}  # makes an engine
 EXPLAIN = frozenset({"explain"})
 
 
@@ -238,13 +238,13 @@ MODES = {
 }
 EVERY = frozenset(MODES)
 
-_RATES = ", ".join(
+_OPTIMIZER_RATES = ", ".join(
     f"{optimizer.learning_rate:g} for {name}" for name, optimizer in OPTIMIZERS.items()
 )
 _DECAYS = ", ".join(
     f"{optimizer.weight_decay:g} for {name}" for name, optimizer in OPTIMIZERS.items()
 )
-_OF_LAYERS = [
+_LAYER_ACTIVATIONS = [
     name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs
 ]
 _HE_LAYERS = listed(
@@ -254,7 +254,7 @@ _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.
 _TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
 _OF_TABLE = {"of": "load", "later": True}
 
-_GROUPS = {
+_FLAG_GROUPS = {
     "Data and model": [
         Flag(
             "dataset",
@@ -263,7 +263,7 @@ _GROUPS = {
             "also .gz), NPZ, or pictures in a folder of class folders.",
             TEXT,
             "PATH",
-            modes=MODEL,
+            modes=MODEL_MODES,
         ),
         Flag(
             "model",
@@ -278,7 +278,7 @@ _GROUPS = {
             "Target columns, separated by commas; from 0, negative from the end (the last).",
             TEXT,
             "NAME/INDEX",
-            modes=MODEL,
+            modes=MODEL_MODES,
             of="load",
         ),
         Flag(
@@ -477,14 +477,14 @@ _GROUPS = {
             "Separator of a text file (found by nn): a character, or tab.",
             TEXT,
             "CHAR",
-            modes=MODEL,
+            modes=MODEL_MODES,
             of="load",
         ),
         _name_of(
             "header",
             ["auto", "yes", "no"],
             "{}; whether the first row names the columns",
-            modes=MODEL,
+            modes=MODEL_MODES,
             of="load",
             default="auto",
         ),
@@ -499,7 +499,7 @@ _GROUPS = {
         ),
         _name_of(
             "activation",
-            _OF_LAYERS,
+            _LAYER_ACTIVATIONS,
             f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
             modes=TRAIN | {"info"},
             of="network",
@@ -599,7 +599,13 @@ _GROUPS = {
             default="none",
             later=True,
         ),
-        Flag("learning_rate", f"Step size ({_RATES}).", POSITIVE, "RATE", of="train"),
+        Flag(
+            "learning_rate",
+            f"Step size ({_OPTIMIZER_RATES}).",
+            POSITIVE,
+            "RATE",
+            of="train",
+        ),
         _name_of(
             "optimizer", OPTIMIZERS, "{}", of="train", default="adam", reference="sgd"
         ),
@@ -773,7 +779,9 @@ _GROUPS = {
     ],
 }
 FLAGS = [
-    replace(flag, group=group) for group, flags in _GROUPS.items() for flag in flags
+    replace(flag, group=group)
+    for group, flags in _FLAG_GROUPS.items()
+    for flag in flags
 ]
 GONE = {  # a former flag -> what takes its place
     "window": "memory",

@@ -15,7 +15,9 @@ from ..utils import UsageError
 MOST_GPUS = 1024  # of a process
 NO_CLASS_WEIGHT = "none"
 BALANCED = "balanced"
-_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
+_LIST_WORDS = re.compile(
+    r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)'
+)  # of a list with commas
 
 
 # ---------------------------------------------------------------- lists
@@ -27,7 +29,7 @@ def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str
     if text in names:
         return [text]
     if text not in (None, ""):
-        found = _WORDS.findall(str(text))
+        found = _LIST_WORDS.findall(str(text))
     else:
         found = []
     return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]

@@ -31,7 +31,7 @@ from ..utils import (
     processor_name,
 )
 
-STREAM = 0x42000000  # of the random numbers that the cases' data are made of
+BENCH_STREAM = 0x42000000  # of the random numbers that the cases' data are made of
 MEASURING_SECONDS = 0.3  # of one case on one backend
 # a case is skipped, unless asked for by name, where one measurement takes about longer
 LONGEST_SECONDS = 4.0
@@ -40,7 +40,9 @@ LONGEST_SECONDS = 4.0
 # ---------------------------------------------------------------- data
 
 
-def normal(shape: tuple[int, ...], dtype: str, stream: int = STREAM) -> np.ndarray:
+def normal(
+    shape: tuple[int, ...], dtype: str, stream: int = BENCH_STREAM
+) -> np.ndarray:
     """Return an array of normal random numbers, the same everywhere for a shape and a
     stream."""
     return random.normal(math.prod(shape), 0, stream).reshape(shape).astype(dtype)
@@ -70,8 +72,8 @@ class Model:
         layers = self.network(dtype).layers
         x = normal((rows, layers[0].inputs), dtype)
         if self.task == "regression":
-            return x, normal((rows, layers[-1].outputs), dtype, STREAM + 1)
-        labels = shuffled(rows, 0, STREAM) % max(2, layers[-1].outputs)
+            return x, normal((rows, layers[-1].outputs), dtype, BENCH_STREAM + 1)
+        labels = shuffled(rows, 0, BENCH_STREAM) % max(2, layers[-1].outputs)
         return x, labels.astype(np.int32) if self.task == "multiclass" else labels[
             :, None
         ].astype(dtype)
@@ -219,9 +221,9 @@ class Product:
         """Return a (m, k) and b (k, n)."""
         shapes = {"a": (self.m, self.k), "b": (self.k, self.n)}
         return tuple(
-            normal(shape[::-1], self.dtype, STREAM + at).T
+            normal(shape[::-1], self.dtype, BENCH_STREAM + at).T
             if name in self.transposed
-            else normal(shape, self.dtype, STREAM + at)
+            else normal(shape, self.dtype, BENCH_STREAM + at)
             for at, (name, shape) in enumerate(shapes.items())
         )
 
@@ -270,7 +272,7 @@ def timed(call: Callable[[], object]) -> Callable[[], float]:
 
 CC = Model("cc", "30,60:sigmoid,10:sigmoid,1", "binary")
 CC_RELU = Model("cc-relu", "30,60,10,1", "binary")
-DIGITS = Model(
+DIGITS_MODEL = Model(
     "digits", "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", "multiclass"
 )
 # The CNN study gives its model 0; 1 (larger images) and 2 (a third convolution) stand
@@ -297,7 +299,7 @@ SOLAR_CNN = Model(
 )
 MODELS = [
     CC,
-    DIGITS,
+    DIGITS_MODEL,
     CNN0,
     CNN1,
     CNN2,
@@ -315,8 +317,8 @@ CASES = [
     TrainStepCase("cc-b32-adam", CC_RELU, 32, 700),
     TrainStepCase("cc-b32-adam-x64", CC_RELU, 32, 700, networks=64),
     TrainStepCase("cc-b1000", CC, 1000, 20, "sgd", 0.01),
-    TrainStepCase("digits", DIGITS, 32, 100),
-    TrainStepCase("digits-x16", DIGITS, 32, 10, networks=16),
+    TrainStepCase("digits", DIGITS_MODEL, 32, 100),
+    TrainStepCase("digits-x16", DIGITS_MODEL, 32, 10, networks=16),
     TrainStepCase("cnn0", CNN0, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn1", CNN1, 32, 20, "sgd", 0.01),
     TrainStepCase("cnn2", CNN2, 32, 20, "sgd", 0.01),

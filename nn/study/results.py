@@ -14,11 +14,11 @@ from pathlib import Path
 from ..backends import TRAITS
 from ..utils import DataError, InputNotFound, os_reason, wait_for_lock, writing
 
-MOST_BYTES = 256 << 20  # of a file of lines, each some hundred bytes
+MOST_RESULT_BYTES = 256 << 20  # of a file of lines, each some hundred bytes
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
 OK = "ok"
 
-TEXTS = (
+TEXT_COLUMNS = (
     "entry",
     "plan",
     "status",
@@ -30,8 +30,8 @@ TEXTS = (
     "device",
     "distribute",
 )
-TEXTS += ("dtype", "nn", "numpy", "python", "when")
-COLUMNS = (
+TEXT_COLUMNS += ("dtype", "nn", "numpy", "python", "when")
+RESULT_COLUMNS = (
     "entry",
     "plan",
     "index",
@@ -97,7 +97,7 @@ def read_results(path: str) -> list[dict]:
     """
     rows = []
     for line in _lines_of(path):
-        row = dict(zip(COLUMNS, map(_value, COLUMNS, line), strict=True))
+        row = dict(zip(RESULT_COLUMNS, map(_value, RESULT_COLUMNS, line), strict=True))
         trained = row["status"] == OK
         wrong = [name for name in NEEDED + MEASURED * trained if row[name] is None]
         if trained and row["backend"] not in TRAITS:
@@ -116,9 +116,9 @@ def _lines_of(path: str) -> list[list[str]]:
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputNotFound(f"{path}: not a regular file; name a file")
     try:
-        if os.path.getsize(path) > MOST_BYTES:
+        if os.path.getsize(path) > MOST_RESULT_BYTES:
             raise DataError(
-                f"{path}: more than {MOST_BYTES >> 20} MiB, expected lines of results; name another file"
+                f"{path}: more than {MOST_RESULT_BYTES >> 20} MiB, expected lines of results; name another file"
             )
         text = Path(path).read_bytes().decode()
     except OSError as error:
@@ -130,9 +130,11 @@ def _lines_of(path: str) -> list[list[str]]:
     if not text:
         return []
     header, *lines = csv_lines(path, text[: text.rfind("\n") + 1]) or [[]]
-    if tuple(header) != COLUMNS:
-        if len({*header} & {*COLUMNS}) > len(COLUMNS) // 2:
-            others = ", ".join(sorted({*header} ^ {*COLUMNS})) or "in another order"
+    if tuple(header) != RESULT_COLUMNS:
+        if len({*header} & {*RESULT_COLUMNS}) > len(RESULT_COLUMNS) // 2:
+            others = (
+                ", ".join(sorted({*header} ^ {*RESULT_COLUMNS})) or "in another order"
+            )
             raise DataError(
                 f"{path}: written by another version of nn, with other columns ({others}); name a new file to run "
                 f"the plan again"
@@ -155,7 +157,7 @@ def csv_lines(path: str, text: str) -> list[list[str]]:
 
 def _value(name: str, text: str) -> str | float | None:
     """Return a field, None where it is empty or no finite number."""
-    if name in TEXTS:
+    if name in TEXT_COLUMNS:
         return text or None
     try:
         number = float(text)
@@ -169,8 +171,8 @@ def _value(name: str, text: str) -> str | float | None:
 def append_result(path: str, row: dict) -> None:
     """Add a line, after a header if the file is new. Raises OutputError, and DataError
     for a file of other columns."""
-    header = _line(COLUMNS)
-    line = _line([_text(row.get(column)) for column in COLUMNS])
+    header = _line(RESULT_COLUMNS)
+    line = _line([_text(row.get(column)) for column in RESULT_COLUMNS])
     with writing(path), open(path, "a+b") as file:
         wait_for_lock(file.fileno())  # until it is closed
         file.seek(0)

@@ -28,11 +28,11 @@ CLEAR_SKY = 1000.0  # W/m2 at noon
 DAY_BEGINS = 8 * 3600.0
 DAY_SECONDS = 8 * 3600.0
 WIND = (9.0, 4.0)  # m/s to the east and to the north
-WAVES = 48  # that the clouds are a sum of
+CLOUD_WAVES = 48  # that the clouds are a sum of
 # their lengths, in metres
-LONGEST = 6000.0
+LONGEST_CLOUD = 6000.0
 SHORTEST = 400.0
-STREAM = 0x434C4400  # of the random numbers that make a series
+SOLAR_STREAM = 0x434C4400  # of the random numbers that make a series
 METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 
 
@@ -81,14 +81,16 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
         raise UsageError(
             f"clouds: {rows} rows of {stations} stations every {step:g} s; expected all above 0"
         )
-    places = FIELD * uniform(2 * stations, seed, STREAM).reshape(stations, 2)
-    length = LONGEST * (SHORTEST / LONGEST) ** uniform(WAVES, seed, STREAM + 1)
-    direction = 2 * math.pi * uniform(WAVES, seed, STREAM + 2)
-    phase = 2 * math.pi * uniform(WAVES, seed, STREAM + 3)
+    places = FIELD * uniform(2 * stations, seed, SOLAR_STREAM).reshape(stations, 2)
+    length = LONGEST_CLOUD * (SHORTEST / LONGEST_CLOUD) ** uniform(
+        CLOUD_WAVES, seed, SOLAR_STREAM + 1
+    )
+    direction = 2 * math.pi * uniform(CLOUD_WAVES, seed, SOLAR_STREAM + 2)
+    phase = 2 * math.pi * uniform(CLOUD_WAVES, seed, SOLAR_STREAM + 3)
     # (2, waves), 1/m
     number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])
     # 1/s: what does not come with the wind
-    own = 0.15 * 2 * math.pi * (uniform(WAVES, seed, STREAM + 4) - 0.5) / 60
+    own = 0.15 * 2 * math.pi * (uniform(CLOUD_WAVES, seed, SOLAR_STREAM + 4) - 0.5) / 60
     strength = length / np.sqrt((length**2).sum() / 2)  # the sum's deviation is 1
     rate = own - np.array(WIND) @ number
     elapsed = step * np.arange(rows)

@@ -51,11 +51,18 @@ from ..utils import NnError, UsageError, available_cores, claim, claim_file, clo
 from ..watch.callbacks import Callback
 from . import solar
 from .bench import median_seconds, timed
-from .results import COLUMNS, INFERENCE_ROWS, OK, append_result, collect, read_results
+from .results import (
+    INFERENCE_ROWS,
+    OK,
+    RESULT_COLUMNS,
+    append_result,
+    collect,
+    read_results,
+)
 
 __all__ = [
-    "COLUMNS",
     "OK",
+    "RESULT_COLUMNS",
     "Entry",
     "collect",
     "load_data",

@@ -14,9 +14,9 @@ from ..pages.page import Page, Table
 from ..utils import cut_line
 from .results import INFERENCE_ROWS, OK
 
-MOST_NETWORKS = 5  # in the picture of speed-ups
+MOST_DRAWN_NETWORKS = 5  # in the picture of speed-ups
 SMALL_MULTIPLES = 3
-PARAMETERS = Axis("parameters", True)
+PARAMETER_AXIS = Axis("parameters", True)
 
 
 def of_results(rows: list[dict]) -> Page:
@@ -200,7 +200,7 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
             usual,
             "parameters",
             "batch_ms",
-            PARAMETERS,
+            PARAMETER_AXIS,
             time,
         ),
         *_lines(
@@ -219,7 +219,7 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
             [row for row in usual if row["depth"]],
             "parameters",
             "batch_ms",
-            PARAMETERS,
+            PARAMETER_AXIS,
             time,
             "structure",
             by="engine",
@@ -241,7 +241,7 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
             rows,
             "parameters",
             "rmse",
-            PARAMETERS,
+            PARAMETER_AXIS,
             error,
             "structure",
         ),
@@ -251,7 +251,7 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
             rows,
             "parameters",
             "MB",
-            PARAMETERS,
+            PARAMETER_AXIS,
             memory,
             "backend",
             look="dots",
@@ -398,7 +398,9 @@ def _scaling(rows: list[dict], unit: str) -> dict:
         if distribute and 1 in alone:
             groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
     groups = {key: points for key, points in groups.items() if len(points) > 1}
-    networks = _spread(list(dict.fromkeys(key[:2] for key in groups)), MOST_NETWORKS)
+    networks = _spread(
+        list(dict.fromkeys(key[:2] for key in groups)), MOST_DRAWN_NETWORKS
+    )
     backends = len({key[2] for key in groups}) > 1
     devices = len({key[4] for key in groups}) > 1
     named = {}

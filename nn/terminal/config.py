@@ -18,7 +18,7 @@ from ..settings.flags import (
 from ..settings.values import joined_items
 from ..utils import DataError, InputNotFound, UsageError, is_file_name, os_reason
 
-MOST_BYTES = 1 << 20
+MOST_CONFIG_BYTES = 1 << 20
 REFUSED = "config"  # a file that names a file: whose flags would win?
 
 
@@ -33,10 +33,10 @@ def read_config(path: str, flag: str = "--config") -> dict:
     """
     try:
         with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
+            data = file.read(MOST_CONFIG_BYTES + 1)
+        if len(data) > MOST_CONFIG_BYTES:
             raise DataError(
-                f"{path}: more than {MOST_BYTES} bytes, expected JSON or TOML with flags; check {flag}"
+                f"{path}: more than {MOST_CONFIG_BYTES} bytes, expected JSON or TOML with flags; check {flag}"
             )
         text = data.decode()
     except UnicodeDecodeError as error:

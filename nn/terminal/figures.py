@@ -125,7 +125,7 @@ def candidates_of(net) -> tuple[list[str], list[list[str]]]:
 _OF_ALL = ("seed", "split_seed", "candidates")
 
 
-BLOCKS = frozenset(" ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉")
+BAR_CHARACTERS = frozenset(" ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉")
 
 
 def small_bars(counts: Sequence[int]) -> str:

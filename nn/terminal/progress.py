@@ -16,7 +16,7 @@ LONG_SECONDS = 5.0  # that are left: worth telling
 STEP_LINES = 30
 STEP_SECONDS = 2.0
 # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
-MOST_LINES = 6
+MOST_PROGRESS_LINES = 6
 
 
 def make_progress(
@@ -32,7 +32,7 @@ def make_progress(
     return (Bar if on_terminal(sys.stderr) else Lines)(about, remark, verbose)
 
 
-def is_told(number: int, count: int, most: int = MOST_LINES) -> bool:
+def is_told(number: int, count: int, most: int = MOST_PROGRESS_LINES) -> bool:
     """Return whether this epoch or candidate (from 1) is among the `most` that get a
     line, or the last one."""
     return number == count or (number - 1) % -(-count // most) == 0
@@ -49,7 +49,7 @@ class Lines(Callback):
         self._about = about
         self._remark = remark
         self._verbose = verbose
-        self._most = MOST_LINES
+        self._most = MOST_PROGRESS_LINES
         self._shares: list[float] = []  # of all operations, for each candidate
         self._number = 0  # of candidates that have ended
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from ..nn_aux import METRICS
-from ..utils import LONGEST_LINE, cut_line, listed, printable, show
+from ..utils import LONGEST_MESSAGE, cut_line, listed, printable, show
 from .figures import (
     candidates_of,
     class_lines,
@@ -39,7 +39,7 @@ def table(
 ) -> None:
     """Print a table whose lines are not too long; the first `left` columns (words) are
     left-aligned, the others (numbers) right-aligned."""
-    most = max(LEAST_CELL, LONGEST_LINE // len(headers))
+    most = max(LEAST_CELL, LONGEST_MESSAGE // len(headers))
     lines = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
     if not any(headers):
         lines = lines[1:]
@@ -63,7 +63,7 @@ def facts(pairs: dict[str, str], title: str = "") -> None:
 
 # ---------------------------------------------------------------- results
 
-RATES = {
+RATE_LABELS = {
     name: metric.label
     for name, metric in METRICS.items()
     if "binary" in metric.of and "series" not in metric.of.values()
@@ -79,7 +79,7 @@ SERIES = {
     if "series" in metric.of.values()
 }
 INTERVAL = "95 % interval"
-MOST_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
+MOST_TOLD_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
 
 
 def training_report(result: dict, verbose: bool = False) -> None:
@@ -88,7 +88,7 @@ def training_report(result: dict, verbose: bool = False) -> None:
     if "calibration" in result:
         calibration = result["calibration"]
         pairs = [
-            f"{RATES[name]} {' -> '.join(map(rate_text, calibration[name]))}"
+            f"{RATE_LABELS[name]} {' -> '.join(map(rate_text, calibration[name]))}"
             for name in ("log_loss", "brier")
         ]
         show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
@@ -224,7 +224,7 @@ def _next_step(result: dict) -> str:
 
 
 OF_EFFORT = {
-    name: (RATES | NUMBERS)[name]
+    name: (RATE_LABELS | NUMBERS)[name]
     for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "mae", "r2")
 }
 # times the training loss, from which a network knows its training rows rather than
@@ -300,12 +300,12 @@ def _folds_report(result: dict) -> None:
     std = result["std"]
     labels = {
         name: label
-        for name, label in (RATES | NUMBERS | SERIES).items()
+        for name, label in (RATE_LABELS | NUMBERS | SERIES).items()
         if name in mean
     }
     rows = []
     for name, label in labels.items():
-        if name in RATES:
+        if name in RATE_LABELS:
             shown = rate_text
         else:
             shown = number_text
@@ -315,7 +315,9 @@ def _folds_report(result: dict) -> None:
 
 def _members_report(members: Sequence[dict]) -> None:
     labels = {
-        name: label for name, label in (RATES | NUMBERS).items() if name in members[0]
+        name: label
+        for name, label in (RATE_LABELS | NUMBERS).items()
+        if name in members[0]
     }
     weighted = len({own.get("weight") for own in members}) > 1
     rows = [
@@ -366,21 +368,21 @@ def _binary_report(result, classes):
 def _multiclass_report(result, verbose: bool):
     per_class = result["per_class"]
     names = [row["class"] for row in per_class]
-    if verbose or len(names) <= MOST_CLASSES:
+    if verbose or len(names) <= MOST_TOLD_CLASSES:
         lines = [
             [name, *map(count_text, counts)]
             for name, counts in zip(names, result["confusion"], strict=True)
         ]
         table(["true \\ predicted", *names], lines, title=_rows(result))
     else:
-        lines = confused_pairs(result, MOST_CLASSES)
+        lines = confused_pairs(result, MOST_TOLD_CLASSES)
         table(
             ["true", "predicted", "rows", "of the class"],
             lines,
             f"{_rows(result)}; the most frequent errors",
             2,
         )
-        per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_CLASSES]
+        per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_TOLD_CLASSES]
     if len(per_class) == len(names):
         title = ""
     else:
@@ -515,19 +517,19 @@ def network_table(layers, title: str = "") -> None:
 
 # ---------------------------------------------------------------- explanations
 
-MOST_COLUMNS = 12  # of importance
+MOST_IMPORTANCE_ROWS = 12  # of importance
 
 
 def importance_report(found: dict, curves: dict, net) -> None:
     """Print the importance of columns with bars, how scores go with the first ones, and
     which columns go together."""
-    name = {**RATES, **NUMBERS}.get(found["metric"], found["metric"])
+    name = {**RATE_LABELS, **NUMBERS}.get(found["metric"], found["metric"])
     title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
     lines = importance_lines(found)
-    table(["column", "", "lost", INTERVAL], lines[:MOST_COLUMNS], title, 2)
-    if len(lines) > MOST_COLUMNS:
+    table(["column", "", "lost", INTERVAL], lines[:MOST_IMPORTANCE_ROWS], title, 2)
+    if len(lines) > MOST_IMPORTANCE_ROWS:
         print(
-            f"{len(lines) - MOST_COLUMNS} more columns: at most {lines[MOST_COLUMNS][2]} each"
+            f"{len(lines) - MOST_IMPORTANCE_ROWS} more columns: at most {lines[MOST_IMPORTANCE_ROWS][2]} each"
         )
     if net.classes:
         of = net.classes[-1]

@@ -19,9 +19,9 @@ from .reports import judged, sampling_of
 # the metric of the verdict, by task
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}
 DISAGREE = 5  # rows told, on which the models differ most
-LEAST_ROWS = 10  # of an interval
+LEAST_ROWS_OF_INTERVAL = 10  # of an interval
 # keys beside those that models have by their names
-RESERVED = ("difference", "interval", "row", "true")
+RESERVED_KEYS = ("difference", "interval", "row", "true")
 
 
 class OfFolds(NamedTuple):
@@ -168,7 +168,7 @@ def compared(
         )
     ]
     values = [side.values(weights) for side in sides]
-    if len(truth) >= LEAST_ROWS:
+    if len(truth) >= LEAST_ROWS_OF_INTERVAL:
         pairs = resampled(sides, weights, seed, sampling_of(datasets[0]))
     else:
         pairs = []

@@ -24,7 +24,7 @@ REPEATS = 5
 # of all columns and repeats, from which each column has fewer repeats
 MOST_EXCHANGES = 500
 # of the rows, for the intervals
-RESAMPLES = 100
+IMPORTANCE_RESAMPLES = 100
 SEED = 0
 MISSED = 0.05  # of intervals do not hold what they say
 CORRELATED = 0.9  # from which two columns share what they say
@@ -32,14 +32,14 @@ CORRELATED = 0.9  # from which two columns share what they say
 # least
 ALL_ROWS = 4_000
 # metrics, by task
-USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}
+USUAL_METRICS = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}
 # columns, points of numbers and of words, rows that a point averages
 CURVES = 4
-POINTS = 16
-WORDS = 8
+CURVE_POINTS = 16
+CURVE_WORDS = 8
 AVERAGED = 500
 # of the values of a column, on either side, lie beyond the ends of its curve
-RARE = 0.01
+CURVE_TAIL = 0.01
 
 
 class UndefinedMetric(DataError):
@@ -95,7 +95,7 @@ def importance(
     ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
         warn_of_trained(trained_on(net, ds))
-    name = metric_name or USUAL[net.task]
+    name = metric_name or USUAL_METRICS[net.task]
     names = names_of(net)
     check_metric(name, net.task)
     ds = without_gaps(net, ds)
@@ -104,7 +104,7 @@ def importance(
     if repeats is None:
         repeats = _usual_repeats(len(groups))
     lost = np.empty((repeats, len(groups)))
-    resampled_lost = np.empty((repeats, len(groups), RESAMPLES))
+    resampled_lost = np.empty((repeats, len(groups), IMPORTANCE_RESAMPLES))
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
         chosen = judge.chosen(rng, max(repeats, REPEATS))
@@ -231,8 +231,8 @@ def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
 
 
 class _Metrics(NamedTuple):
-    """A metric of some rows, and of each resample of them (RESAMPLES,), nan where it is
-    undefined."""
+    """A metric of some rows, and of each resample of them (IMPORTANCE_RESAMPLES,), nan
+    where it is undefined."""
 
     value: float
     resampled: np.ndarray
@@ -319,10 +319,14 @@ class _Judge:
 
     def resampled_weights(self, chosen) -> np.ndarray:
         """Return the weights of the chosen rows in each resample of all rows,
-        (RESAMPLES, rows)."""
+        (IMPORTANCE_RESAMPLES, rows)."""
         rows = self.rows_of(chosen)
         counts = in_each_resample(
-            lambda times: times[self.place[rows]], self.sampling, None, SEED, RESAMPLES
+            lambda times: times[self.place[rows]],
+            self.sampling,
+            None,
+            SEED,
+            IMPORTANCE_RESAMPLES,
         )
         # a row is drawn a few times at most
         weights = np.stack(counts).astype(np.uint16)
@@ -399,7 +403,7 @@ def _points(x, column: int) -> list[tuple[object, int]]:
         )
         found = sorted(
             zip(-counts, (words[code] for code in codes), first, strict=True)
-        )[:WORDS]
+        )[:CURVE_WORDS]
         return [(word, int(row)) for _, word, row in found]
     values = _columns_of(x)[column].values
     known = np.flatnonzero(values == values)
@@ -407,7 +411,9 @@ def _points(x, column: int) -> list[tuple[object, int]]:
         return []
     ascending = known[np.argsort(values[known], kind="stable")]
     rows = ascending[
-        ((len(ascending) - 1) * np.linspace(RARE, 1 - RARE, POINTS)).astype(int)
+        (
+            (len(ascending) - 1) * np.linspace(CURVE_TAIL, 1 - CURVE_TAIL, CURVE_POINTS)
+        ).astype(int)
     ]
     _, first = np.unique(values[rows], return_index=True)
     return [(float(values[row]), int(row)) for row in rows[first]]

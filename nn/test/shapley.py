@@ -27,8 +27,8 @@ from ..utils import InputNotFound, UsageError, default_threads
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data
 
 BACKGROUND = 100  # rows
-EXACT = 10**7  # rows computed, up to which all coalitions are
-MOST_COLUMNS = 20  # of all coalitions
+MOST_EXACT_ROWS = 10**7  # rows computed, up to which all coalitions are
+MOST_EXACT_COLUMNS = 20  # of all coalitions
 WALKED = 1 << 22  # rows computed between two reports of progress
 # rows computed twice, by other permutations, to tell the error, and whose background
 # rows tell theirs
@@ -36,7 +36,7 @@ CHECKED = 5
 OVERREAD = 32  # numbers behind those of a walk that the core may write
 # numbers of rows, each of a layer's width, 64 at least, that a thread computes at a
 # time
-ROOM = 1 << 21
+THREAD_VALUES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ class Explainer:
         self._seed = seed
         self.names = names_of(net)
         columns = len(self.names)
-        if exact and columns > MOST_COLUMNS:
+        if exact and columns > MOST_EXACT_COLUMNS:
             raise UsageError(
-                f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it"
+                f"--exact: {columns} columns, at most {MOST_EXACT_COLUMNS} have few enough coalitions; drop it"
             )
         self._others = self._value.read(background)
         self._base = self._value.of(self._others)
@@ -160,8 +160,10 @@ class Explainer:
             walker = Walker(member, self._value.readings[k], engines)
             self._walkers.append((k, walker, walker.added(self._others[k])))
         # rows
-        self._room = ROOM // max(64, *(walker.width for _, walker, _ in self._walkers))
-        self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
+        self._room = THREAD_VALUES // max(
+            64, *(walker.width for _, walker, _ in self._walkers)
+        )
+        self._is_exact = exact or 2**columns * rows * len(self._base) <= MOST_EXACT_ROWS
         self.error: float | None = 0.0 if self._is_exact else None
         self.background_error: float | None = None
 

@@ -45,11 +45,11 @@ from .rows import (
     split_seed,
 )
 from .run import Run
-from .search import SHARE
+from .search import VALIDATION_SHARE
 
 # the same for all networks of train_many
 OF_ENGINE = ("backend", "threads", "gpus", "distribute", "dtype")
-OF_NETWORK = ("layers", "activation", "loss", "init", "seed")
+NETWORK_SETTINGS = ("layers", "activation", "loss", "init", "seed")
 OF_EPOCHS = (  # options that do not say what rows there are, and how they are read
     "epochs",
     "batch_number",
@@ -122,7 +122,7 @@ def train(
             log.warning("%s", line)
     validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
-        named = SHARE
+        named = VALIDATION_SHARE
     kinds = settings_by_kind(
         "train", settings | {"validation": named}, "train", "several", "checkpoint"
     )
@@ -386,7 +386,7 @@ def _members_of(ds: Dataset, settings: Sequence[dict], engine: dict) -> list[Mem
     readers: dict[tuple, Network] = {}
     members = []
     for number, own in enumerate(settings):
-        of_network = {name: own.pop(name) for name in OF_NETWORK if name in own}
+        of_network = {name: own.pop(name) for name in NETWORK_SETTINGS if name in own}
         net = Network.for_data(
             ds, of_network.pop("layers", None), **of_network, **engine
         )

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import EFFORTS, OF_FOLD
-from .search import SHARE
+from .search import VALIDATION_SHARE
 
 MANY_ROWS = 10_000
 MANY_ROWS_BATCH = 128
@@ -62,7 +62,7 @@ class Candidate:
             if name not in others and value is not None
         }
         if self.folds is None:
-            by = {"networks": NETWORKS, "validation": SHARE}
+            by = {"networks": NETWORKS, "validation": VALIDATION_SHARE}
         else:
             by = {"validation": OF_FOLD}
         for name, value in by.items():
@@ -73,7 +73,7 @@ class Candidate:
         """Return the multiply-adds of the forward passes of its epochs, which may end
         early."""
         if self.folds is None:
-            passes = NETWORKS * (1 - SHARE)
+            passes = NETWORKS * (1 - VALIDATION_SHARE)
         else:
             passes = self.folds - 1
         return net.parameter_count * rows * passes * min(self.epochs, 2 * self.patience)
@@ -95,25 +95,25 @@ WIDE = Candidate(
     batch_number=16,
     patience=11,
 )
-PIECES = replace(WIDE, number_embedding="pieces16")
-WAVES = Candidate(
+WITH_PIECES = replace(WIDE, number_embedding="pieces16")
+WITH_WAVES = Candidate(
     "60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, "cooldown", patience=11
 )
-SMOOTH = replace(WAVES, number_embedding="waves8:0.3")
-STEEP = replace(WAVES, number_embedding="waves16:1.0")
-FINE = replace(WAVES, number_embedding="pieces48")
+SMOOTH = replace(WITH_WAVES, number_embedding="waves8:0.3")
+STEEP = replace(WITH_WAVES, number_embedding="waves16:1.0")
+FINE = replace(WITH_WAVES, number_embedding="pieces48")
 BROAD = replace(WIDE, hidden="256-128", dropout=0.2)
 JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
 EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
-    "quick": ([PIECES], [SMOOTH]),
-    "standard": ([WIDE, PIECES, WAVES], [WIDE, FINE, SMOOTH]),
+    "quick": ([WITH_PIECES], [SMOOTH]),
+    "standard": ([WIDE, WITH_PIECES, WITH_WAVES], [WIDE, FINE, SMOOTH]),
     "best": (
-        [WIDE, PIECES, WAVES, FINE, STEEP, JAGGED, BROAD]
+        [WIDE, WITH_PIECES, WITH_WAVES, FINE, STEEP, JAGGED, BROAD]
         + [
             replace(WIDE, number_embedding=one)
             for one in ("waves8:0.3", "waves16:0.5", "pieces32")
         ],
-        [WIDE, FINE, SMOOTH, PIECES, WAVES, JAGGED],
+        [WIDE, FINE, SMOOTH, WITH_PIECES, WITH_WAVES, JAGGED],
     ),
 }
 
@@ -152,7 +152,7 @@ ENOUGH_IMAGES = 150_000
 ENOUGH_EPOCHS = 8
 LEAST_EPOCHS = 4
 MOST_EPOCHS = 100
-MOST_NETWORKS = 4
+MOST_IMAGE_NETWORKS = 4
 # from which on images are seen so often that they should be seen shifted
 SHIFTED_EPOCHS = 20
 # that a short training sees, and of all that are seen at most
@@ -231,8 +231,8 @@ class ImageCandidate(Candidate):
         images -= 2 * trial * rows
         most = min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS)
         # of an odd number one has no core beside it
-        if most >= MOST_NETWORKS:
-            networks = MOST_NETWORKS
+        if most >= MOST_IMAGE_NETWORKS:
+            networks = MOST_IMAGE_NETWORKS
         else:
             networks = NETWORKS
         epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))

@@ -40,7 +40,7 @@ from .candidates import (
     JAGGED,
     MANY_FOLDS,
     MANY_ROWS_BATCH,
-    WAVES,
+    WITH_WAVES,
     Candidate,
     candidates_for,
     image_candidates,
@@ -264,7 +264,8 @@ class Effort:
             return net
 
         self._by_share = (
-            images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
+            images
+            or self._ds.rows * row_bytes(network(WITH_WAVES)) > random.SHUFFLED_BYTES
         )
         if images:  # the budget has decided how long they are trained
             each = [

@@ -34,7 +34,7 @@ from .options import Options, is_decided_later, options_of
 from .rows import config_of, facts_of, fit_encoding, split_of, split_seed
 from .run import Run
 from .search import SuccessiveHalving, check_choice, choose, scores_of_members
-from .vary import SETTINGS, Variation, layers_with
+from .vary import DRAWN_SETTINGS, Variation, layers_with
 
 # what became of a network
 CHOSEN = "member"
@@ -166,7 +166,7 @@ class Ensemble:
             (n, v)
             for member in members
             for n, v in member.options.config().items()
-            if n in SETTINGS
+            if n in DRAWN_SETTINGS
         ]
         shared = usual.config()
         chosen = sorted(

@@ -58,7 +58,7 @@ except ImportError:
 # optimiser steps that one network is trained for at least where no epochs are given
 QUICK_STEPS = 1000
 _DENSE_VALUES = 1 << 22  # of a sparse matrix that are predicted at a time
-_LEAST_SHARE = 1e-12  # whose logit is finite
+_LEAST_PROBABILITY = 1e-12  # whose logit is finite
 # of a column of objects
 _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)
 # Settings of files and of the command line, and those that have another name here.
@@ -520,7 +520,7 @@ def _names(y) -> list[str] | None:
 
 
 def _logit(share) -> np.ndarray:
-    share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    share = np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
     return np.log(share) - np.log1p(-share)
 
 

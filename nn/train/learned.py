@@ -18,17 +18,17 @@ from ..test import remarks
 from .crossed import standard_error
 
 # of targets that may be marks, see far_from_others
-FAR = 30
+FAR_DEVIATIONS = 30
 APART = 10
 MOST_FAR = 0.25
 # of the range of the targets, in which the best output by mae or huber lies
 HALVINGS = 60
 # of a class: as for the log loss, 0 is no probability
-_LEAST_SHARE = float(np.finfo(np.float32).eps)
+_LEAST_CLASS_SHARE = float(np.finfo(np.float32).eps)
 
 
 def _cross_entropy(share: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return -y * np.log(np.clip(share, _LEAST_SHARE, 1.0))
+    return -y * np.log(np.clip(share, _LEAST_CLASS_SHARE, 1.0))
 
 
 # by the names of LOSSES: of each row, from an output and targets (rows, outputs)
@@ -207,7 +207,7 @@ def _losses_of_constants(ds: Dataset, constants: np.ndarray) -> np.ndarray:
     if ds.task == "binary":
         shares = np.column_stack([1 - constants[:, 0], constants[:, 0]])
     of_true_class = shares[np.arange(len(ds.y)), ds.y]
-    return -np.log(np.clip(of_true_class, _LEAST_SHARE, 1.0))
+    return -np.log(np.clip(of_true_class, _LEAST_CLASS_SHARE, 1.0))
 
 
 def tell(figures: dict, ds: Dataset) -> None:
@@ -287,12 +287,12 @@ def _is_constant(values: np.ndarray) -> bool:
 
 
 def far_from_others(values: np.ndarray) -> np.ndarray:
-    """Return a few values that lie far from all others: FAR times as far from the
-    median as half of all do, and beyond a gap as wide as APART times the distance of
-    all others. None where they are more than MOST_FAR of all."""
+    """Return a few values that lie far from all others: FAR_DEVIATIONS times as far
+    from the median as half of all do, and beyond a gap as wide as APART times the
+    distance of all others. None where they are more than MOST_FAR of all."""
     distances = np.abs(values - np.median(values))
     usual = np.median(distances)
-    is_far = distances > FAR * usual
+    is_far = distances > FAR_DEVIATIONS * usual
     share = is_far.mean()
     if not usual > 0 or not 0 < share <= MOST_FAR:
         return values[:0]

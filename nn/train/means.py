@@ -17,9 +17,9 @@ from ..data.kinds import ONE_HOT
 from ..data.twins import twins_to_keep_together
 from ..ds import Dataset
 
-PARTS = 5  # of the training rows
+MEANS_PARTS = 5  # of the training rows
 SMOOTHING = 5  # rows, of the mean of all, that are added to those of a word
-MOST_TARGETS = 10  # or classes
+MOST_MEANS_TARGETS = 10  # or classes
 
 
 def has_many_words(ds: Dataset) -> bool:
@@ -37,7 +37,7 @@ def has_many_words(ds: Dataset) -> bool:
 def means_of(ds: Dataset, rows: np.ndarray, asked: bool) -> Callable | None:
     """Return what gives the statistics of training rows (encoding.statistics_of) means;
     None without them."""
-    if asked and (ds.outputs or 1) <= MOST_TARGETS:
+    if asked and (ds.outputs or 1) <= MOST_MEANS_TARGETS:
         return WordMeans(ds, rows).of_words
     return None
 
@@ -94,11 +94,11 @@ class WordMeans:
             count = len(x)
         else:
             count = int(self._ds.groups.max()) + 1
-        part = (shuffled(count, 0, STREAM_FOLDS, 1) % PARTS)[self._units()]
+        part = (shuffled(count, 0, STREAM_FOLDS, 1) % MEANS_PARTS)[self._units()]
         for index in columns:
             codes = x.columns[index].values[self._rows]
             first = encoding.order.index((index, 1))
-            for own in (part == number for number in range(PARTS)):
+            for own in (part == number for number in range(MEANS_PARTS)):
                 means = self._by_code(codes, len(x.columns[index].words), ~own)[
                     codes[own]
                 ]

@@ -23,7 +23,7 @@ from ..settings.flags import (
 from ..test import check_threshold
 from ..utils import UsageError
 
-_SETTINGS = settings_of("train")
+_TRAIN_SETTINGS = settings_of("train")
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
 # settings that mean nothing without validation rows
 OF_VALIDATION = ("monitor", "patience", "refit")
@@ -82,7 +82,7 @@ class Monitor:
 
 class Options(
     make_dataclass(
-        "_Options", [(flag.name, flag.type) for flag in _SETTINGS], frozen=True
+        "_Options", [(flag.name, flag.type) for flag in _TRAIN_SETTINGS], frozen=True
     )
 ):
     """The settings of FLAGS that are keywords of train, for one network: attributes by
@@ -112,7 +112,7 @@ class Options(
     def config(self) -> dict:
         """Return the settings as files keep them: those that came later only where they
         are not the default."""
-        usual = {flag.name: flag.default for flag in _SETTINGS if flag.later}
+        usual = {flag.name: flag.default for flag in _TRAIN_SETTINGS if flag.later}
         return {
             name: value
             for name, value in asdict(self).items()
@@ -135,7 +135,7 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
         usual |= {"scaling": "none", "holdout": 0.0}
     else:
         usual = {"scaling": "pixel" if ds.are_images else "standardization"}
-    defaults = {flag.name: flag.default for flag in _SETTINGS}
+    defaults = {flag.name: flag.default for flag in _TRAIN_SETTINGS}
     optimizer = OPTIMIZERS[{**defaults, **usual, **settings}["optimizer"]]
     defaults |= {
         "learning_rate": optimizer.learning_rate,

@@ -48,7 +48,7 @@ CLIP_MARGIN = 0.1
 MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 # settings of a model file
-OF_NETWORK = ("task", "loss", "init", "seed", "backend", "reference")
+MODEL_SETTINGS = ("task", "loss", "init", "seed", "backend", "reference")
 # reads validation rows as a network reads its data
 ReadValidation = Callable[[Network], Dataset]
 
@@ -372,7 +372,7 @@ def config_of(net, ds: Dataset, o: Options) -> dict:
     return {
         **o.config(),
         "layers": net.spec,
-        **{name: getattr(net, name) for name in OF_NETWORK},
+        **{name: getattr(net, name) for name in MODEL_SETTINGS},
         "dtype": net.asked_dtype,
         "target": ds.target,
         "tf32": False,  # this and the next one as files of earlier versions have them

@@ -21,7 +21,7 @@ from .decision import judged
 from .options import LOSS, Monitor, Options
 
 PICKS = 10  # of greedy selection; networks are not given up where fewer would be left
-SHARE = 0.2  # of validation rows, where folds cannot choose
+VALIDATION_SHARE = 0.2  # of validation rows, where folds cannot choose
 # metrics that need them; the loss of a choice is the log loss
 OF_PROBABILITIES = ("loss", "brier")
 

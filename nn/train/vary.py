@@ -13,13 +13,13 @@ from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.values import SHARE, Value
 from ..utils import UsageError, closest, listed
 
-DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
+DRAWN_DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
 DROPOUT_DECIMALS = 3
 
 
 # that may be varied; the place of a name decides the random numbers that it is drawn
 # from
-SETTINGS = (
+DRAWN_SETTINGS = (
     "learning_rate",
     "weight_decay",
     "momentum",
@@ -34,13 +34,13 @@ SETTINGS = (
 WITHOUT_RANGE = ("optimizer", "schedule", "hidden", "number_embedding")
 # the scale of a range above 0
 LOGARITHMIC = ("learning_rate", "weight_decay", "batch_number")
-_HIDDEN = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
-_OF_LAYERS = {  # settings that are no Options
+_HIDDEN_LAYERS = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
+_LAYER_SETTINGS = {  # settings that are no Options
     "dropout": SHARE,
     "hidden": Value(
         str,
         "the sizes of hidden layers with - between them, 128-64",
-        holds=_HIDDEN.fullmatch,
+        holds=_HIDDEN_LAYERS.fullmatch,
     ),
 }
 
@@ -68,7 +68,9 @@ class Range:
                 value = math.floor(low + share * (high - low + 1))
             else:
                 value = low + share * (high - low)
-        return min(max(value if is_whole else float(f"{value:.{DIGITS}g}"), low), high)
+        return min(
+            max(value if is_whole else float(f"{value:.{DRAWN_DIGITS}g}"), low), high
+        )
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ class Variation:
                 raise UsageError(
                     f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B"
                 )
-            if name not in SETTINGS:
-                close = closest(name, SETTINGS)
+            if name not in DRAWN_SETTINGS:
+                close = closest(name, DRAWN_SETTINGS)
                 if close:
                     cure = f"did you mean {close}?"
                 else:
-                    cure = f"choose from {listed(SETTINGS)}"
+                    cure = f"choose from {listed(DRAWN_SETTINGS)}"
                 raise UsageError(f"--vary {item.strip()}: no such setting; {cure}")
             if name in found:
                 raise UsageError(
@@ -120,7 +122,7 @@ class Variation:
         seed alone. optimizer: that of networks where it is not varied; one that takes
         no momentum has none."""
         drawn = {
-            name: of.at(uniform(1, seed, STREAM_VARY + SETTINGS.index(name))[0])
+            name: of.at(uniform(1, seed, STREAM_VARY + DRAWN_SETTINGS.index(name))[0])
             for name, of in self.of.items()
         }
         if not OPTIMIZERS[drawn.get("optimizer", optimizer)].takes_momentum:
@@ -129,7 +131,9 @@ class Variation:
 
     def options(self, drawn: dict) -> dict:
         """Return those of the drawn settings that are Options."""
-        return {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
+        return {
+            name: value for name, value in drawn.items() if name not in _LAYER_SETTINGS
+        }
 
     def check(self, settings: dict, optimizer: str, layers: str) -> None:
         """Raise UsageError for what goes neither with the flags that are given nor with
@@ -179,7 +183,7 @@ def _values(item: str, name: str, text: str) -> Range | Choice:
 
 def _value(item: str, name: str, text: str):
     """Return one value of a setting, checked. Raises UsageError."""
-    value = _OF_LAYERS.get(name) or BY_NAME[name].value
+    value = _LAYER_SETTINGS.get(name) or BY_NAME[name].value
     try:
         found = value(name, text)
     except UsageError as error:

@@ -49,7 +49,7 @@ from .machine import (
     spare_addresses,
 )
 from .messages import (
-    LONGEST_LINE,
+    LONGEST_MESSAGE,
     closest,
     counted,
     cut_line,

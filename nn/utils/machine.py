@@ -24,7 +24,7 @@ NO_ROOM_TO_LOAD = (
     "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
 )
 MOST_THREADS = 1024
-_NUMBERS = re.compile(r"\s*\+?[0-9]{1,9}\s*(?:,\s*\+?[0-9]{1,9}\s*)*", re.ASCII)
+_THREAD_COUNTS = re.compile(r"\s*\+?[0-9]{1,9}\s*(?:,\s*\+?[0-9]{1,9}\s*)*", re.ASCII)
 # of glibc's malloc.h
 M_ARENA_MAX = -8
 M_MMAP_THRESHOLD = -3
@@ -59,7 +59,7 @@ def default_threads() -> int:
 def asked_threads() -> int | None:
     """Return the number of threads that OMP_NUM_THREADS asks for, as OpenMP reads it:
     of a list, 4,2, the first number. None without it, and where it is none."""
-    found = _NUMBERS.fullmatch(os.environ.get("OMP_NUM_THREADS", ""))
+    found = _THREAD_COUNTS.fullmatch(os.environ.get("OMP_NUM_THREADS", ""))
     if found:
         numbers = [int(word) for word in found[0].split(",")]
     else:

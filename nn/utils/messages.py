@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from .errors import NnWarning, spoken
 
 # characters of a message: one may quote what a file of any size holds
-LONGEST_LINE = 1000
+LONGEST_MESSAGE = 1000
 
 
 class AsWarnings(logging.Handler):
@@ -129,7 +129,7 @@ def say(line: str) -> None:
         print(cut_line(line), file=sys.stderr, flush=True)
 
 
-def cut_line(text: str, most: int = LONGEST_LINE) -> str:
+def cut_line(text: str, most: int = LONGEST_MESSAGE) -> str:
     """Return a text as one printable line of `most` characters or little more: its
     beginning, and its end, where the cure stands."""
     line = printable(text)

@@ -17,8 +17,8 @@ from .callbacks import Callback, learning_rate
 # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
 HISTOGRAM_VALUES = 1 << 20
 # the edges of TensorBoard's own histograms: to 1e20, and the same below 0
-STEPS = 1e-12 * 1.1 ** np.arange(774)
-EDGES = np.concatenate([-STEPS[::-1], [0.0], STEPS])
+HISTOGRAM_STEPS = 1e-12 * 1.1 ** np.arange(774)
+HISTOGRAM_EDGES = np.concatenate([-HISTOGRAM_STEPS[::-1], [0.0], HISTOGRAM_STEPS])
 
 
 class TensorBoard(Callback):
@@ -131,7 +131,9 @@ class TensorBoard(Callback):
         for name, values in self._net.parameters().items():
             every = -(-values.size // HISTOGRAM_VALUES)
             summary = histogram(
-                self._run + name.replace(".", "/"), values.reshape(-1)[::every], EDGES
+                self._run + name.replace(".", "/"),
+                values.reshape(-1)[::every],
+                HISTOGRAM_EDGES,
             )
             self._add(step=epoch, summary=summary)
 

@@ -264,7 +264,8 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
 
 
 @pytest.mark.parametrize(
-    "rows", [1, *around(random.BLOCK_ROWS, random.BLOCK_ROWS * random.BLOCKS), 200_000]
+    "rows",
+    [1, *around(random.BLOCK_ROWS, random.BLOCK_ROWS * random.DRAWN_BLOCKS), 200_000],
 )
 def test_a_shuffle_by_blocks_has_every_row_once_and_takes_whole_blocks(rows):
     order = random.shuffled_by_blocks(rows, 5, 2)
@@ -275,7 +276,7 @@ def test_a_shuffle_by_blocks_has_every_row_once_and_takes_whole_blocks(rows):
         for row in range(0, rows, random.BLOCK_ROWS)
     ]
     # a block's rows lie among those of the blocks drawn with it
-    assert max(spans) < random.BLOCK_ROWS * random.BLOCKS
+    assert max(spans) < random.BLOCK_ROWS * random.DRAWN_BLOCKS
     if rows > 1:
         assert not np.array_equal(order, random.shuffled_by_blocks(rows, 5, 3))
 

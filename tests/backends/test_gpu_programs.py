@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nn.backends.cuda import abi, small
-from nn.backends.cuda.builder import KINDS, Builder
+from nn.backends.cuda.builder import LAYER_FILES, Builder
 from nn.backends.cuda.data import CudaData, row_format
 from nn.backends.cuda.program import PLAIN, Purpose, epoch_source, layer_routes, sources
 from nn.core.records import record_type
@@ -33,7 +33,13 @@ COLUMNS = (
 
 def test_kernels_are_told_every_name_of_the_tables_and_have_formulas_for_them():
     in_capitals = [name.upper() for name in (*ACTIVATIONS, *LOSSES, *COLUMN_KINDS)]
-    for name in (*in_capitals, *abi.MOMENTS, *abi.CONTROL, *abi.UPDATE, *abi.CONSTANTS):
+    for name in (
+        *in_capitals,
+        *abi.MOMENTS,
+        *abi.CONTROL_MEMBERS,
+        *abi.UPDATE,
+        *abi.CONSTANTS,
+    ):
         assert re.search(rf"\b{name}\b", abi.declarations()), name
     for name in ACTIVATIONS.keys() - {"softmax"}:  # a value, and a derivative
         assert (
@@ -52,7 +58,11 @@ def test_kernels_are_told_every_name_of_the_tables_and_have_formulas_for_them():
 def test_every_layer_kind_has_kernels_and_one_without_is_named():
     images = parse(ONE_OF_EACH_KIND, "relu", "linear")
     table = parse("5,3", columns=COLUMNS)
-    assert {layer.kind for layer in [*images, *table]} == set(KINDS) == set(LAYER_KINDS)
+    assert (
+        {layer.kind for layer in [*images, *table]}
+        == set(LAYER_FILES)
+        == set(LAYER_KINDS)
+    )
     for layers in (images, table):
         built = Builder(layers, "mse", 4, PROCESSORS).build(
             Purpose("train", 10, dropout=True, optimizer="SGD")

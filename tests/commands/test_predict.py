@@ -26,7 +26,7 @@ HUGE = "3e38"  # a number of float32, but not when it is divided by a deviation 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """256 rows a block."""
-    monkeypatch.setattr("nn.commands.predictions.BLOCK_ROWS", 256)
+    monkeypatch.setattr("nn.commands.predictions.ROWS_OF_PREDICTIONS", 256)
 
 
 def test_blocks_give_what_the_whole_file_gives_in_a_file_too(folder, small_blocks):

@@ -162,7 +162,7 @@ def test_numbers_of_json_lines_have_the_digits_of_csv(folder):
 
 
 def test_parquet_keeps_types_and_streams_in_groups_of_rows(folder, monkeypatch):
-    monkeypatch.setattr("nn.commands.predictions.BLOCK_ROWS", 16)
+    monkeypatch.setattr("nn.commands.predictions.ROWS_OF_PREDICTIONS", 16)
     monkeypatch.setattr("nn.commands.table_file.GROUP_ROWS", 32)
     write_numbers(folder / "numbers.csv", rows=100)
     for dtype, kind in (("float32", pyarrow.float32()), ("float64", pyarrow.float64())):

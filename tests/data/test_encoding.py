@@ -10,8 +10,8 @@ from support.tables import texts
 from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoding import (
-    MOST_VALUES,
-    PARTS,
+    DATE_PARTS,
+    MOST_REPEATED_VALUES,
     SAMPLE,
     Encoding,
     NumberEncoder,
@@ -19,7 +19,7 @@ from nn.data.encoding import (
     part,
     statistics_of,
 )
-from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
+from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, decide, kind_of
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
 from nn.settings.flags import BY_NAME
@@ -175,7 +175,7 @@ def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_
     assert described["frequent"] == found.frequent
     assert Encoding.from_dict({"columns": [described], "places": [0]}, None)
     many = embedded(None, a=sums(5000, 200))["a"]
-    assert len(many.frequent) == MOST_VALUES
+    assert len(many.frequent) == MOST_REPEATED_VALUES
     assert many.frequent == sorted(many.frequent)
 
 
@@ -248,18 +248,22 @@ def codes_of(encoding, rows) -> list[int]:
 
 
 def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
-    encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
+    encoding, rows = fitted(
+        a=["x"] * 30 + ["y"] * LEAST_SLOT_ROWS + ["z"] * (LEAST_SLOT_ROWS - 1)
+    )
     (column,) = encoding.columns
     assert (column.kind, column.values) == ("onehot", 3)
     codes = codes_of(encoding, rows)
     assert sorted(set(codes)) == [0, 1, 2]
-    assert codes.count(0) == RARE - 1
+    assert codes.count(0) == LEAST_SLOT_ROWS - 1
     assert codes_of(encoding, rows_of(a=["new", "y", None])) == [0, 2, 0]
-    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
+    encoding, _ = fitted(a=["x"] * LEAST_SLOT_ROWS + ["y"] * LEAST_SLOT_ROWS)
     assert codes_of(encoding, rows_of(a=["new", "x"])) == [2, 0]  # no slot is shared
-    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
+    encoding, rows = fitted(
+        a=["x"] * LEAST_SLOT_ROWS + ["y"] * LEAST_SLOT_ROWS + [None] * LEAST_SLOT_ROWS
+    )
     assert encoding.columns[0].values == 3
-    assert len(set(codes_of(encoding, rows)[-RARE:])) == 1
+    assert len(set(codes_of(encoding, rows)[-LEAST_SLOT_ROWS:])) == 1
 
 
 @pytest.mark.parametrize(
@@ -286,7 +290,7 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
 
 
 def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depend_on_the_order_of_rows():
-    values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(RARE + i)]
+    values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(LEAST_SLOT_ROWS + i)]
     encoding, rows = fitted(a=values)
     (column,) = encoding.columns
     # ceil(sqrt(17))
@@ -295,7 +299,9 @@ def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depen
     codes = codes_of(encoding, rows)
     assert min(codes) == 0
     assert max(codes) < column.values
-    assert codes.count(0) == RARE  # the rarest value trains the slot of unseen ones
+    assert (
+        codes.count(0) == LEAST_SLOT_ROWS
+    )  # the rarest value trains the slot of unseen ones
     assert codes_of(encoding, rows_of(a=["new", "v1"]))[0] == 0
     values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
     (one, rows), (other, back) = fitted(a=values), fitted(a=values[::-1])
@@ -359,7 +365,7 @@ def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_n
     }
     assert [column.waves for column in encoding.columns] == [3, 0, 0, 0, 0, 3, 3, 3]
     found = encoding.apply(rows, "float64")["numbers"]
-    shift, scale = np.transpose([PARTS[name] for name in encoder.parts])
+    shift, scale = np.transpose([DATE_PARTS[name] for name in encoder.parts])
     # 1 February was a Monday
     np.testing.assert_allclose(found[31, 5:] * scale + shift, [2, 1, 0])
     assert np.isnan(found[7, 0])

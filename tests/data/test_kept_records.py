@@ -240,7 +240,7 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     first = stopped()
     (folder / "people.csv").write_text(as_csv(people(2000, seed=1)))
     second = stopped()
-    monkeypatch.setattr(records, "FORMAT", 2)
+    monkeypatch.setattr(records, "RECORDS_FORMAT", 2)
     third = stopped()
     assert len(third) == 3
     assert set(first) < set(second) < set(third)

@@ -28,7 +28,7 @@ from support.tables import fields, refusal, seconds_of
 import nn
 from nn.data import formats, records, sqlite
 from nn.data.column import GAPS, Odd
-from nn.data.formats import FORMATS
+from nn.data.formats import TABLE_FORMATS
 from nn.data.frames import open_frame
 from nn.data.source import Source, are_there, data_files
 from nn.data.typed import each
@@ -662,7 +662,7 @@ def test_the_documents_list_every_format():
     for text in (help_of_dataset, nn.load.__doc__, guide):
         assert [
             known.name
-            for known in FORMATS
+            for known in TABLE_FORMATS
             if not known.cure and known.name.split()[0] not in text
         ] == []
 
@@ -702,13 +702,13 @@ def samples(tmp_path) -> dict[str, str]:
 def test_every_format_recognises_its_files_packed_or_not_and_no_others_which_are_told_all_formats(
     samples, tmp_path
 ):
-    assert samples.keys() == {known.name for known in FORMATS if not known.cure}
+    assert samples.keys() == {known.name for known in TABLE_FORMATS if not known.cure}
     for name, path in samples.items():
         if Path(path).is_dir():
             start = None
         else:
             start = Path(path).read_bytes()[:4096]
-        found = [known.name for known in FORMATS if known.recognises(start)]
+        found = [known.name for known in TABLE_FORMATS if known.recognises(start)]
         assert found == [
             name,
             *{"JSON lines": ["JSON", "CSV"], "NPZ": ["a zip archive"]}.get(name, []),
@@ -725,7 +725,7 @@ def test_every_format_recognises_its_files_packed_or_not_and_no_others_which_are
             )
     (tmp_path / "b").write_bytes(bytes([200, 0, 200]))
     told = refusal(lambda: formats.recognise(str(tmp_path / "b")))
-    assert [f.name for f in FORMATS if not f.cure and f.name not in told] == [
+    assert [f.name for f in TABLE_FORMATS if not f.cure and f.name not in told] == [
         "folder of class folders"
     ]
 

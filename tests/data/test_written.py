@@ -134,8 +134,8 @@ DATES = [
 
 
 def test_every_way_to_write_dates_is_tried():
-    assert {way for _, way, _ in DATES} == set(written.FORMS)
-    assert len(written.FORMS) <= 10
+    assert {way for _, way, _ in DATES} == set(written.DATE_FORMS)
+    assert len(written.DATE_FORMS) <= 10
 
 
 @pytest.mark.parametrize("words, way, first", DATES)
@@ -147,7 +147,7 @@ def test_dates_in_words(words, way, first):
     ) == datetime.datetime(*first)
 
 
-@pytest.mark.parametrize("form, _", written.FORMS.values())
+@pytest.mark.parametrize("form, _", written.DATE_FORMS.values())
 def test_what_strptime_writes_in_a_form_of_the_table_is_read(form, _):
     days = [
         datetime.datetime(2019, 1, 25) + datetime.timedelta(hours=31 * i)
@@ -155,7 +155,7 @@ def test_what_strptime_writes_in_a_form_of_the_table_is_read(form, _):
     ]
     words = [day.strftime(form) for day in days]
     found = way_of_dates(words)
-    assert written.FORMS[found][0] == form
+    assert written.DATE_FORMS[found][0] == form
     since = datetime.datetime(1970 if "%Y" in form else 1900, 1, 1)
     expected = [
         (datetime.datetime.strptime(word, form) - since).total_seconds()
@@ -223,7 +223,7 @@ def test_what_is_no_date_in_any_form():
     )
     assert [
         (word, way)
-        for way in written.FORMS
+        for way in written.DATE_FORMS
         for word in words
         if date_of(word, way) is not None
     ] == []

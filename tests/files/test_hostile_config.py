@@ -9,7 +9,7 @@ from support.command_line import ONE, run, succeed, write_two_classes
 
 import nn
 from nn.files import model_file
-from nn.nn.model import FACTS, USUAL
+from nn.nn.model import FACTS, USUAL_FACTS
 from nn.utils import DataError
 
 
@@ -36,7 +36,7 @@ def test_a_setting_of_another_kind_is_refused_in_every_use(folder, key, value):
     write_two_classes(folder / "two.csv")
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     tensors, metadata = model_file.load("m.bin")
-    model_file._FILE.save(
+    model_file._MODEL_FILE.save(
         "h.bin", tensors, {**metadata, "config": {**metadata["config"], key: value}}
     )
     uses = (
@@ -111,7 +111,7 @@ def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value
     )
     tensors, metadata = model_file.load("m.bin")
     first, second = metadata["members"]
-    model_file._FILE.save(
+    model_file._MODEL_FILE.save(
         "h.bin", tensors, {**metadata, "members": [first, {**second, key: value}]}
     )
     for use in "info h.bin", "predict h.bin two.csv", "export h.bin -o h.onnx":
@@ -153,7 +153,7 @@ def test_a_member_that_reads_words_as_numbers_is_refused(folder):
         [columns[0], number, columns[2]],
     ):
         encoding = {**metadata["encoding"], "columns": changed}
-        model_file._FILE.save(
+        model_file._MODEL_FILE.save(
             "h.bin",
             tensors,
             {**metadata, "members": [first, {**second, "encoding": encoding}]},
@@ -319,15 +319,15 @@ def facts(tmp_path_factory):
 def test_a_fact_of_another_kind_is_refused_in_one_line(facts, name):
     path, tensors, metadata = facts
     for value in HOSTILE.get(name, []):
-        model_file._FILE.save(path, tensors, {**metadata, name: value})
+        model_file._MODEL_FILE.save(path, tensors, {**metadata, name: value})
         with pytest.raises(DataError) as refused:
             nn.Model.load(path)
         assert str(refused.value).startswith(f"{path}: damaged model file: "), value
         assert "\n" not in str(refused.value)
     missing = {key: value for key, value in metadata.items() if key != name}
-    model_file._FILE.save(path, tensors, missing)
-    if name not in USUAL:
+    model_file._MODEL_FILE.save(path, tensors, missing)
+    if name not in USUAL_FACTS:
         with pytest.raises(DataError, match=f"`{name}` is missing"):
             nn.Model.load(path)
     else:
-        assert getattr(nn.Model.load(path).network, name) == USUAL[name]
+        assert getattr(nn.Model.load(path).network, name) == USUAL_FACTS[name]

@@ -59,7 +59,7 @@ def test_what_such_a_model_knows_is_written_again_in_the_newest_format(model, tm
     }
     changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
     assert changed == {"format", "sha256"}
-    assert new["format"] == model_file.FORMAT
+    assert new["format"] == model_file.MODEL_FORMAT
 
 
 def test_the_rows_that_were_held_out_are_found_beside_the_model():

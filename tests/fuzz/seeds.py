@@ -388,9 +388,10 @@ def results_lines() -> list[bytes]:
     }
     hostile = itertools.cycle(['"a,""b"', "1e999", "nan"])
     lines = [
-        [done.get(name, "2") for name in results.COLUMNS],
-        [next(hostile) for _ in results.COLUMNS],
+        [done.get(name, "2") for name in results.RESULT_COLUMNS],
+        [next(hostile) for _ in results.RESULT_COLUMNS],
     ]
     return [
-        f"{','.join(results.COLUMNS)}\n{','.join(line)}\n".encode() for line in lines
+        f"{','.join(results.RESULT_COLUMNS)}\n{','.join(line)}\n".encode()
+        for line in lines
     ]

@@ -14,7 +14,7 @@ from nn.backends.cuda.builder import Builder
 from nn.backends.cuda.data import row_format
 from nn.backends.cuda.pack import shuffle_source
 from nn.backends.cuda.program import (
-    BYTES,
+    BYTE_ROWS,
     PRELUDE,
     Purpose,
     epoch_source,
@@ -58,7 +58,7 @@ def programs(itemsize):
             kind,
             100,
             labels=True,
-            rows_as=BYTES,
+            rows_as=BYTE_ROWS,
             weighted=kind == "train" and optimizer != "MOMENTUM",
             dropout=True,
             optimizer=optimizer,

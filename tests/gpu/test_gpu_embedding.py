@@ -277,7 +277,7 @@ def test_records_resident_and_streamed_and_again_give_the_same_bits(
     backend, monkeypatch
 ):
     # some batches at a time
-    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
+    monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 9_000)
     records, y = rows_of("mixed", "float32", 1003)
     results = []
     for room in (None, None, 1000):
@@ -343,7 +343,7 @@ def test_several_gpus_have_the_gradients_of_one(name, gpus):
 
 @pytest.mark.parametrize("name", ["mixed", "no table", "only waves"])
 def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monkeypatch):
-    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
+    monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 9_000)
     records, y = rows_of(name, "float64", 701)
     one = network(name, "cuda", "float64")
     expected = trained(one, records, y)

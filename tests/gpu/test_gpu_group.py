@@ -144,7 +144,7 @@ def test_an_epoch_that_stops_and_data_that_are_streamed_have_the_same_bits(
         for pieces in (1, 2)
     }
     assert len({bits(net, 777, 64, pieces=pieces) for pieces, net in nets.items()}) == 1
-    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 20_000)
     for spec in (SMALL, DROPPING):
         assert (
             len(

@@ -205,7 +205,7 @@ def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):
 
 
 def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
-    monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 20_000)
     for spec in (CC, "1x6x6,conv3k2,maxpool2,4"):
         results = []
         for room in (None, 1000):

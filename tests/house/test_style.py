@@ -80,3 +80,17 @@ def test_the_formatter_is_rarely_told_to_skip_a_table():
     paths = [*PYTHON, *(REPOSITORY / "tests").rglob("*.py")]
     skipped = [path for path in paths if "# fmt: " + "skip" in path.read_text()]
     assert len(skipped) <= 12
+
+
+def test_a_constant_has_one_value_in_all_modules():
+    """A second module that needs the name needs another name, or the first one's."""
+    values: dict[str, set[str]] = {}
+    for path in PYTHON:
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.Assign):
+                continue
+            for target in node.targets:
+                if isinstance(target, ast.Name) and target.id.isupper():
+                    constant = target.id.lstrip("_")
+                    values.setdefault(constant, set()).add(ast.unparse(node.value))
+    assert {constant for constant, found in values.items() if len(found) > 1} == set()

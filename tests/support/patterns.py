@@ -14,17 +14,17 @@ from pathlib import Path
 import nn
 from nn import layers
 from nn.data import written
-from nn.data.formats import FORMATS
+from nn.data.formats import TABLE_FORMATS
 
 # what looks at each place of a text
 FROM_ANYWHERE = {"search", "findall", "finditer", "split", "sub", "subn"}
 FUNCTIONS = {*FROM_ANYWHERE, "match", "fullmatch"}
-FORMS = (*written.FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")
+FORMS = (*written.DATE_FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")
 MADE = {  # module, argument of a function of re -> the patterns that it may be
     ("layers.py", "pattern"): layers._GRAMMAR,
     ("data/fields.py", "kind.written.telling"): [r"\w", r"\d"],
     ("data/formats.py", "self.pattern"): [
-        known.pattern for known in FORMATS if known.pattern
+        known.pattern for known in TABLE_FORMATS if known.pattern
     ],
     ("data/source.py", r"f'(?<!\\w){re.escape(secret)}(?!\\w)'"): [
         r"(?<!\w)1(?!\w)",

@@ -55,7 +55,7 @@ def write(rows: list[dict], path: str = "t.csv") -> None:
 @pytest.fixture
 def by_permutations(monkeypatch):
     """Nothing is small enough for all coalitions."""
-    monkeypatch.setattr(shapley, "EXACT", 0)
+    monkeypatch.setattr(shapley, "MOST_EXACT_ROWS", 0)
 
 
 def trained(networks: int = 1, classes: int = 2, layers: str = "4,6:tanh,1"):
@@ -191,7 +191,7 @@ def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(
         together.values[: shapley.CHECKED], each.mean(axis=0), atol=1e-12
     )
     assert {one.background_error for one in alone} == {None}, "one row cannot tell"
-    monkeypatch.setattr(shapley, "ROOM", 64 * 4)
+    monkeypatch.setattr(shapley, "THREAD_VALUES", 64 * 4)
     assert explain(net, x[:7], x[20:32], exact=exact).background_error == pytest.approx(
         expected, rel=1e-9
     )
@@ -235,7 +235,7 @@ def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
     block."""
     net, ds = trained(2)
     # 4 columns, 30 rows, 20 of the background
-    monkeypatch.setattr(shapley, "EXACT", 2**4 * 30 * 20)
+    monkeypatch.setattr(shapley, "MOST_EXACT_ROWS", 2**4 * 30 * 20)
     whole = explain(net, ds.x[:40], ds.x[100:120])
     explainer = shapley.Explainer(net, ds.x[100:120], 40)
     blocks = [explainer.explain(ds.x[at : at + 20]).values for at in (0, 20)]

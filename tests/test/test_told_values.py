@@ -593,7 +593,7 @@ def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(
 ):
     """From all coalitions; a median over a dozen networks' tellings lies within a third
     of it."""
-    monkeypatch.setattr(shapley, "EXACT", 0)
+    monkeypatch.setattr(shapley, "MOST_EXACT_ROWS", 0)
     net = nn.Network("6,8:tanh,4:tanh,1", "regression", dtype="float64", seed=5)
     net.set_parameters({name: 2 * value for name, value in net.parameters().items()})
     x = np.random.default_rng(0).normal(size=(60, 6))

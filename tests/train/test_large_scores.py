@@ -21,7 +21,7 @@ TASKS = ["binary", "multiclass", "regression"]
 
 @pytest.fixture(autouse=True)
 def fixed(monkeypatch):
-    monkeypatch.setattr(crossed, "MOST_BYTES", 10**9)
+    monkeypatch.setattr(crossed, "MOST_SCORE_BYTES", 10**9)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
         more = []
     train(task, "whole.bin", *more)
     whole = succeed("test", "whole.bin", "--json", "--intervals").json
-    monkeypatch.setattr(crossed, "MOST_BYTES", 100)
+    monkeypatch.setattr(crossed, "MOST_SCORE_BYTES", 100)
     trained = train(task, "m.bin", *more, "-o", "rows.csv")
     # of the training, which has the scores
     assert (tables / "rows.csv").read_text().count("\n") == 91
@@ -172,7 +172,7 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     ],
 )
 def test_hostile_figures_are_refused(monkeypatch, name, value):
-    monkeypatch.setattr(crossed, "MOST_BYTES", 100)
+    monkeypatch.setattr(crossed, "MOST_SCORE_BYTES", 100)
     ds = data("binary", 90)
     net = nn.Network("6,4,1", "binary", backend="omp")
     nn.train(net, ds, **FOLDS)
@@ -187,7 +187,7 @@ def test_hostile_figures_are_refused(monkeypatch, name, value):
 
 
 def test_figures_of_other_classes_are_refused(monkeypatch):
-    monkeypatch.setattr(crossed, "MOST_BYTES", 100)
+    monkeypatch.setattr(crossed, "MOST_SCORE_BYTES", 100)
     ds = data("multiclass", 90)
     net = nn.Network("6,4,3", "multiclass", backend="omp")
     nn.train(net, ds, **FOLDS)
@@ -220,7 +220,7 @@ def test_scores_of_the_candidates_count_in_memory():
 def test_a_table_of_folds_says_that_scores_are_not_kept(monkeypatch, tables):
     from nn.commands.predictions import fold_table
 
-    monkeypatch.setattr(crossed, "MOST_BYTES", 100)
+    monkeypatch.setattr(crossed, "MOST_SCORE_BYTES", 100)
     train("regression", "m.bin")
     net = nn.Model.load("m.bin").network
     with pytest.raises(DataError, match="figures of its training alone"):

@@ -10,7 +10,7 @@ from support.packs import SEED, until_ended
 
 import nn
 from nn.data.encoding import Encoding
-from nn.train.means import MOST_TARGETS, SMOOTHING, WordMeans
+from nn.train.means import MOST_MEANS_TARGETS, SMOOTHING, WordMeans
 from nn.train.options import options_of
 from nn.train.rows import TrainingRows, fit_encoding
 from nn.utils import DataError, UsageError
@@ -162,9 +162,9 @@ def test_without_the_flag_and_for_few_words_or_many_targets_there_are_none():
         one.means for one in reader(ds, target_means=False).encoding.encoders
     )
     rng = np.random.default_rng(0)
-    columns = table() | {"goal": rng.integers(0, MOST_TARGETS + 1, ROWS).tolist()}
+    columns = table() | {"goal": rng.integers(0, MOST_MEANS_TARGETS + 1, ROWS).tolist()}
     many = nn.load(columns, target="goal", task="multiclass")
-    assert many.outputs == MOST_TARGETS + 1
+    assert many.outputs == MOST_MEANS_TARGETS + 1
     assert not any(one.means for one in reader(many).encoding.encoders)
 
 

@@ -27,7 +27,13 @@ from nn.nn_aux import METRICS
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
 from nn.train.options import Monitor
-from nn.train.search import PICKS, SHARE, SuccessiveHalving, greedy_selection, survivors
+from nn.train.search import (
+    PICKS,
+    VALIDATION_SHARE,
+    SuccessiveHalving,
+    greedy_selection,
+    survivors,
+)
 from nn.utils import NnError, UsageError
 
 COUNT = 20
@@ -152,7 +158,10 @@ def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
     one = network("binary")
     other = network("binary")
-    nn.train(one, data(), **flags), nn.train(other, data(), validation=SHARE, **flags)
+    (
+        nn.train(one, data(), **flags),
+        nn.train(other, data(), validation=VALIDATION_SHARE, **flags),
+    )
     assert one.metadata() == other.metadata()
     assert np.array_equal(vector(one), vector(other))
 

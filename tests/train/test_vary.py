@@ -13,7 +13,7 @@ import nn
 from nn.core.random import uniform
 from nn.files.checkpoint import Checkpoint
 from nn.nn import Network
-from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
+from nn.train.vary import DRAWN_SETTINGS, Choice, Range, Variation, layers_with
 from nn.utils import UsageError
 
 COUNT = 6
@@ -280,7 +280,7 @@ def test_layers_with_drawn_settings(layers, settings, expected):
         "optimizer=adam|lion": "optimizer lion: expected adam or sgd",
         "epochs=1|2,epochs=3|4": "stands there twice",
         "momentum=0.1|0.9": "momentum: is for --optimizer sgd",
-        **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in SETTINGS},
+        **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in DRAWN_SETTINGS},
     }.items(),
 )
 def test_a_wrong_spec_is_told_in_a_line(vary, expected):

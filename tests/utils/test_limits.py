@@ -28,7 +28,7 @@ from support.command_line import (
 import nn.__main__
 import nn.cli
 import nn.commands.use
-from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
+from nn.utils import LONGEST_MESSAGE, OutputError, check_threads, sole_writer
 from nn.utils.machine import _group_files
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
@@ -351,7 +351,7 @@ def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):
 def test_a_message_is_never_longer_than_a_screen(two):
     result = run(*TRAIN, "--layers", "2," + "x" * 20000 + ",1")
     assert result.code == 2
-    assert len(result.err) <= LONGEST_LINE + 1
+    assert len(result.err) <= LONGEST_MESSAGE + 1
     assert re.fullmatch(
         "nn: --layers: cannot read 'xxx.*optionally with :activation\n", result.err
     )

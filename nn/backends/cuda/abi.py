@@ -53,7 +53,7 @@ UPDATE = (  # struct update, members of type real: what the optimiser does in on
     "gain2",
 )
 
-CONTROL = {  # struct control: member -> C type, of eight bytes
+CONTROL_MEMBERS = {  # struct control: member -> C type, of eight bytes
     "parameters": "real *",
     "gradients": "real *",
     "moment1": "real *",
@@ -80,7 +80,7 @@ CONTROL = {  # struct control: member -> C type, of eight bytes
     "row": "int64",  # the batch at hand begins there
     "index": "int64",  # and its number since the host filled this in
 }
-CONTROL_TYPE = np.dtype([(name, np.int64) for name in CONTROL])
+CONTROL_TYPE = np.dtype([(name, np.int64) for name in CONTROL_MEMBERS])
 
 
 def update_rule(optimizer: str, momentum: float) -> str:
@@ -98,7 +98,7 @@ def declarations() -> str:
     """Return the tables as CUDA source."""
     members = "".join(
         f"    {kind}{'' if kind.endswith('*') else ' '}{name};\n"
-        for name, kind in CONTROL.items()
+        for name, kind in CONTROL_MEMBERS.items()
     )
     return f"""
 typedef REAL real;                      /* float or double, by the compiler's option */

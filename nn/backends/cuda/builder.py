@@ -13,9 +13,9 @@ from .abi import FEW_SPLITS, THREADS
 from .memory import Workspace, whole_lines
 from .program import (
     BATCH,
-    BYTES,
+    BATCH_ROWS,
+    BYTE_ROWS,
     CONTROL,
-    ROWS,
     Buffer,
     LayerNode,
     Op,
@@ -31,7 +31,7 @@ BUCKET_BYTES = 4 << 20
 # bytes do (some 20 us of delay, 400 GB/s between GPUs)
 
 # layer kind -> the file with its forward(workspace, node) and backward(workspace, node)
-KINDS = {
+LAYER_FILES = {
     "dense": dense,
     "conv": conv,
     "embedding": embedding,
@@ -44,12 +44,12 @@ KINDS = {
 def kind_of(layer: Layer):
     """Return the file of a layer's kind. Raise UsageError for a kind that has none on
     the GPU."""
-    if layer.kind not in KINDS:
-        there = ", ".join(KINDS)
+    if layer.kind not in LAYER_FILES:
+        there = ", ".join(LAYER_FILES)
         raise UsageError(
             f"--backend cuda: the GPU has no {layer.kind} layers, only {there}; use --backend omp"
         )
-    return KINDS[layer.kind]
+    return LAYER_FILES[layer.kind]
 
 
 class Builder:
@@ -221,7 +221,7 @@ class Builder:
         width = self.layers[0].inputs
         rows_as = self.purpose.rows_as
         function = "gather"
-        settings = (width, int(rows_as == BYTES))
+        settings = (width, int(rows_as == BYTE_ROWS))
         if rows_as.kind == "records":
             function = "gather_records"
             settings = (rows_as.row_bytes, *rows_as.counts)
@@ -229,7 +229,7 @@ class Builder:
             function = "gather_moved"
             settings = (
                 *self.layers[0].in_shape,
-                int(rows_as == BYTES),
+                int(rows_as == BYTE_ROWS),
                 *self.purpose.moves,
             )
         blocks = self.ws.elementwise(self.purpose.rows * width)
@@ -240,7 +240,7 @@ class Builder:
             return []
         settings = ("SOFTMAX", node.layer.outputs)
         blocks = self.ws.elementwise(self.purpose.rows * 32)
-        return [[Op("activation_forward", settings, (node.out, ROWS), blocks)]]
+        return [[Op("activation_forward", settings, (node.out, BATCH_ROWS), blocks)]]
 
     def _keep(self, node: LayerNode) -> list[Phase]:
         """Return the phase that copies the outputs row by row, where a library may have

@@ -13,7 +13,7 @@ from ...layers import Layer
 from .abi import THREADS, WINOGRAD_DEPTH, WINOGRAD_PLACES, WINOGRAD_SIDE
 from .dense import finish
 from .memory import NEVER, PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, SHARED_LIMIT, Workspace
-from .program import PASSES, ROWS, Buffer, LayerNode, Op, Phase
+from .program import BATCH_ROWS, PASSES, Buffer, LayerNode, Op, Phase
 
 # and filters that pay, of WINOGRAD_SIDE that are computed at once
 WINOGRAD_CHANNELS = 16
@@ -89,7 +89,10 @@ def _parameters(ws: Workspace, node: LayerNode) -> Op:
     }[route]
     function, settings, splits, blocks = own(ws, node)
     return Op(
-        function, settings, (ws.gradient(node, splits), node.dz, node.x, ROWS), blocks
+        function,
+        settings,
+        (ws.gradient(node, splits), node.dz, node.x, BATCH_ROWS),
+        blocks,
     )
 
 
@@ -190,7 +193,7 @@ def _winograd(ws: Workspace, node: LayerNode, product: str) -> Op:
     return Op(
         f"winograd_{PASSES[product]}",
         settings,
-        (to, *more, source, kernels, last, ROWS),
+        (to, *more, source, kernels, last, BATCH_ROWS),
         blocks,
     )
 
@@ -275,7 +278,9 @@ def _direct(ws: Workspace, node: LayerNode, product: str) -> Op:
     ws.share(source[0] * node.layer.kernel**2 * group)
     settings = shape(node.layer), group, activation.upper()
     blocks = -(-result[0] // group) * ws.elementwise(ws.rows * _pixels(result))
-    return Op(f"direct_{PASSES[product]}", settings, (to, *operands, ROWS), blocks)
+    return Op(
+        f"direct_{PASSES[product]}", settings, (to, *operands, BATCH_ROWS), blocks
+    )
 
 
 def _direct_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
@@ -306,7 +311,10 @@ def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
         aligned = ()
     settings = tile, shape(node.layer), *aligned, activation.upper()
     return Op(
-        f"conv_{PASSES[product]}", settings, (to, *operands, ROWS), tile.count(m, n)
+        f"conv_{PASSES[product]}",
+        settings,
+        (to, *operands, BATCH_ROWS),
+        tile.count(m, n),
     )
 
 

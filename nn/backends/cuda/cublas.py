@@ -7,7 +7,7 @@ import functools
 
 from .device import cuda_major, cupy, load_library, packages
 
-DECLARATIONS = """
+CUBLAS_DECLARATIONS = """
 typedef void *handle_t;
 int cublasCreate_v2(handle_t *handle);
 int cublasDestroy_v2(handle_t handle);
@@ -21,8 +21,8 @@ int cublasDgemm_v2(handle_t handle, int transa, int transb, int m, int n, int k,
 """
 WORKSPACE = 32 << 20  # bytes; what cuBLAS itself takes on Hopper
 DEFAULT_MATH = 0
-TF32_MATH = 3
-PLAIN = 0
+CUBLAS_TF32 = 3
+NO_TRANSPOSE = 0
 TRANSPOSED = 1
 
 
@@ -34,7 +34,7 @@ def library():
     package = packages(major, "nvidia-cublas")
     missing = f"--backend cuda: cuBLAS is not installed; pip install {package}, or use --backend omp"
     return load_library(
-        DECLARATIONS,
+        CUBLAS_DECLARATIONS,
         "libcublas",
         "cublas",
         [f"libcublas.so.{major}", "libcublas.so"],
@@ -82,7 +82,7 @@ class Cublas:
         )
         check(
             self.lib.cublasSetMathMode(
-                self.handle, TF32_MATH if tf32 else DEFAULT_MATH
+                self.handle, CUBLAS_TF32 if tf32 else DEFAULT_MATH
             ),
             "cublasSetMathMode",
         )
@@ -121,8 +121,8 @@ class Cublas:
 
         code = self.gemm(
             self.handle,
-            TRANSPOSED if b_transposed else PLAIN,
-            TRANSPOSED if a_transposed else PLAIN,
+            TRANSPOSED if b_transposed else NO_TRANSPOSE,
+            TRANSPOSED if a_transposed else NO_TRANSPOSE,
             n,
             m,
             k,

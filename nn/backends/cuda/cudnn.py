@@ -22,7 +22,7 @@ from .device import cuda_major, cupy, load_library, packages
 from .engine import CudaEngine
 from .program import Purpose
 
-DECLARATIONS = """
+CUDNN_DECLARATIONS = """
 typedef void *object_t;
 typedef struct { int algo, status; float time; size_t memory; int determinism, math; int reserved[3]; } performance_t;
 size_t cudnnGetVersion(void);
@@ -58,13 +58,13 @@ int cudnnConvolutionBackwardData(object_t handle, const void *alpha, object_t wd
 int cudnnPoolingForward(object_t handle, object_t pooling, const void *alpha, object_t xd, const void *x,
                         const void *beta, object_t yd, void *y);
 """
-OLDEST = 90000  # the version whose calls these are
+OLDEST_CUDNN = 90000  # the version whose calls these are
 NCHW = 0
 CROSS_CORRELATION = 1
 DETERMINISTIC = 1
 PROPAGATE_NAN = 1
 # cuDNN's «default» may take tensor cores for float32
-TF32_MATH = 0
+CUDNN_TF32 = 0
 FULL_MATH = 3
 POOLING = {"maxpool": 3, "avgpool": 1}  # 3: the deterministic maximum
 LARGEST_WORKSPACE = 1 << 30
@@ -80,9 +80,13 @@ def library():
     )
     missing = f"--backend cudnn: cuDNN is not installed; {install}"
     ffi, lib, path = load_library(
-        DECLARATIONS, "libcudnn", "cudnn", ["libcudnn.so.9", "libcudnn.so"], missing
+        CUDNN_DECLARATIONS,
+        "libcudnn",
+        "cudnn",
+        ["libcudnn.so.9", "libcudnn.so"],
+        missing,
     )
-    if lib.cudnnGetVersion() < OLDEST:
+    if lib.cudnnGetVersion() < OLDEST_CUDNN:
         raise UsageError(f"--backend cudnn: {path} is older than version 9; {install}")
     return ffi, lib
 
@@ -101,7 +105,7 @@ class Cudnn(Cublas):
         )
         self.type = {"float32": 0, "float64": 1}[dtype.name]
         if tf32:
-            self.math = TF32_MATH
+            self.math = CUDNN_TF32
         else:
             self.math = FULL_MATH
         self.plans: dict = {}
@@ -256,7 +260,7 @@ class _Plan:
                 if r.status == 0
                 and r.determinism == DETERMINISTIC
                 and r.memory <= LARGEST_WORKSPACE
-                and (r.math == FULL_MATH or owner.math == TF32_MATH or owner.type == 1)
+                and (r.math == FULL_MATH or owner.math == CUDNN_TF32 or owner.type == 1)
             ]
             if not fitting:
                 raise UsageError(

@@ -13,9 +13,9 @@ from ...cluster import ALONE, RankGroup
 from ...core.records import counts_of
 from .device import cupy
 from .group import most_rows, own_rows
-from .program import BYTES, PLAIN, RowFormat
+from .program import BYTE_ROWS, PLAIN, RowFormat
 
-BLOCK_BYTES = 64 << 20  # of a streamed data set, at a time
+STREAMED_BYTES = 64 << 20  # of a streamed data set, at a time
 
 
 def row_format(x: np.ndarray, dtype: np.dtype) -> RowFormat:
@@ -23,7 +23,7 @@ def row_format(x: np.ndarray, dtype: np.dtype) -> RowFormat:
     if x.dtype.names:
         return RowFormat("records", x.dtype.itemsize, counts_of(x.dtype, dtype))
     if x.dtype == np.uint8:
-        return BYTES
+        return BYTE_ROWS
     return PLAIN
 
 
@@ -110,7 +110,7 @@ class CudaData:
         the other."""
         row_bytes = sum(array[0].nbytes for array in self.arrays if array is not None)
         each = max(1, most_rows(len(order), batch, rank_group))
-        batches = max(1, BLOCK_BYTES // (row_bytes * each))
+        batches = max(1, STREAMED_BYTES // (row_bytes * each))
         rows = batches * batch
         slots = [_Slot(self.arrays, min(batches * each, len(order))) for _ in range(2)]
         device = cupy().cuda.Device()

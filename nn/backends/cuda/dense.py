@@ -13,7 +13,16 @@ import math
 from ...layers import Layer
 from .abi import THREADS
 from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Workspace
-from .program import BATCH, CONTROL, PARTIAL_SUMS, PASSES, ROWS, LayerNode, Op, Phase
+from .program import (
+    BATCH,
+    BATCH_ROWS,
+    CONTROL,
+    PARTIAL_SUMS,
+    PASSES,
+    LayerNode,
+    Op,
+    Phase,
+)
 
 NARROW = 4  # outputs that are computed along rows, not in tiles
 # the largest last layer that is one op with the loss
@@ -58,7 +67,7 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
         phases = _phases(ws, node, "input")
     else:
         phases = [[]]
-    phases[0] += PARAMETERS[choose_dense(ws, node, "parameters")](ws, node)
+    phases[0] += PARAMETER_GRADIENTS[choose_dense(ws, node, "parameters")](ws, node)
     return phases
 
 
@@ -81,7 +90,7 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
                 Op(
                     f"narrow_{PASSES[product]}",
                     (i, o, activation.upper()),
-                    (to, *operands, ROWS),
+                    (to, *operands, BATCH_ROWS),
                     blocks,
                 )
             ]
@@ -120,7 +129,7 @@ def _tiles(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
     split += PARTIAL_SUM_COST * ws.itemsize * n * width
     tile = ws.tile(n, width, terms, fixed, split, alone=product == "forward")
     settings = tile, tile.splits, i, o, ws.aligned(node.weight), activation.upper()
-    arguments = to, ws.partial_sums(tile.splits, n * width), *operands, ROWS
+    arguments = to, ws.partial_sums(tile.splits, n * width), *operands, BATCH_ROWS
     op = Op(f"dense_{PASSES[product]}", settings, arguments, tile.count(n, width))
     if tile.splits == 1:
         return [[op]]
@@ -143,7 +152,7 @@ def finish(ws: Workspace, node: LayerNode, product: str, splits: int = 0) -> Op:
     blocks = math.prod(shape) * ws.rows
     settings = splits, *sizes, activation.upper()
     return Op(
-        function, settings, (to, PARTIAL_SUMS, last, ROWS), ws.elementwise(blocks)
+        function, settings, (to, PARTIAL_SUMS, last, BATCH_ROWS), ws.elementwise(blocks)
     )
 
 
@@ -164,7 +173,7 @@ def _library_parameters(ws: Workspace, node: LayerNode) -> Phase:
         Op(
             "dense_backward_bias",
             (o,),
-            (gradient.plus(i * o), node.dz, ROWS),
+            (gradient.plus(i * o), node.dz, BATCH_ROWS),
             -(-o // 32),
         ),
     ]
@@ -177,7 +186,7 @@ def _narrow_parameters(ws: Workspace, node: LayerNode) -> Phase:
     columns = -(-(i + 1) // 32)
     # 8 rows a thread are worth a split
     splits = max(1, min(-(-ws.rows // 64), 4 * ws.processors // columns))
-    arguments = ws.gradient(node, splits), node.dz, node.x, ROWS
+    arguments = ws.gradient(node, splits), node.dz, node.x, BATCH_ROWS
     ws.share(o * THREADS)
     return [
         Op("narrow_backward_parameters", (splits, i, o), arguments, columns * splits)
@@ -195,11 +204,11 @@ def _tiles_parameters(ws: Workspace, node: LayerNode) -> Phase:
     if computes_dz(ws, node):
         dz = node.out, node.node_above.weight, node.node_above.dz
         settings += (node.node_above.activation_below.upper(),)
-    arguments = ws.gradient(node, tile.splits), *dz, node.x, ROWS
+    arguments = ws.gradient(node, tile.splits), *dz, node.x, BATCH_ROWS
     return [Op("dense_backward_parameters", settings, arguments, tile.count(o, i + 1))]
 
 
-PARAMETERS = {
+PARAMETER_GRADIENTS = {
     "library": _library_parameters,
     "narrow": _narrow_parameters,
     "tiles": _tiles_parameters,

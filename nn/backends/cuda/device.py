@@ -18,7 +18,7 @@ from ...utils import NnError, UsageError, packages_of
 
 # major version of CUDA -> extra of nn/utils/packages.py
 CUPY = {13: "cuda13", 12: "cuda12"}
-OLDEST = 12
+OLDEST_CUPY = 12
 # that has used CUDA: this one, or one that it was forked from
 _process: int | None = None
 
@@ -81,9 +81,9 @@ def missing(instead: str = "use --backend omp") -> str | None:
     version = _driver_version()
     if version is None:
         return f"no NVIDIA driver found; install one, or {instead}"
-    if version < OLDEST * 1000:
+    if version < OLDEST_CUPY * 1000:
         return (
-            f"the NVIDIA driver supports CUDA {version // 1000}.{version % 1000 // 10}, but {OLDEST}.0 or newer "
+            f"the NVIDIA driver supports CUDA {version // 1000}.{version % 1000 // 10}, but {OLDEST_CUPY}.0 or newer "
             f"is needed; update the driver, or {instead}"
         )
     if importlib.util.find_spec("cupy") is None:

@@ -9,12 +9,18 @@ from __future__ import annotations
 from ...layers import InputColumn, Layer
 from .abi import THREADS
 from .memory import Workspace
-from .program import ROWS, LayerNode, Op, Phase
+from .program import BATCH_ROWS, LayerNode, Op, Phase
 
-COLUMNS = "embedding_columns"  # the array of struct embedding_column, in CUDA source
-EDGES = "embedding_edges"  # of all columns, one after another
-WAVES = "embedding_waves"  # the array of struct embedding_wave, one for each frequency
-SPLIT_ROWS = 64  # of a batch that are worth a partial sum of the parameters' gradients,
+COLUMN_ARRAY = (
+    "embedding_columns"  # the array of struct embedding_column, in CUDA source
+)
+EDGE_ARRAY = "embedding_edges"  # of all columns, one after another
+WAVE_ARRAY = (
+    "embedding_waves"  # the array of struct embedding_wave, one for each frequency
+)
+PARTIAL_SUM_ROWS = (
+    64  # of a batch that are worth a partial sum of the parameters' gradients,
+)
 SPLIT_VALUES = 1 << 18  # and values of all these sums, which are written and read again
 
 
@@ -23,7 +29,7 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     source."""
     ws.program.declarations.append(_declaration(node.layer))
     settings = _sizes(node.layer)
-    arguments = (node.out, node.x, COLUMNS, node.weight, ROWS)
+    arguments = (node.out, node.x, COLUMN_ARRAY, node.weight, BATCH_ROWS)
     ops = [
         Op(
             "embedding_forward",
@@ -34,7 +40,7 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     ]
     if waves := node.layer.frequencies:
         blocks = ws.elementwise(ws.rows * waves)
-        arguments = (node.out, node.x, WAVES, node.undecayed, ROWS)
+        arguments = (node.out, node.x, WAVE_ARRAY, node.undecayed, BATCH_ROWS)
         ops.append(Op("embedding_waves_forward", (waves, *settings), arguments, blocks))
     return [ops]
 
@@ -53,10 +59,10 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
             node.dz,
             node.out,
             node.x,
-            COLUMNS,
-            WAVES if waves else None,
+            COLUMN_ARRAY,
+            WAVE_ARRAY if waves else None,
             node.undecayed,
-            ROWS,
+            BATCH_ROWS,
         )
         blocks = ws.elementwise(ws.rows * node.layer.inputs)
         ops.append(
@@ -93,7 +99,7 @@ def _declaration(layer: Layer) -> str:
     edges = []
     for column, out, table in _places(layer):
         if column.edges:
-            first = f"{EDGES} + {len(edges)}"
+            first = f"{EDGE_ARRAY} + {len(edges)}"
         else:
             first = "0"
         lines.append(
@@ -102,14 +108,12 @@ def _declaration(layer: Layer) -> str:
         )
         edges += map(float, column.edges)
     if edges:
-        declared = (
-            f"__device__ const real {EDGES}[] = {{{', '.join(map(repr, edges))}}};\n"
-        )
+        declared = f"__device__ const real {EDGE_ARRAY}[] = {{{', '.join(map(repr, edges))}}};\n"
     else:
         declared = ""
     if layer.frequencies:
         declared += _waves_declaration(layer)
-    return f"{declared}__device__ const embedding_column {COLUMNS}[] = {{\n{''.join(lines)}}};"
+    return f"{declared}__device__ const embedding_column {COLUMN_ARRAY}[] = {{\n{''.join(lines)}}};"
 
 
 def _waves_declaration(layer: Layer) -> str:
@@ -122,14 +126,16 @@ def _waves_declaration(layer: Layer) -> str:
             lines.append(
                 f"    {{{at}, {sine}, {sine + column.waves}, {gaps}, {float(column.fill)!r}}},\n"
             )
-    return f"__device__ const embedding_wave {WAVES}[] = {{\n{''.join(lines)}}};\n"
+    return f"__device__ const embedding_wave {WAVE_ARRAY}[] = {{\n{''.join(lines)}}};\n"
 
 
 def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
     """Return an op for the gradient of each table, and one for those of all
     frequencies."""
     layer = node.layer
-    splits = max(1, min(-(-ws.rows // SPLIT_ROWS), SPLIT_VALUES // layer.parameters))
+    splits = max(
+        1, min(-(-ws.rows // PARTIAL_SUM_ROWS), SPLIT_VALUES // layer.parameters)
+    )
     gradient = ws.gradient(node, splits)
     # struct embedding_hits; sums of waves are fewer
     ws.share(2 * THREADS + THREADS // 32)
@@ -141,8 +147,8 @@ def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
             node.dz,
             node.out,
             node.x,
-            WAVES,
-            ROWS,
+            WAVE_ARRAY,
+            BATCH_ROWS,
         )
         ops.append(
             Op(
@@ -164,7 +170,7 @@ def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
                 layer.outputs,
                 out,
             )
-            arguments = (gradient.plus(table), node.dz, node.x, ROWS)
+            arguments = (gradient.plus(table), node.dz, node.x, BATCH_ROWS)
             blocks = splits * _parts(column)
             ops.append(Op("embedding_backward_table", settings, arguments, blocks))
     return ops

@@ -32,7 +32,7 @@ from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, com
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
-MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
+MOST_BUFFER_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # Operations of a batch up to which whole epochs run in one launch. Measured,
 # microseconds a batch, one launch and
 # graph: digits 31 and 36 (3e7), cnn0 77 and 71 (4e8), cnn1 93 and 85, cnn2 109 and 102.
@@ -144,9 +144,9 @@ class CudaEngine:
         """Raise UsageError for batches whose values the kernels cannot count. Memory is
         taken later, by the epoch."""
         widest = max(self.inputs, *(layer.outputs for layer in self.layers))
-        if rows * widest > MOST_VALUES:
+        if rows * widest > MOST_BUFFER_VALUES:
             raise UsageError(
-                f"--batch_number {rows}: a layer of {widest} values allows at most {MOST_VALUES // widest} on the GPU"
+                f"--batch_number {rows}: a layer of {widest} values allows at most {MOST_BUFFER_VALUES // widest} on the GPU"
             )
 
     # ---- parameters and data
@@ -524,7 +524,7 @@ class CudaEngine:
         """Return the purpose of a forward pass over `count` rows of data; kind: predict
         or loss."""
         widest = max(self.inputs, *(layer.outputs for layer in self.layers))
-        most = min(PREDICT_ROWS, max(1, (MOST_VALUES >> 3) // widest))
+        most = min(PREDICT_ROWS, max(1, (MOST_BUFFER_VALUES >> 3) // widest))
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
         weighted = data.weights is not None and kind != "predict"
         return Purpose(

@@ -137,9 +137,9 @@ class Workspace:
 SQUARE = 16  # threads along each side of a block
 SHARED_LIMIT = 48 << 10  # bytes a block gets without asking for more
 LATENCY = 800  # cycles: no step is faster, since its values come from the L2 cache
-START = 2500  # cycles before the first and after the last step of a tile
+TILE_OVERHEAD_CYCLES = 2500  # cycles before the first and after the last step of a tile
 MOST_SPLITS = 256
-CYCLES = 1800  # a microsecond
+CYCLES_OF_MICROSECOND = 1800  # a microsecond
 # relative time of a step when 1 or 2 blocks share a multiprocessor
 SLOWDOWN = (1.0, 1.4)
 
@@ -221,7 +221,7 @@ def choose(
             chosen = Tile(tile.m, tile.n, tile.k, splits)
             time = _cycles(chosen, m, n, steps, itemsize, processors, resident)
             if splits > 1:
-                time += CYCLES * (fixed + split * splits)
+                time += CYCLES_OF_MICROSECOND * (fixed + split * splits)
             if time < shortest:
                 best = chosen
                 shortest = time
@@ -248,7 +248,7 @@ def _cycles(
         return (
             -(-steps // tile.splits)
             * max(SLOWDOWN[blocks - 1] * tile.step_cycles(itemsize), LATENCY)
-            + START
+            + TILE_OVERHEAD_CYCLES
         )
 
     return rounds * time(resident) + (time(rest) if rest else 0)

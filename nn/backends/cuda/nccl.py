@@ -14,7 +14,7 @@ from ...cluster import limit_seconds
 from ...utils import NnError
 from .device import cuda_major, cupy, load_library, packages
 
-DECLARATIONS = """
+NCCL_DECLARATIONS = """
 typedef struct { char internal[128]; } unique_t;
 typedef void *comm_t;
 int ncclGetUniqueId(unique_t *unique);
@@ -50,7 +50,9 @@ def library():
     """Return (ffi, lib) of NCCL. Raise UsageError, which says what to install, where
     there is none."""
     missing = f"--gpus: NCCL is not installed; pip install {packages(cuda_major(), 'nvidia-nccl')}, or use one GPU"
-    return load_library(DECLARATIONS, "libnccl", "nccl", ["libnccl.so.2"], missing)[:2]
+    return load_library(
+        NCCL_DECLARATIONS, "libnccl", "nccl", ["libnccl.so.2"], missing
+    )[:2]
 
 
 def _check(result: int, call: str, comm=None) -> None:

@@ -46,7 +46,7 @@ LONGEST_WAIT = 0.04  # seconds between two looks at the stop flags
 BLOCK_FLOPS = 1.5e7
 # bytes for the orders and losses of the members that are trained at a time, or for
 # their activations
-ROOM = 1 << 30
+PACK_BYTES = 1 << 30
 # of the shared memory that shuffle.cu needs beside a row's 2
 DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4
 MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
@@ -403,7 +403,7 @@ def _places(jobs: Sequence[PackJob]) -> list[tuple]:
 def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
     """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of
     each."""
-    each = max(1, ROOM // (16 * max(len(job.rows) for job in jobs) + own_bytes))
+    each = max(1, PACK_BYTES // (16 * max(len(job.rows) for job in jobs) + own_bytes))
     for at in range(0, len(jobs), each):
         yield jobs[at : at + each]
 

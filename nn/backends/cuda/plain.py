@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import conv
 from .memory import Workspace
-from .program import BATCH, ROWS, LayerNode, Op, Phase
+from .program import BATCH, BATCH_ROWS, LayerNode, Op, Phase
 
 POOLS = ("maxpool", "avgpool")
 
@@ -30,7 +30,7 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
         settings = node.activation.upper(), layer.outputs
         return [
             [pooling],
-            [Op("activation_forward", settings, (node.out, ROWS), blocks)],
+            [Op("activation_forward", settings, (node.out, BATCH_ROWS), blocks)],
         ]
     name, sizes, last = _kernel(ws, node)
     settings = (*sizes, (layer.function or node.activation).upper())
@@ -60,7 +60,7 @@ def _kernel(ws: Workspace, node: LayerNode) -> tuple[str, tuple, tuple]:
     layer = node.layer
     if layer.kind in POOLS:
         sizes = *layer.in_shape, *layer.out_shape[1:], layer.kernel, layer.stride
-        return layer.kind, (f"pool_shape<{', '.join(map(str, sizes))}>",), (ROWS,)
+        return layer.kind, (f"pool_shape<{', '.join(map(str, sizes))}>",), (BATCH_ROWS,)
     if layer.kind == "pad":
         sizes = (
             *layer.in_shape[1:],
@@ -69,7 +69,7 @@ def _kernel(ws: Workspace, node: LayerNode) -> tuple[str, tuple, tuple]:
             layer.pad_left,
             layer.in_shape[0],
         )
-        return "pad", sizes, (ROWS,)
+        return "pad", sizes, (BATCH_ROWS,)
     if layer.kind == "dropout" and ws.purpose.dropout:
         return "dropout", (layer.outputs, node.index), (layer.rate, BATCH)
-    return "pass", (layer.outputs,), (ROWS,)
+    return "pass", (layer.outputs,), (BATCH_ROWS,)

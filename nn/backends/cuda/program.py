@@ -69,7 +69,7 @@ PARTIAL_SUMS = Buffer("partial_sums")
 # arguments of an op: struct control, struct batch, its rows
 CONTROL = "c"
 BATCH = "{batch}"
-ROWS = "{batch}.n"
+BATCH_ROWS = "{batch}.n"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class RowFormat:
 
 
 PLAIN = RowFormat()
-BYTES = RowFormat("bytes")
+BYTE_ROWS = RowFormat("bytes")
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ class Phases(Runner):
         self._connected = False
         if communicator is not None:
             cuda = cupy().cuda
-            self.second = cuda.Stream(non_blocking=True, priority=FIRST)
+            self.second = cuda.Stream(non_blocking=True, priority=FIRST_PRIORITY)
             self.ready, self.sent = (cuda.Event(disable_timing=True) for _ in range(2))
 
     def run(self, first: int, batches: int) -> None:
@@ -270,7 +270,9 @@ class Phases(Runner):
 
 # the steps that a member takes part in which has no row of a batch
 COLLECTIVE = ("communication", "update")
-FIRST = -1  # priority of a stream whose kernels are started before others that wait
+FIRST_PRIORITY = (
+    -1
+)  # priority of a stream whose kernels are started before others that wait
 MOST_BLOCKS = 1 << 16
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from ...layers import Layer
 from .abi import MOMENTS, THREADS, UPDATE
 from .device import cupy, processors
-from .program import BYTES, PRELUDE, Program, Purpose, lanes_of, sources, switches
+from .program import BYTE_ROWS, PRELUDE, Program, Purpose, lanes_of, sources, switches
 from .runner import WholeEpochs
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
@@ -27,12 +27,12 @@ ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several 
 MOST_WORK = 3_000
 MOST_EACH = 8  # rows a thread computes at once
 UPDATE_WORK = 45  # instructions of a parameter's step, beside those of its gradient
-LEAST_ROWS = 5  # of a block, where there are several
+LEAST_ROWS_OF_BLOCK = 5  # of a block, where there are several
 # blocks of a pack for which a multiprocessor is to have the registers, if it has the
 # shared memory
 RESIDENT = 3
 # bytes of a multiprocessor's shared memory that each block takes beside its own
-RESERVED = 1 << 10
+RESERVED_BYTES = 1 << 10
 
 
 def fits(layers: list[Layer], purpose: Purpose, dtype: np.dtype) -> bool:
@@ -81,7 +81,7 @@ class Plan:
         if work <= ONE_BLOCK_WORK:
             parts = 1
         else:
-            parts = min(processors(), -(-rows // LEAST_ROWS))
+            parts = min(processors(), -(-rows // LEAST_ROWS_OF_BLOCK))
         self.part_rows = -(-rows // parts)
         self.parts = -(-rows // self.part_rows)
 
@@ -93,7 +93,7 @@ class Plan:
         most = attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
         half = (
             attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED) // 2
-            - RESERVED
+            - RESERVED_BYTES
         )
         for room in (min(half, most), most):
             for slots in range(self.parts, 0, -1):
@@ -110,7 +110,7 @@ class Plan:
             .cuda.Device()
             .attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED)
         )
-        return max(1, min(RESIDENT, whole // (self.bytes + RESERVED)))
+        return max(1, min(RESIDENT, whole // (self.bytes + RESERVED_BYTES)))
 
     def fits(self) -> bool:
         """Return whether the GPU has the shared memory, and a block's work is short
@@ -279,13 +279,13 @@ class Plan:
         ones = [(f"x{p}", "L0::X", "L0::I") for p in (0, 1)] + [
             (f"out{i}", f"L{i}::OUT", f"L{i}::O") for i in layers
         ]
-        kinds = f"{int(self.purpose.rows_as == BYTES)}, {int(self.purpose.labels)}"
+        kinds = f"{int(self.purpose.rows_as == BYTE_ROWS)}, {int(self.purpose.labels)}"
         files = sources("common", "activation", "loss", "optimizer", "small")
         return (
             switches(self.purpose)
             + PRELUDE
             + files
-            + EPOCH.format(
+            + EPOCH_KERNEL.format(
                 types=_lines(types),
                 threads=THREADS,
                 values=self.values,
@@ -395,7 +395,7 @@ def _input(index: int) -> str:
     return "x"
 
 
-EPOCH = """
+EPOCH_KERNEL = """
 {types}
 /* A step is a batch, or the next parts of one. */
 __device__ inline batch batch_at(const control &c, int64 index, int step)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.encoding import PARTS
+from ...data.encoding import DATE_PARTS
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
@@ -28,13 +28,13 @@ from .columns import (
     units,
 )
 
-MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
+MOST_C_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _CTYPES = {"float32": "float", "float64": "double"}
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
-_CODE = Path(__file__).with_name("model.c")
+_MODEL_C = Path(__file__).with_name("model.c")
 # lines of model.c
 _INTERFACE = f"""#include "example_{"interface"}.h"\n"""
-_VALUES = f"""#include "example_{"values"}.h"\n"""
+_EXAMPLE_VALUES = f"""#include "example_{"values"}.h"\n"""
 
 
 def save_c(net, path: str | os.PathLike) -> None:
@@ -50,9 +50,9 @@ def save_c(net, path: str | os.PathLike) -> None:
 
 def _check(net, path) -> None:
     count = sum(member.parameter_count for member in net.members)
-    if count > MOST_PARAMETERS:
+    if count > MOST_C_PARAMETERS:
         raise UsageError(
-            f"{path}: {count} parameters, expected at most {MOST_PARAMETERS} in a C file; train smaller --layers, or "
+            f"{path}: {count} parameters, expected at most {MOST_C_PARAMETERS} in a C file; train smaller --layers, or "
             f"export to .onnx"
         )
     for member in net.members:
@@ -108,7 +108,9 @@ class _File:
             for name, holds in self.has.items()
         )
         interface, code = (
-            _CODE.read_text(encoding="utf-8").removeprefix(_INTERFACE).split(_VALUES)
+            _MODEL_C.read_text(encoding="utf-8")
+            .removeprefix(_INTERFACE)
+            .split(_EXAMPLE_VALUES)
         )
         parts = (
             self._header(),
@@ -151,14 +153,14 @@ class _File:
                 for encoder in one.encoders
             ),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
-            "PARTS": inputs & {part.upper() for part in PARTS},
+            "PARTS": inputs & {part.upper() for part in DATE_PARTS},
             "FREQUENT": any(
                 getattr(one, "frequent", 0)
                 for encoding in self.encodings
                 for one in encoding.encoders
             ),
             "WAVES": any(column.waves for column in columns),
-            "IMAGES": {kind for kind, _, _, _ in layers} & set(OF_IMAGES),
+            "IMAGES": {kind for kind, _, _, _ in layers} & set(C_IMAGE_LAYERS),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
             **{
                 name.upper(): name.upper() in functions
@@ -446,7 +448,7 @@ class _File:
 # ---- the layers of a network as an array of C structs, with their weights, and the
 # room that they need
 
-_KINDS = {
+_C_KINDS = {
     "dense": "DENSE",
     "conv": "CONV",
     "maxpool": "MAXPOOL",
@@ -457,7 +459,7 @@ _KINDS = {
     "activation": "ACTIVATION",
     "embedding": "",  # an encoding of inputs: c_inputs
 }
-OF_IMAGES = ("CONV", "MAXPOOL", "AVGPOOL", "PAD")
+C_IMAGE_LAYERS = ("CONV", "MAXPOOL", "AVGPOOL", "PAD")
 
 
 def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
@@ -467,7 +469,7 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     found = []
     number = 0
     for layer in layers:
-        kind = _KINDS[layer.kind]
+        kind = _C_KINDS[layer.kind]
         function = layer.output_function
         is_last = layer is layers[-1] and not found
         if kind and (kind != "ACTIVATION" or function != "linear" or is_last):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data.column import Column, encodings_of
 from ...data.encoding import (
-    PARTS,
+    DATE_PARTS,
     CategoryEncoder,
     DateEncoder,
     Encoding,
@@ -22,7 +22,7 @@ from ...utils import UsageError
 from .c_text import Constants, numbers
 from .columns import UNSEEN, input_kind, spellings
 
-LONGEST_WORD = 4000  # bytes: a C compiler need not take more in a literal
+LONGEST_LITERAL = 4000  # bytes: a C compiler need not take more in a literal
 SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and their bytes
 
 
@@ -101,8 +101,8 @@ def vocabularies(
             longest = max(map(len, found[-1].forms), default=0)
         else:
             longest = 0
-        if longest > LONGEST_WORD:
-            told = f"expected at most {LONGEST_WORD} in C; shorten it, or leave the column out of the training (--drop)"
+        if longest > LONGEST_LITERAL:
+            told = f"expected at most {LONGEST_LITERAL} in C; shorten it, or leave the column out of the training (--drop)"
             raise UsageError(
                 f"{path}: column {name}: a value of {longest} bytes, {told}"
             )
@@ -284,8 +284,8 @@ def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, flo
     """Return shift, scale and fill of an input."""
     if kind == "TRUTH":
         return 0.0, 0.0, encoder.share
-    if kind.lower() in PARTS:
-        shift, scale = PARTS[kind.lower()]
+    if kind.lower() in DATE_PARTS:
+        shift, scale = DATE_PARTS[kind.lower()]
         return shift, scale, shift
     if kind not in ("NUMBER", "GAP"):
         return 0.0, 0.0, 0.0

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-_WIDTH = 118
+_LINE_WIDTH = 118
 # bytes
-_SIZES = {
+_C_SIZES = {
     "double": 8,
     "pointer": 8,
     "layer": 72,
@@ -28,7 +28,7 @@ class Constants:
     def __init__(self, dtype: str, sizes: dict[str, int]):
         self.dtype = np.dtype(dtype)
         self.bytes = 0
-        self._sizes = _SIZES | sizes
+        self._sizes = _C_SIZES | sizes
         self._sizes["nn_real"] = self.dtype.itemsize
         self._parts: list[str] = []
         self._names: dict[tuple, str] = {}
@@ -56,7 +56,7 @@ class Constants:
         return "NULL"
 
     def words(self, name: str, words: list[bytes], remark: str = "") -> str:
-        self.bytes += sum(len(word) + 1 + _SIZES["pointer"] for word in words)
+        self.bytes += sum(len(word) + 1 + _C_SIZES["pointer"] for word in words)
         self._add("char *const", name, _lines(map(quoted, words)), len(words), remark)
         return name
 
@@ -132,7 +132,7 @@ def comment(text: str) -> str:
 def _lines(items: Iterable[str]) -> Iterator[str]:
     line = "   "
     for item in items:
-        if len(line) + len(item) + 2 > _WIDTH and line != "   ":
+        if len(line) + len(item) + 2 > _LINE_WIDTH and line != "   ":
             yield f"{line}\n"
             line = "   "
         line += f" {item},"

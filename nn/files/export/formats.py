@@ -11,20 +11,20 @@ from .c_file import save_c
 from .columns import check_columns
 from .onnx_file import save_onnx
 
-WRITERS: dict[str, Callable] = {".onnx": save_onnx, ".c": save_c}
+EXPORTERS: dict[str, Callable] = {".onnx": save_onnx, ".c": save_c}
 """suffix -> writer (network, path) of a format"""
 
 
 def writer_of(path: str | os.PathLike) -> Callable:
     """Return the writer of a file's suffix. Raises UsageError for another suffix."""
     suffix = Path(path).suffix.lower()
-    if suffix not in WRITERS:
+    if suffix not in EXPORTERS:
         if suffix:
             found = f"the suffix {suffix}"
         else:
             found = "no suffix"
-        raise UsageError(f"{path}: {found}, expected {' or '.join(WRITERS)}")
-    return WRITERS[suffix]
+        raise UsageError(f"{path}: {found}, expected {' or '.join(EXPORTERS)}")
+    return EXPORTERS[suffix]
 
 
 def export(net, path: str | os.PathLike) -> None:

@@ -31,9 +31,9 @@ LARGEST_FILE = 2**31  # bytes of a protobuf message
 LABEL = "label"
 PROBABILITIES = "probabilities"
 SCORES = "scores"
-VALUES = "values"
+VALUES_NODE = "values"
 # kept beside the graph, as JSON
-_FACTS = ("task", "classes", "columns", "targets", "threshold")
+_ONNX_FACTS = ("task", "classes", "columns", "targets", "threshold")
 
 
 def save_onnx(net, path: str | os.PathLike) -> None:
@@ -94,11 +94,11 @@ def onnx_model(net):
     else:
         out = outs[0]
     if net.task == "regression":
-        graph.output(inputs.free(VALUES), out, net.value_dtype, (net.outputs,))
+        graph.output(inputs.free(VALUES_NODE), out, net.value_dtype, (net.outputs,))
     else:
         _add_classes(graph, net, out, inputs)
     return graph.model(
-        __version__, {name: json.dumps(getattr(net, name)) for name in _FACTS}
+        __version__, {name: json.dumps(getattr(net, name)) for name in _ONNX_FACTS}
     )
 
 
@@ -305,7 +305,7 @@ def outputs_of(
     number = 0
     is_image = layers[0].in_shape[1:] != (1, 1)
     for layer in layers:
-        if layer.kind in _OF_IMAGES and not is_image:
+        if layer.kind in _IMAGE_LAYERS and not is_image:
             x = graph.add("Reshape", x, graph.constant([-1, *layer.in_shape], np.int64))
             is_image = True
         if is_image and (layer.kind in _OF_VECTORS or layer.activation == "softmax"):
@@ -314,8 +314,8 @@ def outputs_of(
         weight = parameters.get(f"layer{number}.{'weight'}")
         bias = parameters.get(f"layer{number}.{'bias'}")
         number += layer.weight_shape is not None
-        x = _KINDS[layer.kind](graph, layer, x, weight, bias)
-        x = _ACTIVATIONS[layer.activation](graph, x)
+        x = _LAYER_WRITERS[layer.kind](graph, layer, x, weight, bias)
+        x = _ACTIVATION_NODES[layer.activation](graph, x)
     if is_image:
         return _flat(graph, x)
     return x
@@ -366,7 +366,7 @@ def _pad(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
     return graph.add("Pad", x, graph.constant(zeros, np.int64), graph.constant(0))
 
 
-_KINDS = {
+_LAYER_WRITERS = {
     "dense": _dense,
     "conv": _conv,
     "maxpool": _pool("MaxPool"),
@@ -374,14 +374,14 @@ _KINDS = {
     "pad": _pad,
     "dropout": lambda graph, layer, x, weight, bias: x,  # of training alone
     "flatten": lambda graph, layer, x, weight, bias: x,  # its input is a vector already
-    "activation": lambda graph, layer, x, weight, bias: _ACTIVATIONS[layer.function](
-        graph, x
-    ),
+    "activation": lambda graph, layer, x, weight, bias: _ACTIVATION_NODES[
+        layer.function
+    ](graph, x),
     "embedding": lambda graph, layer, x, weight, bias: encoded(
         graph, x, layer.columns, weight
     ),
 }
-_OF_IMAGES = ("conv", "maxpool", "avgpool", "pad")
+_IMAGE_LAYERS = ("conv", "maxpool", "avgpool", "pad")
 _OF_VECTORS = ("dense", "flatten")
 
 
@@ -432,7 +432,7 @@ def _selu(graph: Graph, z: str) -> str:
 # Klambauer et al. 2017
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
-_ACTIVATIONS = {
+_ACTIVATION_NODES = {
     "relu": lambda graph, z: graph.add("Relu", z),
     "sigmoid": lambda graph, z: graph.add("Sigmoid", z),
     "tanh": lambda graph, z: graph.add("Tanh", z),

@@ -27,7 +27,7 @@ def onnx_package() -> ModuleType:
     return onnx
 
 
-_FEW = 64  # values of a constant that may be shared
+_SHARED_VALUES = 64  # values of a constant that may be shared
 
 
 class Graph:
@@ -67,7 +67,7 @@ class Graph:
         """Return the name of a constant; the same few values are kept once. dtype: None
         takes that of the network."""
         array = np.asarray(values, self.dtype if dtype is None else dtype)
-        if array.size <= _FEW:
+        if array.size <= _SHARED_VALUES:
             few = array.tolist()
         else:
             few = len(self._constants)

@@ -15,9 +15,9 @@ import numpy as np
 
 from ...data.column import Column
 from ...data.encoding import (
+    DATE_PARTS,
     DAY,
-    PARTS,
-    YEAR,
+    YEAR_SECONDS,
     CategoryEncoder,
     DateEncoder,
     Encoding,
@@ -379,7 +379,7 @@ class TableInputs:
                 graph, ((turns - turns.floor()) * (2 * np.pi)).name
             )
         for name in encoder.parts:
-            shift, scale = PARTS[name]
+            shift, scale = DATE_PARTS[name]
             others.append(((part(of_known, name, _Float64.floor) - shift) / scale).name)
         values = [
             trend,
@@ -415,7 +415,7 @@ class _Float64:
 
 
 _TURNS = {
-    "year": lambda x: x / YEAR,
+    "year": lambda x: x / YEAR_SECONDS,
     "week": lambda x: (x / DAY).floor() / 7,
     "day": lambda x: x / DAY,
 }
