@@ -55,7 +55,7 @@ def write(path: str, ds) -> None:
         np.savez_compressed(path, x=ds.x, y=ds.y)
 
 
-def main(
+def main(  # noqa: PLR0913 - the flags of a program
     series: Annotated[
         str | None, typer.Option(help="CSV: time, one column a station.")
     ] = None,

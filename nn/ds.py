@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def load(
+def load(  # noqa: PLR0913 - settings by keyword
     path: Any,
     *,
     target: str | int | Sequence[str | int] | None = None,

@@ -238,6 +238,38 @@ def parse(
 def _parsed(
     spec: str, activation: str, output_activation: str, columns: tuple[InputColumn, ...]
 ) -> tuple[Layer, ...]:
+    """Return the layers that a specification describes, the embedding of `columns`
+    first."""
+    items = _items_of(spec)
+    shape = _input_shape(items[0])
+    layers: list[Layer] = []
+    if columns:
+        layers.append(_embedding(spec, shape, columns))
+        shape = layers[0].out_shape
+    for number, item in enumerate(items[1:], start=2):
+        is_last = number == len(items)
+        word, named = _split_activation(item, is_last)
+        for layer in _build(word, item, shape):
+            if columns and layer.kind in IMAGE_KINDS:
+                raise UsageError(
+                    f"--layers: {item} is for images; a table with more than numbers has no images"
+                )
+            layers.append(layer)
+            shape = layer.out_shape
+        if is_last:
+            usual = output_activation
+        elif layers[-1].weight_shape:
+            usual = activation
+        else:
+            usual = "linear"
+        layers[-1:] = _with_activation(layers[-1], named or usual)
+    _check_network(spec, layers)
+    return tuple(layers)
+
+
+def _items_of(spec: str) -> list[str]:
+    """Return the items of a specification. Raises UsageError for too few or too many,
+    and an empty one."""
     items = [item.strip() for item in spec.split(",")]
     if not all(items):
         raise UsageError(
@@ -249,28 +281,11 @@ def _parsed(
         )
     if len(items) > MOST_LAYERS:
         raise UsageError(f"--layers: {len(items)} items are more than {MOST_LAYERS}")
-    shape = _input_shape(items[0])
-    layers: list[Layer] = []
-    if columns:
-        layers.append(_embedding(spec, shape, columns))
-        shape = layers[0].out_shape
-    for number, item in enumerate(items[1:], start=2):
-        last = number == len(items)
-        word, named = _split_activation(item, last)
-        for layer in _build(word, item, shape):
-            if columns and layer.kind in IMAGE_KINDS:
-                raise UsageError(
-                    f"--layers: {item} is for images; a table with more than numbers has no images"
-                )
-            layers.append(layer)
-            shape = layer.out_shape
-        if last:
-            default = output_activation
-        elif layers[-1].weight_shape:
-            default = activation
-        else:
-            default = "linear"
-        layers[-1:] = _with_activation(layers[-1], named or default)
+    return items
+
+
+def _check_network(spec: str, layers: list[Layer]) -> None:
+    """Raise UsageError for too many parameters, and softmax of one output."""
     if sum(layer.parameters for layer in layers) > MOST_PARAMETERS:
         raise UsageError(f"--layers {spec}: more than 2^40 parameters")
     last = layers[-1]
@@ -278,7 +293,6 @@ def _parsed(
         raise UsageError(
             f"--layers {spec}: {last.activation} needs at least 2 outputs; use sigmoid for one"
         )
-    return tuple(layers)
 
 
 def completed(spec: str | None, row_shape: Sequence[int], outputs: int | None) -> str:
@@ -395,6 +409,7 @@ def _embedding(spec: str, shape: Shape, columns: tuple[InputColumn, ...]) -> Lay
 
 
 def _check_column(name: str, column: InputColumn) -> None:
+    """Raise UsageError for a column that no embedding layer can have."""
     if column.kind not in COLUMN_KINDS:
         raise UsageError(
             f"{name}: {column.kind!r} is no kind; the kinds are {', '.join(COLUMN_KINDS)}"
@@ -407,25 +422,36 @@ def _check_column(name: str, column: InputColumn) -> None:
         raise UsageError(
             f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide"
         )
-    for what, words in (("edges", "edges of pieces"), ("waves", "waves")):
-        if getattr(column, what) and column.kind not in ("number", "gap"):
+    is_number = column.kind in ("number", "gap")
+    for values, words in ((column.edges, "edges of pieces"), (column.waves, "waves")):
+        if values and not is_number:
             raise UsageError(
                 f"{name}: {words} for the kind {column.kind}; only number and gap have them"
             )
-    if column.edges and not 2 <= len(column.edges) <= MOST_EDGES:
+    _check_edges(name, column.edges)
+    _check_waves(name, column)
+
+
+def _check_edges(name: str, edges: Sequence[float]) -> None:
+    """Raise UsageError for edges of pieces that are too many, too far or not apart."""
+    if edges and not 2 <= len(edges) <= MOST_EDGES:
         raise UsageError(
-            f"{name}: {len(column.edges)} edges of pieces; it must have none, or 2 to {MOST_EDGES}"
+            f"{name}: {len(edges)} edges of pieces; it must have none, or 2 to {MOST_EDGES}"
         )
-    for edge in column.edges:
+    for edge in edges:
         if not abs(edge) <= FARTHEST_EDGE:
             raise UsageError(
                 f"{name}: an edge at {edge}; it must be between -{FARTHEST_EDGE:g} and {FARTHEST_EDGE:g}"
             )
-    for low, high in pairwise(column.edges):
+    for low, high in pairwise(edges):
         if not high - low >= NEAREST_EDGES:
             raise UsageError(
                 f"{name}: an edge {high} after {low}; edges must ascend, by {NEAREST_EDGES:g} at least"
             )
+
+
+def _check_waves(name: str, column: InputColumn) -> None:
+    """Raise UsageError for waves that are too many, or of no deviation."""
     if not 0 <= column.waves <= MOST_WAVES:
         raise UsageError(
             f"{name}: {column.waves} waves; it must have between 0 and {MOST_WAVES}"
@@ -490,10 +516,9 @@ def _windows(
 
 
 def _conv(match, item, shape):
-    filters, kernel, stride = (
-        int(match[1]),
-        *(int(match[n]) if match[n] else usual for n, usual in ((2, 3), (3, 1))),
-    )
+    filters = int(match[1])
+    kernel = int(match[2] or 3)
+    stride = int(match[3] or 1)
     same = match[4] == "same"
     if match[4] != "same":
         padding = int((match[4] or "p0")[1:])

@@ -25,7 +25,8 @@ def matmul(a, b, *, backend: str = "omp", threads: int | None = None) -> np.ndar
     if a.dtype not in PRODUCTS:
         raise ValueError(f"expected float32 or float64, got {a.dtype}")
     ffi, lib = extension(backend)
-    (m, k), n = a.shape, b.shape[1]
+    m, k = a.shape
+    n = b.shape[1]
     a, a_transposed = _stored(a)
     b, b_transposed = _stored(b)
     c = np.empty((m, n), a.dtype)

@@ -20,6 +20,13 @@ from ..core.random import PhiloxOrder
 from ..nn_aux import OPTIMIZERS
 
 
+def _most_shift(side: int) -> int:
+    """Return how many pixels an image may be moved along a side: a tenth of it."""
+    if side == 1:
+        return 0
+    return math.ceil(side / 10)
+
+
 class TimedStep(NamedTuple):
     """A step of a batch and when it began and ended."""
 
@@ -54,10 +61,11 @@ class EpochSettings:
         half of them are mirrored."""
         shifts = self.augment in ("shift", "both")
         mirrors = self.augment in ("mirror", "both")
-        down, right = (
-            math.ceil(side / 10) if shifts and side > 1 else 0 for side in shape[1:]
-        )
-        return down, right, int(mirrors and shape[2] > 1)
+        _, height, width = shape
+        mirrored = int(mirrors and width > 1)
+        if not shifts:
+            return 0, 0, mirrored
+        return _most_shift(height), _most_shift(width), mirrored
 
     @property
     def moments(self) -> list[str]:

@@ -179,7 +179,8 @@ class MpiGroup(RankGroup):
         self.mpi = mpi
         self._finalizes = finalizes
         self._comm = self.communicator()
-        self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
+        self.rank = self._comm.Get_rank()
+        self.size = self._comm.Get_size()
         self._is_broken = False
         self._outcome: RankEnded | None = None  # how all ranks end, once one has
         hosts = self.gather(platform.node())

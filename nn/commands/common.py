@@ -178,11 +178,9 @@ def check_apart(read: str, written: str) -> None:
     """Raise UsageError if writing would replace a file that is read."""
     from ..data.source import data_files, database_of
 
-    for name in (
-        data_files(read)
-        if os.path.exists(written) and not os.path.isdir(written)
-        else ()
-    ):
+    if not os.path.exists(written) or os.path.isdir(written):
+        return
+    for name in data_files(read):
         file, _ = database_of(name)
         # if it is that of an image
         class_folder = os.path.dirname(os.path.realpath(written))

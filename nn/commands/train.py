@@ -25,6 +25,7 @@ from ..utils import (
     check_writable,
     interruption,
     is_stream,
+    plural,
     release_locks,
     say,
     sole_writer,
@@ -201,13 +202,18 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             check_layers(net.layers)
             check_plain(flags.model, ds, flags.number_embedding)
         name = replacing(given_values(flags, vars(flags)))
-        if effort:
-            replaced = ""
-        else:
-            replaced = f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
-    observers = Observers(
-        flags, lambda: chosen.net if is_chosen else net, reading, records=not is_chosen
-    )
+        if not effort:
+            cause = f"--{name}" if name else "a .m model"
+            replaced = f"{cause} replaces the choice of --effort"
+    chosen: Effort | None = None
+
+    def network():
+        """Return the network as it is now: a choice changes it."""
+        if chosen is not None:
+            return chosen.net
+        return net
+
+    observers = Observers(flags, network, reading, records=not is_chosen)
     callback = observers.beside(
         make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
     )
@@ -217,7 +223,8 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         try:
             return train(net, ds, **options, stop=stop)
         except SideFileError as error:  # of a choice told again after each candidate
-            lost[:] = [error]
+            lost.clear()
+            lost.append(error)
             return error.result
 
     if is_chosen:
@@ -235,9 +242,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         else:
             net, result = (net, trained(net, ds, **options))
     except Stopped as stopped:
-        raise _unfinished(
-            flags, chosen.net if is_chosen else net, checkpoint, stopped
-        ) from stopped
+        raise _unfinished(flags, network(), checkpoint, stopped) from stopped
     if not is_chosen:
         return net, ds, result, partial(observers.finish, result, lambda: net), lost
     repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
@@ -247,7 +252,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         )
     if chosen.stopped is not None:
         tried = result["tried"]
-        told = f"{chosen.stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended"
+        told = f"{chosen.stopped}: chosen from the {plural(tried, 'candidate')} that had ended"
         lost.append(NnError(told, _signal_code(chosen.stopped.signum)))
     return (
         net,

@@ -290,10 +290,12 @@ def info_command(flags) -> None:
             told = target_text(net.targets, net.config.get("target"), is_table=False)
         if told:
             show(told)
-        for title, own in [("", layers)] if net is None else layers_of(net):
+        if net is None:
+            tables.network_table(layers, "")
+            return
+        for title, own in layers_of(net):
             tables.network_table(own, title)
-        if net is not None:
-            tables.model_report(net, flags.model)
+        tables.model_report(net, flags.model)
         return
     if net is None:
         networks = [layers]

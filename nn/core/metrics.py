@@ -472,10 +472,9 @@ class Judged:
         truth = np.asarray(truth)
         scores = np.asarray(scores)
         if task == "regression":
-            truth, scores = (
-                array.astype(np.float64).reshape(len(truth), -1)
-                for array in (truth, scores)
-            )
+            shape = (len(truth), -1)
+            truth = truth.astype(np.float64).reshape(shape)
+            scores = scores.astype(np.float64).reshape(shape)
             self._errors = scores - truth
             if persistence is None:
                 self._of_persistence = None

@@ -59,7 +59,10 @@ def counts_of(records: np.dtype, dtype) -> tuple[int, int, int, int]:
 def values_of(x: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the input values of all rows, one array (rows,) for each; x: records, or
     numbers (rows, inputs)."""
-    for part in [x[name] for name in x.dtype.names] if x.dtype.names else [x]:
+    parts = [x]
+    if x.dtype.names:
+        parts = [x[name] for name in x.dtype.names]
+    for part in parts:
         for k in range(part.shape[1]):
             yield part[:, k]
 

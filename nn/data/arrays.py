@@ -144,7 +144,7 @@ def _numpy_array(
             wanted = "numbers (or text for y); Python objects are never loaded"
         raise DataError(f"{found}, expected {wanted}")
     # other files of the table may have rows
-    is_part = axes == 2 and shape[0] == 0 < shape[1]
+    is_part = axes == 2 and shape[0] == 0 and shape[1] > 0
     if not is_part and not math.prod(shape) * kind.itemsize:
         raise DataError(
             f"{found}: no rows or columns, expected at least one; add the data"

@@ -143,39 +143,25 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
     Raises NoRows if there is no row of data, DataError for other text, UsageError for a
     separator that cannot be one.
     """
-    (text, is_gzip), separator = _start(path), schema.choices.separator
+    text, is_gzip = _start(path)
+    separator = schema.choices.separator
     if said := _SEPARATOR_LINE.match(text):
         text = b"\n" + text[said.end() :]
         separator = separator or decoded(said[1])
     if not text.strip():
+        found = "the file is empty"
         if len(text) > LONGEST_CSV_LINE:
             found = f"its first {len(text)} bytes are blank lines"
-        else:
-            found = "the file is empty"
         raise NoRows(f"{path}: {found}, expected rows of numbers separated by commas")
     if separator is None:
         separator = separator_of(text)
     else:
         separator = _given_separator(path, text, separator)
     rows = FirstRows(text, separator, code_page=schema.code_page)
-    if rows.counts[0] > MOST_TABLE_COLUMNS:
-        raise DataError(
-            f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_TABLE_COLUMNS}; write it with a "
-            f"line for each row, or as NPY, which has no such limit"
-        )
-    if not rows.counts[-1] and len(rows.counts) <= 2:
-        raise open_quote(path, rows.lines[-1])
-    if text.startswith(b"#") and rows.counts[0] != max(
-        rows.counts, key=rows.counts.count
-    ):
-        raise DataError(
-            f"{path}, row 1: begins with #, as a comment does, expected names of columns or a row; remove the lines "
-            "above the table"
-        )
+    _check_first_rows(path, text, rows)
+    names = None
     if _has_header(rows, schema, first):
         names = [cell.text for cell in rows.rows[0]]
-    else:
-        names = None
     row = int(names is not None)
     below = rows.rows[row:]
     width = rows.counts[0 if names else row]
@@ -186,15 +172,6 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
             f"{path}: only a header, expected at least one row of numbers; add the data",
             names,
         )
-    values = (
-        [cells[place].text for cells in below if place < len(cells)]
-        for place in range(width)
-    )
-    filled = [
-        place
-        for place, own in enumerate(values)
-        if (names and names[place]) or not GAPS.issuperset(own)
-    ]
     fraction = rows.separator == ";" and _FRACTION.search(text)
     return Head(
         path,
@@ -205,10 +182,39 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
         rows.separator,
         fraction[1].decode() if fraction else None,
         len(text) / max(1, text.count(b"\n")),
-        max(filled, default=width - 1),
+        _last_filled(names, below, width),
         is_gzip,
         schema.code_page,
     )
+
+
+def _check_first_rows(path: str, text: bytes, rows: FirstRows) -> None:
+    """Raise DataError for too many columns, an open quote and a comment above."""
+    width = rows.counts[0]
+    if width > MOST_TABLE_COLUMNS:
+        raise DataError(
+            f"{path}, row {rows.lines[0]}: {width} columns, expected at most {MOST_TABLE_COLUMNS}; write it with a "
+            f"line for each row, or as NPY, which has no such limit"
+        )
+    if not rows.counts[-1] and len(rows.counts) <= 2:
+        raise open_quote(path, rows.lines[-1])
+    usual_width = max(rows.counts, key=rows.counts.count)
+    if text.startswith(b"#") and width != usual_width:
+        raise DataError(
+            f"{path}, row 1: begins with #, as a comment does, expected names of columns or a row; remove the lines "
+            "above the table"
+        )
+
+
+def _last_filled(names: list[str] | None, below: list[list[Cell]], width: int) -> int:
+    """Return the last column that has a name, or a value in the first rows."""
+    for place in reversed(range(width)):
+        if names and names[place]:
+            return place
+        values = {cells[place].text for cells in below if place < len(cells)}
+        if not GAPS.issuperset(values):
+            return place
+    return width - 1
 
 
 def open_quote(path: str, line: int) -> DataError:
@@ -364,6 +370,12 @@ def field_counts(text: bytes, separator: str) -> list[int]:
     return split(text, separator, _SEPARATOR_ROWS)["fields"].tolist()
 
 
+def _are_even(counts: list[int]) -> bool:
+    """Return whether rows of this many fields are those of a table: all have as
+    many, and several."""
+    return len({*counts}) == 1 and 1 < counts[0] <= MOST_TABLE_COLUMNS
+
+
 # -- separator -------------------------------------------------------------------------
 
 
@@ -375,11 +387,7 @@ def separator_of(text: bytes) -> str:
         {*counts[separator]} == {1} for separator in SEPARATORS if separator != "\t"
     ):
         counts[_BLANK] = field_counts(text, _BLANK)
-    even = [
-        one
-        for one, found in counts.items()
-        if MOST_TABLE_COLUMNS >= found[0] > 1 == len({*found})
-    ]
+    even = [one for one, found in counts.items() if _are_even(found)]
     if not even:
         return max(
             SEPARATORS,
@@ -453,39 +461,41 @@ def _are_names(rows: list[list[Cell]]) -> bool:
     ]
     if _are_numbered(columns):
         return True
-    known = [
+    filled = [
         (cell, below)
         for cell, below in columns
         if cell.text not in GAPS and re.search(r"\w", cell.text)
     ]
-    if any(cell.kind == "number" for cell, _ in known):
-        evidence = 0.0
-    else:
-        evidence = 0.25
-    for cell, below in known:
-        if below.kind == "text":
-            repeat = 2 * len(below.words) <= len(below.cells)
-            if cell.text in below.words:
-                evidence += -1.0
-            else:
-                evidence += 0.5 * (repeat and cell.kind != "number")
-        elif below.kind and cell.kind != "number":
-            if cell.kind == below.kind:
-                evidence += -1.0
-            else:
-                evidence += 1.0
+    evidence = sum(_evidence_of_name(cell, below) for cell, below in filled)
+    if all(cell.kind != "number" for cell, _ in filled):
+        evidence += 0.25
     above = [
         cell.text
         for cell, below in columns
         if cell.kind == "number" and below.kind == "number"
     ]
-    return evidence > (
-        0.9 * bool(above)
-        if _count(above)
-        else min(1, len(above))
-        if _ascend(above)
-        else len(above)
-    )
+    if _count(above):  # 1, 2, 3 ...: nearly all of the evidence must be for names
+        least = 0.9 * bool(above)
+    elif _ascend(above):  # years, or doses
+        least = min(1, len(above))
+    else:
+        least = len(above)
+    return evidence > least
+
+
+def _evidence_of_name(cell: Cell, below: ColumnBelow) -> float:
+    """Return how much a cell of the first row looks like the name of its column: 1
+    above values of another kind, .5 above words, -1 for one of these values."""
+    if below.kind == "text":
+        if cell.text in below.words:
+            return -1.0
+        do_repeat = 2 * len(below.words) <= len(below.cells)
+        return 0.5 * (do_repeat and cell.kind != "number")
+    if not below.kind or cell.kind == "number":
+        return 0.0
+    if cell.kind == below.kind:
+        return -1.0
+    return 1.0
 
 
 def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:

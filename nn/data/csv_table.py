@@ -203,7 +203,8 @@ class CsvSource(TableSource):
             place for place in table.number_places if columns[place].reads == "number"
         ]
         # since another column did not look like numbers
-        if again and dtype == "float64" != table.numbers.dtype:
+        is_widened = dtype == "float64" and table.numbers.dtype != "float64"
+        if again and is_widened:
             columns |= self._rows(
                 replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)
             ).columns
@@ -552,7 +553,8 @@ class CsvReader:
             stop = len(text)
         else:
             stop = text.rfind(b"\n") + 1
-        if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
+        is_start = csv.line == 0 and csv.first_line > 0
+        if is_start and text[:3] == BYTE_ORDER_MARK:
             at = min(3, stop)
         else:
             at = 0
@@ -711,10 +713,8 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
             )
         for place, column in rows.columns.items():
             known = first.columns[place]
-            known.low, known.high = (
-                min(known.low, column.low),
-                max(known.high, column.high),
-            )
+            known.low = min(known.low, column.low)
+            known.high = max(known.high, column.high)
             for word, found in column.odd.items():
                 _add_odd(known.odd, word, found, start)
         rows.arrays.clear()

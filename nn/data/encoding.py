@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..core.weighted import distinct_counts, median, quantiles
 from ..layers import NEAREST_EDGES, InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
-from ..utils import DataError, log
+from ..utils import DataError, log, plural
 from .column import Column, shortened
 from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
@@ -289,7 +290,7 @@ class ColumnEncoder:
     written: Written | None = None
     unknown_share = 0.0
     means = None
-    later = {  # fields that earlier files lack, by what they have nothing without
+    later: ClassVar = {  # fields that earlier files lack, by what they have nothing without
         "decimals": ("decimals",),
         "means": ("means",),
         "truths": ("truths",),
@@ -607,10 +608,12 @@ class CategoryEncoder(ColumnEncoder):
         return 0.0
 
     def facts(self) -> list[str]:
-        own = f"{self.slots} value{'s' * (self.slots > 1)}" + (
-            f" as {self.width} inputs" if self.width else ""
-        )
-        return [own, *["means of the target"] * (self.targets > 0)]
+        values = plural(self.slots, "value")
+        if self.width:
+            values += f" as {self.width} inputs"
+        if self.targets:
+            return [values, "means of the target"]
+        return [values]
 
 
 @dataclass(frozen=True)

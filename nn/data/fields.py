@@ -259,11 +259,18 @@ def odd_remarks(
             else:
                 remarks.append(_remark(source, place, kind, odd, schema.of_model))
     if refused:
-        more = f"; and {len(refused) - _MOST_TOLD} columns more" * (
-            len(refused) > _MOST_TOLD
-        )
-        raise DataError(f"{source.path}, {'; '.join(refused[:_MOST_TOLD])}{more}")
+        columns = refused[:_MOST_TOLD]
+        if len(refused) > _MOST_TOLD:
+            columns.append(f"and {len(refused) - _MOST_TOLD} columns more")
+        raise DataError(f"{source.path}, {'; '.join(columns)}")
     return remarks
+
+
+def _example(word: str, rows: int) -> str:
+    """Return an odd word as a message shows it, with how many rows have it."""
+    if rows == 1:
+        return f'"{shortened(word)}"'
+    return f'"{shortened(word)}" ({rows})'
 
 
 def _refusal(
@@ -314,10 +321,7 @@ def _remark(
 ) -> str:
     rows = sum(one.rows for one in odd.values())
     words = [word for word in odd if word != OTHERS][:_EXAMPLES]
-    examples = ", ".join(
-        f'"{shortened(word)}"' + f" ({odd[word].rows})" * (odd[word].rows > 1)
-        for word in words
-    )
+    examples = ", ".join(_example(word, odd[word].rows) for word in words)
     if len(odd) > len(words):
         more = ", ..."
     else:
@@ -431,48 +435,54 @@ def role_values(
 ) -> dict[str, np.ndarray]:
     """Return weights, groups and times of a table's rows, as a Dataset names them.
     Raises DataError."""
-    found = {}
+    by_name = {}
     for role, place in places.roles.items():
         column = table.columns[place]
         if role == "group":
-            found["groups"] = as_text(column).values.astype(np.int64)
+            by_name["groups"] = as_text(column).values.astype(np.int64)
             continue
-        if column.reads == "text":  # dates as people write them
-            if source.names:
-                name = source.names[place]
-            else:
-                name = None
-            kind = kind_of(
-                column, Kind("date"), source.column(place), name or str(place)
-            )
-            of_words = kind.written and kind.written.values_of(column.words)
-            if of_words is None:
-                column = settled(column, "date")
-            else:
-                column = valued(column, "date", of_words)
+        if column.reads == "text":
+            column = _moments_of(source, place, column)
         values = column.values.astype(np.float64)
-        bad = np.flatnonzero(
-            np.isnan(values) | ((values < 0) if role == "weight" else False)
-        )
-        if len(bad):
-            if np.isnan(values[bad[0]]):
-                shown = "a gap"
-            else:
-                shown = f"{values[bad[0]]:g}"
-            told = f"{place_of(source, table, int(bad[0]), place)}: found {shown}"
-            if column.odd:
-                told = (
-                    f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
-                )
-            if role == "weight":
-                expected = "a finite number, 0 or above"
-            else:
-                expected = "a number or a date"
-            raise DataError(
-                f"{told}, expected {expected} for --{role}; correct it or remove the row"
-            )
-        found[f"{role}s"] = values
-    return found
+        _check_role(source, table, place, role, replace(column, values=values))
+        by_name[f"{role}s"] = values
+    return by_name
+
+
+def _moments_of(source: TableSource, place: int, column: Column) -> Column:
+    """Return a column of words as numbers, or dates as people write them."""
+    name = ""
+    if source.names:
+        name = source.names[place]
+    kind = kind_of(column, Kind("date"), source.column(place), name or str(place))
+    values = kind.written and kind.written.values_of(column.words)
+    if values is None:
+        return settled(column, "date")
+    return valued(column, "date", values)
+
+
+def _check_role(
+    source: TableSource, table: Table, place: int, role: str, column: Column
+) -> None:
+    """Raise DataError for a weight or time that is missing, and a weight below 0."""
+    is_bad = np.isnan(column.values)
+    expected = "a number or a date"
+    if role == "weight":
+        is_bad |= column.values < 0
+        expected = "a finite number, 0 or above"
+    bad = np.flatnonzero(is_bad)
+    if not len(bad):
+        return
+    row = int(bad[0])
+    if column.odd:
+        told = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
+    elif np.isnan(column.values[row]):
+        told = f"{place_of(source, table, row, place)}: found a gap"
+    else:
+        told = f"{place_of(source, table, row, place)}: found {column.values[row]:g}"
+    raise DataError(
+        f"{told}, expected {expected} for --{role}; correct it or remove the row"
+    )
 
 
 # ------------------------------------------------- remarks on the columns of a data set

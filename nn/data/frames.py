@@ -169,7 +169,8 @@ def _beside(frame: Opened, targets: Opened) -> Opened:
         [TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)]
     )
 
-    ((_, features),), ((_, beside),) = frame.parts([]), targets.parts([])
+    ((_, features),) = frame.parts([])
+    ((_, beside),) = targets.parts([])
 
     def block(place: int) -> Column:
         if place < own:

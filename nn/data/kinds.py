@@ -195,10 +195,8 @@ def way_of_dates(
     month_first, day_first = written.EITHER
     if form != month_first:
         return form
-    dates, others = (
-        [word for word in known if written.date_of(word, one) is not None]
-        for one in written.EITHER
-    )
+    dates = [word for word in known if written.date_of(word, month_first) is not None]
+    others = [word for word in known if written.date_of(word, day_first) is not None]
     if dates != others:
         return month_first
     first, second = zip(

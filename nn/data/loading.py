@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,86 +104,94 @@ def load(
 def _loaded(
     path, schema: Schema, labelled: bool, y, weights: np.ndarray | None
 ) -> Dataset:
-    if isinstance(path, str):
-        source = None
-    else:
+    """Read data of any form: a data frame, an array, a file or a folder."""
+    source = None
+    if not isinstance(path, str):
         source = open_frame(path, y=y)
     if source is not None:
-        recorded = source.path
-        places = range(source.features, source.width)
         if y is not None:
-            is_last = len(places) == 1 and not schema.of_model
-            schema = replace(
-                schema, target=None if is_last else ",".join(map(str, places))
-            )
-    elif (
-        isinstance(path, np.ndarray)
-        and path.ndim in (3, 4)
-        and (y is not None or not labelled)
-    ):
-        found = images_of(path, y, schema.number_type or schema.dtype)
-        if found.targets is not None:
-            found.targets.label_type = TYPES_OF_NUMPY.get(np.asarray(y).dtype.kind)
-        return _of_arrays(found, None, schema)
-    elif y is not None:
+            schema = _with_targets_behind(source, schema)
+        return _of_table(source, source.path, schema, labelled, weights)
+    if y is not None or not isinstance(path, (str, os.PathLike)):
+        return _of_image_array(path, y, schema, labelled)
+    path = os.fspath(path)
+    known, files = recognise(path)
+    if known.arrays:
+        dtype = schema.number_type or schema.dtype
+        return _of_arrays(known.arrays(files[0], dtype, labelled), path, schema)
+    if known.pictures:
+        return _of_arrays(known.pictures(files, schema, labelled), path, schema)
+    source = known.table(files, path, schema)
+    return _of_table(source, absolute(path), schema, labelled, weights)
+
+
+def _with_targets_behind(source: TableSource, schema: Schema) -> Schema:
+    """Return the schema of features with targets beside them, which are the last
+    columns of the source."""
+    places = range(source.features, source.width)
+    if len(places) == 1 and not schema.of_model:
+        return replace(schema, target=None)  # the last column is the target anyway
+    return replace(schema, target=",".join(map(str, places)))
+
+
+def _of_image_array(path, y, schema: Schema, labelled: bool) -> Dataset:
+    """Return the data set of images in an array. Raises UsageError for other data that
+    are no table and no path."""
+    is_array = isinstance(path, np.ndarray)
+    if is_array and path.ndim in (3, 4) and (y is not None or not labelled):
+        images = images_of(path, y, schema.number_type or schema.dtype)
+        if images.targets is not None:
+            images.targets.label_type = TYPES_OF_NUMPY.get(np.asarray(y).dtype.kind)
+        return _of_arrays(images, None, schema)
+    if y is not None:
         raise UsageError(
             "y: goes with a data frame or an array of features; leave it out"
         )
-    elif isinstance(path, np.ndarray):
+    if is_array:
         raise UsageError(
             f"an array of shape {path.shape}, expected (rows, columns), or images and y beside them"
         )
-    elif not isinstance(path, (str, os.PathLike)):
-        wanted = "a path, a data frame, an array, a dictionary of columns or a list of rows, each as long as the others"
-        raise UsageError(f"data: found {type(path).__name__}, expected {wanted}")
-    else:
-        path = os.fspath(path)
-        known, files = recognise(path)
-        if known.arrays:
-            return _of_arrays(
-                known.arrays(files[0], schema.number_type or schema.dtype, labelled),
-                path,
-                schema,
-            )
-        if known.pictures:
-            return _of_arrays(known.pictures(files, schema, labelled), path, schema)
-        source = known.table(files, path, schema)
-        recorded = absolute(path)
+    expected = "a path, a data frame, an array, a dictionary of columns or a list of rows, each as long as the others"
+    raise UsageError(f"data: found {type(path).__name__}, expected {expected}")
+
+
+def _of_table(
+    source: TableSource,
+    recorded: str,
+    schema: Schema,
+    labelled: bool,
+    weights: np.ndarray | None,
+) -> Dataset:
+    """Return the data set of a table. recorded: its path, as a model keeps it.
+
+    Rows of weight 0 leave before anything is decided by the rows, then those without a
+    target.
+    """
     places = find_places(source, schema, labelled)
     table = source.read(_wanted(places, schema))
+    is_training = labelled and not schema.plain
     unlabelled = {}
     weightless = {}
     if "group" in places.roles:
-        groups = table.columns[places.roles["group"]]
-        table.columns[places.roles["group"]] = canonical(
-            groups, kind_of(groups, Kind("category"), "")
-        )
-    if labelled and not schema.plain:
-        if "weight" in places.roles:
-            weights = table.columns[places.roles["weight"]].values
-        if not schema.keeps_weightless:
-            table, weightless = without_weightless(
-                table, weights, _undecided(places, schema)
-            )
+        place = places.roles["group"]
+        groups = table.columns[place]
+        kind = kind_of(groups, Kind("category"), "")
+        table.columns[place] = canonical(groups, kind)
+    if is_training and "weight" in places.roles:
+        weights = table.columns[places.roles["weight"]].values
+    if is_training and not schema.keeps_weightless:
+        undecided = _undecided(places, schema)
+        table, weightless = without_weightless(table, weights, undecided)
     for place in places.targets:
         if table.columns[place].reads == "text" and schema.classes is None:
             table.columns[place] = without_class_name(table.columns[place])
-    if labelled and not schema.plain:
+    if is_training:
         table, unlabelled = without_unlabelled(source, table, places)
-    is_whole = labelled or not any(
-        table.columns[place].is_gap.any() for place in places.targets
-    )
-    has_targets = bool(places.targets) and is_whole
-    return _dataset(
-        source,
-        table,
-        places,
-        schema,
-        has_targets,
-        path=recorded,
-        **unlabelled,
-        **weightless,
-    )
+    targets = [table.columns[place] for place in places.targets]
+    is_whole = labelled or not any(column.is_gap.any() for column in targets)
+    has_targets = bool(targets) and is_whole
+    counts = {**unlabelled, **weightless}
+    return _dataset(source, table, places, schema, has_targets, path=recorded, **counts)
 
 
 def _wanted(places: Places, schema: Schema) -> Wanted:
@@ -264,6 +273,16 @@ def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
     return frozenset({CLASS_NAME}.difference(split_names(schema.choices.missing)))
 
 
+class _Inputs(NamedTuple):
+    """The columns that a network sees, by their places in the file."""
+
+    columns: dict[int, Column]
+    kinds: Sequence[Kind | ColumnEncoder] | None  # of each; None: all are numbers
+    left_out: dict[int, str]  # place -> why
+    are_clean: bool  # the columns of the file hold numbers only
+    are_decided: bool  # whether these rows decided the kinds
+
+
 def _dataset(
     source: TableSource,
     table: Table,
@@ -272,68 +291,109 @@ def _dataset(
     has_targets: bool,
     **known,
 ) -> Dataset:
-    """Return the data set of a table's rows."""
-    columns = {place: table.columns[place] for place in places.features}
-    is_numeric = schema.is_numeric
-    is_clean = all(map(_is_clean, columns.values()))
-    decided = None
-    left_out = {}
-    if is_numeric:
-        kinds = None
-    else:
-        kinds = schema.encoding and schema.encoding.encoders
-    if not schema.of_model and not is_numeric:
-        decided, left_out = decide(
-            source, columns, places.choices, is_clean and not places.choices
-        )
-        kinds = list(decided.values())
-        columns = {place: columns[place] for place in decided}
-    if not is_clean and kinds:
-        pairs = zip(columns.items(), kinds, strict=True)
-        columns = {place: canonical(column, kind) for (place, column), kind in pairs}
-    if is_clean:
-        remarks = []
-    else:
-        remarks = odd_remarks(
-            source, table, columns, places, schema, kinds or [NUMBER] * len(columns)
-        )
-    if schema.width not in (None, len(columns)):  # --layers say another number
-        if not left_out or len(columns) + len(left_out) != schema.width:
-            if schema.target is not None:
-                found = len(columns)
-            else:
-                found = source.width
-            raise LayersMismatch(column_mismatch(source, found, schema))
-        reasons = ", ".join(
-            f"{source.name(place)} ({why})" for place, why in left_out.items()
-        )
-        raise LayersMismatch(
-            f"{source.path}: {len(columns)} columns are inputs, expected {schema.width}; left out: {reasons}; begin "
-            f"--layers with {len(columns)} or auto, or keep a column by --numbers or --categories"
-        )
-    if is_numeric or (decided and (is_clean or all(map(_is_clean, columns.values())))):
-        x = _matrix(table, list(columns))
-        kinds = ()
-        if is_numeric and schema.pixels is not None:
-            x = _pixels(x, schema)
-    else:
-        x = _in_one_type(TableRows(tuple(columns.values())))
+    """Return the data set of a table's rows: what its columns are, words that are none
+    of their values, the number of columns, the rows, the facts of them."""
+    inputs = _inputs_of(source, table, places, schema)
+    columns = inputs.columns
+    remarks = []
+    if not inputs.are_clean:
+        kinds = inputs.kinds or [NUMBER] * len(columns)
+        remarks = odd_remarks(source, table, columns, places, schema, kinds)
+    _check_width(source, inputs, schema)
+    x, kinds = _rows_of(table, inputs, schema)
+    targets = None
     if has_targets:
         targets = targets_of(source, table, places.targets, schema)
-    else:
-        targets = None
-    used = {*columns, *places.targets}
-    names = source.names and [source.names[place] for place in columns]
-    of_targets = source.names and [source.names[place] for place in places.targets]
-    facts = known | {
+    facts = known | _facts_of(source, table, places, schema, inputs)
+    if table.sha256 is None or not isinstance(x, np.ndarray):
+        facts["digest"] = _digest_of(table, places, schema, columns)
+    if not inputs.are_decided:
+        kinds = ()
+    ds = dataset_of(x, targets, schema, kinds=tuple(kinds), **facts)
+    remarks = [*_remarks_on_rows(source, table), *remarks]
+    if schema.of_model:
+        for line in remarks:
+            log.warning("%s", line)
+        return ds
+    bounds = [(column.low, column.high) for column in columns.values()]
+    ds.remarks += [*remarks, *remarks_on(ds, bounds)]
+    return ds
+
+
+def _inputs_of(
+    source: TableSource, table: Table, places: Places, schema: Schema
+) -> _Inputs:
+    """Return what the columns of a table are: as a model has them, else as their rows
+    say."""
+    columns = {place: table.columns[place] for place in places.features}
+    are_clean = all(map(_is_clean, columns.values()))
+    kinds = None
+    left_out = {}
+    if not schema.is_numeric:
+        kinds = schema.encoding and schema.encoding.encoders
+    is_undecided = not schema.of_model and not schema.is_numeric
+    if is_undecided:
+        are_plain = are_clean and not places.choices
+        decided, left_out = decide(source, columns, places.choices, are_plain)
+        kinds = list(decided.values())
+        columns = {place: columns[place] for place in decided}
+    if not are_clean and kinds:
+        pairs = zip(columns.items(), kinds, strict=True)
+        columns = {place: canonical(column, kind) for (place, column), kind in pairs}
+    return _Inputs(columns, kinds, left_out, are_clean, is_undecided and bool(kinds))
+
+
+def _check_width(source: TableSource, inputs: _Inputs, schema: Schema) -> None:
+    """Raise LayersMismatch unless the columns are as many as --layers say."""
+    count = len(inputs.columns)
+    if schema.width in (None, count):
+        return
+    if not inputs.left_out or count + len(inputs.left_out) != schema.width:
+        width = source.width
+        if schema.target is not None:
+            width = count
+        raise LayersMismatch(column_mismatch(source, width, schema))
+    reasons = ", ".join(
+        f"{source.name(place)} ({why})" for place, why in inputs.left_out.items()
+    )
+    raise LayersMismatch(
+        f"{source.path}: {count} columns are inputs, expected {schema.width}; left out: {reasons}; begin "
+        f"--layers with {count} or auto, or keep a column by --numbers or --categories"
+    )
+
+
+def _rows_of(table: Table, inputs: _Inputs, schema: Schema):
+    """Return (rows, kinds of their columns): a matrix without kinds where all are plain
+    numbers."""
+    columns = inputs.columns
+    are_plain = inputs.are_decided and (
+        inputs.are_clean or all(map(_is_clean, columns.values()))
+    )
+    if not schema.is_numeric and not are_plain:
+        return _in_one_type(TableRows(tuple(columns.values()))), inputs.kinds
+    x = _matrix(table, list(columns))
+    if schema.is_numeric and schema.pixels is not None:
+        x = _pixels(x, schema)
+    return x, ()
+
+
+def _facts_of(
+    source: TableSource, table: Table, places: Places, schema: Schema, inputs: _Inputs
+) -> dict[str, Any]:
+    """Return what a Dataset keeps of the table that its rows come from."""
+    used = {*inputs.columns, *places.targets}
+    names = source.names and [source.names[place] for place in inputs.columns]
+    targets = source.names and [source.names[place] for place in places.targets]
+    left_out = {source.name(place): why for place, why in inputs.left_out.items()}
+    facts = {
         "columns": names,
-        "targets": of_targets,
+        "targets": targets,
         "given": source.path,
         "digest": table.sha256,
-        "now": now_among(names, of_targets),
+        "now": now_among(names, targets),
         "ids": _texts_of(source, table, places.ids),
-        "places": tuple(columns),
-        "left_out": {source.name(place): why for place, why in left_out.items()},
+        "places": tuple(inputs.columns),
+        "left_out": left_out,
         "left_out_places": tuple(
             place for place in range(source.width) if place not in used
         ),
@@ -341,24 +401,20 @@ def _dataset(
     }
     if places.roles:
         facts |= role_values(source, table, places)
-    if table.sha256 is None or not isinstance(x, np.ndarray):
-        of_targets = [
-            _as_in_training(table.columns[place], schema) for place in places.targets
-        ]
-        others = (
-            [table.columns[p] for p in own]
-            for own in (places.roles.values(), places.ids)
-        )
-        beside = of_targets, *others
-        facts["digest"] = columns_digest(list(columns.values()), *beside)
-    ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
-    remarks = [*_remarks_on_rows(source, table), *remarks]
-    for line in remarks if schema.of_model else ():
-        log.warning("%s", line)
-    bounds = [(column.low, column.high) for column in columns.values()]
-    if not schema.of_model:
-        ds.remarks += [*remarks, *remarks_on(ds, bounds)]
-    return ds
+    return facts
+
+
+def _digest_of(
+    table: Table, places: Places, schema: Schema, columns: dict[int, Column]
+) -> str:
+    """Return the digest of all columns that are read, of a table that has none as a
+    file."""
+    targets = [
+        _as_in_training(table.columns[place], schema) for place in places.targets
+    ]
+    roles = [table.columns[place] for place in places.roles.values()]
+    ids = [table.columns[place] for place in places.ids]
+    return columns_digest(list(columns.values()), targets, roles, ids)
 
 
 def _as_in_training(column: Column, schema: Schema) -> Column:
@@ -509,7 +565,7 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
 # ---------------------------------------------------------------- the data of a model
 
 
-def load_for(
+def load_for(  # noqa: PLR0913 - settings by keyword
     net,
     path: str | os.PathLike,
     *,

@@ -150,10 +150,11 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
 def _columns_lack(
     source: TableSource, absent: list[str], beside: str, more: str, cure: str
 ) -> DataError:
-    names = f"column{'s' * (len(absent) > 1)} {listed(absent)}"
     if len(absent) == 1:
+        names = f"column {listed(absent)}"
         it = "it"
     else:
+        names = f"columns {listed(absent)}"
         it = "them"
     expected = f"expected every column that the model was trained on{more}"
     return DataError(f"{source.path}: no {names}{beside}, {expected}; add {it}{cure}")

@@ -25,7 +25,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, LayersMismatch, NnError, listed, log, needs_package
+from ..utils import (
+    DataError,
+    LayersMismatch,
+    NnError,
+    listed,
+    log,
+    needs_package,
+    plural,
+)
 from .arrays import Arrays
 from .column import unicode_text
 from .dataset import Dataset, Schema, Targets, name_of
@@ -223,7 +231,7 @@ def _gallery(path: str, labelled: bool) -> Gallery:
             f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some"
         )
     if not classes and labelled:
-        count = f"{len(loose)} picture{'s' * (len(loose) > 1)}"
+        count = plural(len(loose), "picture")
         raise DataError(
             f"{path}: no folders of classes, but {count}, {_class_folders(path, loose[0])}"
         )
@@ -282,7 +290,7 @@ def _tell_of_others(
         _described(folder, found[folder]) for folder in found if not pictures[folder]
     ]
     if empty:
-        count = f"{len(empty)} folder{'s' * (len(empty) > 1)}"
+        count = plural(len(empty), "folder")
         log.warning(
             "%s: %s without a picture, no class: %s", path, count, listed(empty, _NAMED)
         )

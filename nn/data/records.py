@@ -21,6 +21,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,9 +62,9 @@ class _Room:
     process, its threads too."""
 
     # bytes, the last one counts; none: as the free memory allows
-    limits: list[int] = []
+    limits: ClassVar[list[int]] = []
     # files lie beside the last one; none: in a temporary folder
-    checkpoints: list[Path] = []
+    checkpoints: ClassVar[list[Path]] = []
     taken = 0  # bytes of arrays in memory
     unasked = 0  # bytes since the free memory was asked for
 

@@ -144,13 +144,13 @@ class Scaling:
     def from_dict(cls, values: dict) -> Scaling:
         """Return the constants that to_dict has written, and files/model_file.py
         checks."""
-        names = ("shift", "scale", "low", "high")
-        shift, scale, low, high = (
-            np.array(values.get(name, []), np.float64) for name in names
-        )
-        return cls(
-            values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high
-        )
+        constants = {
+            name: np.array(values.get(name, []), np.float64)
+            for name in ("shift", "scale", "low", "high")
+        }
+        scale = constants["scale"]
+        constants["scale"] = np.where(scale == 0, np.inf, scale)
+        return cls(values["kind"], **constants)
 
 
 def constants(

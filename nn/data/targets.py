@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..utils import DataError, LayersMismatch, UsageError, listed, log
+from ..utils import DataError, LayersMismatch, UsageError, listed, log, plural
 from .column import (
     TRUTHS,
     Column,
@@ -56,59 +56,60 @@ def targets_of(
 ) -> Targets:
     """Return the targets of a table's rows. Raises DataError for a field that is no
     target."""
+    facts = {"place": source.path, "row": table.row, "columns": None}
     if source.names:
-        names = [source.names[place] for place in places]
-    else:
-        names = None
+        facts["columns"] = [source.names[place] for place in places]
     columns = [table.columns[place] for place in places]
     place = places[0]
     column = columns[0]
-    if len(places) > 1:
-        where = source.path
-    else:
-        where = f"{source.path}, {source.column(place)}"
-    told = {"place": where, "row": table.row, "columns": names}
     if len(places) == 1:
-        told["label_type"] = column.given
+        facts["place"] = f"{source.path}, {source.column(place)}"
+        facts["label_type"] = column.given
     if len(places) > 1 or column.reads == "number":
-        for one in places:
-            check_numbers(source, table, one)
-        return Targets(np.column_stack([one.values for one in columns]), **told)
+        for each in places:
+            check_numbers(source, table, each)
+        return Targets(np.column_stack([each.values for each in columns]), **facts)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
+        spelling = column
         if schema.task == "regression":
             spelling = None
-        else:
-            spelling = column
-        return Targets(
-            settled(column, "number").values[:, None], spelling=spelling, **told
-        )
+        values = settled(column, "number").values[:, None]
+        return Targets(values, spelling=spelling, **facts)
     column = as_text(column)
-    # they may be names as well: 4dr, 2dr
-    is_few = schema.task == "auto" and len(column.words) <= FEW_CLASSES
-    may_be_numbers = (
-        schema.classes is None and schema.task in ("regression", "auto") and not is_few
-    )
-    asked = schema.task == "regression"
-    if may_be_numbers and (
-        way := way_of_numbers(dict.fromkeys(column.words, 1), asked)
-    ):
-        numbers = valued(column, "number", way.values_of(column.words))
-        if numbers.odd:
-            word, found = first_odd(source, table, place, numbers.odd)
-            if way == WrittenNumbers():
-                like = ""
-            else:
-                like = f" written as {way}"
-            cure = f"; correct it, or remove the row{gap_advice([word])}"
-            raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
-        return Targets(numbers.values[:, None], **told)
+    numbers = _written_numbers(source, table, place, column, schema)
+    if numbers is not None:
+        return Targets(numbers.values[:, None], **facts)
     _check_names(source, table, place, column, schema)
     order = np.array(
         sorted(range(len(column.words)), key=column.words.__getitem__), np.intp
     )
     # a gap stays -1
     values = np.append(np.argsort(order), -1).astype(np.int32)[column.values]
-    return Targets(values[:, None], names=[column.words[i] for i in order], **told)
+    return Targets(values[:, None], names=[column.words[i] for i in order], **facts)
+
+
+def _written_numbers(
+    source: TableSource, table: Table, place: int, column: Column, schema: Schema
+) -> Column | None:
+    """Return a target of words as the numbers that they are, written as people do;
+    None where they are names. Raises DataError for a word among numbers."""
+    # they may be names as well: 4dr, 2dr
+    is_few = schema.task == "auto" and len(column.words) <= FEW_CLASSES
+    may_be_numbers = schema.classes is None and schema.task in ("regression", "auto")
+    if not may_be_numbers or is_few:
+        return None
+    way = way_of_numbers(dict.fromkeys(column.words, 1), schema.task == "regression")
+    if not way:
+        return None
+    numbers = valued(column, "number", way.values_of(column.words))
+    if numbers.odd:
+        word, found = first_odd(source, table, place, numbers.odd)
+        like = ""
+        if way != WrittenNumbers():
+            like = f" written as {way}"
+        cure = f"; correct it, or remove the row{gap_advice([word])}"
+        raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
+    return numbers
 
 
 def _are_codes(words: list[str]) -> bool:
@@ -183,55 +184,48 @@ def now_among(
 
 
 def dataset_of(
-    x: np.ndarray, found: Targets | None, schema: Schema, **facts
+    x: np.ndarray, targets: Targets | None, schema: Schema, **facts
 ) -> Dataset:
-    """Return the data set of inputs x and the targets that were found, None if there
-    are none. facts: its other attributes."""
-    if found is None:
+    """Return the data set of inputs x and their targets, None if there are none. facts:
+    its other attributes."""
+    if targets is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
-    y, task, classes = resolve(found, schema)
+    y, task, classes = resolve(targets, schema)
     if schema.classes is None and not schema.plain:
-        y, classes = _positive_last(
-            y, classes, task, schema.choices.positive, found.place
-        )
+        asked = schema.choices.positive
+        y, classes = _positive_last(y, classes, task, asked, targets.place)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if task == "regression":
+        furthest = []
         if len(y):
             furthest = np.unique(np.abs(y).argmax(axis=0)).tolist()
-        else:
-            furthest = []
-        ds.row_names = {row: found.row(row) for row in furthest}
+        ds.row_names = {row: targets.row(row) for row in furthest}
     if classes is not None and schema.classes is None:
-        ds.label_type = _type_of(classes, found.label_type)
-    is_chosen = (
-        schema.task == "auto"
-        and schema.classes is None
-        and found.width == 1
-        and found.names is None
-    )
-    if is_chosen and not found.are_many:
-        distinct = found.different[0]
-    else:
-        distinct = ()
-    hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(
-        found.values
-    )
-    # there is doubt
-    if 2 < len(distinct) <= AUTO_CLASSES and not hardly_repeat and _are_whole(distinct):
-        taken = ("numbers", "multiclass takes them as classes")
-        other = ("classes", "regression takes them as numbers")
-        if task == "regression":
-            what, cure = taken
-        else:
-            what, cure = other
-        if found.columns:
-            place = found.columns[0]
-        else:
-            place = "the target"
-        ds.remarks.append(
-            f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}"
-        )
+        ds.label_type = _type_of(classes, targets.label_type)
+    ds.remarks += _doubts(targets, task, schema)
     return ds
+
+
+def _doubts(targets: Targets, task: str, schema: Schema) -> list[str]:
+    """Return a line on whole numbers that may be classes or quantities, which nobody
+    has decided."""
+    is_asked = schema.task != "auto" or schema.classes is not None
+    if is_asked or targets.width > 1 or targets.names is not None or targets.are_many:
+        return []
+    distinct = targets.different[0]
+    count = len(distinct)
+    if not 2 < count <= AUTO_CLASSES or not _are_whole(distinct):
+        return []
+    if count > FEW_CLASSES and 2 * count > len(targets.values):  # they hardly repeat
+        return []
+    place = "the target"
+    if targets.columns:
+        place = targets.columns[0]
+    if task == "regression":
+        taken = "numbers; --task multiclass takes them as classes"
+    else:
+        taken = "classes; --task regression takes them as numbers"
+    return [f"{place}: {count} whole numbers, taken as {taken}"]
 
 
 def about_far_targets(ds: Dataset) -> list[str]:
@@ -304,29 +298,37 @@ def resolve(
     the network's outputs.
     """
     task = schema.task
-    outputs = schema.outputs
     if task != "regression" and schema.classes is not None:
         y = _known_classes(targets, schema.classes)
-        return y, _task_of(task, schema.classes, outputs), schema.classes
-    are_several = targets.width > 1
-    if are_several:
-        labels = _several
-    elif targets.names is not None:
-        labels = _named
-    else:
-        labels = _numbers
-    if task == "regression":
-        found = None
-    else:
-        found = labels(targets, schema)
-    if found is None:
+        return y, _task_of(task, schema.classes, schema.outputs), schema.classes
+    labelled = None
+    if task != "regression":
+        labelled = _labels_of(targets, schema)
+    if labelled is None:
         return _regression(targets, schema), "regression", None
-    y, names = found
-    if are_several:
+    y, names = labelled
+    if targets.width > 1:
         task = "multiclass"
     else:
-        task = _task_of(task, names, outputs)
-    count = len(names)
+        task = _task_of(task, names, schema.outputs)
+    _check_outputs(targets, task, len(names), schema.outputs)
+    return y, task, names
+
+
+def _labels_of(targets: Targets, schema: Schema):
+    """Return (class indices, class names); None for numbers that are no classes."""
+    if targets.width > 1:
+        return _several(targets, schema)
+    if targets.names is not None:
+        return _named(targets, schema)
+    return _numbers(targets, schema)
+
+
+def _check_outputs(
+    targets: Targets, task: str, count: int, outputs: int | None
+) -> None:
+    """Raise DataError or UsageError unless a task and a network's outputs go with the
+    number of classes."""
     if task == "binary" and count > 2:
         raise DataError(
             f"{targets.place}: {count} classes, expected 2 for --task binary; use --task multiclass"
@@ -341,7 +343,6 @@ def resolve(
             advice += " or use --task regression"
         expected = f"expected {outputs}, one per output of the network"
         raise LayersMismatch(f"{targets.place}: {count} classes, {expected}; {advice}")
-    return y, task, names
 
 
 def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
@@ -364,7 +365,7 @@ def _positive_last(
             if classes is None:
                 found = "numbers"
             else:
-                found = f"{len(classes)} class{'es' * (len(classes) != 1)}"
+                found = plural(len(classes), "class", "es")
             raise UsageError(
                 f"--positive {asked}: {place} has {found}, expected two classes; leave it out"
             )
@@ -434,7 +435,7 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
     count = len(distinct)
     whole = _are_whole(distinct)
     if is_auto:
-        as_many = 2 < count == outputs  # the network has an output for each
+        as_many = count > 2 and count == outputs  # the network has an output for each
         is_label = as_many or count == 1 or _are_labels(distinct, np.bincount(which))
         if count != 2 and not (whole and is_label):
             return None
@@ -497,7 +498,8 @@ def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
 
     Labels count from 0 or 1, as far as there are classes; some classes may be missing.
     """
-    (least, most), (times, above) = _FIRST_LABELS, _LABEL_GAPS
+    least, most = _FIRST_LABELS
+    times, above = _LABEL_GAPS
     if not least <= numbers[0] <= most or numbers[-1] > times * len(numbers) + above:
         return False
     has_rows = counts.min() >= max(_CLASS_ROWS, _CLASS_SHARE * counts.mean())
@@ -514,7 +516,7 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
         )
     if outputs is not None and targets.width != outputs:
         raise LayersMismatch(
-            f"{targets.place}: {targets.width} target column{'s' * (targets.width > 1)} of numbers, expected "
+            f"{targets.place}: {plural(targets.width, 'target column')} of numbers, expected "
             f"{outputs} as the network has outputs; let --layers end in {targets.width} or use --target"
         )
     if schema.target_type is not None:

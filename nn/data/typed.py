@@ -171,12 +171,9 @@ def objects(values: list) -> Column:
         value is None or -(1 << 63) <= value < 1 << 63 for value in values
     )
     if types == {float} or types == {int, float} or are_int64:
-        return numbers(
-            np.array(
-                values if is_null is None else [0 if v is None else v for v in values]
-            ),
-            is_null,
-        )
+        if is_null is not None:
+            values = [0 if value is None else value for value in values]
+        return numbers(np.array(values), is_null)
     for kind, what in ((bytes, "bytes"), (datetime.timedelta, "durations")):
         if any(issubclass(one, kind) for one in types):
             raise Unreadable(what)

@@ -319,30 +319,18 @@ def date_of(word: str, form: str) -> float | None:
 
     Without a day it is the first one.
     """
-    found = pattern_of(form).fullmatch(word)
-    if not found:
+    match = pattern_of(form).fullmatch(word)
+    if not match:
         return None
-    parts = {name: text for name, text in found.groupdict().items() if text}
-    year = int(parts.get("y", 1970))
-    hour = int(parts.get("H", 0))
-    zone = parts.get("zone", "")
-    if len(parts.get("y", "")) == 2:
-        if year >= _CENTURY:
-            year += 1900
-        else:
-            year += 2000
-    if "half" in parts:
-        if 1 <= hour <= 12:
-            hour = hour % 12 + 12 * (parts["half"] in "pP")
-        else:
-            hour = 24
+    parts = {name: text for name, text in match.groupdict().items() if text}
+    year = _year_in(parts)
+    month = int(parts.get("m", 1))
     if "name" in parts:
         month = _MONTH_OF.get(parts["name"].lower(), 0)
-    else:
-        month = int(parts.get("m", 1))
+    day = int(parts.get("d", 1))
     try:
         moment = datetime.datetime(
-            year, month, int(parts.get("d", 1)), hour, int(parts.get("M", 0))
+            year, month, day, _hour_in(parts), int(parts.get("M", 0))
         )
     except ValueError:
         return None
@@ -350,8 +338,34 @@ def date_of(word: str, form: str) -> float | None:
     seconds = float(f"{parts.get('S', 0)}.{parts.get('f', 0)}")
     if moment.year != year or seconds >= 60:
         return None
-    if zone[-1:].isdigit():
-        east = int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:]))
-    else:
-        east = 0
-    return (moment - _YEAR_1970).total_seconds() - east + seconds
+    since_1970 = (moment - _YEAR_1970).total_seconds()
+    return since_1970 - _seconds_east(parts.get("zone", "")) + seconds
+
+
+def _year_in(parts: dict[str, str]) -> int:
+    """Return the year of a date; two digits are of the last century or of this one."""
+    text = parts.get("y", "1970")
+    if len(text) != 2:
+        return int(text)
+    if int(text) >= _CENTURY:
+        return 1900 + int(text)
+    return 2000 + int(text)
+
+
+def _hour_in(parts: dict[str, str]) -> int:
+    """Return the hour of a date, which is none (24) beside AM or PM above 12."""
+    hour = int(parts.get("H", 0))
+    if "half" not in parts:
+        return hour
+    if not 1 <= hour <= 12:
+        return 24
+    if parts["half"] in "pP":
+        return hour % 12 + 12
+    return hour % 12
+
+
+def _seconds_east(zone: str) -> int:
+    """Return how far a time zone, +hh:mm, is ahead of universal time."""
+    if not zone[-1:].isdigit():
+        return 0
+    return int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:]))

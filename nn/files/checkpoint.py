@@ -348,7 +348,7 @@ class Checkpoint:
             for there, found in zip(counts, own.values(), strict=True)
         ]
 
-    def position_of(
+    def position_of(  # noqa: PLR0913 - the facts of a file
         self,
         state: State,
         fresh: Position,
@@ -372,7 +372,9 @@ class Checkpoint:
         """
         counts, arrays = state
         number = np.dtype(np.float64)
-        epoch, row, step = (counts[name] for name in COUNTS)
+        epoch = counts["epoch"]
+        row = counts["row"]
+        step = counts["step"]
         wanted = {name: (dtype, (length,)) for name, (dtype, length) in vectors.items()}
         wanted |= {name: (number, (1,)) for name in _SCALARS} | {
             name: (number, (epoch,)) for name in _LISTS

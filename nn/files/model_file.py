@@ -114,8 +114,8 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
         of_rows = (FOLD, SCORE)
     else:
         of_rows = ()
-    for name in tensors.keys() - {*of_rows} if known else ():
-        if "".join(name.partition(".")[:2]) not in prefixes:
+    for name in tensors.keys() - {*of_rows}:
+        if known and "".join(name.partition(".")[:2]) not in prefixes:
             raise DataError(
                 f"{path}: damaged model file: {shortened(name)} is of no member; {RETRAIN}"
             )
@@ -443,7 +443,8 @@ _MAY_BE_MISSING = {
     "crossed": (
         lambda value: (
             _has(value, _CROSSED, ["figures", "retrained"])
-            and len(value["thresholds"]) == len(value["temperatures"]) > 0
+            and len(value["thresholds"]) > 0
+            and len(value["thresholds"]) == len(value["temperatures"])
         ),
         "a temperature above 0 and a threshold for each fold",
     ),

@@ -258,7 +258,8 @@ def _single(
         )
     except (UsageError, DataError) as error:
         raise DataError(f"{path}: {error}") from error
-    net.encoding, net.vector = encoding, np.zeros(net.parameter_count, net.dtype)
+    net.encoding = encoding
+    net.vector = np.zeros(net.parameter_count, net.dtype)
     net.compute_on(**engine)
     net.set_parameters(tensors)
     _describe_by(net, meta)

@@ -71,7 +71,7 @@ class Network:
     Raises UsageError for what does not fit together.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings by keyword
         self,
         layers: str | Sequence[int | str],
         task: str | None = None,
@@ -100,7 +100,11 @@ class Network:
                 "init": init,
             }
             check_reference(asked)
-            backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
+            backend = REFERENCE["backend"]
+            dtype = REFERENCE["dtype"]
+            activation = REFERENCE["activation"]
+            loss = REFERENCE["loss"]
+            init = REFERENCE["init"]
         self.task = task or next(
             (name for name, (_, usual) in TASKS.items() if usual == loss), "regression"
         )
@@ -408,7 +412,9 @@ class Network:
     def compute_at(self, device: backends.Device) -> None:
         """Compute alone on one of the devices that `apart` yields, from the next use
         on."""
-        (self.threads, self.gpus), self.distribute, self._engine = device, None, None
+        self.threads, self.gpus = device
+        self.distribute = None
+        self._engine = None
 
     @property
     def backend(self) -> str:

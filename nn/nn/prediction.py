@@ -177,49 +177,79 @@ def filled(
 
 
 def _read_rows(net, x) -> np.ndarray | TableRows:
+    """Return the rows of a file, a table or an array as the network's inputs are
+    counted."""
     if isinstance(x, (str, os.PathLike)):
         from ..data.loading import load_for
 
         return load_for(net, x, labelled=False).x
     x = with_gaps(_numbers_of(x))
-    columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
-    # whose columns are read as those of a file
-    is_table = not isinstance(x, (np.ndarray, TableRows))
-    if isinstance(x, np.ndarray) and x.dtype.names:
-        if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
-            raise _no_table(x)  # no encoded rows
-    elif isinstance(x, np.ndarray) and x.ndim == 2:  # text, or more than the features
-        is_table = x.dtype.kind in "OUSM" or net.inputs != x.shape[1] == columns
-    if not is_table:
-        # of images, which data sets have with their channels first
-        shape = net.layers[0].in_shape
-        if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape:
-            return x.transpose(0, 3, 1, 2)
-        return x
+    if not _is_table(net, x):
+        return _channels_first(net, x)
     from ..data.frames import open_frame  # the readers of files load the C core
     from ..data.loading import load
 
     source = open_frame(x)
     if source is None:
-        try:
-            array = np.asarray(x)
-        except ValueError:  # lists of unequal lengths
-            raise _no_table(x) from None
-        if array.dtype.kind == "O" or not array.ndim:
-            raise _no_table(x)
-        return _read_rows(net, array)
+        return _read_rows(net, _array_of(x))
+    schema = net.schema
     if source.names is None:
-        known = source.width <= columns
+        has_no_targets = source.width <= _width_of_data(net)
     else:  # a feature of the target's name is found with the target only
-        known = net.columns is not None and set(net.targets or ()).isdisjoint(
-            net.columns
-        )
-    rows = load(
-        x, replace(net.schema, targets=[]) if known else net.schema, labelled=False
-    ).x
+        targets = set(net.targets or ())
+        has_no_targets = net.columns is not None and targets.isdisjoint(net.columns)
+    if has_no_targets:
+        schema = replace(schema, targets=[])
+    rows = load(x, schema, labelled=False).x
     if net.encoding is not None:
         net.encoding.tell(TableRows.of(rows), CALL_ROWS)
     return rows
+
+
+def _width_of_data(net) -> int:
+    """Return the number of columns of the data that a network was trained on, those
+    that it does not see too."""
+    return net.inputs + len(net.config.get("left_out", ()))
+
+
+def _is_table(net, x) -> bool:
+    """Return whether columns of x are read as those of a file. Raises DataError for
+    records that are no encoded rows of the network's."""
+    if isinstance(x, TableRows):
+        return False
+    if not isinstance(x, np.ndarray):
+        return True
+    if x.dtype.names:
+        if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
+            raise _no_table(x)
+        return False
+    if x.ndim != 2:
+        return False
+    # text, or more than the features
+    columns = _width_of_data(net)
+    is_raw = net.inputs != columns and x.shape[1] == columns
+    return x.dtype.kind in "OUSM" or is_raw
+
+
+def _channels_first(net, x):
+    """Return images that have their channels last as data sets have them: first."""
+    shape = net.layers[0].in_shape
+    channels_last = (*shape[1:], shape[0])
+    if x.ndim == 4 and shape != channels_last and x.shape[1:] == channels_last:
+        return x.transpose(0, 3, 1, 2)
+    return x
+
+
+def _array_of(x) -> np.ndarray:
+    """Return rows that are no table as an array of numbers or texts. Raises
+    DataError."""
+    try:
+        array = np.asarray(x)
+    except ValueError:  # lists of unequal lengths
+        raise _no_table(x) from None
+    if array.dtype.kind == "O" or not array.ndim:
+        raise _no_table(x)
+    return array
 
 
 def _numbers_of(x):

@@ -241,10 +241,11 @@ class Scale:
                 (self.at(k), cut_line(word, LONGEST_LABEL_WORD))
                 for k, word in enumerate(self.words)
             ]
-        return [
-            (self.at(v), f"{v:.6g}")
-            for v in (self._decades() if self.is_log else self._round())
-        ]
+        if self.is_log:
+            values = self._decades()
+        else:
+            values = self._round()
+        return [(self.at(value), f"{value:.6g}") for value in values]
 
     def _decades(self) -> list[float]:
         """Return powers of ten, or 1, 2, 5 times them where there are few."""

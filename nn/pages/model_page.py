@@ -82,7 +82,7 @@ ENDS = (0.0, 1.0)
 MOST_ERRORS = np.array([0.05, 0.95])
 
 
-def of_model(
+def of_model(  # noqa: PLR0913 - settings by keyword
     net,
     model: str,
     ds=None,
@@ -331,9 +331,12 @@ def threshold_table(
             cost = [f"{cuts.cost(*costs)[k]:g}"]
         else:
             cost = []
+        cut_off = f"{threshold:.4g}"
+        if threshold == used:
+            cut_off += " (used)"
         lines.append(
             [
-                f"{threshold:.4g}{' (used)' * (threshold == used)}",
+                cut_off,
                 *rates,
                 f"{alarms[k]:.1f}",
                 *cost,
@@ -731,9 +734,8 @@ def _importance(net, known, curves_of) -> list[Block]:
     label = METRICS[known.metric].label
     lines = figures.importance_lines(vars(known))
     title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
-    title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns" * (
-        len(lines) > MOST_IMPORTANT
-    )
+    if len(lines) > MOST_IMPORTANT:
+        title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns"
     blocks: list[Block] = [
         Table(title, ["column", "", label, "95 % interval"], lines[:MOST_IMPORTANT], 2)
     ]
@@ -924,9 +926,9 @@ def _losses_by_epoch(net) -> list[Plot]:
     }
     if "val_metric" in history:
         losses["validation rows"] = losses.pop("held-out rows")
-    label = (
-        f"loss ({net.loss}{', of scaled targets' * (net.target_scaling is not None)})"
-    )
+    label = f"loss ({net.loss})"
+    if net.target_scaling is not None:
+        label = f"loss ({net.loss}, of scaled targets)"
     lines = [
         Line(rows, range(1, 1 + len(values)), values)
         for rows, values in losses.items()

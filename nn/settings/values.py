@@ -66,7 +66,9 @@ def joined_items(given: Iterable) -> str:
 
 def joined_numbers(given: Sequence) -> str:
     """Return the text of GPUs; a single one is that one, not a number of them."""
-    return joined_items(given) + "," * (len(given) == 1)
+    if len(given) == 1:
+        return f"{joined_items(given)},"
+    return joined_items(given)
 
 
 def plain(value):

@@ -390,25 +390,10 @@ def bench(
     """
     names = list(names)
     results = []
-    skipped = []
-    backends = []
     cases = select(names)
-    for name in BACKENDS if backend in (None, "auto") else [backend]:
-        try:
-            Network("1,1", backend=name).engine  # noqa: B018 - made only here, and fails if it cannot be
-            if name != "auto":
-                backends += [name]
-        except NnError as error:
-            if name == backend:
-                raise
-            skipped.append({"case": None, "backend": name, "reason": str(error)})
+    backends, skipped = _usable_backends(backend)
     for case, name in itertools.product(cases, backends):
-        reason = None
-        expected = case.operations / TRAITS[name].rate
-        if isinstance(case, Product) and not TRAITS[name].on_host:
-            reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
-        elif not names and expected > LONGEST_SECONDS:
-            reason = f"a {case.per} takes about {expected:.0f} s; nn bench {case.name} measures it"
+        reason = _reason_to_skip(case, name, is_asked=bool(names))
         if reason:
             skipped.append({"case": case.name, "backend": name, "reason": reason})
             continue
@@ -421,6 +406,37 @@ def bench(
         "results": results,
         "skipped": skipped,
     }
+
+
+def _usable_backends(backend: str | None) -> tuple[list[str], list[dict]]:
+    """Return the backends that this machine has, and why it has not the others. Raises
+    NnError where the one that is asked for cannot be used."""
+    asked = [backend]
+    if backend in (None, "auto"):
+        asked = BACKENDS
+    usable = []
+    skipped = []
+    for name in asked:
+        try:
+            Network("1,1", backend=name).engine  # noqa: B018 - made only here, and fails if it cannot be
+        except NnError as error:
+            if name == backend:
+                raise
+            skipped.append({"case": None, "backend": name, "reason": str(error)})
+            continue
+        if name != "auto":
+            usable.append(name)
+    return usable, skipped
+
+
+def _reason_to_skip(case, backend: str, is_asked: bool) -> str | None:
+    """Return why a case is not measured on a backend; None: it is."""
+    if isinstance(case, Product) and not TRAITS[backend].on_host:
+        return "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
+    expected = case.operations / TRAITS[backend].rate
+    if not is_asked and expected > LONGEST_SECONDS:
+        return f"a {case.per} takes about {expected:.0f} s; nn bench {case.name} measures it"
+    return None
 
 
 def median_seconds(once: Callable[[], float], seconds: float) -> float:

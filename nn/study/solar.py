@@ -193,10 +193,9 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
     header, *lines = _csv_rows(path) or [[]]
     try:
         degrees = "lat" in header
-        name, first, second = (
-            header.index(n)
-            for n in ("station", *(("lon", "lat") if degrees else ("x", "y")))
-        )
+        name = header.index("station")
+        first = header.index("lon" if degrees else "x")
+        second = header.index("lat" if degrees else "y")
         known = {
             line[name]: (float(line[first]), float(line[second])) for line in lines
         }

@@ -372,11 +372,13 @@ def _combinations(part: dict, most: int) -> Iterable[dict]:
                 f"a part without {key}; add it to the part or beside the parts"
             )
     _check_data(part["data"])
-    axes = [
-        [(key, value) for value in (values if isinstance(values, list) else [values])]
-        for key, values in part.items()
-        if values is not None or key == "layers"
-    ]
+    axes = []
+    for key, values in part.items():
+        if values is None and key != "layers":
+            continue
+        if not isinstance(values, list):
+            values = [values]
+        axes.append([(key, value) for value in values])
     for key, value in itertools.chain(*axes):
         if key == "layers" and not isinstance(value, str):
             raise UsageError(
@@ -470,7 +472,8 @@ def _measure(entry: Entry) -> dict:
     It is trained on all rows where there are test data; single batches are timed where
     that costs nothing.
     """
-    settings, (of_network, of_training) = entry.settings, flag_names()
+    settings = entry.settings
+    of_network, of_training = flag_names()
     for name, value in settings.items():
         if name in BY_NAME and value is not None and value is not False:
             flag_value(entry.plan, BY_NAME[name], value)

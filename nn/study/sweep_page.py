@@ -11,7 +11,7 @@ import numpy as np
 from ..backends import TRAITS
 from ..pages.chart import Axis, Line, Plot
 from ..pages.page import Page, Table
-from ..utils import cut_line
+from ..utils import cut_line, plural
 from .results import INFERENCE_ROWS, OK
 
 MOST_DRAWN_NETWORKS = 5  # in the picture of speed-ups
@@ -139,10 +139,7 @@ FIGURES = [  # header, column of the results, its format
     ("95 %", "batch_p95_ms", ".3g"),
     ("s an epoch", "epoch_s", ".3g"),
     ("s in all", "train_s", ".3g"),
-    *(
-        (f"ms for {n} row{'s' * (n > 1)}", f"infer_{n}_ms", ".3g")
-        for n in INFERENCE_ROWS
-    ),
+    *((f"ms for {plural(n, 'row')}", f"infer_{n}_ms", ".3g") for n in INFERENCE_ROWS),
     ("MB", "network_bytes", ".3g"),
     ("RMSE", "rmse", ".4g"),
     ("MAE", "mae", ".4g"),
@@ -265,18 +262,21 @@ def _engine_name(row: dict, with_device: bool) -> str:
     words = [row["engine"] or row["backend"]]
     if TRAITS[row["backend"]].on_host:
         if row["threads"] and row["threads"] >= 1:
-            words.append(f"{row['threads']:.0f} thread{'s' * (row['threads'] > 1)}")
-        words += [row["device"]] * with_device
-    return ", ".join(words + [row["dtype"]] * (row["dtype"] != "float32"))
+            words.append(plural(round(row["threads"]), "thread"))
+        if with_device:
+            words.append(row["device"])
+    if row["dtype"] != "float32":
+        words.append(row["dtype"])
+    return ", ".join(words)
 
 
 def _structure(row: dict) -> str:
     if row["kind"] == "cnn":
         return "convolutional"
-    return f"{row['depth']:.0f} hidden layer{'s' * (row['depth'] != 1)}"
+    return plural(round(row["depth"]), "hidden layer")
 
 
-def _lines(
+def _lines(  # noqa: PLR0913 - the parts of a plot
     name: str,
     title: str,
     rows: list[dict],

@@ -95,40 +95,20 @@ def apply_config(given: SimpleNamespace) -> None:
     value that the flag cannot have; see read_config.
     """
     path = given.config
-    known = {
+    flags = {
         name: flag for name, flag in {**MODES, **BY_NAME}.items() if name != REFUSED
     }
-    values = {}
-    for name, value in _flags_of(path, read_config(path), given).items():
-        if name in GONE:
-            if value is not None and value is not False:
-                raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
-            continue
-        if name not in known:
-            close = meant(name, known)
-            if close:
-                cure = f": did you mean {close}?"
-            else:
-                cure = "; nn --help --all lists all flags"
-            raise UsageError(f"{path}: no such flag {name}{cure}")
-        flag = known[name]
-        if flag.name in values and values[flag.name] != value:
-            raise UsageError(
-                f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one"
-            )
-        values[flag.name] = value
+    values = _values_of_flags(path, _flags_of(path, read_config(path), given), flags)
     if any(getattr(given, mode) for mode in MODES):
         values = {name: value for name, value in values.items() if name not in MODES}
     left_open = {
-        name: flag_value(path, known[name], value)
+        name: flag_value(path, flags[name], value)
         for name, value in values.items()
-        if value is not None
-        and value is not False
-        and getattr(given, name) in (None, False)
+        if _is_given(value) and not _is_given(getattr(given, name))
     }
-    chosen = {mode for mode in MODES if getattr(given, mode) or mode in left_open}
+    modes = {mode for mode in MODES if getattr(given, mode) or mode in left_open}
     for name, value in left_open.items():
-        if name in MODES or known[name].modes & chosen:
+        if name in MODES or flags[name].modes & modes:
             setattr(given, name, value)
     if "scaling" in left_open and not given.train and given.model is not None:
         from ..files.text_model import is_text
@@ -136,6 +116,35 @@ def apply_config(given: SimpleNamespace) -> None:
         # the model stores its own, that of the file was for its training
         if not is_text(given.model):
             given.scaling = None
+
+
+def _is_given(value) -> bool:
+    """Return whether a flag has a value, and is not left open by null or false."""
+    return value is not None and value is not False
+
+
+def _values_of_flags(path: str, values: dict, flags: dict) -> dict:
+    """Return the values of a file by the names of their flags. Raises UsageError for a
+    name of no flag, and two values of one."""
+    by_flag = {}
+    for name, value in values.items():
+        if name in GONE:
+            if _is_given(value):
+                raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
+            continue
+        if name not in flags:
+            close = meant(name, flags)
+            cure = "; nn --help --all lists all flags"
+            if close:
+                cure = f": did you mean {close}?"
+            raise UsageError(f"{path}: no such flag {name}{cure}")
+        flag = flags[name]
+        if flag.name in by_flag and by_flag[flag.name] != value:
+            raise UsageError(
+                f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one"
+            )
+        by_flag[flag.name] = value
+    return by_flag
 
 
 def _flags_of(path: str, values: dict, given: SimpleNamespace) -> dict:

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 
-from ..utils import OutputError, listed, printable, say
+from ..utils import OutputError, listed, plural, printable, say
 from .figures import target_text
 
 
@@ -28,7 +28,7 @@ def say_run(
     the lines about the data."""
     from .. import __version__
 
-    engine = f"nn {__version__}: {backend}, {threads} thread{'s' * (threads > 1)}, {dtype}, seed {seed}"
+    engine = f"nn {__version__}: {backend}, {plural(threads, 'thread')}, {dtype}, seed {seed}"
     say(f"{engine}; {remark}" if remark else engine)
     for line in about.splitlines():
         say(line)
@@ -42,7 +42,8 @@ def about(ds, rows: str = "rows", net=None) -> str:
     if ds.outputs is None:
         kind = "no targets"
     elif ds.classes is None:
-        kind = f"regression of {', '.join(ds.targets or [f'{ds.outputs} value' + 's' * (ds.outputs > 1)])}"
+        targets = ds.targets or [plural(ds.outputs, "value")]
+        kind = f"regression of {', '.join(targets)}"
     else:
         counts = [
             f"{name} ({count})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ..layers import describe
 from ..nn_aux import METRICS
-from ..utils import counted, listed
+from ..utils import counted, listed, plural
 
 
 def number_text(value) -> str:
@@ -69,8 +69,7 @@ def layers_of(net) -> list[tuple[str, Sequence]]:
     layers: how many have them."""
     counts = Counter(tuple(member.layers) for member in net.members)
     titles = [
-        f"{count} network{'s' * (count > 1)}" if net.is_combined else ""
-        for count in counts.values()
+        plural(count, "network") if net.is_combined else "" for count in counts.values()
     ]
     return list(zip(titles, counts, strict=True))
 

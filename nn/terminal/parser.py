@@ -223,31 +223,18 @@ def _named(read: list[Read]) -> list[Read]:
         flag is None and tokens != [text] for flag, text, tokens in read
     ):
         return read  # no such flag: typer's to refuse
-    modes = [
-        flag.name for flag, _, _ in read if flag is not None and flag.name in MODES
-    ]
     mode = words[0]
-    if modes or mode not in MODES:
-        _check_commas(read)
-        raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
-    own = MODES[mode]
-    places = MODES[mode].words
-    named_too = {flag.name for flag, _, _ in read if flag is not None}
-    if len(words) > 1 + len(places) or (
-        len(words) > 1 and not named_too.isdisjoint(places[: len(words) - 1])
-    ):
-        _check_commas(read)
-    if len(words) > 1 + len(places):
+    _check_words(mode, words, read)
+    asked = MODES[mode]
+    has_value = asked.value is not None and len(words) > 1
+    if asked.value and not (has_value or asked.alone):
         raise UsageError(
-            f"unexpected argument {words[1 + len(places)]}{_too_many(mode, words, read)}"
+            f"--{mode} needs {asked.metavar}; nn {mode} --help shows its flags"
         )
-    has_value = own.value is not None and len(words) > 1
-    if own.value and not (has_value or own.alone):
-        raise UsageError(
-            f"--{mode} needs {own.metavar}; nn {mode} --help shows its flags"
-        )
-    values: dict[str, str] = {} if has_value else {mode: own.alone or mode}
-    for name, word in zip(places, words[1:], strict=False):
+    values: dict[str, str] = {}
+    if not has_value:
+        values[mode] = asked.alone or mode
+    for name, word in zip(asked.words, words[1:], strict=False):
         if name in values:
             values[name] = f"{values[name]},{word}"
         else:
@@ -258,12 +245,36 @@ def _named(read: list[Read]) -> list[Read]:
             named.append((flag, text, tokens))
         elif values and not (text is mode and has_value):
             name = next(iter(values))
-            flag = _KNOWN[f"--{name}"]
-            text = values.pop(name)
-            named.append(
-                (flag, text, [f"{flag.long}={text}" if flag.value else flag.long])
-            )
+            named.append(_as_flag(name, values.pop(name)))
     return named
+
+
+def _as_flag(name: str, text: str) -> Read:
+    """Return a word as if its flag had been given."""
+    flag = _KNOWN[f"--{name}"]
+    if flag.value:
+        return flag, text, [f"{flag.long}={text}"]
+    return flag, text, [flag.long]
+
+
+def _check_words(mode: str, words: list[str], read: list[Read]) -> None:
+    """Raise UsageError for words that are no mode with its values."""
+    flags = {flag.name for flag, _, _ in read if flag is not None}
+    modes = [
+        flag.name for flag, _, _ in read if flag is not None and flag.name in MODES
+    ]
+    if modes or mode not in MODES:
+        _check_commas(read)
+        raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
+    places = MODES[mode].words
+    most = 1 + len(places)
+    are_named_too = not flags.isdisjoint(places[: len(words) - 1])
+    if len(words) > most or (len(words) > 1 and are_named_too):
+        _check_commas(read)
+    if len(words) > most:
+        raise UsageError(
+            f"unexpected argument {words[most]}{_too_many(mode, words, read)}"
+        )
 
 
 def _check_commas(read: list[Read]) -> None:

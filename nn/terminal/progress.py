@@ -97,8 +97,9 @@ class Lines(Callback):
                     **info["resumed"]
                 )
             )
-        for line in info["routes"]() if self._verbose else ():
-            say(line)
+        if self._verbose:
+            for line in info["routes"]():
+                say(line)
 
     def epoch(
         self,

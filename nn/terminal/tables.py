@@ -96,8 +96,9 @@ def training_report(result: dict, verbose: bool = False) -> None:
         show(f"threshold {result['threshold']:.6g}")
     if "folds" in result:
         _folds_report(result)
-    for chosen in result.get("chosen", ()) if verbose else ():
-        show(f"weight {chosen['weight']}: {chosen['flags']}")
+    if verbose:
+        for chosen in result.get("chosen", ()):
+            show(f"weight {chosen['weight']}: {chosen['flags']}")
     count = result.get("networks")
     if count is None:
         networks = ""

@@ -187,7 +187,9 @@ def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[i
     Raises UsageError for a column that is no input.
     """
     found = [(name, [index]) for index, name in enumerate(names)]
-    for group in text.split(",") if text else ():
+    if not text:
+        return found
+    for group in text.split(","):
         columns = group.split("+")
         unknown = [name for name in columns if name not in names]
         if unknown:

@@ -305,10 +305,9 @@ def multiclass_report(
     judged = Judged("multiclass", truth, scores)
     weights = checked_weights(weights, len(truth))
     outputs = scores.shape[1]
-    names = [
-        str(name)
-        for name in (classes if classes and len(classes) == outputs else range(outputs))
-    ]
+    if not classes or len(classes) != outputs:
+        classes = range(outputs)
+    names = list(map(str, classes))
     counts = judged.classes(weights)
     values = judged.values(weights)
     _warn_zero_classes(counts, names)

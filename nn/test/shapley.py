@@ -451,7 +451,8 @@ class Walker:
         (others, steps): the column of a step; differ (walks, columns): whether its
         value does. See walk in nn.h.
         """
-        (walks, columns), (count, steps) = differ.shape, order.shape
+        walks, columns = differ.shape
+        count, steps = order.shape
         room = self._room(2 * walks * steps * self.width)
         places = np.empty((walks, steps), np.int64)
         told = self._ffi.new(

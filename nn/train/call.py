@@ -126,9 +126,9 @@ def train(
     kinds = settings_by_kind(
         "train", settings | {"validation": named}, "train", "several", "checkpoint"
     )
-    of_net, several, of_checkpoint = (
+    of_net, several, of_checkpoint = [
         {name: BY_NAME[name].check(own[name]) for name in own} for own in kinds
-    )
+    ]
     options = options_of(net, ds, of_net)
     net.expect_batches(options.batch_number)
     if isinstance(checkpoint, Checkpoint):
@@ -341,8 +341,9 @@ def train_many(
         first.apart() as apart,
         records.within(make_room(first, ds, each)),
     ):
-        for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
-            member.net.compute_at(apart[1][0])
+        if apart[0].size > 1 or len(apart[1]) > 1:
+            for member in members:
+                member.net.compute_at(apart[1][0])
         run = Run(
             first,
             members,

@@ -553,7 +553,8 @@ class Effort:
             for tried, count in zip(self.tried, counts, strict=True)
             if count
         ]
-        self._first, rows = chosen[0][:3], len(self._rows())
+        self._first = chosen[0][:3]
+        rows = len(self._rows())
         first, net, figures = self._first
         judged_members = [
             (member, float(count), told["best_epoch"])

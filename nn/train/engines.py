@@ -70,8 +70,9 @@ class Engines:
                 * (at + 1)
                 // len(devices)
             ]
-            for number in share if at else ():
-                networks[number].compute_at(device)
+            if at:
+                for number in share:
+                    networks[number].compute_at(device)
             self._engines |= self._made(
                 {number: networks[number] for number in share}, at, batch_number
             )

@@ -87,10 +87,8 @@ class Member:
         net = self.net
         options = self.options
         self.engine = net.engine  # made here at the latest
-        self.rank_group, self.threads = (
-            self.engine.rank_group,
-            self.engine.threads_for(options.batch_number),
-        )
+        self.rank_group = self.engine.rank_group
+        self.threads = self.engine.threads_for(options.batch_number)
         if options.refit:
             self._start = self.engine.get("parameters")
         else:
@@ -450,11 +448,9 @@ class Member:
     def _metric_of(self, scores: np.ndarray) -> float:
         """Return the monitored metric of the engine's outputs for the rows that judge,
         nan where it is undefined."""
-        net, threshold, (ds, rows, *_) = (
-            self.net,
-            self.options.threshold,
-            self.rows.judging,
-        )
+        net = self.net
+        threshold = self.options.threshold
+        ds, rows, *_ = self.rows.judging
         if net.task == "regression" and net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
         # a rule finds it later

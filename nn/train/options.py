@@ -197,7 +197,9 @@ def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
 def _check_validation(net: Network, options: Options) -> None:
     """Raise UsageError for a flag about validation rows that there are not, or a metric
     that does not fit."""
-    for name in OF_VALIDATION if options.validation is None else ():
+    if options.validation is not None:
+        return
+    for name in OF_VALIDATION:
         value = getattr(options, name)
         if value:
             if value is True:

@@ -96,7 +96,7 @@ class Variation:
         UsageError that shows the item."""
         found: dict[str, Range | Choice] = {}
         for item in text.split(","):
-            name, equals, values = (part.strip() for part in item.partition("="))
+            name, equals, values = map(str.strip, item.partition("="))
             if name in BY_NAME:
                 name = BY_NAME[name].name
             if not equals or not values:
@@ -229,15 +229,13 @@ def _with_dropout(items: list[str], dropout: str) -> list[str]:
     if any(map(_is_dropout, items)):
         return [dropout if _is_dropout(item) else item for item in items]
     last = len(items) - 1
-    return [
-        word
-        for place, item in enumerate(items)
-        for word in (
-            [item, dropout]
-            if 0 < place < last and item.partition(":")[0].isdigit()
-            else [item]
-        )
-    ]
+    words = []
+    for place, item in enumerate(items):
+        words.append(item)
+        is_hidden = 0 < place < last
+        if is_hidden and item.partition(":")[0].isdigit():
+            words.append(dropout)
+    return words
 
 
 def _is_dropout(item: str) -> bool:

@@ -57,6 +57,7 @@ from .messages import (
     log,
     names_apart,
     os_reason,
+    plural,
     printable,
     say,
     show,

@@ -109,6 +109,13 @@ def counted(texts: Iterable[str]) -> list[str]:
     ]
 
 
+def plural(count: int, noun: str, ending: str = "s") -> str:
+    """Return the count with its noun: `1 row`, `2 rows`."""
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun}{ending}"
+
+
 def printable(text: str) -> str:
     """Return the text as one line of printable characters: a file name may hold a line
     break or undecodable bytes."""

@@ -72,7 +72,8 @@ class Builder:
 
     def build(self, purpose: Purpose) -> Program:
         """Return the phases of one batch."""
-        self.purpose, self.program = purpose, Program(purpose, self.layers)
+        self.purpose = purpose
+        self.program = Program(purpose, self.layers)
         self.ws = Workspace(
             self.program, self.loss, self.itemsize, self.processors, self.library
         )

@@ -98,7 +98,8 @@ def _parameters(ws: Workspace, node: LayerNode) -> Op:
 
 def shape(layer: Layer) -> str:
     """Return the template argument that names the layer's sizes."""
-    (c, ih, iw), (f, oh, ow) = layer.in_shape, layer.out_shape
+    c, ih, iw = layer.in_shape
+    f, oh, ow = layer.out_shape
     sizes = (
         c,
         ih,
@@ -251,7 +252,8 @@ def _group(ws: Workspace, layer: Layer, product: str) -> int:
 def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
     """Return (filters a thread, output rows of a band, values in shared memory) for the
     weights' gradients; None: a matrix product is better."""
-    (channels, _, _), (filters, height, width) = layer.in_shape, layer.out_shape
+    channels, _, _ = layer.in_shape
+    filters, height, width = layer.out_shape
     if layer.kernel > 3 or layer.fan_in * filters > DIRECT_WEIGHTS:
         return None
     if channels * filters > THREADS:

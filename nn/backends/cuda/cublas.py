@@ -67,10 +67,8 @@ class Cublas:
             self.gemm = self.lib.cublasSgemm_v2
         else:
             self.gemm = self.lib.cublasDgemm_v2
-        self.one, self.zero = (
-            self.ffi.new(f"{self.real} *", 1),
-            self.ffi.new(f"{self.real} *", 0),
-        )
+        self.one = self.ffi.new(f"{self.real} *", 1)
+        self.zero = self.ffi.new(f"{self.real} *", 0)
         check(
             self.lib.cublasSetStream_v2(self.handle, self.pointer(stream.ptr)),
             "cublasSetStream",

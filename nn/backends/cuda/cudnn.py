@@ -171,9 +171,9 @@ class Cudnn(Cublas):
                 a = (p.w, s.weight)
                 b = (p.out, s.dz)
                 to = (p.x, s.dx)
-            a, b, to = (
+            a, b, to = [
                 (thing, self.pointer(r.address(buffer))) for thing, buffer in (a, b, to)
-            )
+            ]
             algorithm, workspace = p.choice(direction, a[0], b[0], p.conv, to[0])
             settings = (
                 p.conv,

@@ -232,7 +232,8 @@ class Group:
         members have ended."""
         for engine in filter(None, self.engines):
             engine.forget_programs()
-        self._communicators[:] = [None] * len(self._communicators)
+        for place in range(len(self._communicators)):
+            self._communicators[place] = None
         self._rank_groups[0].barrier.reset()
 
     # ---- facts of the engine

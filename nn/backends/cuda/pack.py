@@ -178,8 +178,9 @@ class CudaPack(Turns):
                 together = all(job.data.resident for job in own) and self._side_by_side(
                     purpose, len(own)
                 )
-                for some in _in_memory(own, 0) if together else ():
-                    self._train(purpose, some)
+                if together:
+                    for some in _in_memory(own, 0):
+                        self._train(purpose, some)
             if not together:
                 super().epoch(own)
 
@@ -475,7 +476,8 @@ class Passes:
         counts = np.array([len(job.rows) for job in jobs])
         predicts = self.program.purpose.kind == "predict"
         width = self.outputs
-        (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
+        addresses, _given = rows_on_gpu(jobs)
+        first = np.cumsum(counts) - counts
         if predicts:
             shape = (int(counts.sum()), width)
             dtype = self.dtype

@@ -171,7 +171,8 @@ class Phases(Runner):
         if communicator is not None:
             cuda = cupy().cuda
             self.second = cuda.Stream(non_blocking=True, priority=FIRST_PRIORITY)
-            self.ready, self.sent = (cuda.Event(disable_timing=True) for _ in range(2))
+            self.ready = cuda.Event(disable_timing=True)
+            self.sent = cuda.Event(disable_timing=True)
 
     def run(self, first: int, batches: int) -> None:
         for index in range(first, first + batches):

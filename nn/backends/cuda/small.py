@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...layers import Layer
+from ...utils import plural
 from .abi import MOMENTS, THREADS, UPDATE
 from .device import cupy, processors
 from .program import BYTE_ROWS, PRELUDE, Program, Purpose, lanes_of, sources, switches
@@ -204,8 +205,9 @@ class Plan:
         for index, layer in enumerate(self.layers):
             for name in ("w", "m", "v")[: 1 + moments]:
                 self._place(f"{name}{index}", self.weights(layer))
-            for name in ("total", "share") if self.chunks > 1 else ():
-                self._place(f"{name}{index}", self.weights(layer))
+            if self.chunks > 1:
+                self._place(f"total{index}", self.weights(layer))
+                self._place(f"share{index}", self.weights(layer))
         for parity in (0, 1):  # two batches: one is computed, one is loading
             self._place(f"u{parity}", len(UPDATE))
             self._place(f"x{parity}", self.padded * row(first.inputs + 1))
@@ -314,7 +316,7 @@ class Plan:
         )
 
     def routes(self) -> list[str]:
-        lines = [f"{Small.about}, {self.blocks} block{'s' * (self.blocks > 1)}"]
+        lines = [f"{Small.about}, {plural(self.blocks, 'block')}"]
         for index, layer in enumerate(self.layers):
             if index:
                 backward = "small_backward_input, small_backward_parameters"

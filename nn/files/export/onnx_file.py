@@ -129,10 +129,8 @@ class _Inputs:
         else:
             self._shape = (net.inputs,)
             self._names = column_names(net)
-            self._x, self._columns = (
-                None,
-                column_inputs(graph, self._names, self._reads),
-            )
+            self._x = None
+            self._columns = column_inputs(graph, self._names, self._reads)
             if net.medians is not None:
                 pairs = zip(self._columns, net.medians, strict=True)
                 self._columns = [
