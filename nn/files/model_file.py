@@ -371,8 +371,8 @@ _MEMBER_FACTS = {"weight": lambda value: _is_number(value) and value > 0}
 _NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
 # of rows, or of a part of them
 _ARE_RATES = {name: _optional(_is_number) for name in METRICS}
-_INTERVAL = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
-_FIGURES = {  # what `test` tells of all rows that folds judge
+_INTERVAL_ENDS = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
+_CROSSED_METRICS = {  # what `test` tells of all rows that folds judge
     **_ARE_RATES,
     **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), _is_number),
     "weighted": lambda value: value is True,
@@ -391,10 +391,10 @@ _FIGURES = {  # what `test` tells of all rows that folds judge
         lambda row: _has(row, {**_ARE_RATES, "target": _is_text}, _ARE_RATES)
     ),
     "intervals": lambda value: (
-        isinstance(value, dict) and all(map(_INTERVAL, value.values()))
+        isinstance(value, dict) and all(map(_INTERVAL_ENDS, value.values()))
     ),
 }
-_OF_TASK = {  # without which figures cannot be told
+_LEAST_METRICS = {  # without which figures cannot be told
     "binary": {"tp", "fp", "fn", "tn", "threshold", "precision", "recall", "roc_auc"},
     "multiclass": {"accuracy", "macro", "confusion", "per_class"},
     "regression": {"rmse", "mae", "r2"},
@@ -404,10 +404,10 @@ _OF_TASK = {  # without which figures cannot be told
 def are_figures(value) -> bool:
     """Return True for figures of some task, as `test` tells them."""
     is_known = (
-        _has(value, _FIGURES, _FIGURES.keys() - {"rows"})
-        and value.keys() <= _FIGURES.keys()
+        _has(value, _CROSSED_METRICS, _CROSSED_METRICS.keys() - {"rows"})
+        and value.keys() <= _CROSSED_METRICS.keys()
     )
-    return is_known and any(names <= value.keys() for names in _OF_TASK.values())
+    return is_known and any(names <= value.keys() for names in _LEAST_METRICS.values())
 
 
 _CROSSED = {
@@ -609,7 +609,7 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
         )
     if score is None:
         figures = metadata["crossed"].get("figures", {})
-        if not _OF_TASK[metadata["task"]] <= figures.keys():
+        if not _LEAST_METRICS[metadata["task"]] <= figures.keys():
             raise DataError(
                 f"{path}: damaged model file: {SCORE} is missing; {RETRAIN}"
             )

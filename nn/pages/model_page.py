@@ -161,7 +161,7 @@ def _test(
             net, rows, scores, threshold=threshold, intervals=has_intervals, **beside
         )
     page.answer = [_answer(net, result, about), *_by_whom(net, found)]
-    blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
+    blocks = _WORDS_OF_TASK[net.task](net, result, truth, scores, weights)
     headers = ["", "", "95 % interval" if has_intervals else ""]
     page.sections["Result"] = [
         Table("metrics", headers, figures.metric_lines(result)),
@@ -580,7 +580,7 @@ def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{edges[k]:.4g} to {edges[k + 1]:.4g}", own
 
 
-_OF_TASK = {
+_WORDS_OF_TASK = {
     "binary": of_two_classes,
     "multiclass": of_classes,
     "regression": of_numbers,
