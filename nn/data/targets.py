@@ -184,25 +184,25 @@ def now_among(
 
 
 def dataset_of(
-    x: np.ndarray, targets: Targets | None, schema: Schema, **facts
+    x: np.ndarray, target_rows: Targets | None, schema: Schema, **facts
 ) -> Dataset:
     """Return the data set of inputs x and their targets, None if there are none. facts:
     its other attributes."""
-    if targets is None:
+    if target_rows is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
-    y, task, classes = resolve(targets, schema)
+    y, task, classes = resolve(target_rows, schema)
     if schema.classes is None and not schema.plain:
         asked = schema.choices.positive
-        y, classes = _positive_last(y, classes, task, asked, targets.place)
+        y, classes = _positive_last(y, classes, task, asked, target_rows.place)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if task == "regression":
         furthest = []
         if len(y):
             furthest = np.unique(np.abs(y).argmax(axis=0)).tolist()
-        ds.row_names = {row: targets.row(row) for row in furthest}
+        ds.row_names = {row: target_rows.row(row) for row in furthest}
     if classes is not None and schema.classes is None:
-        ds.label_type = _type_of(classes, targets.label_type)
-    ds.remarks += _doubts(targets, task, schema)
+        ds.label_type = _type_of(classes, target_rows.label_type)
+    ds.remarks += _doubts(target_rows, task, schema)
     return ds
 
 

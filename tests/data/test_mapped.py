@@ -255,7 +255,7 @@ def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
 @pytest.fixture
 def by_blocks(monkeypatch):
     """Few rows are many here: 4 blocks of 32 are shuffled together."""
-    for name, size in (("SHUFFLED_BYTES", 1), ("BLOCK_ROWS", 32), ("BLOCKS", 4)):
+    for name, size in (("SHUFFLED_BYTES", 1), ("BLOCK_ROWS", 32), ("DRAWN_BLOCKS", 4)):
         monkeypatch.setattr(random, name, size)
 
 

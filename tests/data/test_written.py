@@ -272,9 +272,7 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert "price ($1,234.5)" in trained.err
     assert "day (month/day/year, trend, year, week)" in trained.err
     succeed("--test", "--model", "m.bin")
-    failed = run("--export", "--model", "m.bin", "-o", "m.c")
-    assert failed.code == 2
-    assert "column price holds written numbers ($1,234.5" in failed.err
+    succeed("--export", "--model", "m.bin", "-o", "m.c")
     assert nn.load("offers.csv", categories="price,share").x.kinds == ("text",) * 3
     (offered / "new.csv").write_text(
         'price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n'
