@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import OutputError, atomic_write, cut_line, os_reason
+from ..utils import OutputError, atomic_write, axis_texts, cut_line, os_reason
 
 # of a plot, in units of the viewBox; where its axes end
 PLOT_WIDTH = 440
@@ -108,6 +108,11 @@ class Plot:
         """Return (headers, lines) of some points of each line."""
         found = []
         for line in self.lines:
+            if self.x.words:
+                places = []
+            else:
+                places = axis_texts(line.x)
+            heights = axis_texts(line.y)
             for k in np.unique(
                 np.linspace(0, len(line.y) - 1, min(TABLE_POINTS, len(line.y))).astype(
                     int
@@ -116,8 +121,8 @@ class Plot:
                 if self.x.words:
                     x = self.x.words[int(line.x[k])]
                 else:
-                    x = f"{line.x[k]:.4g}"
-                found.append([line.name, x, f"{line.y[k]:.4g}"])
+                    x = places[k]
+                found.append([line.name, x, heights[k]])
         return ["", self.x.label, self.y.label], found
 
     def svg(self) -> str:
@@ -245,7 +250,10 @@ class Scale:
             values = self._decades()
         else:
             values = self._round()
-        return [(self.at(value), f"{value:.6g}") for value in values]
+        return [
+            (self.at(value), text)
+            for value, text in zip(values, axis_texts(values, 6), strict=True)
+        ]
 
     def _decades(self) -> list[float]:
         """Return powers of ten, or 1, 2, 5 times them where there are few."""

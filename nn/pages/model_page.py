@@ -32,7 +32,7 @@ from ..test import figures_of, judged, without_remarks
 from ..test.importance import curves, importance
 from ..test.values import gives_logits, names_of
 from ..train.folds import NO_SCORES, by_fold, judging_parts, kept_figures
-from ..utils import DataError, listed
+from ..utils import DataError, axis_texts, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of
 
@@ -574,10 +574,11 @@ def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
     else:
         edges = values[:0]
     place = np.searchsorted(edges[1:-1], values, side="right")
+    ends = axis_texts(edges)
     for k in range(len(edges) - 1):
         own = np.flatnonzero((place == k) & is_known)
         if len(own):
-            yield f"{edges[k]:.4g} to {edges[k + 1]:.4g}", own
+            yield f"{ends[k]} to {ends[k + 1]}", own
 
 
 _WORDS_OF_TASK = {
@@ -848,7 +849,7 @@ def _values(rows: TableRows, k: int) -> list[str]:
     known = np.asarray(column.values, np.float64)[is_known]
     low = known.min()
     high = known.max()
-    told = f"{low:.4g} to {high:.4g}, median {np.median(known):.4g}"
+    told = "{} to {}, median {}".format(*axis_texts([low, high, np.median(known)]))
     if column.reads == "date":
         told = " to ".join(str(np.datetime64(int(v), "s"))[:10] for v in (low, high))
     return [told, figures.small_bars(np.histogram(known, 12, (low, high))[0]), gaps]
@@ -1018,7 +1019,7 @@ def of_comparison(result: dict) -> Page:
         [
             str(row["row"]),
             str(row["true"]),
-            *("; ".join(f"{v:.3g}" for v in row[path]) for path in (one, other)),
+            *figures.disagreeing_texts(row, (one, other)),
         ]
         for row in result["disagree"]
     ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ..layers import describe
 from ..nn_aux import METRICS
-from ..utils import counted, listed, plural
+from ..utils import axis_texts, counted, listed, plural
 
 
 def number_text(value) -> str:
@@ -72,6 +72,13 @@ def layers_of(net) -> list[tuple[str, Sequence]]:
         plural(count, "network") if net.is_combined else "" for count in counts.values()
     ]
     return list(zip(titles, counts, strict=True))
+
+
+def disagreeing_texts(row: dict, models: Sequence[str]) -> list[str]:
+    """Return what each model says of a row on which they differ."""
+    said = [value for model in models for value in row[model]]
+    texts = iter(axis_texts(said, 3))
+    return ["; ".join(next(texts) for _ in row[model]) for model in models]
 
 
 def setting_text(value) -> str:

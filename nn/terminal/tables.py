@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Sequence
 
 from ..nn_aux import METRICS
-from ..utils import LONGEST_MESSAGE, cut_line, listed, printable, show
+from ..utils import LONGEST_MESSAGE, axis_texts, cut_line, listed, printable, show
 from .figures import (
     candidates_of,
     class_lines,
     comparison_lines,
     confused_pairs,
     count_text,
+    disagreeing_texts,
     ends_text,
     facts_of,
     importance_lines,
@@ -544,7 +545,7 @@ def importance_report(found: dict, curves: dict, net) -> None:
                 told = points[:4]
             print(
                 f"{cut_line(column, 80)}: {cut_line(of, 80)} "
-                + ", ".join(_point(*point) for point in told)
+                + ", ".join(_point_texts(told))
             )
     for one, other, r in found["correlated"][:3]:
         one = cut_line(one, 80)
@@ -554,12 +555,13 @@ def importance_report(found: dict, curves: dict, net) -> None:
         )
 
 
-def _point(value, scores: list[float]) -> str:
-    if isinstance(value, float):
-        shown = f"{value:g}"
-    else:
-        shown = cut_line(value or "(missing)", 80)
-    return f"{scores[0]:.3g} at {shown}"
+def _point_texts(points: list[tuple]) -> list[str]:
+    """Return what is said of points of a curve: a score at a number or a word."""
+    scores = axis_texts([scores[0] for _, scores in points], 3)
+    places = axis_texts([value for value, _ in points if isinstance(value, float)], 6)
+    if len(places) < len(points):
+        places = [cut_line(value or "(missing)", 80) for value, _ in points]
+    return [f"{score} at {place}" for score, place in zip(scores, places, strict=True)]
 
 
 def comparison_report(found: dict) -> None:
@@ -569,9 +571,9 @@ def comparison_report(found: dict) -> None:
     rows = comparison_lines(found)
     table(["", one, other, "difference", INTERVAL], rows, f"{found['rows']} rows")
     for row in found["disagree"]:
+        texts = disagreeing_texts(row, found["models"])
         said = ", ".join(
-            f"{name} {'; '.join(f'{value:.3g}' for value in row[name])}"
-            for name in found["models"]
+            f"{name} {text}" for name, text in zip(found["models"], texts, strict=True)
         )
         print(printable(f"row {row['row']}, true {row['true']}: {said}"))
     print(printable(found["verdict"]))

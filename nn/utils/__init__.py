@@ -50,6 +50,7 @@ from .machine import (
 )
 from .messages import (
     LONGEST_MESSAGE,
+    axis_texts,
     closest,
     counted,
     cut_line,

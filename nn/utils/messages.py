@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import logging
+import math
 import sys
 import warnings
 from collections import Counter
@@ -68,6 +69,24 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     if len(names) <= most:
         return text
     return f"{text} and {len(names) - most} more"
+
+
+def axis_texts(values: Sequence[float], digits: int = 4) -> list[str]:
+    """Return numbers of one axis with this many digits, and with more where they lie
+    far from 0 beside their spread, so that they can be told apart."""
+    known = [value for value in values if math.isfinite(value)]
+    spread = max(known, default=0.0) - min(known, default=0.0)
+    largest = max(map(abs, known), default=0.0)
+    if spread > 0 and math.isfinite(spread) and largest > spread:
+        more = max(0, int(math.log10(largest / spread)) - 1)
+        # digits before the point
+        if largest > 1:
+            whole = int(math.log10(largest)) + 1
+        else:
+            whole = 0
+        if more:
+            digits = max(digits + more, whole)
+    return [f"{value:.{min(digits, 17)}g}" for value in values]
 
 
 def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:

@@ -1,6 +1,7 @@
 """Inputs and targets near 1e9 with a spread of 100: every door gives the digits that
 float64 has."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,42 @@ def test_comparisons_and_importance_have_the_digits_of_float64(far):
     assert np.diff(points[:, 1]) == pytest.approx(
         np.diff(points[:, 0]) * slope, abs=STEP
     )
+
+
+def test_pages_and_texts_tell_numbers_apart(far):
+    """1e+09 at 1e+09 tells nothing."""
+    succeed("test", far / "m.bin", far / "far.csv", "--report", far / "page.html", "-q")
+    page = (far / "page.html").read_text()
+    low = f"{A.min():.0f}"
+    high = f"{A.max():.0f}"
+    assert "1e+09" not in page
+    assert f"{low} to {high}, median 10000000" in page
+    told = run("explain", far / "m.bin", far / "far.csv", "-q").out
+    ends = re.search(
+        r"^a: the value (\d+\S*) at (\d+\S*), (\d+\S*) at (\d+\S*)$", told, re.MULTILINE
+    )
+    first, at_first, last, at_last = map(float, ends.groups())
+    net = nn.Model.load(far / "m.bin").network
+    slope = (
+        net.parameters()["layer0.weight"][0, 0]
+        * net.target_scaling.scale[0]
+        / net.scaling.scale[0]
+    )
+    assert A.min() <= at_first < at_last - 50 <= A.max()
+    assert last - first == pytest.approx(slope * (at_last - at_first), abs=1)
+    truth = truth_of(far / "m.bin")
+    told = run(
+        "compare",
+        far / "m.bin",
+        far / "clipped.bin",
+        "--dataset",
+        far / "far.csv",
+        "-q",
+    ).out
+    pattern = r"^row (\d+), true .*m\.bin (\d+\S*), .*clipped\.bin (\d+\S*)$"
+    row, one, other = re.search(pattern, told, re.MULTILINE).groups()
+    assert float(one) == pytest.approx(truth[int(row)], abs=1)
+    assert float(other) == pytest.approx(truth_of(far / "clipped.bin")[int(row)], abs=1)
 
 
 @pytest.mark.parametrize(
