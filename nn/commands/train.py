@@ -175,6 +175,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     began = time.perf_counter()
     of_network = keywords(flags, "network", "engine")
     ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
+    ds.is_left_out_told = True  # by the first lines, which --quiet leaves out
     reading = (began, time.perf_counter())
     if effort:
         reason = why_not(ds, effort)

@@ -199,10 +199,9 @@ def explain_command(flags) -> None:
             log.warning("no importance of columns: %s", error)
     write_page(flags, net, ds, about, found=found, important=important, trained=trained)
     if flags.output:
-        result |= {
-            "contributions": flags.output,
-            **_write_contributions(flags, net, ds.x, background),
-        }
+        explainer = _write_contributions(flags, net, ds.x, background)
+        result |= {"contributions": flags.output, "error": explainer.error}
+        result["background_error"] = explainer.background_error
     if flags.json:
         print_json(result)
         return
@@ -211,7 +210,7 @@ def explain_command(flags) -> None:
     if flags.output and not flags.quiet:
         told = _errors_of_contributions(result["error"], result["background_error"])
         say(
-            f"{flags.output}: contributions of {len(background)} background rows' difference, {told}"
+            f"{flags.output}: contributions of {len(explainer.background)} background rows' difference, {told}"
         )
 
 
@@ -227,9 +226,9 @@ def _errors_of_contributions(error: float, background_error: float | None) -> st
     return f"{coalitions}; by the choice of background rows within {background_error:.2g} (a standard deviation)"
 
 
-def _write_contributions(flags, net, x, background) -> dict[str, float | None]:
-    """Write what each column contributes to each prediction; return the errors, by
-    their keys in JSON."""
+def _write_contributions(flags, net, x, background):
+    """Write what each column contributes to each prediction; return the Explainer that
+    has found it."""
     from ..test.shapley import Explainer
     from .predictions import contribution_table
     from .table_file import write_table
@@ -239,7 +238,7 @@ def _write_contributions(flags, net, x, background) -> dict[str, float | None]:
     )
     progress = progress_of(flags, "contributions to predictions")
     write_table(flags.output, contribution_table(net, explainer, x, progress))
-    return {"error": explainer.error, "background_error": explainer.background_error}
+    return explainer
 
 
 def export_command(flags) -> None:

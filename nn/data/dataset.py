@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.weighted import row_counts
 from ..settings.values import split_names
-from ..utils import DataError, UsageError, default_threads, listed
+from ..utils import DataError, UsageError, default_threads, listed, log
 from .column import GAPS, WINDOWS, Column, in_type, shortened
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
@@ -92,7 +92,8 @@ class Schema:
     target_type: float32 or float64, in which the model reads columns of numbers, and
     has its targets; None: as the rows need it. keeps_weightless: rows of weight 0 stay,
     as in the training of a model of an earlier version, whose held-out rows are drawn
-    from all.
+    from all. weighs: rows without targets have their weights too, where the data have
+    them.
     """
 
     task: str = "auto"
@@ -116,6 +117,7 @@ class Schema:
     number_type: str | None = None
     target_type: str | None = None
     keeps_weightless: bool = False
+    weighs: bool = False
 
     def __post_init__(self):
         if self.task not in TASK_NAMES:
@@ -355,6 +357,7 @@ class Dataset:
     kept_choices: dict[str, str | bool] = field(default_factory=dict)
     unlabelled: int = 0
     weightless: int = 0
+    is_left_out_told: bool = False  # a person knows which rows were left out
     unlabelled_words: dict[str, int] = field(default_factory=dict)
     label_type: str | None = None  # of the classes, see column.LABEL_TYPES; None: texts
     ids: dict[str, list[str]] = field(default_factory=dict)
@@ -601,6 +604,15 @@ class Dataset:
             )
             if line
         ]
+
+    def tell_left_out(self) -> None:
+        """Log a line for each reason for which rows count for nothing in a training,
+        unless a person knows it."""
+        if self.is_left_out_told:
+            return
+        self.is_left_out_told = True
+        for told in self.about_left_out():
+            log.warning("%s: %s", name_of(self), told)
 
     def row_counts(self, rows) -> np.ndarray | None:
         """Return as how many rows each of these rows (indices) counts, float64; None:

@@ -177,9 +177,10 @@ def _of_table(
         groups = table.columns[place]
         kind = kind_of(groups, Kind("category"), "")
         table.columns[place] = canonical(groups, kind)
-    if is_training and "weight" in places.roles:
+    has_weights = (labelled or schema.weighs) and not schema.plain
+    if has_weights and "weight" in places.roles:
         weights = table.columns[places.roles["weight"]].values
-    if is_training and not schema.keeps_weightless:
+    if has_weights and not schema.keeps_weightless:
         undecided = _undecided(places, schema)
         table, weightless = without_weightless(table, weights, undecided)
     for place in places.targets:
@@ -576,13 +577,15 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     memory: int | None = None,
     y=None,
     strict: bool = False,
+    weighs: bool = False,
 ) -> Dataset:
     """Read a data set with the columns, classes and target that `net` was trained with;
     else as ds.load.
 
     Gaps in columns of which training had plain numbers become their medians, with a
-    remark; strict refuses them, and words among numbers. Raises UsageError where
-    `memory` is too little for the network.
+    remark; strict refuses them, and words among numbers. weighs: rows without targets
+    have their weights too, where the data have that column.
+    Raises UsageError where `memory` is too little for the network.
     """
     if memory is not None:
         memory = BYTES("--memory", memory)
@@ -598,10 +601,13 @@ def load_for(  # noqa: PLR0913 - settings by keyword
         for name, value in (("separator", separator), ("header", header))
         if value
     }
-    schema = replace(schema, choices=replace(schema.choices, strict=strict, **given))
+    schema = replace(
+        schema, choices=replace(schema.choices, strict=strict, **given), weighs=weighs
+    )
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
     for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
         log.warning("%s: %s", name_of(ds), told)
+    ds.is_left_out_told = not ds.duplicates()
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:

@@ -58,9 +58,12 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
         raise DataError(
             f"{source.path}: no input columns left, expected one or more; check --target and --drop"
         )
-    # a prediction does not ask for them
-    if not (labelled or not schema.of_model):
-        roles = {}
+    if schema.of_model and not labelled:  # a prediction does not ask for them
+        roles = {
+            role: place
+            for role, place in roles.items()
+            if role == "weight" and schema.weighs
+        }
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 

@@ -17,16 +17,22 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import factorial
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core import SUFFIXES, extension, pointer
+from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.loading import load_for, training_file
 from ..nn.prediction import rows_of
-from ..utils import InputNotFound, UsageError, default_threads
+from ..utils import InputNotFound, UsageError, default_threads, log
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data
 
 BACKGROUND = 100  # rows
+MOST_COLUMNS_OF_ALL_ROWS = (
+    100  # columns above which fewer background rows are compared with
+)
+LEAST_BACKGROUND = 10  # rows at least that are compared with
 MOST_EXACT_ROWS = 10**7  # rows computed, up to which all coalitions are
 MOST_EXACT_COLUMNS = 20  # of all coalitions
 WALKED = 1 << 22  # rows computed between two reports of progress
@@ -77,9 +83,40 @@ class Explanation:
         return shap.Explanation(self.values, self.base_values, self.data, **names)
 
 
-def background_rows(net, source=None, seed: int = 0, model="the model"):
-    """Return at most 100 rows, drawn by the seed, of a file, of other data, or (None)
-    of the training file.
+class Background(NamedTuple):
+    """Rows that explanations compare with, as `Dataset.x` has them; weights (rows,)
+    above 0, None: all count alike."""
+
+    x: np.ndarray | TableRows
+    weights: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @classmethod
+    def of(cls, ds: Dataset) -> Background:
+        """Return the rows of a data set whose weight is above 0. Raises DataError where
+        there are none."""
+        counting = ds.without_weightless()
+        return cls(counting.x, counting.weights)
+
+    def at(self, rows: np.ndarray) -> Background:
+        """Return some of the rows, by their indices."""
+        return Background(
+            self.x[rows], None if self.weights is None else self.weights[rows]
+        )
+
+    def drawn(self, count: int, seed: int) -> Background:
+        """Return at most `count` of the rows, drawn by the seed, in their order."""
+        chosen = np.random.default_rng(seed).choice(
+            len(self), min(count, len(self)), replace=False
+        )
+        return self.at(np.sort(chosen))
+
+
+def background_rows(net, source=None, seed: int = 0, model="the model") -> Background:
+    """Return at most 100 rows, drawn by the seed, of a file, of a data set, or (None)
+    of the training file; rows of weight 0 are none.
 
     They are people's data, so that no model file holds them; a network that was trained
     in this process has some of its training, for data that no file holds. model: what
@@ -97,21 +134,39 @@ def background_rows(net, source=None, seed: int = 0, model="the model"):
             raise UsageError(
                 f"no background rows: {reason}; give some with --background"
             ) from None
-    if hasattr(source, "dtype"):
-        x = source
+    if isinstance(source, Dataset):
+        found = Background.of(source)
     else:
-        x = _background_of(net, source, labelled=is_of_training)
-    chosen = np.random.default_rng(seed).choice(
-        len(x), min(BACKGROUND, len(x)), replace=False
+        found = _background_of(
+            net, source, labelled=is_of_training and _has_weights(net)
+        )
+    return found.drawn(BACKGROUND, seed)
+
+
+def _has_weights(net) -> bool:
+    """Return whether the rows of the training had weights."""
+    return "weight" in net.config.get("table", {})
+
+
+def _background_of(net, data, labelled: bool = False) -> Background:
+    """Return the rows of a file or a data frame, with their weights where they have the
+    column of the training's."""
+    return Background.of(
+        load_for(net, data, labelled=labelled, weighs=_has_weights(net))
     )
-    return x[np.sort(chosen)]
 
 
-def _background_of(net, file, labelled: bool):
-    """Return the rows of a file. labelled: they have targets and weights, and those of
-    weight 0 leave."""
-    has_weights = labelled and "weight" in net.config.get("table", {})
-    return load_for(net, file, labelled=has_weights).without_weightless().x
+def _given_background(net, background) -> Background:
+    """Return what a caller gives as background: rows as `Network.predict` takes them,
+    or a data set."""
+    if isinstance(background, Background):
+        return background
+    if isinstance(background, Dataset):
+        return Background.of(as_read_by(net, background))
+    is_table = not isinstance(background, (np.ndarray, TableRows))
+    if is_table and _has_weights(net):
+        return _background_of(net, background)
+    return Background(rows_of(net, background))
 
 
 def explain(
@@ -120,25 +175,40 @@ def explain(
     """Return the contributions of raw columns to the predictions for rows x against
     background rows.
 
-    x, background: rows as `Network.predict` takes them; None: 100 of the training file.
-    exact: all coalitions, however many. Raises UsageError for images, and for more
-    columns than all coalitions can be computed of.
+    x, background: rows as `Network.predict` takes them; background may be a Dataset
+    too, whose rows count by their weights, as those of a file or a data frame with the
+    column of weights of the training; None: 100 of the training file. exact: all
+    coalitions, however many. Raises UsageError for images, and for more columns than
+    all coalitions can be computed of.
     """
     if background is None:
-        background = background_rows(net, None, seed)
+        known = background_rows(net, None, seed)
     else:
-        background = rows_of(net, background)
+        known = _given_background(net, background)
     x = rows_of(net, x)
-    return Explainer(net, background, len(x), exact=exact, seed=seed).explain(x)
+    return Explainer(net, known, len(x), exact=exact, seed=seed).explain(x)
+
+
+def _fewer(background: Background, columns: int, seed: int) -> Background:
+    """Return the background rows that are compared with, of many columns fewer, with a
+    remark: a walk from each of them has a step for each column."""
+    count = max(LEAST_BACKGROUND, BACKGROUND * MOST_COLUMNS_OF_ALL_ROWS // columns)
+    if columns <= MOST_COLUMNS_OF_ALL_ROWS or len(background) <= count:
+        return background
+    told = "contributions of %d columns: compared with %d of %d background rows, of up to %d columns with all"
+    log.warning(told, columns, count, len(background), MOST_COLUMNS_OF_ALL_ROWS)
+    return background.drawn(count, seed)
 
 
 class Explainer:
     """Engines, and background rows with their values, for the explanations of many
     rows.
 
-    rows: how many will be explained, which decides whether all coalitions are computed.
-    error, background_error: as Explanation has them, found on the first rows. names: of
-    the columns.
+    background: a Background, or rows as `Dataset.x` has them; `background` then has
+    those that are compared with, of many columns fewer. rows: how many will be
+    explained, which decides whether all coalitions are computed. error,
+    background_error: as Explanation has them, found on the first rows. names: of the
+    columns.
     """
 
     def __init__(
@@ -152,7 +222,14 @@ class Explainer:
             raise UsageError(
                 f"--exact: {columns} columns, at most {MOST_EXACT_COLUMNS} have few enough coalitions; drop it"
             )
-        self._others = self._value.read(background)
+        if not isinstance(background, Background):
+            background = Background(background)
+        self.background = _fewer(background, columns, seed)
+        self._weights = self.background.weights
+        self._factors = np.ones(len(self.background))
+        if self._weights is not None:
+            self._factors = self._weights / self._weights.mean()
+        self._others = self._value.read(self.background.x)
         self._base = self._value.of(self._others)
         engines = []
         self._walkers = []
@@ -188,7 +265,7 @@ class Explainer:
         if self.error is None:
             again, _ = self._contributions(rows, whole[:CHECKED], self._seed + 1)
             self.error = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2))
-        means = np.broadcast_to(self._base.mean(axis=0), whole.shape)
+        means = np.broadcast_to(self._mean_base(), whole.shape)
         if net.task == "multiclass":
             outputs = list(net.classes or [])
         else:
@@ -206,6 +283,10 @@ class Explainer:
             outputs,
             self.background_error,
         )
+
+    def _mean_base(self) -> np.ndarray:
+        """Return the mean value of the background rows by their weights, (outputs,)."""
+        return np.average(self._base, axis=0, weights=self._weights)
 
     def _error_of_background(
         self, values: np.ndarray, squares: np.ndarray
@@ -290,8 +371,9 @@ class Explainer:
                 of_row[each] = passed[:, 0]
                 of_row[numbers[-1] ^ each] = passed[:, 1]
             found = _shapley_values(worth)
-            values += found.sum(axis=0)
-            squares += (found**2).sum(axis=0)
+            factors = self._factors[first : first + some, None, None]
+            values += (factors * found).sum(axis=0)
+            squares += (factors * found**2).sum(axis=0)
         return values[None] / count, squares[None] / count
 
     def _by_order(
@@ -312,15 +394,21 @@ class Explainer:
             )
             passed = np.concatenate([ends[:, None], along, ends[:, None, ::-1]], axis=1)
             gains = passed[:, 1:] - passed[:, :-1]
+            factors = np.tile(self._factors[first : first + some], rows)[:, None, None]
+            factors = np.broadcast_to(factors, gains[:, :, 0].shape).reshape(
+                -1, whole.shape[1]
+            )
             # both ways: twice a contribution
             gains = (gains[:, :, 0] - gains[:, :, 1]).reshape(-1, whole.shape[1])
             places = (
                 order[first : first + some] + columns * np.arange(rows)[:, None, None]
             )
             for k in range(whole.shape[1]):
-                found[:, k] += np.bincount(places.reshape(-1), gains[:, k], len(found))
+                found[:, k] += np.bincount(
+                    places.reshape(-1), factors[:, k] * gains[:, k], len(found)
+                )
                 squares[:, k] += np.bincount(
-                    places.reshape(-1), gains[:, k] ** 2, len(found)
+                    places.reshape(-1), factors[:, k] * gains[:, k] ** 2, len(found)
                 )
         found = found.reshape(rows, columns, -1)
         squares = squares.reshape(rows, columns, -1)

@@ -103,6 +103,7 @@ SMOOTH = replace(WITH_WAVES, number_embedding="waves8:0.3")
 STEEP = replace(WITH_WAVES, number_embedding="waves16:1.0")
 FINE = replace(WITH_WAVES, number_embedding="pieces48")
 BROAD = replace(WIDE, hidden="256-128", dropout=0.2)
+NARROW_CANDIDATE = replace(WIDE, hidden="32-16")
 JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
 EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
     "quick": ([WITH_PIECES], [SMOOTH]),
@@ -116,6 +117,9 @@ EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
         [WIDE, FINE, SMOOTH, WITH_PIECES, WITH_WAVES, JAGGED],
     ),
 }
+# of any number of rows, where the budget of an effort has room for none of its
+# candidates
+SPARE = [WIDE, NARROW_CANDIDATE]
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
@@ -124,6 +128,18 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
     few, many = EACH[effort]
     if rows < MANY_ROWS:
         return few
+    return _for_many_rows(many, effort)
+
+
+def spare_candidates_for(rows: int, effort: str) -> list[Candidate]:
+    """Return candidates for wide tables, which no candidate of the effort has room for:
+    the wider one first."""
+    if rows < MANY_ROWS:
+        return SPARE
+    return _for_many_rows(SPARE, effort)
+
+
+def _for_many_rows(many: list[Candidate], effort: str) -> list[Candidate]:
     own = {
         "batch_number": MANY_ROWS_BATCH,
         "patience": 6,

@@ -46,6 +46,7 @@ from .candidates import (
     image_candidates,
     image_share,
     multiply_adds,
+    spare_candidates_for,
 )
 from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
 from .folds import figures_out_of_fold, with_figures
@@ -284,21 +285,14 @@ class Effort:
         """Return the candidates of an effort that its budget has room for, each with
         its network and operations.
 
-        Where it has room for none: the cheapest, or what the next higher effort takes,
-        if that takes less: of very wide tables the one candidate of a lower effort is
-        none of the cheapest.
+        Where it has room for none, as in very wide tables: the first of the spare ones
+        that it has room for, or else the cheapest of all. That is no more than a higher
+        effort takes, which has the same spare ones.
         """
-        each = [
-            (candidate, network(candidate))
-            for candidate in self._candidates(rows, effort)
-        ]
-        costs = [
-            (candidate, net, candidate.operations(net, len(rows)))
-            for candidate, net in each
-        ]
         budget = EFFORTS[effort]
         found = []
         known = set()
+        costs = self._with_costs(self._candidates(rows, effort), rows, network)
         for candidate, net, cost in costs:
             # without numbers nothing is embedded
             same = replace(candidate, number_embedding=None), tuple(net.layers)
@@ -308,12 +302,23 @@ class Effort:
                 known.add(same)
         if found:
             return found
-        cheapest = [min(costs, key=lambda one: one[2])]
-        higher = list(EFFORTS)[list(EFFORTS).index(effort) + 1 :]
-        if not higher:
-            return cheapest
-        others = self._affordable(higher[0], rows, network)
-        return min(cheapest, others, key=lambda each: sum(cost for *_, cost in each))
+        spare = self._with_costs(
+            self._fitted(spare_candidates_for(len(rows), effort), rows), rows, network
+        )
+        affordable = [one for one in spare if one[2] <= budget]
+        if affordable:
+            return affordable[:1]
+        return [min(costs + spare, key=lambda one: one[2])]
+
+    def _with_costs(
+        self, candidates: list[Candidate], rows, network: Callable
+    ) -> list[tuple]:
+        """Return candidates, each with its network and operations."""
+        each = [(candidate, network(candidate)) for candidate in candidates]
+        return [
+            (candidate, net, candidate.operations(net, len(rows)))
+            for candidate, net in each
+        ]
 
     def _network(self, candidate: Candidate) -> Network:
         return Network.for_data(
@@ -334,6 +339,16 @@ class Effort:
 
     def _candidates(self, rows: np.ndarray, effort: str) -> list[Candidate]:
         """Return the candidates for these rows, with the settings that are given."""
+        if self._ds.are_images:
+            tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
+            found = image_candidates(
+                effort, len(rows), lambda one: multiply_adds(self._network(one)), tries
+            )
+            return [replace(one, **self._given()) for one in found]
+        return self._fitted(candidates_for(len(rows), effort), rows)
+
+    def _given(self) -> dict:
+        """Return those settings of candidates that are given."""
         own = {
             name: self._fixed[name]
             for name in ("epochs", "patience")
@@ -341,13 +356,11 @@ class Effort:
         }
         if self._activation:
             own["activation"] = self._activation
-        if self._ds.are_images:
-            tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
-            found = image_candidates(
-                effort, len(rows), lambda one: multiply_adds(self._network(one)), tries
-            )
-            return [replace(one, **own) for one in found]
-        found = candidates_for(len(rows), effort)
+        return own
+
+    def _fitted(self, found: list[Candidate], rows: np.ndarray) -> list[Candidate]:
+        """Return candidates for a table with as many folds as its rows allow, and with
+        the settings that are given."""
         if self._by_share:
             folds = None
         else:
@@ -356,7 +369,7 @@ class Effort:
             raise UsageError(
                 f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds"
             )
-        return [replace(one, folds=folds, **own) for one in found]
+        return [replace(one, folds=folds, **self._given()) for one in found]
 
     @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:

@@ -139,6 +139,7 @@ class _NetworkEstimator(BaseEstimator):
                 log.warning("sample_weight: %s", ds.about_weightless())
             if ds.duplicates():
                 log.warning("%s", ds.about_duplicates())
+            ds.is_left_out_told = True
             seed = self.random_state
             seed = int(
                 seed

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..data.column import labels_of
-from ..data.dataset import Dataset, name_of
+from ..data.dataset import Dataset
 from ..data.frames import columns_of
 from ..data.loading import load_for
 from ..ds import load
@@ -23,7 +23,7 @@ from ..test import test
 from ..test.compare import Side, compared_sides
 from ..test.importance import Importance, importance
 from ..test.shapley import Explanation, explain
-from ..utils import LayersMismatch, UsageError, listed, log
+from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
@@ -85,8 +85,7 @@ def fit(
         ds = data
     else:
         ds = training_data(data, target, described, of_load, of_network)
-    for told in ds.about_left_out():
-        log.warning("%s: %s", name_of(ds), told)
+    ds.tell_left_out()
     reason = chooses and why_not(ds, chooses)
     if reason and effort:
         raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")

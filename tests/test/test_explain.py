@@ -697,3 +697,88 @@ def test_contributions_are_the_same_in_however_many_blocks(tmp_path, monkeypatch
     assert explainers[0].error == explainers[1].error
     for parts, values in zip(zip(*whole, strict=True), at_once, strict=True):
         np.testing.assert_array_equal(np.concatenate(parts), values)
+
+
+def weighted(rows: int = 30) -> list[dict]:
+    """Rows with the weights 0, 1, 2 in turn."""
+    return [{"w": number % 3} | row for number, row in enumerate(table(rows, 7))]
+
+
+def repeated(rows: list[dict]) -> list[dict]:
+    """Rows as often as their weights say, without these."""
+    plain = [
+        {name: value for name, value in row.items() if name != "w"} for row in rows
+    ]
+    return [row for row, own in zip(plain, rows, strict=True) for _ in range(own["w"])]
+
+
+@pytest.mark.parametrize("door", ["rows", "file", "Dataset"])
+def test_a_background_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_is_none(
+    folder, door
+):
+    write(weighted(60), "t.csv")
+    net = package.fit("t.csv", layers="auto,4:tanh,1", epochs=2, weight="w").network
+    rows = table(4, 3)
+    some = weighted()
+    if door == "Dataset":
+        background = package.load_for(net, some)
+    elif door == "rows":
+        background = [
+            {name: value for name, value in row.items() if name != "y"} for row in some
+        ]
+    else:
+        write(some, "background.csv")
+        background = "background.csv"
+    found = explain(net, rows, background, exact=True)
+    twice = explain(net, rows, repeated(some), exact=True)
+    assert np.abs(found.values - twice.values).max() < 1e-9
+    assert np.abs(found.base_values - twice.base_values).max() < 1e-9
+    alike = explain(net, rows, [row | {"w": 1} for row in some], exact=True)
+    assert np.abs(found.base_values - alike.base_values).max() > 1e-3
+
+
+def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
+    write(weighted(60), "t.csv")
+    write(weighted(), "background.csv")
+    write(table(4, 3), "rows.csv")
+    net = package.fit("t.csv", layers="auto,4:tanh,1", epochs=2, weight="w").network
+    net.export("m.bin")
+    found = explain(net, "rows.csv", "background.csv")
+    twice = explain(net, "rows.csv", repeated(weighted()))
+    values = Value(net).of(Value(net).read(package.load_for(net, "rows.csv").x))
+    assert (
+        np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
+    )
+    assert np.abs(found.base_values - twice.base_values).max() < 1e-9
+    told = succeed(
+        "explain",
+        "m.bin",
+        "rows.csv",
+        "--background",
+        "background.csv",
+        "-o",
+        "why.csv",
+    )
+    assert "background.csv: left out: 10 rows of weight 0" in told.err
+    assert "of 20 background rows" in told.err
+    with open("why.csv") as file:
+        bases = [float(row["base"]) for row in csv.DictReader(file)]
+    np.testing.assert_allclose(bases, found.base_values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "columns, compared", [(100, 60), (250, 40), (600, 16), (2000, 10)]
+)
+def test_the_more_columns_the_fewer_background_rows_which_one_line_tells(
+    columns, compared, caplog, by_permutations
+):
+    net, ds = wide(columns, 60)
+    explainer = Explainer(net, ds.x, 2)
+    found = explainer.explain(ds.x[:2])
+    assert len(explainer.background) == compared
+    value = Value(net)
+    values = value.of(value.read(ds.x[:2]))[:, 0]
+    assert np.abs(found.base_values + found.values.sum(axis=1) - values).max() < 1e-9
+    told = [line for line in caplog.messages if line.startswith("contributions of ")]
+    expected = f"contributions of {columns} columns: compared with {compared} of 60 background rows, of up to 100"
+    assert told == ([f"{expected} columns with all"] if columns > 100 else [])

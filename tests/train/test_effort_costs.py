@@ -44,3 +44,47 @@ def test_a_wide_table_of_few_rows_is_quick():
     operations, parameters = chosen(nn.Dataset(x, x[:, 0], "regression"), "quick")
     assert operations < 1e10
     assert parameters < 500_000
+
+
+WIDE_SHAPES = [(60, 300), (60, 1000), (60, 3000)]
+WIDEST_SHAPES = [
+    pytest.param(*shape, marks=pytest.mark.long)
+    for shape in ((100, 7000), (30, 20_000))
+]
+
+
+@pytest.mark.parametrize("rows, columns", [*WIDE_SHAPES, *WIDEST_SHAPES])
+def test_the_least_effort_keeps_to_its_budget_in_wide_tables(rows, columns):
+    x = np.random.default_rng(0).random((rows, columns), np.float32)
+    operations, _ = chosen(nn.Dataset(x, x[:, 0], "regression"), "quick")
+    assert operations <= EFFORTS["quick"]
+
+
+@pytest.mark.parametrize("rows", [60, 12_000])
+@pytest.mark.parametrize("columns", [100, 300, 1000, 3000, 7000, 20_000])
+def test_of_the_widths_of_all_tables_an_effort_costs_no_more_than_the_next(
+    rows, columns, monkeypatch
+):
+    """By the parameters of networks of so many columns, without making them."""
+
+    class Counted:
+        def __init__(self, candidate):
+            numbers = {None: 1, "pieces16": 17, "pieces32": 33, "pieces48": 49}
+            per_column = numbers.get(candidate.number_embedding, 33)
+            sizes = [columns * per_column, *map(int, candidate.hidden.split("-")), 1]
+            self.parameter_count = sum(a * b + b for a, b in itertools.pairwise(sizes))
+            self.layers = (candidate.hidden, candidate.number_embedding)
+
+    ds = nn.Dataset(
+        np.zeros((rows, 2), np.float32), np.arange(rows, dtype=np.float64), "regression"
+    )
+    costs = []
+    for name in EFFORTS:
+        effort = Effort(ds, name, {}, {"threads": 1})
+        effort._by_share = False
+        costs.append(
+            sum(cost for *_, cost in effort._affordable(name, np.arange(rows), Counted))
+        )
+    assert costs == sorted(costs)
+    if columns <= 7000 and rows < 1000:
+        assert costs[0] <= EFFORTS["quick"]

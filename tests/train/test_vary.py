@@ -413,3 +413,58 @@ def test_a_number_that_is_drawn_has_four_digits():
     )
     assert Range(0.0, 0.00012346, False).at(0.5) == 6.173e-05
     assert Range(1000.0, 99999.0, False).at(0.5) == 50500.0
+
+
+@pytest.mark.parametrize("door", ["fit", "command", "fit in time", "fit with hold-out"])
+def test_groups_stay_together_in_every_door(monkeypatch, folder, door):
+    """Of 40 groups of three rows no row of one is on another side of a split."""
+    module = import_module("nn.train.rows")
+    splits = []
+    usual = module.split_rows
+
+    def observed(ds, *given):
+        split = usual(ds, *given)
+        splits.append([set(ds.groups[rows]) for rows in split])
+        return split
+
+    monkeypatch.setattr(module, "split_rows", observed)
+    rng = np.random.default_rng(4)
+    rows = [
+        {
+            "a": rng.normal(),
+            "g": f"g{row % 40}",
+            "t": row,
+            "y": "no" if rng.random() < 0.4 else "yes",
+        }
+        for row in range(120)
+    ]
+    asked = {
+        "networks": 3,
+        "epochs": 2,
+        "group": "g",
+        "layers": "auto,3,1",
+        "vary": "learning_rate=1e-3..1e-1",
+    }
+    if door == "command":
+        with open("t.csv", "w") as file:
+            file.write(
+                "a,g,y\n"
+                + "".join(f"{row['a']},{row['g']},{row['y']}\n" for row in rows)
+            )
+        flags = [
+            text for name, value in asked.items() for text in (f"--{name}", str(value))
+        ]
+        succeed("--train", "--dataset", "t.csv", "--model", "m.bin", *flags)
+    elif door == "fit in time":
+        nn.fit(rows, "y", **asked, time="t")
+    else:
+        nn.fit(
+            rows,
+            "y",
+            **asked,
+            holdout=0.3 if "hold-out" in door else 0.0,
+            validation=0.25,
+        )
+    assert any(validation for _, validation, _ in splits)
+    for training, validation, held in splits:
+        assert not (training & validation or training & held or validation & held)

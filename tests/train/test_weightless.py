@@ -463,12 +463,12 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
     again = nn.Network.for_data(ds, QUICK["layers"])
     nn.train(again, ds, epochs=1, holdout=0.0)
     # the others are a thousand times as large
-    assert np.abs(again.background).max() < 100
+    assert np.abs(again.background.x).max() < 100
     written(tmp_path / "t.csv", x, y, weights)
     succeed(*TRAINED, "--dataset", "t.csv")
     rows = background_rows(nn.Network.of_file("m.bin"))
     assert len(rows) == 100
-    assert np.abs(rows).max() < 100
+    assert np.abs(rows.x).max() < 100
 
 
 def test_a_curve_is_the_mean_by_weights():
@@ -503,3 +503,28 @@ def test_medians_of_training_rows_are_weighted():
     net = nn.Network.for_data(ds, "auto,4,1")
     nn.train(net, ds, epochs=1, holdout=0.0)
     assert net.medians == [10.0]
+
+
+@pytest.mark.parametrize("door", ["train", "train_many", "folds", "fit"])
+def test_rows_of_weight_0_that_a_file_has_are_told_once_by_each_training(
+    tmp_path, caplog, door
+):
+    path = tmp_path / "w.csv"
+    path.write_text(
+        "a,w,y\n" + "".join(f"{row % 7},{row % 3 % 2},{row % 2}\n" for row in range(60))
+    )
+    if door == "fit":
+        nn.fit(path, layers="auto,1", epochs=1, weight="w")
+    else:
+        ds = nn.load(path, weight="w")
+        net = nn.Network.for_data(ds, "auto,1")
+        if door == "train_many":
+            nn.train_many(ds, [{"layers": "auto,1", "epochs": 1}])
+        else:
+            nn.train(net, ds, epochs=1, **({"folds": 3} if door == "folds" else {}))
+    told = [line for line in caplog.messages if "weight 0" in line]
+    assert told == [f"{path}: left out: 40 rows of weight 0"]
+    if door == "train":
+        caplog.clear()
+        nn.train(net, nn.load_for(net, path), epochs=1)
+        assert len([line for line in caplog.messages if "weight 0" in line]) == 1

@@ -1,0 +1,94 @@
+"""Numbers of float64 stay as they are for a network of float64, through every door."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nn
+from nn.train.estimators import NetworkRegressor
+
+NAMES = ["a", "b", "y"]
+# none of them is one of float32
+NUMBERS = np.random.default_rng(0).normal(size=(60, 3))
+
+
+def written(door: str, folder):
+    """Return (data, keywords of load) by which a door has NUMBERS."""
+    columns = {name: NUMBERS[:, place] for place, name in enumerate(NAMES)}
+    frame = pd.DataFrame(columns)
+    path = str(folder / f"numbers.{door}")
+    if door == "csv":
+        frame.to_csv(path, index=False)
+    elif door == "parquet":
+        frame.to_parquet(path)
+    elif door == "npy":
+        np.save(path, NUMBERS)
+    elif door == "npz":
+        np.savez(path, x=NUMBERS[:, :2], y=NUMBERS[:, 2])
+    in_memory = {
+        "array": (NUMBERS, {}),
+        "array and y": (NUMBERS[:, :2], {"y": NUMBERS[:, 2]}),
+        "lists": (NUMBERS[:, :2].tolist(), {"y": NUMBERS[:, 2].tolist()}),
+        "frame": (frame, {"target": "y"}),
+        "columns": (
+            {name: values.tolist() for name, values in columns.items()},
+            {"target": "y"},
+        ),
+        "rows": (frame.to_dict("records"), {"target": "y"}),
+    }
+    return in_memory.get(door, (path, {}))
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        "array",
+        "array and y",
+        "lists",
+        "frame",
+        "columns",
+        "rows",
+        "csv",
+        "parquet",
+        "npy",
+        "npz",
+    ],
+)
+def test_numbers_of_float64_do_not_pass_through_float32(tmp_path, door):
+    data, beside = written(door, tmp_path)
+    ds = nn.load(data, dtype="float64", **beside)
+    np.testing.assert_array_equal(ds.x, NUMBERS[:, :2])
+    np.testing.assert_array_equal(ds.y.reshape(-1), NUMBERS[:, 2])
+    net = nn.Network.for_data(ds, "auto,1", dtype="float64")
+    nn.train(net, ds, epochs=1, scaling="none", holdout=0.0)
+    again = nn.load_for(net, data, y=beside.get("y"))
+    np.testing.assert_array_equal(again.x, NUMBERS[:, :2])
+    weights = net.vector[:2]
+    bias = net.vector[2]
+    np.testing.assert_allclose(
+        net.predict(again.x).reshape(-1),
+        NUMBERS[:, :2] @ weights + bias,
+        rtol=0,
+        atol=1e-13,
+    )
+    fitted = nn.fit(
+        data,
+        beside.get("target", beside.get("y")),
+        layers="auto,1",
+        dtype="float64",
+        epochs=1,
+        scaling="none",
+        holdout=0.0,
+    )
+    np.testing.assert_array_equal(fitted.network.vector, net.vector)
+
+
+def test_estimators_of_float64_have_its_numbers():
+    settings = {"layers": "auto,1", "dtype": "float64", "epochs": 1, "scaling": "none"}
+    x = NUMBERS[:, :2]
+    y = NUMBERS[:, 2]
+    found = NetworkRegressor(**settings).fit(x, y)
+    vector = found.network_.vector
+    np.testing.assert_allclose(
+        found.predict(x), x @ vector[:2] + vector[2], rtol=0, atol=1e-13
+    )
