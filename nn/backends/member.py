@@ -32,6 +32,21 @@ def check_members(members: Sequence[int], count: int) -> None:
         )
 
 
+def describe_turns(count: int) -> str:
+    return f"{count} networks, which take turns"
+
+
+def train_in_turns(engine: Engine, pack: Pack, jobs: Sequence[PackJob]) -> None:
+    """Train the members of a pack on an engine, one after the other: Pack.epoch."""
+    for job in jobs:
+        vectors = ["parameters", *job.settings.moments]
+        for what in vectors:
+            engine.set(what, pack.get(job.member, what))
+        engine.epoch(job.data, job.order(), job.settings, job.progress)
+        for what in vectors:
+            pack.set(job.member, what, engine.get(what))
+
+
 class Turns:
     """Networks that take turns on one engine; the interface is Pack in engine.py. Their
     vectors wait on the host."""
@@ -42,7 +57,7 @@ class Turns:
         self._vectors: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
 
     def describe(self) -> str:
-        return f"{self.count} networks, which take turns"
+        return describe_turns(self.count)
 
     def bytes(self) -> int:
         waiting = sum(
@@ -68,14 +83,7 @@ class Turns:
         return vectors[what]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
-        engine = self._engine
-        for job in jobs:
-            changed = ["parameters", *job.settings.moments]
-            for what in changed:
-                engine.set(what, self.get(job.member, what))
-            engine.epoch(job.data, job.order(), job.settings, job.progress)
-            for what in changed:
-                self.set(job.member, what, engine.get(what))
+        train_in_turns(self._engine, self, jobs)
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         return [self._with(job).predict(job.data, job.rows) for job in jobs]

@@ -1,7 +1,7 @@
 """Kernels of the GPU on the processor (support/emulated_gpu.py): packs have the bits of
 the network alone."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
-from nn.backends.engine import PackJob
+from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.member import Turns
 from nn.layers import InputColumn
 from nn.utils import NnError
@@ -39,7 +39,9 @@ HOW = [  # what each member does otherwise than the others
 
 
 @pytest.fixture
-def gpu(monkeypatch):
+def emulated(monkeypatch):
+    """A GPU on the processor. A fixture called `gpu` is a real one, and conftest.py
+    leaves its tests out where there is none."""
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1000)
     with emulated_gpu(monkeypatch) as cupy:
         yield cupy
@@ -83,7 +85,7 @@ def spy_on(monkeypatch):
     ],
 )
 def test_a_network_in_one_block_has_the_same_bits_among_others(
-    changes, dtype, weighted, gpu, monkeypatch
+    changes, dtype, weighted, emulated, monkeypatch
 ):
     members = prepared(dtype, weighted, **changes)
     plans = spy_on(monkeypatch)
@@ -92,11 +94,35 @@ def test_a_network_in_one_block_has_the_same_bits_among_others(
     assert {plan.parts for plan in plans} == {1}
 
 
+def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
+    """A new field of EpochSettings has a value here: members of a pack that differ in
+    it must not share what it decides."""
+    usual = settings(optimizer="sgd", momentum=0.5)
+    other_values = {
+        "optimizer": "adam",
+        "batch": 11,
+        "rates": [0.02] * 5 + [0.01] * 4,
+        "momentum": 0.9,
+        "weight_decay": 0.3,
+        "seed": 77,
+        "augment": "both",
+    }
+    assert list(other_values) == [field.name for field in fields(EpochSettings)]
+    members = prepared()
+    members.how = [
+        usual,
+        *(replace(usual, **{name: value}) for name, value in other_values.items()),
+    ]
+    members.data = [members.data[0]] * len(members.how)
+    members.rows = [members.rows[0]] * len(members.how)
+    members.check(members.pack(), 2)
+
+
 @pytest.mark.parametrize(
     ("kilobytes", "chunks"), [(227, [1]), (14, range(2, 7)), (8, [7])]
 )
 def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
-    kilobytes, chunks, gpu, monkeypatch
+    kilobytes, chunks, emulated, monkeypatch
 ):
     """All parts at a time, some, or one after the other: as many as a block has room
     for."""
@@ -104,7 +130,9 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
     members = prepared()
     expected = members.expected(2)
     monkeypatch.setitem(
-        gpu.cuda.Device().attributes, "MaxSharedMemoryPerBlockOptin", kilobytes << 10
+        emulated.cuda.Device().attributes,
+        "MaxSharedMemoryPerBlockOptin",
+        kilobytes << 10,
     )
     plans = spy_on(monkeypatch)
     members.check(members.pack(), 2, expected)
@@ -114,7 +142,7 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
     assert plan.chunks in chunks
 
 
-def test_a_training_step_ends_where_seq_ends(gpu):
+def test_a_training_step_ends_where_seq_ends(emulated):
     members = prepared("float64")
     seq = network(SPEC, "seq", "float64").engine
     own = [seq.load(*fill(network(SPEC, "seq", "float64"), ROWS))] * MEMBERS
@@ -126,7 +154,7 @@ def test_a_training_step_ends_where_seq_ends(gpu):
 
 
 def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(
-    gpu, monkeypatch
+    emulated, monkeypatch
 ):
     monkeypatch.setattr(packs, "FIRST_BATCHES", 2)
     members = prepared(batch=10)
@@ -146,7 +174,7 @@ def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(
 
 
 def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(
-    gpu, monkeypatch
+    emulated, monkeypatch
 ):
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1)
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
@@ -167,7 +195,7 @@ def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(
 
 
 def test_vectors_of_a_member_are_its_own_and_jobs_of_other_members_or_rows_are_refused(
-    gpu,
+    emulated,
 ):
     members = prepared()
     members.check_refusals(members.pack(), ROWS)
@@ -181,7 +209,7 @@ def test_vectors_of_a_member_are_its_own_and_jobs_of_other_members_or_rows_are_r
 
 
 @pytest.mark.parametrize("counts", [[1, 2], [447, 448, 449], [1000, 3]])
-def test_the_gpu_draws_the_orders_of_the_processor(counts, gpu):
+def test_the_gpu_draws_the_orders_of_the_processor(counts, emulated):
     rows = [np.arange(count)[::-1] * 3 for count in counts]
     how = [settings(seed=seed) for seed in (5, 2**32 - 1, 7)]
     jobs = [PackJob(m, None, own, how[m], None, 3 * m) for m, own in enumerate(rows)]
@@ -193,7 +221,7 @@ def test_the_gpu_draws_the_orders_of_the_processor(counts, gpu):
     )
 
 
-def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
+def test_losses_of_rows_are_added_up_as_on_the_processor(emulated):
     losses = [
         np.full(3, -0.0),
         *(
@@ -216,7 +244,7 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
     )
 
 
-def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
+def test_the_emulation_notices_a_barrier_that_is_missing(emulated, monkeypatch):
     expected = prepared(batch=10).alone(1, 2)
     first = small.Plan._forward
     monkeypatch.setattr(
@@ -229,7 +257,7 @@ def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
 
 
 def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_network_alone(
-    gpu, monkeypatch
+    emulated, monkeypatch
 ):
     monkeypatch.setattr(engines, "PREDICT_ROWS", 32)  # several batches
     members = prepared(weighted=True)
@@ -241,7 +269,9 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_networ
     members.check_forward(pack, jobs)
 
 
-def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(gpu):
+def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
+    emulated,
+):
     members = prepared()
     engine = members.engine
     data = members.data[0]
@@ -261,7 +291,7 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     ("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)]
 )
 def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
-    dtype, tolerance, gpu, monkeypatch
+    dtype, tolerance, emulated, monkeypatch
 ):
     """Of several partial sums, and of waves for more than one block."""
     monkeypatch.setattr(engines, "WHOLE_EPOCH_FLOPS", 1e12)  # one launch
@@ -317,9 +347,9 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
     ],
     ids=["networks", "folds", "layers", "numbers", "fewer than GPUs"],
 )
-def test_networks_on_several_gpus_have_the_bits_of_one(least, how, gpu, tmp_path):
+def test_networks_on_several_gpus_have_the_bits_of_one(least, how, emulated, tmp_path):
     """Each kernel finds the memory of the GPU that it runs on: see Kernel."""
-    gpu.cuda.runtime.getDeviceCount = lambda: 3
+    emulated.cuda.runtime.getDeviceCount = lambda: 3
     ds = two_classes(90, 6)
     models = []
     told = []
@@ -338,9 +368,9 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, gpu, tmp_path
 
 
 def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
-    gpu, monkeypatch
+    emulated, monkeypatch
 ):
-    gpu.cuda.runtime.getDeviceCount = lambda: 2
+    emulated.cuda.runtime.getDeviceCount = lambda: 2
     ds = two_classes(90, 6)
     net = nn.Network("6,9,1", "binary", backend="cuda", gpus=2)
     usual = CudaPack.epoch
@@ -360,7 +390,7 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
 
 
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
-def test_images_are_moved_as_on_the_processor(augment, raw, gpu):
+def test_images_are_moved_as_on_the_processor(augment, raw, emulated):
     pixels = np.random.default_rng(0).integers(0, 256, (70, 3, 9, 7), np.uint8)
     if raw:
         x = pixels

@@ -10,6 +10,7 @@ from nn.backends.cpu import CpuEngine, CpuPack
 from nn.backends.cuda.cudnn import CudnnEngine
 from nn.backends.cuda.engine import CudaEngine, Progress
 from nn.backends.cuda.group import Group
+from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import Engine, Pack
 from nn.backends.member import Turns
 from nn.study.sweep import _EpochTimes
@@ -20,7 +21,7 @@ from nn.watch.trace import Trace
 
 ENGINES = [CpuEngine, CudaEngine, CudnnEngine, Group]
 CALLBACKS = [Callbacks, CsvHistory, TensorBoard, Trace, Lines, Bar, _EpochTimes]
-INTERFACES = {Engine: ENGINES, Pack: [CpuPack, Turns], Callback: CALLBACKS}
+INTERFACES = {Engine: ENGINES, Pack: [CpuPack, CudaPack, Turns], Callback: CALLBACKS}
 
 
 def methods(kind) -> dict:

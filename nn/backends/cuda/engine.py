@@ -313,6 +313,17 @@ class CudaEngine:
             self.train_purpose(rows, self.loss_name == "ce", PLAIN, False, "ADAM"),
         )
 
+    def epoch_purpose(
+        self, data: CudaData, settings: EpochSettings, rows: int
+    ) -> Purpose:
+        """Return the purpose of an epoch by batches of that many rows of the data."""
+        rule = update_rule(settings.optimizer, settings.momentum)
+        moves = settings.moves(self.layers[0].in_shape)
+        weighted = data.weights is not None
+        return self.train_purpose(
+            rows, data.labels, data.rows_as, weighted, rule, moves
+        )
+
     def train_purpose(
         self,
         rows: int,
@@ -371,15 +382,11 @@ class CudaEngine:
         check_numbers(order, data.rows)
         left = order[progress.row :]
         batch = settings.batch
-        rule = update_rule(settings.optimizer, settings.momentum)
         if not len(left):
             return
         with self.here(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
-            moves = settings.moves(self.layers[0].in_shape)
-            purpose = self.train_purpose(
-                rows, data.labels, data.rows_as, data.weights is not None, rule, moves
-            )
+            purpose = self.epoch_purpose(data, settings, rows)
             runner = self._runner(purpose)
             if purpose.timed:
                 runner.room = self._to_record

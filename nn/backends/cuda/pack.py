@@ -8,16 +8,22 @@ and adds them up in the same order, and draws the same order of rows (shuffle.cu
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import fields
 from operator import attrgetter
 
 import numpy as np
 
 from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
-from ..engine import PackJob
-from ..member import Turns, check_members, check_vector
-from .abi import CONTROL_TYPE, THREADS, update_rule
+from ..engine import EpochSettings, PackJob
+from ..member import (
+    check_members,
+    check_vector,
+    describe_turns,
+    train_in_turns,
+)
+from .abi import CONTROL_TYPE, THREADS
 from .data import check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
@@ -51,17 +57,31 @@ PACK_BYTES = 1 << 30
 DRAWN_BYTES = 2 * 2 * (THREADS - 32) * 4
 MOST_DRAWN = 1 << 16  # rows whose order it draws: their numbers have two bytes there
 
+# Fields of EpochSettings of which members of one kernel have each a number of its own
+# (_control, _updates); of the batches the kernel knows the rows.
+OF_MEMBER = frozenset({"batch", "rates", "weight_decay", "seed"})
+# Fields that update_table does not read; the rates are a list, and are compared apart.
+NOT_IN_UPDATES = frozenset({"rates", "seed", "augment"})
 
-# of EpochSettings
-_rule = attrgetter("optimizer", "batch", "constants", "weight_decay")
+
+def _all_fields_but(names: Collection[str]) -> attrgetter:
+    """Return the function that gives the other fields of an EpochSettings, as a key:
+    jobs of the same key may be treated as one. A new field is in every key until it is
+    named above."""
+    return attrgetter(*(f.name for f in fields(EpochSettings) if f.name not in names))
 
 
-class CudaPack(Turns):
+program_key = _all_fields_but(OF_MEMBER)
+updates_key = _all_fields_but(NOT_IN_UPDATES)
+
+
+class CudaPack:
     """Networks on one GPU; the interface is Pack in engine.py. Their vectors are there.
     rows: of most batches."""
 
     def __init__(self, engine, count: int, rows: int):
-        super().__init__(engine, count)
+        self.count = count
+        self._engine = engine
         self._rows = rows
         self._plans = {}
         self._kernels = {}
@@ -81,7 +101,7 @@ class CudaPack(Turns):
             )
         if together:
             return f"{self.count} networks, each in a block of the GPU"
-        return super().describe()
+        return describe_turns(self.count)
 
     def bytes(self) -> int:
         return self._engine.bytes() + sum(
@@ -155,34 +175,33 @@ class CudaPack(Turns):
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         """Train every job's member; see Pack.epoch. Jobs whose batches are alike train
         together."""
-        engine = self._engine
-        kinds = {}
-        alike = {}
         self._check(jobs)
+        for purpose, group in self._by_purpose(jobs).items():
+            with self._engine.here(f"batches of {purpose.rows} rows"):
+                resident = all(job.data.resident for job in group)
+                together = resident and self._side_by_side(purpose, len(group))
+                if together:
+                    for part in _in_memory(group, 0):
+                        self._train(purpose, part)
+            if not together:
+                train_in_turns(self._engine, self, group)
+
+    def _by_purpose(self, jobs: Sequence[PackJob]) -> dict[Purpose, list[PackJob]]:
+        """Return the jobs that have rows left, by the purpose of their programs; it is
+        found once for jobs that agree in all that it is made of."""
+        groups = {}
+        by_purpose = {}
         for job in jobs:
             left = len(job.rows) - job.progress.row
-            how = job.settings
             if left > 0:
-                kind = min(how.batch, left), how.optimizer, how.momentum, id(job.data)
-                kinds.setdefault(kind, []).append(job)
-        for (rows, *_), own in kinds.items():
-            how = own[0].settings
-            data = own[0].data
-            rule = update_rule(how.optimizer, how.momentum)
-            purpose = engine.train_purpose(
-                rows, data.labels, data.rows_as, data.weights is not None, rule
-            )
-            alike.setdefault(purpose, []).extend(own)
-        for purpose, own in alike.items():
-            with engine.here(f"batches of {purpose.rows} rows"):
-                together = all(job.data.resident for job in own) and self._side_by_side(
-                    purpose, len(own)
-                )
-                if together:
-                    for some in _in_memory(own, 0):
-                        self._train(purpose, some)
-            if not together:
-                super().epoch(own)
+                rows = min(job.settings.batch, left)
+                key = rows, id(job.data), program_key(job.settings)
+                groups.setdefault(key, []).append(job)
+        for (rows, _, _), group in groups.items():
+            job = group[0]
+            purpose = self._engine.epoch_purpose(job.data, job.settings, rows)
+            by_purpose.setdefault(purpose, []).extend(group)
+        return by_purpose
 
     # ---- training side by side
 
@@ -281,7 +300,7 @@ class CudaPack(Turns):
                 progress.step,
                 rates[id(s.rates)],
                 k if weighted else None,
-                _rule(s),
+                updates_key(s),
             )
             if key not in places:
                 weights = None
