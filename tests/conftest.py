@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # `python -m pytest` puts the checkout first on the path; unless the core was built
 # there, test what is installed
 if not list((REPOSITORY / "nn" / "core").glob("_seq*.so")):
-    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
+    sys.path = [entry for entry in sys.path if Path(entry).resolve() != REPOSITORY]
 
 # what a script starts in the background ignores Ctrl-C, and so would all that tests
 # start and send it to
@@ -82,11 +82,13 @@ def pytest_collection_modifyitems(config, items) -> None:
         of_gpu = [item for item in items if needs_gpu(item)]
         if 0 < len(of_gpu) < len(items):
             config.hook.pytest_deselected(items=of_gpu)
-            items[:] = [item for item in items if not needs_gpu(item)]
-    beside = pytest.mark.skip(reason="time is measured alone: pytest -m timing")
-    for item in items if "PYTEST_XDIST_WORKER" in os.environ else ():
-        if item.get_closest_marker("timing"):
-            item.add_marker(beside)
+            for item in of_gpu:
+                items.remove(item)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        skip = pytest.mark.skip(reason="time is measured alone: pytest -m timing")
+        for item in items:
+            if item.get_closest_marker("timing"):
+                item.add_marker(skip)
 
 
 @pytest.hookimpl(optionalhook=True)

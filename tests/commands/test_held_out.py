@@ -4,7 +4,7 @@ import pytest
 from support.command_line import ONE, run, succeed, write_two_classes
 
 
-def test_the_rows_that_were_held_out_are_tested_where_the_data_was_or_beside_the_model(
+def test_held_out_rows_are_tested_where_the_data_was_or_beside_the_model(
     trained, folder, monkeypatch
 ):
     (folder / "other").mkdir()

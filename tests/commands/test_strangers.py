@@ -183,7 +183,7 @@ def test_validation_rows_of_a_model_ask_no_host_either(folder, server):
     assert server.asked == []
 
 
-def test_what_a_person_names_is_read_wherever_it_lies_and_a_copy_beside_the_model_is_found(
+def test_a_file_that_a_person_names_is_read_anywhere_and_a_copy_at_the_model_found(
     folder, server
 ):
     data = write_numbers(folder / "numbers.csv").read_bytes()

@@ -37,7 +37,7 @@ def folder(folder):
     return folder
 
 
-def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_the_target_away(
+def test_a_training_logs_by_kind_what_it_left_out_and_what_gives_the_target_away(
     folder,
 ):
     done = succeed(
@@ -145,7 +145,7 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
         succeed(*command, *shlex.split(cure))
 
 
-def test_flags_overrule_what_fields_look_like_and_a_file_without_a_header_is_read_by_position(
+def test_flags_overrule_looks_and_a_file_without_a_header_is_read_by_position(
     folder,
 ):
     flags = (
@@ -253,7 +253,7 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     )
 
 
-def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_reference_know_numbers_only(
+def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(
     folder,
 ):
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
@@ -393,7 +393,7 @@ def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
 @pytest.mark.parametrize(
     "flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]]
 )
-def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_in_parts(
+def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_parts(
     folder, flags
 ):
     """All of a model but the recorded path: through every kind of file, 1 to 4 threads,
@@ -487,7 +487,8 @@ def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
     (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
     scores = [line.split(",")[2] for line in told.splitlines()]
-    assert scores[1] == scores[2] == scores[3] != scores[4]
+    assert scores[1] == scores[2] == scores[3]
+    assert scores[4] != scores[3]
 
 
 RECORDS = np.rec.array([(3.0, "Peru")], names="age,land")
@@ -581,7 +582,7 @@ def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(
     assert tables[0] == tables[1]
 
 
-def test_a_row_of_numbers_is_no_header_that_comes_again_and_one_column_of_it_is_a_value(
+def test_a_row_of_numbers_is_no_repeated_header_and_one_column_of_it_is_a_value(
     folder,
 ):
     rows = [
@@ -704,7 +705,7 @@ def windows_bytes(text: str) -> bytes:
     )
 
 
-def test_text_that_is_no_utf_8_is_windows_1252_in_training_in_new_rows_and_in_every_format(
+def test_text_that_is_no_utf_8_is_windows_1252_in_training_new_rows_and_all_formats(
     folder,
 ):
     text = written_for_windows()
@@ -790,11 +791,9 @@ def test_a_model_that_names_no_code_page_reads_its_files_as_latin_1(folder):
     (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
     net = trained_on(nn.load("windows.csv", id="number"))
     assert load_for(net, "windows.csv").x.columns[0].words == LANDS
-    net.code_page, net.classes = (
-        "latin-1",
-        [windows_bytes(one).decode("latin-1") for one in net.classes],
-    )
-    net.columns = [windows_bytes(one).decode("latin-1") for one in net.columns]
+    net.code_page = "latin-1"
+    net.classes = [windows_bytes(name).decode("latin-1") for name in net.classes]
+    net.columns = [windows_bytes(name).decode("latin-1") for name in net.columns]
     nn.Model(net).save("old.bin")
     assert "code_page" not in succeed("--info", "--model", "old.bin", "--json").json
     old = nn.Model.load("old.bin").network
@@ -840,7 +839,7 @@ def with_gaps(words: list) -> dict[str, list]:
     return columns
 
 
-def test_words_for_missing_values_as_spreadsheets_and_pandas_write_them_are_gaps_in_every_format(
+def test_words_of_spreadsheets_and_pandas_for_missing_values_are_gaps_in_all_formats(
     folder,
 ):
     texts = pd.DataFrame(with_gaps(SAID)).astype({"size": str})

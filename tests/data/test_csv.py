@@ -58,7 +58,7 @@ def test_many_rows_in_gzip_members_read_as_they_were_written(write):
     np.testing.assert_array_equal(ds.y, rows[:, 2:])
 
 
-def test_float64_keeps_every_bit_and_float32_rounds_once_unless_it_would_blur_a_column(
+def test_float64_keeps_all_bits_and_float32_rounds_once_unless_that_blurs_a_column(
     write,
 ):
     """Such columns stay double until they are scaled."""

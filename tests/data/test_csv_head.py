@@ -138,7 +138,7 @@ def test_a_header_is_told_by_the_columns(write, text, has_header):
     assert head_of(write(text), header="no").names is None
 
 
-def test_a_header_of_numbers_is_one_where_a_person_says_so_and_a_second_one_of_units_a_row_with_gaps(
+def test_a_header_of_numbers_is_asked_for_and_one_of_units_below_is_a_row_with_gaps(
     write,
 ):
     path = write(

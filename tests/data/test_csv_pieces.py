@@ -111,7 +111,7 @@ def test_a_word_in_two_encodings_is_one_in_pieces_and_in_the_whole(
         assert column.counts() == {"caf\xe9": 100, "tea": 50}
 
 
-def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_has_changed_refused(
+def test_odd_and_wrong_fields_of_a_piece_have_lines_and_a_changed_file_is_refused(
     write,
 ):
     table = read_csv(
@@ -132,7 +132,7 @@ def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_h
         source.read(Wanted({0: "number"}))
 
 
-def test_a_header_behind_blank_lines_quotes_over_a_cut_and_a_word_in_two_encodings_keep_their_rows(
+def test_blank_lines_before_a_header_quotes_over_cuts_and_two_encodings_keep_rows(
     write,
 ):
     assert len(read_csv(write("\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30))) == 60

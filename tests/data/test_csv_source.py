@@ -94,7 +94,7 @@ def test_rows_that_are_no_rows_are_refused(write, row, message):
         )
 
 
-def test_words_for_a_gap_are_those_given_without_them_an_empty_field_is_odd_or_a_word(
+def test_words_for_a_gap_are_those_given_else_an_empty_field_is_odd_or_a_word(
     write,
 ):
     table = read_csv(
@@ -115,7 +115,7 @@ def test_words_for_a_gap_are_those_given_without_them_an_empty_field_is_odd_or_a
     assert fields(table.columns[1]) == ["a", ""]
 
 
-def test_columns_may_hold_anything_if_not_wanted_or_chosen_and_too_large_a_number_shows_in_its_bounds(
+def test_unread_columns_may_hold_anything_and_too_large_a_number_shows_in_its_bounds(
     write,
 ):
     table = read_csv(write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n"), reads={4: "number"})
@@ -248,7 +248,7 @@ def test_words_grow_from_block_to_block(write, size):
     }
 
 
-def test_too_many_different_words_are_refused_and_of_very_many_odd_ones_the_first_are_told_apart(
+def test_too_many_words_are_refused_and_of_very_many_odd_ones_the_first_told_apart(
     write, monkeypatch
 ):
     monkeypatch.setattr(csv_table, "MAX_WORDS", 1000)
@@ -403,7 +403,8 @@ def test_real_tables_read_as_the_csv_module_reads_them(shared):
             Wanted(dict.fromkeys(range(source.width), "text"), missing=frozenset({""}))
         )
         found = source.read(Wanted(dict.fromkeys(range(source.width)), dtype="float64"))
-        assert len(texts) == len(found) == len(rows) > 100
+        assert len(rows) > 100
+        assert len(texts) == len(found) == len(rows)
         for place, column in texts.columns.items():
             words = [row[place] for row in rows]
             assert [field or "" for field in fields(column)] == words

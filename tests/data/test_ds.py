@@ -135,9 +135,13 @@ def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write)
     ):
         ds = load(write(text), inputs=2, outputs=3, **flags)
         assert (ds.task, ds.y.tolist()) == (task, y), text
-        assert ds.y.dtype == (
-            np.float64 if flags else np.int32 if task == "multiclass" else np.float32
-        ), text
+        if flags:
+            dtype = np.float64
+        elif task == "multiclass":
+            dtype = np.int32
+        else:
+            dtype = np.float32
+        assert ds.y.dtype == dtype, text
 
 
 def test_tasks_that_the_values_do_not_allow(write):
@@ -262,7 +266,8 @@ def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory, text):
         else:
             columns = [c.values for c in ds.x.columns]
         assert not any(np.isinf(values).any() for values in columns)
-        assert len(ds.x) == len(ds.y) > 0
+        assert len(ds.x) == len(ds.y)
+        assert len(ds.x) > 0
 
 
 def test_one_class_only_is_for_testing_not_for_training(write):
@@ -307,10 +312,11 @@ def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, se
 
 def test_holdout_depends_on_the_seed_alone():
     ds = classified([100, 300])
-    first = split_rows(ds, 0.2, 0, 1).holdout.tolist()
+    holdout = split_rows(ds, 0.2, 0, 1).holdout.tolist()
     again = split_rows(ds, 0.2, 0, 1).holdout.tolist()
     other = split_rows(ds, 0.2, 0, 2).holdout.tolist()
-    assert first == again != other
+    assert holdout == again
+    assert holdout != other
     ds = Dataset(np.zeros((10, 1)), np.zeros((10, 1)), "regression")
     assert len(split_rows(ds, 0.29, 0, 0).holdout) == 2
     for fraction in (-0.1, 1.0, math.nan):

@@ -63,7 +63,7 @@ def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
     ), rows
 
 
-def test_numbers_are_standardised_and_gaps_are_filled_with_the_median_of_training_and_told_by_an_input():
+def test_numbers_are_standardised_gaps_become_the_median_of_training_and_an_input():
     encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
     assert [column.kind for column in encoding.columns] == ["number"]
     found = encoding.apply(rows, "float64")["numbers"][:, 0]
@@ -118,7 +118,7 @@ def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     return dict(zip(columns, fitted(text, **columns)[0].encoders, strict=True))
 
 
-def test_only_a_usual_value_makes_pieces_where_nothing_is_said_and_pieces_hold_as_many_values_each():
+def test_by_default_only_a_usual_value_makes_pieces_which_hold_as_many_values_each():
     # one for each 30 of the other values, 48 at most
     for count, pieces in ((900, 6), (9000, 48)):
         found = embedded(None, **numbers(count=count))
@@ -192,7 +192,7 @@ def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_no
     assert "frequent" not in Encoding((found,)).to_dict()["columns"][0]
 
 
-def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their_description():
+def test_waves_need_numbers_of_three_values_and_come_back_from_their_description():
     found = embedded("waves12:0.25", **numbers())
     assert {name for name, encoder in found.items() if encoder.waves == 12} == {
         "dense",
@@ -289,7 +289,7 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
     assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
 
 
-def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depend_on_the_order_of_rows():
+def test_many_values_are_embedded_unseen_ones_share_a_slot_codes_ignore_row_order():
     values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(LEAST_SLOT_ROWS + i)]
     encoding, rows = fitted(a=values)
     (column,) = encoding.columns
@@ -304,9 +304,12 @@ def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depen
     )  # the rarest value trains the slot of unseen ones
     assert codes_of(encoding, rows_of(a=["new", "v1"]))[0] == 0
     values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
-    (one, rows), (other, back) = fitted(a=values), fitted(a=values[::-1])
-    assert one == other
-    assert (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
+    encoding, rows = fitted(a=values)
+    reversed_encoding, reversed_rows = fitted(a=values[::-1])
+    assert encoding == reversed_encoding
+    inputs = encoding.apply(rows, "float32")
+    reversed_inputs = reversed_encoding.apply(reversed_rows, "float32")
+    assert (inputs == reversed_inputs[::-1]).all()
 
 
 def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
@@ -348,7 +351,7 @@ def test_the_parts_of_a_date_are_those_of_numpy():
     assert part(np.array([0.0]), "weekday") == 3  # a Thursday
 
 
-def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_nothing_else_without():
+def test_a_date_has_pieces_waves_and_its_parts_only_where_they_are_asked_for():
     days = np.arange("2021-01-01", "2022-01-01", dtype="datetime64[D]").astype(
         "datetime64[s]"
     )
@@ -479,9 +482,9 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     encoding.tell(strange, len(strange) + 1)
     assert not caplog.records
     encoding.tell(strange)
-    a, b = (record.getMessage() for record in caplog.records)
-    assert "column a: 50% of the values are gaps" in a
-    assert "column b" in b
+    warning_of_a, warning_of_b = caplog.messages
+    assert "column a: 50% of the values are gaps" in warning_of_a
+    assert "column b" in warning_of_b
 
 
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
@@ -507,7 +510,7 @@ def reasons(**columns) -> dict[str, str]:
 IDS = np.random.default_rng(0).permutation(200)
 
 
-def test_columns_that_tell_nothing_are_left_out_with_the_reason_but_counters_where_all_tell_nothing():
+def test_columns_that_tell_nothing_are_left_out_with_the_reason_unless_all_would_be():
     columns = {
         "row": np.arange(200),
         "user_id": IDS * 3,
@@ -599,7 +602,7 @@ def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is
         ("id", [NAN, *range(199)], None),
     ],
 )
-def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(
+def test_numbers_that_count_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(
     name, numbers, reason
 ):
     assert reasons(**{name: np.array(numbers, float)}) == (

@@ -345,7 +345,7 @@ def test_a_class_folder_whose_name_is_no_text_is_a_class(folder):
     assert ds.y.tolist() == [0, 0, 1, 1]
 
 
-def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in_their_order(
+def test_one_image_with_colours_gives_all_three_channels_and_numbers_keep_order(
     folder, save
 ):
     colours = RNG.integers(0, 256, (5, 4, 3), np.uint8)

@@ -114,7 +114,7 @@ def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(
     (path,) = stopped()
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o400
     before = os.stat(path).st_ino
-    encoded[:] = []
+    encoded.clear()
     assert stopped(resume="auto") == [path]
     assert os.stat(path).st_ino == before
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
@@ -248,7 +248,7 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     assert files() == []
 
 
-def test_parts_that_a_killed_run_has_left_are_removed_at_the_end_and_names_may_be_long(
+def test_parts_left_by_a_killed_run_are_removed_at_the_end_and_names_may_be_long(
     folder, mapped
 ):
     part = Path(".c.ck.rows-0123456789abcdef.12.tmp")

@@ -79,7 +79,7 @@ def test_a_person_may_say_what_texts_are(words, choice, expected):
     assert kind(*words, choice=choice) == expected
 
 
-def test_numbers_and_dates_are_that_texts_called_so_are_odd_words_and_day_or_month_first_is_asked_for():
+def test_texts_called_numbers_or_dates_are_odd_words_and_day_or_month_first_is_asked():
     """One place above refuses these, with the row."""
     for reads in ("number", "date"):
         assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
@@ -146,7 +146,7 @@ def test_choices_are_read():
         ),
     ],
 )
-def test_an_order_has_two_different_words_or_more_and_a_format_that_cannot_be_is_refused(
+def test_an_order_has_two_words_or_more_and_a_format_that_cannot_be_is_refused(
     flag, word
 ):
     with pytest.raises(nn.UsageError, match=f"--{flag}"):
@@ -176,7 +176,7 @@ def test_dates_in_a_format_that_a_person_gives(form, word, iso):
     assert written.date_of(word + "x", form) is None
 
 
-def test_odd_words_are_counted_with_their_first_rows_and_words_that_no_row_has_do_not_count():
+def test_odd_words_are_counted_with_first_rows_and_words_of_no_row_do_not_count():
     column = texts("$1", "soon", *(f"${i}" for i in range(1, 60)), "5 kg", "soon", None)
     found = kind_of(column, None, "column a")
     assert canonical(column, found).odd == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
@@ -217,7 +217,8 @@ def test_ordered_words_become_scaled_ranks_and_other_words_gaps():
     (values,) = encoder.encode(texts("low", "high", "mid", "mid"))
     assert values.mean() == 0
     assert values.std() == pytest.approx(1)
-    assert values[0] < values[2] == values[3] < values[1]
+    assert values[0] < values[2] < values[1]
+    assert values[2] == values[3]
     assert [column.kind for column in encoder.inputs()] == ["number"]
     assert encoder.summary() == "low < mid < high"
     encoding = Encoding((encoder,), ["size"], (0,))

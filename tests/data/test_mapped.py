@@ -389,7 +389,8 @@ def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(
         )
         return net
 
-    peace, (before, after) = trained(), limits
+    peace = trained()
+    before, after = limits
     with pytest.raises(Stopped):
         trained(before, checkpoint="c.ck", stop=StopSoon(6))
     assert position("c.ck")["epoch"] + position("c.ck")["row"] > 0
@@ -607,7 +608,7 @@ def test_too_little_memory_is_refused_with_what_is_enough(folder):
             alone(*mode, "--memory", re.search(enough, result.err)[1])
 
 
-def test_a_window_is_refused_and_the_rows_that_a_model_of_windows_held_out_are_asked_for(
+def test_a_window_is_refused_and_rows_that_a_model_of_windows_held_out_asked_for(
     folder,
 ):
     with pytest.raises(UsageError, match="window: has gone; use memory"):

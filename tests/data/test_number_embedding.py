@@ -94,7 +94,7 @@ def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
     np.testing.assert_array_equal(Network.load("m.bin").predict(frame), by_frame)
 
 
-def test_the_bytes_do_not_depend_on_threads_or_memory_and_each_network_and_fold_has_its_own(
+def test_bytes_do_not_depend_on_threads_or_memory_but_on_the_network_and_the_fold(
     table, folder
 ):
     models = set()

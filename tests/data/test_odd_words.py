@@ -91,7 +91,7 @@ def test_dates_are_as_patient(folder, form):
 
 
 @FORMS
-def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_their_rows(
+def test_fields_of_a_row_without_a_target_do_not_matter_and_others_keep_their_rows(
     folder, form
 ):
     columns = sizes({5: "inf", 7: "tbd"})
@@ -105,7 +105,7 @@ def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_t
         nn.load(in_form(form, columns, "words"), strict=True)
 
 
-def test_more_than_a_twentieth_of_such_fields_make_texts_but_one_word_beside_many_numbers_is_a_gap(
+def test_more_than_a_twentieth_make_texts_but_one_word_among_many_numbers_is_a_gap(
     folder,
 ):
     for count, kind in ((10, "number"), (11, "text")):
@@ -334,7 +334,7 @@ def test_dates_in_a_format_that_a_person_gives(folder):
 
 
 @pytest.mark.parametrize("form", [*ALL, "array"])
-def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cures_work(
+def test_whether_dates_have_day_or_month_first_is_asked_for_and_the_cures_work(
     folder, form
 ):
     days = [
@@ -403,7 +403,7 @@ def test_a_fill_value_far_from_all_numbers_trains_and_the_cure_is_told(folder, v
 
 
 @pytest.mark.parametrize("value", ["1e25", "-9.96921e36", "3e22"])
-def test_a_number_that_makes_a_held_out_loss_infinite_is_named_by_row_and_column_with_the_cure(
+def test_a_number_that_makes_a_held_out_loss_infinite_is_named_with_the_cure(
     folder, value
 ):
     path = written_with("0.5", [7], folder)

@@ -147,7 +147,7 @@ def test_a_row_alone_is_exported_as_it_is_read(table, folder):
     )
 
 
-def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_data_sets(
+def test_the_model_decides_types_in_tests_explanations_validation_and_data_sets(
     folder,
 ):
     frame = pd.DataFrame({name: column_of(name) for name in ("seconds", "whole")})
@@ -230,7 +230,8 @@ def test_a_validation_data_set_and_one_that_a_network_goes_on_with_have_its_clas
     folder,
 ):
     columns = goods()
-    ds, turned = (nn.load(columns, target="goal", categories="code") for _ in range(2))
+    ds = nn.load(columns, target="goal", categories="code")
+    turned = nn.load(columns, target="goal", categories="code")
     turned.classes = turned.classes[::-1]
     turned.y = 1 - turned.y
     histories = []

@@ -81,7 +81,8 @@ def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_t
     columns,
 ):
     ds = nn.load("sales.csv", time="sold")
-    expected, (training, _, held) = ds.times, split_rows(ds, 0.2, 0, 0)
+    expected = ds.times
+    training, _, held = split_rows(ds, 0.2, 0, 0)
     assert "sold" not in ds.columns
     assert len(held) == 40
     assert ds.times[training].max() < ds.times[held].min()

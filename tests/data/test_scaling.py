@@ -30,7 +30,7 @@ def test_every_scaling_has_its_formula(kind):
         Scaling.fit("standard", x)
 
 
-def test_constants_come_from_the_training_rows_alone_and_constant_columns_become_zero_with_a_warning(
+def test_constants_are_of_the_training_rows_and_constant_columns_become_zero_warned(
     warnings_of,
 ):
     x = np.array([[1, 10], [3, 30], [100, 1000]], np.float32)

@@ -37,7 +37,7 @@ from nn.settings.flags import FLAGS
 INF = float("inf")
 
 
-def test_every_format_and_frame_gives_the_same_columns_by_choice_too_and_where_memory_is_short(
+def test_every_format_and_frame_gives_the_same_columns_chosen_or_in_short_memory(
     tmp_path, monkeypatch
 ):
     frame = everything()
@@ -99,7 +99,7 @@ def test_infinite_numbers_are_odd_words_and_nan_and_null_are_gaps(tmp_path):
         ) == (1.5, 3.5)
 
 
-def test_words_for_a_gap_make_equal_numbers_gaps_and_an_empty_field_that_is_none_is_an_odd_word(
+def test_words_for_a_gap_make_equal_numbers_gaps_and_empty_fields_else_odd_words(
     tmp_path,
 ):
     day = np.array(["2020-01-01", "1900-01-01"], "datetime64[s]")
@@ -354,7 +354,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_complex_numbers_bytes_objects_and_durations_are_refused_where_they_are_wanted(
+def test_complex_numbers_bytes_objects_and_durations_are_refused_where_they_are_read(
     what,
 ):
     frame = (pa.table if "Arrow" in what else dict)(
@@ -510,7 +510,7 @@ def test_generated_columns_of_a_database_are_columns(tmp_path):
     assert fields(table.columns[3]) == [f"n{k / 2}" for k in range(9)]
 
 
-def test_a_database_that_another_program_writes_or_has_left_half_written_is_told_as_that(
+def test_a_database_that_another_program_writes_or_left_half_written_is_said_so(
     tmp_path, monkeypatch
 ):
     write_database(pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / "a.db")
@@ -538,7 +538,7 @@ os._exit(0)
     assert refusal(lambda: opened(tmp_path / "a.db")).endswith(told)
 
 
-def test_rows_of_a_database_are_in_the_order_of_their_keys_and_the_digest_is_that_of_its_log_too(
+def test_rows_of_a_database_are_in_order_of_keys_and_the_digest_is_of_its_log_too(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(sqlite, "_READ_ROWS", 32)
@@ -567,7 +567,7 @@ def test_rows_of_a_database_are_in_the_order_of_their_keys_and_the_digest_is_tha
     assert digests[0] != digests[1]
 
 
-def test_json_lines_may_have_numbers_and_texts_in_a_column_and_lack_some_and_texts_stay_as_they_are(
+def test_json_lines_may_mix_numbers_and_texts_and_lack_some_and_texts_stay(
     tmp_path,
 ):
     (tmp_path / "a.jsonl").write_text(
@@ -699,7 +699,7 @@ def samples(tmp_path) -> dict[str, str]:
     return {known: str(tmp_path / name) for known, name in files.items()}
 
 
-def test_every_format_recognises_its_files_packed_or_not_and_no_others_which_are_told_all_formats(
+def test_every_format_recognises_its_files_alone_and_others_are_told_all_formats(
     samples, tmp_path
 ):
     assert samples.keys() == {known.name for known in TABLE_FORMATS if not known.cure}
@@ -756,7 +756,7 @@ def test_text_is_json_lines_another_format_or_csv(tmp_path, text, name):
         )
 
 
-def test_a_folder_is_told_by_its_files_and_digits_of_another_script_are_letters_of_their_names(
+def test_a_folder_is_known_by_its_files_and_digits_of_other_scripts_are_letters(
     tmp_path,
 ):
     (tmp_path / "more").mkdir()

@@ -97,7 +97,7 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
         nn.load("all.csv,all.npy")
 
 
-def test_numbers_of_an_array_that_cannot_be_are_named_and_whole_ones_pixels_for_a_network_of_images(
+def test_impossible_numbers_of_an_array_are_named_and_whole_ones_pixels_for_images(
     tmp_path,
 ):
     for number, words in (

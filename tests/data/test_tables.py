@@ -272,7 +272,7 @@ def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):
         nn.load(frame.assign(y=None))
 
 
-def test_a_file_has_a_digest_that_goes_with_its_rows_unless_it_was_written_to_or_removed_before(
+def test_a_digest_goes_with_the_rows_of_a_file_unless_it_was_written_to_or_removed(
     tmp_path,
 ):
     path = tmp_path / "a.parquet"
@@ -281,12 +281,11 @@ def test_a_file_has_a_digest_that_goes_with_its_rows_unless_it_was_written_to_or
     )
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     copies = [shutil.copy(path, tmp_path / name) for name in ("b.parquet", "c.parquet")]
-    ds, kept, other = nn.load(path), *map(nn.load, copies)
-    assert (
-        pickle.loads(pickle.dumps(nn.load(path))).sha256
-        == kept.of_rows([1, 3]).sha256
-        == sha256
-    )
+    ds = nn.load(path)
+    kept, other = map(nn.load, copies)
+    pickled = pickle.dumps(nn.load(path))
+    assert pickle.loads(pickled).sha256 == sha256
+    assert kept.of_rows([1, 3]).sha256 == sha256
     for copy in copies:
         os.remove(copy)
     assert kept.sha256 == sha256

@@ -125,7 +125,7 @@ def test_the_positive_class_is_yes_or_one_or_the_rarer(folder, common, rare, pos
     assert nn.Model.load("m.bin").network.classes == ds.classes
 
 
-def test_the_original_program_takes_the_larger_a_tie_the_last_by_name_and_another_word_is_refused(
+def test_the_original_takes_the_larger_of_ties_the_last_name_and_refuses_other_words(
     tmp_path,
 ):
     assert nn.load(table(tmp_path / "t.csv", repeated("b", "a"))).classes == ["a", "b"]
@@ -199,7 +199,7 @@ def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
         gc.enable()
 
 
-def test_numbers_and_texts_are_classes_in_every_format_if_a_person_or_the_network_says_so(
+def test_numbers_and_texts_are_classes_in_all_formats_if_a_person_or_network_says_so(
     tmp_path,
 ):
     pandas = pytest.importorskip("pandas")
@@ -217,7 +217,7 @@ def test_numbers_and_texts_are_classes_in_every_format_if_a_person_or_the_networ
     assert nn.load(path, outputs=1).task == "regression"
 
 
-def test_names_of_rows_are_no_classes_but_names_of_many_rows_are_and_many_numbers_have_no_stray(
+def test_names_of_many_rows_are_classes_names_of_one_not_and_numbers_have_no_stray(
     tmp_path,
 ):
     path = table(tmp_path / "a.csv", [f"n{i}" for i in range(30)] + ["n1", "n2"])

@@ -76,7 +76,7 @@ def test_every_format_is_read_from_a_server(server, name):
     )
 
 
-def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_pickled(
+def test_a_remote_file_is_read_from_a_copy_joins_local_ones_and_pickles_its_name(
     server, tmp_path
 ):
     assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18

@@ -164,7 +164,7 @@ def test_what_strptime_writes_in_a_form_of_the_table_is_read(form, _):
     assert [date_of(word, found) for word in words] == expected
 
 
-def test_day_or_month_first_is_as_the_values_tell_else_it_is_asked_for_and_words_may_be_gaps():
+def test_values_tell_day_or_month_first_else_it_is_asked_for_and_words_may_be_gaps():
     assert way_of_dates(["1/2/2019", "1/13/2019", "3/4/2019"]) == "month/day/year"
     assert way_of_dates(["1-2-2019", "13-1-2019", "3-4-2019"]) == "day/month/year"
     assert (
@@ -306,7 +306,7 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert (offered / "m.bin").read_bytes() == (offered / "n.bin").read_bytes()
 
 
-def test_they_become_what_plain_numbers_and_dates_become_and_a_person_may_call_them_so(
+def test_they_become_what_plain_numbers_and_dates_become_and_may_be_called_so(
     offered,
 ):
     (offered / "plain.csv").write_text("\n".join(offers(PLAIN)).replace("%", ""))

@@ -27,7 +27,8 @@ def house_table(task: str, seed: int = 0) -> dict[str, list]:
     """Columns by name, as in a file to train on: an id, numbers, a text, and the target
     behind them."""
     rng = np.random.default_rng(seed)
-    size, age = (rng.integers(20, 900, ROWS) / 4 for _ in range(2))
+    size = rng.integers(20, 900, ROWS) / 4
+    age = rng.integers(20, 900, ROWS) / 4
     town = rng.choice(["Ulm", "Bonn", "Kiel"], ROWS)
     worth = 3 * size - age + 40 * (town == "Ulm")
     truth = {
@@ -112,19 +113,23 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(
     new = house_table(learned, seed=1)
     target = TARGETS[learned]
     known = saved(new, f"known.{suffix}")
-    (header, rows), judged = predicted(known), figures("--dataset", known)
+    header, rows = predicted(known)
+    metrics = figures("--dataset", known)
     assert header[-1].startswith("true")
     gone = without(new, target)
     cost = renamed(new, target, "cost")
     for number, columns in enumerate([gone, shuffled(gone), cost, shuffled(cost)]):
         path = saved(columns, f"new{number}.{suffix}")
         assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
-        for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
-            told = refused("--test", path, *flags)
-            assert f"{path}: no column {target}, expected every column" in told
-            assert f"{target} as the target" in told
-            assert told.endswith("; add it, or choose the target with --target")
-    assert figures("--dataset", path, "--target", "cost") == judged
+        choices = [[]]
+        if suffix == "csv":
+            choices.append(["--memory", "500MB"])
+        for flags in choices:
+            message = refused("--test", path, *flags)
+            assert f"{path}: no column {target}, expected every column" in message
+            assert f"{target} as the target" in message
+            assert message.endswith("; add it, or choose the target with --target")
+    assert figures("--dataset", path, "--target", "cost") == metrics
     assert predicted(path, "--target", "cost") == (header, rows)
 
 
@@ -257,7 +262,7 @@ def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folde
     refused("--test", "other.csv")
 
 
-def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets_need_none(
+def test_columns_without_names_are_found_by_place_and_arrays_with_targets_need_none(
     folder,
 ):
     """With no header in the file, or none in the training's: the target is behind the
@@ -273,10 +278,11 @@ def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets
         np.save(f"plain{end}.npy", np.array(columns[:count]).T)
     for file in ("named", "plain"):
         trained(f"{file}.csv", "--task", "regression")
-        (_, rows), judged = predicted("plain.csv"), figures("--dataset", "plain.csv")
+        _, rows = predicted("plain.csv")
+        metrics = figures("--dataset", "plain.csv")
         for known in ("named.csv", "plain.npy"):
             assert predicted(known)[1] == rows
-            assert figures("--dataset", known) == judged
+            assert figures("--dataset", known) == metrics
         for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
             assert predicted(new)[1] == [row[:2] for row in rows]
             refused("--test", new)
@@ -305,7 +311,8 @@ def pair_table(
     """Names and columns in this order. own: the name of the noise; f: a table to judge
     by, in which no name is there twice."""
     rng = np.random.default_rng(seed)
-    noise, b = (rng.integers(0, 400, ROWS) / 8 for _ in range(2))
+    noise = rng.integers(0, 400, ROWS) / 8
+    b = rng.integers(0, 400, ROWS) / 8
     columns = {"n": noise.tolist(), "b": b.tolist(), "t": (2 * b + 1.5).tolist()}
     names = {"n": own, "b": "b", "t": "y"}
     return [names[letter] for letter in layout], [columns[letter] for letter in layout]
@@ -398,7 +405,7 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
             judge(nets["y"], pair_frame(form, ELSEWHERE[layout], "y", 1))
 
 
-def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_elsewhere_are_refused(
+def test_an_input_with_the_targets_name_is_no_target_and_two_elsewhere_are_refused(
     layout, folder
 ):
     """A file of the inputs alone has the name once."""

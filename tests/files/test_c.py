@@ -209,22 +209,14 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
     assert relative_distance(library.predict(rows), wanted) < SINGLE
     colour = names.index("colour")
     truth = names.index("truth")
-    assert (
-        library.code(colour, "")
-        == library.code(colour, "NA")
-        != library.code(colour, "never seen")
-    )
-    assert (
-        library.code(truth, "YES")
-        == library.code(truth, "yes")
-        != library.code(truth, "No")
-    )
-    assert (
-        library.code(names.index("size"), "red")
-        == library.code(99, "red")
-        == library.code(-1, "red")
-        == -1
-    )
+    gap_code = library.code(colour, "")
+    assert library.code(colour, "NA") == gap_code
+    assert library.code(colour, "never seen") != gap_code
+    yes_code = library.code(truth, "yes")
+    assert library.code(truth, "YES") == yes_code
+    assert library.code(truth, "No") != yes_code
+    for column in (names.index("size"), 99, -1):
+        assert library.code(column, "red") == -1
     gap = rows[0].copy()
     with_nan = rows[0].copy()
     gap[colour] = library.code(colour, "?")
@@ -326,7 +318,7 @@ def everything(tables, folder) -> Path:
 
 
 @pytest.mark.parametrize("name", c_models.COMPILERS)
-def test_every_compiler_takes_it_without_a_warning_and_other_processors_give_the_same(
+def test_every_compiler_takes_it_without_warning_and_other_processors_give_the_same(
     name, tables, folder
 ):
     tools = c_models.toolchain(name)

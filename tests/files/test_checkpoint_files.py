@@ -194,12 +194,12 @@ def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
     )
     code, err = wait_for(process)
     assert code == 73
-    *_, warning, last = (line for line in err.splitlines() if line.startswith("nn: "))
-    assert (
-        warning
-        == "nn: warning: c.ck: cannot write: File too large; the training goes on"
-    )
-    assert last == "nn: c.ck: cannot write: File too large; m.bin is written"
+    messages = [line for line in err.splitlines() if line.startswith("nn: ")]
+    failure = "c.ck: cannot write: File too large"
+    assert messages[-2:] == [
+        f"nn: warning: {failure}; the training goes on",
+        f"nn: {failure}; m.bin is written",
+    ]
     assert (folder / "c.ck").read_bytes() == b"as it was"
     assert sorted(path.name for path in folder.iterdir()) == [
         "c.ck",
@@ -378,7 +378,7 @@ def rewritten(**changed):
         "runs": [{**old["runs"][0], **of_run}],
         "members": [{**old["members"][0], **of_network}],
     }
-    checkpoints._FILE.save("made.ck", tensors, {**old, **told, **changed})
+    checkpoints._CHECKPOINT_FILE.save("made.ck", tensors, {**old, **told, **changed})
     return Path("made.ck").read_bytes()
 
 
@@ -436,7 +436,7 @@ def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
     tensors |= {
         f"member0.{name}": array for name, array in changed.items() if array is not None
     }
-    checkpoints._FILE.save("made.ck", tensors, facts)
+    checkpoints._CHECKPOINT_FILE.save("made.ck", tensors, facts)
     with pytest.raises(DataError, match="damaged checkpoint: judged does not fit"):
         nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, resume="made.ck")
 

@@ -163,7 +163,11 @@ def test_the_bytes_are_those_of_safetensors(shapes):
 def test_every_flipped_bit_is_refused(saved, bits):
     with open(saved, "r+b", buffering=0) as file:
         for position, byte in enumerate(file.read()):
-            for bit in range(8) if bits == "every bit" else [position % 8]:
+            if bits == "every bit":
+                flipped = range(8)
+            else:
+                flipped = [position % 8]
+            for bit in flipped:
                 os.pwrite(file.fileno(), bytes([byte ^ (1 << bit)]), position)
                 error_of(saved)
             os.pwrite(file.fileno(), bytes([byte]), position)
@@ -369,7 +373,7 @@ def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
         ), command
 
 
-def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_the_same_one_of_today_is_read(
+def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_todays_is_read(
     tmp_path,
 ):
     tensors, metadata = small_model()
@@ -408,7 +412,7 @@ def test_a_tensor_of_another_type_or_of_no_layer_is_refused(tmp_path, name, dtyp
 @pytest.mark.parametrize(
     "layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"]
 )
-def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_size_is_made(
+def test_tensors_that_do_not_fit_the_layers_are_refused_before_memory_is_taken(
     tmp_path, layers
 ):
     tensors, metadata = small_model()
@@ -463,7 +467,8 @@ def test_a_missing_model_file_and_a_folder_are_said_so(tmp_path):
 
 
 def test_a_failed_save_leaves_the_old_file_and_no_other(saved, tmp_path):
-    before, (tensors, metadata) = saved.read_bytes(), small_model()
+    before = saved.read_bytes()
+    tensors, metadata = small_model()
     with pytest.raises(DataError):
         model_file.save(saved, tensors, {**metadata, "task": "clustering"})
     with pytest.raises(OutputError):

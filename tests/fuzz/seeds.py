@@ -115,8 +115,9 @@ def cifar() -> list[bytes]:
 def images() -> list[bytes]:
     from PIL import Image
 
-    def of(mode: str, kind: str) -> bytes:
-        return written(lambda path: Image.new(mode, (4, 3)).save(path, kind))
+    def picture(mode: str, file_format: str) -> bytes:
+        small = Image.new(mode, (4, 3))
+        return written(lambda path: small.save(path, file_format))
 
     kinds = [
         ("L", "PNG"),
@@ -143,7 +144,7 @@ def images() -> list[bytes]:
         ("RGB", "SGI"),
         ("RGB", "QOI"),
     ]
-    return [of(*kind) for kind in kinds] + [b"P2\n# text\n4 3\n255\n" + b"7 " * 12]
+    return [picture(*kind) for kind in kinds] + [b"P2\n# text\n4 3\n255\n" + b"7 " * 12]
 
 
 def _arrow_tables():

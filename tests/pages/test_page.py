@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -162,10 +163,10 @@ def test_the_writers_tell_the_same(folder):
     told = json.loads((folder / "p.json").read_text())
     shown = check_alone((folder / "p.html").read_text()).texts
     markdown = (folder / "p.md").read_text().replace("\\", "")
-    blocks = [block for own in told["sections"].values() for block in own]
-    fields = [
-        f for b in blocks if "headers" in b for line in b["lines"] for f in line if f
-    ]
+    blocks = list(chain.from_iterable(told["sections"].values()))
+    tables = [block for block in blocks if "headers" in block]
+    lines = chain.from_iterable(table["lines"] for table in tables)
+    fields = [field for field in chain.from_iterable(lines) if field]
     for text in [told["title"], *told["answer"], *told["sections"], *fields]:
         assert text in shown
         assert text in markdown
@@ -278,7 +279,7 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
     return result, named(block for block in found if isinstance(block, Plot))
 
 
-def test_two_classes_show_curves_with_the_threshold_scores_and_calibration_and_one_class_has_no_curves():
+def test_two_classes_show_curves_with_threshold_and_calibration_and_one_class_none():
     truth = np.array([0, 0, 1, 0, 1, 1])
     scores = np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)

@@ -493,7 +493,7 @@ def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_above_all(
+def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_above(
     weighted,
 ):
     rng = np.random.default_rng(8)
@@ -628,7 +628,7 @@ def pixels_of(image: str) -> np.ndarray:
     return lines[:, 1:]
 
 
-def test_the_worst_mistakes_are_the_largest_losses_with_the_labels_and_pixels_of_their_rows():
+def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels():
     rng = np.random.default_rng(9)
     x = rng.random((30, 1, 2, 3)) * 4 - 2
     truth = rng.integers(0, 3, 30)
@@ -822,7 +822,7 @@ def test_the_table_of_a_picture_has_its_first_and_last_points_and_some_between()
     assert words.table()[1] == [["w", "two", "0.1234"], ["w", "one", "7"]]
 
 
-def test_a_table_of_a_page_has_its_cells_in_their_order_and_its_shades_on_the_numbers():
+def test_a_table_of_a_page_has_its_cells_in_order_and_its_shades_on_the_numbers():
     table = Table(
         "t",
         ["name", "x", "y"],
@@ -1009,7 +1009,7 @@ def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     assert (" to " in lines["RMSE"][2]) == has_intervals
 
 
-def test_pictures_of_mistakes_are_bytes_as_they_are_and_others_by_the_range_of_the_training():
+def test_pictures_of_mistakes_are_bytes_as_they_are_or_scaled_by_the_training():
     net = nn.Network("1x1x4,1", "binary")
     bytes_of = np.array([[[[0, 60, 120, 200]]]], np.uint8)
     table = model_page.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
@@ -1022,7 +1022,7 @@ def test_pictures_of_mistakes_are_bytes_as_they_are_and_others_by_the_range_of_t
     assert pixels_of(table.lines[0][0]).tolist() == [[63, 127, 191, 255]]
 
 
-def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do_not_know_the_rows():
+def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
     """Each fold has a temperature and a threshold of its own; areas are by the scores
     before any temperature."""
     rng = np.random.default_rng(14)
@@ -1177,7 +1177,7 @@ def test_of_many_words_the_eight_most_frequent_are_groups():
     assert sorted(line[1] for line in found.lines) == ["w0", "w7"]
 
 
-def test_a_legend_stays_within_the_picture_and_from_the_eighth_line_on_lines_are_dashed():
+def test_a_legend_stays_within_the_picture_and_lines_from_the_eighth_on_are_dashed():
     lines = [
         Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]) for k in range(9)
     ]

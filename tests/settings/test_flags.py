@@ -283,7 +283,7 @@ def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told)
         nn.train(nn.Network.for_data(ds), ds, **setting)
 
 
-def test_load_refuses_what_is_no_setting_of_it_and_no_type_that_the_core_computes_with(
+def test_load_refuses_what_is_no_setting_of_it_and_no_type_that_the_core_knows(
     two,
 ):
     with pytest.raises(

@@ -50,7 +50,7 @@ def test_a_name_selects_its_one_case_and_a_beginning_all_of_them():
         select(["solr"])
 
 
-def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_three_digits():
+def test_a_case_has_its_operations_and_the_same_data_and_a_duration_three_digits():
     forward = 30 * 60 + 60 * 10 + 10  # backward takes twice that, but for the input
     assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
     x, y = CC.data(1000, "float32")
@@ -71,7 +71,7 @@ def test_a_measured_epoch_trains(backend):
     assert (started.network.engine.get("parameters") != before).any()
 
 
-def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_it_is_named(
+def test_the_table_has_every_case_on_every_backend_but_slow_ones_only_if_named(
     quick, monkeypatch, capsys
 ):
     monkeypatch.setattr(bench, "CASES", SMALL)
@@ -151,7 +151,7 @@ def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
     )
 
 
-def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_computes_it():
+def test_truth_of_a_product_is_numpys_and_sides_of_several_networks_compute_it():
     a, b = (case := SMALL[2]).factors()
     assert error(a @ b, truth(case)) < 1e-6
     assert np.linalg.norm(truth(case)) > 1
@@ -161,7 +161,7 @@ def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_co
     assert error(gradients, truth(SMALL[-1])) < 1e-5
 
 
-def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout_with_the_case(
+def test_a_build_against_itself_takes_the_same_time_and_is_a_checkout_with_the_case(
     tmp_path, monkeypatch
 ):
     """Both checkouts are one with the package under test. The bounds are wide: a round
@@ -211,7 +211,7 @@ def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousan
     ]
 
 
-def test_times_are_of_a_batch_and_a_network_or_of_a_call_and_figures_have_their_units(
+def test_times_are_of_a_batch_and_network_or_of_a_call_and_figures_have_their_units(
     monkeypatch,
 ):
     case = SimpleNamespace(name="made up", operations=4e6, dtype="float32", per="call")

@@ -26,7 +26,7 @@ def series():
     return solar.Series(times, values, [f"s{i}" for i in range(5)], places)
 
 
-def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance_of_days_without_nights():
+def test_clouds_are_the_same_for_a_seed_and_like_irradiance_of_days_without_nights():
     one = solar.clouds(500, seed=0, step=10).values
     again = solar.clouds(500, seed=0, step=10).values
     other = solar.clouds(500, seed=1, step=10).values
@@ -88,7 +88,7 @@ def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_ma
     assert read.stations == made.stations
 
 
-def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_there_are_rows(
+def test_a_table_has_all_stations_now_and_one_later_over_a_gap_where_there_are_rows(
     series,
 ):
     ds = solar.table(series, "s3", horizon=5)
@@ -105,7 +105,7 @@ def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_
             solar.table(series, station, horizon=1000)
 
 
-def test_a_map_shows_the_stations_where_they_are_and_else_means_weighted_by_the_distance(
+def test_a_map_shows_the_stations_at_their_places_and_else_means_by_distance(
     series,
 ):
     ds = solar.maps(series, "s1", horizon=5, side=5)

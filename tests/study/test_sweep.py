@@ -22,6 +22,7 @@ import nn
 from nn.data.splits import split_rows
 from nn.layers import parse
 from nn.study import sweep
+from nn.study.results import RESULT_COLUMNS
 from nn.utils import claim
 
 CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
@@ -71,11 +72,11 @@ def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
         "a.json": {**SMALL, "name": "a"},
         "b.json": {"name": "b", **dict(reversed(SMALL.items()))},
     }
-    one, other = (
-        [e.name for e in sweep.read_plan(write_plan(folder, plan, name))]
-        for name, plan in plans.items()
-    )
-    assert one == other, "an entry is called by its settings alone"
+    names = []
+    for name, plan in plans.items():
+        entries = sweep.read_plan(write_plan(folder, plan, name))
+        names.append([entry.name for entry in entries])
+    assert names[0] == names[1], "an entry is called by its settings alone"
 
 
 @pytest.mark.parametrize(
@@ -154,14 +155,11 @@ def swept(tmp_path_factory):
 
 def test_a_line_tells_all_that_was_measured(swept):
     one, two, _, _ = sweep.read_results(swept / "r.csv")
-    own, (data, test_data) = (
-        nn.Network("50,5,1", "regression"),
-        sweep.load_data(CLOUDS, swept),
-    )
-    nn.train(own, data, epochs=2, batch_number=20, holdout=0)
-    assert one["rmse"] == pytest.approx(nn.test(own, test_data)["rmse"], rel=1e-5), (
-        "the error is the test's"
-    )
+    net = nn.Network("50,5,1", "regression")
+    data, test_data = sweep.load_data(CLOUDS, swept)
+    nn.train(net, data, epochs=2, batch_number=20, holdout=0)
+    rmse = nn.test(net, test_data)["rmse"]
+    assert one["rmse"] == pytest.approx(rmse, rel=1e-5), "the error is the test's"
     assert (one["layers"], two["layers"]) == (
         "50,5:relu,1:linear",
         "50,5:relu,3:relu,1:linear",
@@ -323,7 +321,7 @@ def test_a_measured_series_is_data_too(folder, shared):
     assert row["rows"] == 2773
 
 
-def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_are_told_from_them(
+def test_other_files_are_no_plans_and_no_results_and_another_version_is_named(
     folder,
 ):
     result = run("--sweep", "none.json", "-o", "r.csv")
@@ -341,7 +339,7 @@ def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_ar
         assert run("--sweep", *given).code == code, given
     assert (folder / "two.csv").read_bytes() == before
     (folder / "r.csv").write_text(
-        ",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n"
+        ",".join(name for name in RESULT_COLUMNS if name != "threads_used") + "\n"
     )
     for result in (
         run("--sweep", plan, "-o", "r.csv"),
@@ -472,7 +470,7 @@ def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path)
     ]
 
 
-def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(
+def test_errors_are_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(
     capsys,
 ):
     x = np.random.default_rng(0).normal(size=(60, 2))
@@ -484,7 +482,7 @@ def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of
     found = sweep._errors(net, ds, None)
     assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
     assert found["accuracy"] is None
-    facts = dict.fromkeys(sweep.COLUMNS) | {
+    facts = dict.fromkeys(RESULT_COLUMNS) | {
         "layers": "2,1",
         "backend": "omp",
         "status": "ok",

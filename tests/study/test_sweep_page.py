@@ -12,8 +12,8 @@ from support.pages import Drawing, check_alone, named, texts
 from nn.pages import chart
 from nn.pages.chart import Axis, Line
 from nn.pages.page import html_of
-from nn.study import sweep, sweep_page
-from nn.study.results import INFERENCE_ROWS
+from nn.study import sweep_page
+from nn.study.results import INFERENCE_ROWS, RESULT_COLUMNS
 
 SIZES = (  # layers, parameters, depth
     ("50,50:relu,1:linear", 2_601, 1),
@@ -24,7 +24,7 @@ SIZES = (  # layers, parameters, depth
 
 def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
     """A line of results with plausible figures."""
-    row = dict.fromkeys(sweep.COLUMNS)
+    row = dict.fromkeys(RESULT_COLUMNS)
     row |= {
         "entry": f"{layers}{backend}{batch}{more}",
         "plan": "made up",
@@ -144,7 +144,7 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     }
 
 
-def test_a_picture_has_the_same_bytes_every_time_and_is_made_of_rows_that_no_sweep_writes(
+def test_a_picture_has_the_same_bytes_each_time_even_of_rows_that_no_sweep_writes(
     results, pictures
 ):
     again = named(sweep_page.pictures_of(results))["inference"]
@@ -172,7 +172,7 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             assert 0 <= round(min(places)) < round(max(places)) <= 400
 
 
-def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exceptions(
+def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_its_exceptions(
     results,
 ):
     assert sweep_page.verdicts(results) == [
@@ -379,7 +379,7 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
     ]
 
 
-def test_of_equal_times_the_processor_is_the_faster_one_and_of_several_settings_the_fastest_counts():
+def test_the_processor_wins_equal_times_and_of_several_settings_the_fastest_counts():
     rows = [
         result(*SIZES[0], ms=3.0, threads=1.0),
         result(*SIZES[0], ms=1.0),
@@ -426,7 +426,7 @@ def test_the_page_holds_the_figures(results):
     page = check_alone(
         html_of(
             sweep_page.of_results(
-                [*results, {**dict.fromkeys(sweep.COLUMNS), **failed}]
+                [*results, {**dict.fromkeys(RESULT_COLUMNS), **failed}]
             )
         )
     )
@@ -439,7 +439,7 @@ def test_the_page_holds_the_figures(results):
     assert page.tags.count("svg") == 14
 
 
-def test_results_without_a_measurement_make_a_page_without_pictures_that_replaces_no_plan_and_no_results(
+def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(
     folder,
 ):
     plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}'

@@ -120,7 +120,7 @@ def lines_of(printed: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_test_of_two_classes_has_its_counts_in_their_places_and_scikit_learns_rates(
+def test_a_test_of_two_classes_has_counts_in_their_places_and_scikit_learns_rates(
     capsys, weighted
 ):
     rng = np.random.default_rng(1)
@@ -494,7 +494,7 @@ def test_a_short_figure_has_three_digits(value, text):
         (9.0, 1.0, None, False),
     ],
 )
-def test_a_loss_above_three_times_the_training_loss_by_a_tenth_of_the_baseline_is_far(
+def test_a_loss_three_times_that_of_training_by_a_tenth_of_the_baseline_is_far(
     loss, training, baseline, is_far
 ):
     step = tables._next_step(
@@ -660,9 +660,10 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
         in err
     )
     assert "resuming from m.bin: 1 epochs and 30 rows are done" in err
-    second, third = (" ".join(line.split()) for line in err[-2:])
-    assert second == "epoch 2/4 loss 0.123457 held-out 0.987654 1.23 s 123.5 us a batch"
-    assert third == "epoch 3/4 loss 12 roc_auc 0.876543 best 61.2 s 0.0 us a batch"
+    assert [" ".join(line.split()) for line in err[-2:]] == [
+        "epoch 2/4 loss 0.123457 held-out 0.987654 1.23 s 123.5 us a batch",
+        "epoch 3/4 loss 12 roc_auc 0.876543 best 61.2 s 0.0 us a batch",
+    ]
 
 
 @pytest.mark.parametrize(

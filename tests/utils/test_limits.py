@@ -66,7 +66,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize("what, megabytes", LIMITS)
-def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads_and_pictures_are_drawn_too(
+def test_a_small_limit_on_memory_is_one_line_for_pyarrow_and_for_pictures_too(
     trained, what, megabytes
 ):
     """The command ends well, or with one line of its own."""
@@ -106,7 +106,7 @@ def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     assert result.err.count("\n") == 1
 
 
-def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(
+def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_what_fits(
     two,
 ):
     """4 MB a vector, 4 vectors a network."""

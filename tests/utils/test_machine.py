@@ -52,7 +52,8 @@ def test_the_environment_is_read_as_openmp_reads_it(text, threads, monkeypatch):
 def test_without_it_the_cores_decide(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert asked_threads() is None
-    assert default_threads() == available_cores() >= 1
+    assert default_threads() == available_cores()
+    assert available_cores() >= 1
 
 
 def test_each_rank_of_a_host_has_so_many(monkeypatch):
@@ -71,7 +72,11 @@ def test_commands_say_the_threads_that_they_use(trained, flags, threads):
         "test", trained, "two.csv", *flags, env=environment(OMP_NUM_THREADS="1,4")
     )
     _, err = process.communicate(timeout=60)
-    assert f", {threads} thread{'s' * (threads > 1)}, float32" in err.splitlines()[0]
+    first_line = err.splitlines()[0]
+    if threads == 1:
+        assert ", 1 thread, float32" in first_line
+    else:
+        assert f", {threads} threads, float32" in first_line
 
 
 def test_python_keeps_to_it_in_all_that_it_computes(folder):

@@ -245,13 +245,11 @@ def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_history_that_cannot_be_written_ends_no_training(two):
     result = run(*TRAIN[:-1], "--model", "m.bin", "--history", "/dev/full", "--json")
-    *warnings, last = (
-        line for line in result.err.splitlines() if line.startswith("nn: ")
-    )
+    messages = [line for line in result.err.splitlines() if line.startswith("nn: ")]
+    *warnings, last = messages
     failure = "/dev/full: cannot write: No space left on device"
-    assert (
-        warnings.count(f"nn: warning: {failure}; the training goes on without it") == 1
-    )
+    warning = f"nn: warning: {failure}; the training goes on without it"
+    assert warnings.count(warning) == 1
     assert (result.code, last) == (73, f"nn: {failure}; m.bin is written")
     assert len(result.json["loss"]) == 2
     succeed(*TRAIN, "--model", "n.bin")

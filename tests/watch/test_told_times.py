@@ -183,7 +183,7 @@ def test_the_history_of_an_effort_has_the_number_of_the_candidate(tmp_path):
     ]
 
 
-def test_a_training_tells_microseconds_of_a_batch_of_each_epoch_and_of_the_median_one():
+def test_a_training_logs_microseconds_a_batch_of_each_epoch_and_of_the_median_one():
     told = []
 
     class Told(Callback):

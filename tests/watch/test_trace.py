@@ -306,7 +306,7 @@ def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
     assert at == len(events)
 
 
-def test_a_trace_that_cannot_be_written_and_a_missing_package_are_said_before_training(
+def test_an_unwritable_trace_and_a_missing_package_are_said_before_training(
     two, folder, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
