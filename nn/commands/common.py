@@ -36,13 +36,13 @@ LAYOUT = ("target", "separator", "header", "strict")
 
 
 def unseen_rows(flags, net, model: str, labelled: bool = True):
-    """Return (rows to judge a model by, what train.folds.out_of_fold found of them or
-    None, the word for them, how many of them the model was trained on): those of
-    --dataset, else those that its training did not see."""
+    """Return (rows to judge a model by, what test.out_of_fold.out_of_fold returns of
+    them or None, the word for them, how many of them the model was trained on): those
+    of --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
     from ..data.row_hashes import knows_earlier_rows
     from ..nn.trained_rows import Trained, trained_on
-    from ..train.folds import (
+    from ..test.out_of_fold import (
         check_crossed,
         out_of_fold,
         remark_on_rows_apart,

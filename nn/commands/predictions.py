@@ -11,7 +11,7 @@ from ..core.metrics import decide
 from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
-from ..train.folds import check_scores, out_of_fold
+from ..test.out_of_fold import check_scores, out_of_fold
 from ..utils import names_apart, told_apart
 from .table_file import Block, Table
 

@@ -42,7 +42,7 @@ def test_command(flags) -> None:
     if found is None:
         result = tested(net, ds, **asked)
     else:
-        from ..train.folds import figures_out_of_fold
+        from ..test.out_of_fold import figures_out_of_fold
 
         result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
     if flags.verbose and len(net.members) > 1 and found is None:
@@ -116,7 +116,7 @@ def compare_command(flags) -> None:
     and which is better."""
     from ..nn import Network
     from ..test.compare import RESERVED_KEYS, Side, compared_sides
-    from ..train.folds import check_scores
+    from ..test.out_of_fold import check_scores
 
     paths = split_names(flags.compare)
     if len(paths) != 2 or paths[0] == paths[1]:
@@ -157,8 +157,8 @@ def explain_command(flags) -> None:
     from ..nn.trained_rows import trained_on
     from ..test import warn_of_trained
     from ..test.importance import UndefinedMetric, curves, importance
+    from ..test.out_of_fold import judging_parts
     from ..test.shapley import background_rows
-    from ..train.folds import judging_parts
 
     if flags.output:
         background = background_rows(

@@ -30,8 +30,8 @@ from ..terminal.figures import (
 )
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import curves, importance
+from ..test.out_of_fold import NO_SCORES, by_fold, judging_parts, kept_figures
 from ..test.values import gives_logits, names_of
-from ..train.folds import NO_SCORES, by_fold, judging_parts, kept_figures
 from ..utils import DataError, axis_texts, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of

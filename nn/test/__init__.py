@@ -1,6 +1,7 @@
 """Test a network on rows, and explain what it predicts by raw columns.
 
     reports.py     the metrics of a network on a data set
+    out_of_fold.py test, and rows of a training by the networks that do not know them
     values.py      the value of a prediction that is explained, and rows of which some
                    columns are another row's
     shapley.py     contributions of columns to each prediction
@@ -11,6 +12,7 @@ Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by:
 pages, study, commands.
 """
 
+from .out_of_fold import test
 from .reports import (
     QUICK,
     binary_report,
@@ -22,7 +24,6 @@ from .reports import (
     remarks,
     scores_of,
     target_of,
-    test,
     tested,
     warn_of_trained,
     without_remarks,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,10 +28,8 @@ from ..core.metrics import (
     mcc_square,
 )
 from ..data.dataset import Dataset, as_read_by, name_of
-from ..data.frames import open_frame
-from ..data.loading import load_for
 from ..data.pictures import check_range
-from ..nn.trained_rows import Trained, trained_on
+from ..nn.trained_rows import Trained
 from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
@@ -65,41 +62,6 @@ def without_remarks() -> Iterator[None]:
         remarks.removeFilter(none)
 
 
-def test(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
-    """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test
-    --json`.
-
-    net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task
-    decides which figures:
-      binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc
-                  pr_auc log_loss brier
-      multiclass  rows accuracy macro confusion per_class mcc log_loss brier
-      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill
-                  too; of several targets per_target, a list of them
-    ds: a Dataset, or a file or a data frame with the targets among its columns. Where
-    its rows have weights, a row of weight 2 counts as two rows in everything but
-    `rows`, and a further key `weighted` is true.
-    threshold: score from which a row counts as class 1; None takes the network's own.
-    intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by
-    bootstrap (core/bootstrap.py).
-    Numbers are Python's own; None stands for a figure that is undefined, never NaN or
-    infinity.
-    left_out_rows: {reason: rows} of those that count for nothing, `weightless` and
-    `unlabelled`, if there are any. trained_rows: how many of the rows the network was
-    trained on, as far as it knows, None where it cannot tell; a warning says so where
-    they are some.
-    Raises DataError if the data do not fit the network or a row has values for which
-    its output is not finite, and UsageError for a threshold or task that cannot be.
-    """
-    if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
-        ds = load_for(net, ds)
-    ds = _counting(ds)
-    report = tested(net, ds, threshold=threshold, intervals=intervals)
-    trained = trained_on(net, ds)
-    warn_of_trained(trained)
-    return {**report, "trained_rows": trained.count}
-
-
 def warn_of_trained(trained: Trained, model: str = "the model") -> None:
     """Say in a line that figures are of rows that a model was trained on, where they
     are."""
@@ -113,13 +75,13 @@ def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) 
     not."""
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
-    ds = _counting(ds)
+    ds = without_weightless(ds)
     return figures_of(
         net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals
     )
 
 
-def _counting(ds):
+def without_weightless(ds):
     """Return the rows of a data set whose weight is above 0, where it is one."""
     if isinstance(ds, Dataset):
         return ds.without_weightless()

@@ -34,7 +34,7 @@
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as
                    scikit-learn wants them
 
-Imports: everything below, from test to utils. Imported by: pages, study, commands.
+Imports: everything below, from test to utils. Imported by: study, commands.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ from ..nn import Network
 from ..nn.trained_rows import encoders_of
 from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, checked_settings, takes
+from ..test.out_of_fold import with_figures
 from ..test.shapley import background_rows
 from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by_members
 from .ensemble import Ensemble, check_several
-from .folds import with_figures
 from .learned import tell
 from .member import Member, NotFinite
 from .options import Options, is_decided_later, options_of, settings_by_kind

@@ -32,6 +32,7 @@ from ..nn.crossed import Crossed
 from ..nn_aux import EFFORTS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import QUICK, figures_of, without_remarks
+from ..test.out_of_fold import figures_out_of_fold, with_figures
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import Callback
 from ..watch.observe import Recording
@@ -49,7 +50,6 @@ from .candidates import (
     spare_candidates_for,
 )
 from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
-from .folds import figures_out_of_fold, with_figures
 from .learned import learned_by_rows, tell
 from .means import has_many_words, means_of
 from .options import (

@@ -24,10 +24,11 @@ from ..nn import Network
 from ..nn_aux import OF_FOLD, TASKS
 from ..settings.flags import DEFAULTS
 from ..test import remarks
+from ..test.out_of_fold import figures_by_fold, out_of_fold
 from ..utils import NnError, UsageError, available_memory, listed, log, told_once
 from .common_epoch import FoldEpochs
 from .decision import check_decision, decide_by_members, decide_crossed
-from .folds import figures_by_fold, out_of_fold, predicted_out_of_fold, summary
+from .folds import predicted_out_of_fold, summary
 from .learned import learned, learned_by_rows
 from .member import Member
 from .options import Options, is_decided_later, options_of

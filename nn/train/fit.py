@@ -22,18 +22,16 @@ from ..settings.values import LAYERS
 from ..test import test
 from ..test.compare import Side, compared_sides
 from ..test.importance import Importance, importance
+from ..test.out_of_fold import (
+    check_scores,
+    unseen_of,
+    unseen_parts,
+)
 from ..test.shapley import Explanation, explain
 from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
-from .folds import (
-    check_scores,
-    figures_out_of_fold,
-    remark_on_rows_apart,
-    unseen_of,
-    unseen_parts,
-)
 from .options import settings_by_kind
 
 # whose settings fit takes
@@ -227,15 +225,7 @@ class Model:
         """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn
         --test --json`. Rows of the training are predicted out of fold, where folds were
         trained."""
-        if isinstance(data, Dataset):
-            ds = data
-        else:
-            ds = load_for(self.network, data)
-        found = unseen_of(self.network, ds)
-        if found is None:
-            return test(self.network, ds, **settings)
-        remark_on_rows_apart(self.network, len(found[0]))
-        return figures_out_of_fold(self.network, ds, found, **settings)
+        return test(self.network, data, **settings)
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""

@@ -4,24 +4,16 @@ did not know it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from ..data.dataset import name_of
 from ..data.splits import Fold
 from ..ds import Dataset
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn.prediction import in_units
-from ..nn.trained_rows import is_training_data
-from ..nn_aux import METRICS
-from ..test import check_threshold, figures_of, remarks, without_remarks
-from ..utils import DataError, log, told_once
 from .decision import judged
 
-PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
-JUDGED_BEFORE = "%s was trained on these %s rows: its figures are those of before it was trained once more on all"
 NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that are facts
 
 
@@ -46,91 +38,6 @@ def summary(each: Sequence[dict]) -> dict:
         else:
             found["std"][name] = None
     return found
-
-
-def check_crossed(net: Network, model: str = "the model") -> None:
-    """Raise DataError for a network that keeps no folds of its rows, as those of
-    earlier versions; model: its name.
-
-    To deal folds again would be wrong: they are dealt by other rules now."""
-    if net.crossed is None:
-        raise DataError(
-            f"{model} was written before models kept the folds of their rows; train again, or give rows with --dataset"
-        )
-
-
-def crossed_of(net: Network, ds: Dataset) -> Crossed:
-    """Return what a network keeps of the rows of ds, on which a cross-validation
-    trained it. Raises DataError as check_crossed does, and for other data."""
-    check_crossed(net)
-    if len(net.crossed.fold) != ds.rows:
-        expected = f"the {len(net.crossed.fold)} that the model was trained on"
-        found = f"{name_of(ds)}: found {ds.rows} rows, expected {expected}"
-        raise DataError(
-            f"{found}; restore the old file, give rows with --dataset, or train again"
-        )
-    return net.crossed
-
-
-NO_SCORES = "the model keeps the out-of-fold figures of its training alone, not the scores of rows, more than 1 GB"
-
-
-def check_scores(net: Network) -> None:
-    """Raise DataError for a network that keeps no out-of-fold scores, for what needs
-    those of each row."""
-    if net.crossed.scores is None:
-        known = METRICS.keys() & net.crossed.figures.keys()
-        told = [
-            f"{METRICS[name].label} {net.crossed.figures[name]:.6g}"
-            for name in METRICS
-            if name in known
-        ]
-        raise DataError(
-            f"{NO_SCORES}: {', '.join(told)}; give other rows with --dataset"
-        )
-
-
-def with_figures(net: Network, ds: Dataset) -> None:
-    """Let a network keep the figures of its out-of-fold scores, and their intervals,
-    where the scores are too large for a file."""
-    if net.crossed is not None and net.crossed.is_large:
-        with without_remarks():
-            figures = figures_out_of_fold(net, ds, intervals=True, with_key=False)
-        net.describe(crossed=replace(net.crossed, figures=figures))
-
-
-def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict:
-    """Return the figures that a network keeps in the place of out-of-fold scores; say
-    in a line what it cannot tell. Raises DataError for another threshold than those of
-    the folds."""
-    check_threshold(net, threshold)
-    if threshold is not None:
-        check_scores(net)
-    log.warning("%s: nothing else can be told of these rows", NO_SCORES)
-    figures = dict(net.crossed.figures)
-    if not intervals:
-        figures.pop("intervals", None)
-    return figures
-
-
-def out_of_fold(
-    net: Network, ds: Dataset
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return (rows, their folds, scores) of a network that `folds` trained on ds, as it
-    keeps them: each row is predicted by networks that do not know it, at the epoch and
-    with the weights that the other folds choose.
-
-    rows: indices of those that a fold tested, ascending. Several cross-validations may
-    have trained the network (effort): scores are then a weighted mean. Probabilities
-    are calibrated by the temperature of the row's fold. None in the place of scores
-    that the network does not keep.
-    """
-    crossed = crossed_of(net, ds)
-    if crossed.scores is None:
-        scores = None
-    else:
-        scores = crossed.calibrated
-    return crossed.rows, crossed.of_row, scores
 
 
 def predicted_out_of_fold(
@@ -161,118 +68,3 @@ def predicted_out_of_fold(
         np.concatenate(outputs)[order],
         len(folds),
     )
-
-
-def unseen_of(net: Network, ds: Dataset):
-    """Return what out_of_fold returns where these are the rows that the folds of a
-    network divided, known by their digest; None for others, and where no fold knows
-    rows apart."""
-    if (
-        net.crossed is None
-        or net.holdout
-        or ds.is_part
-        or not is_training_data(net, ds)
-    ):
-        return None
-    return out_of_fold(net, ds)
-
-
-def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
-    """Return for each fold that `folds` trained net on its rows of ds, and [(member,
-    weight)] that do not know them."""
-    crossed = crossed_of(net, ds)
-    each = [*zip(net.members, net.member_weights, strict=True)]
-    folds = len(crossed.thresholds)
-    return [
-        (np.flatnonzero(crossed.fold == number), each[number::folds])
-        for number in range(folds)
-    ]
-
-
-def remark_on_rows_apart(net: Network, count: int, model: str = "the model") -> None:
-    """Say in a line by whom rows of the training are predicted; count: of these
-    rows."""
-    if net.crossed.is_retrained:
-        told = JUDGED_BEFORE
-    else:
-        told = PREDICTED_APART
-    log.warning(told, model, f"{count:,}")
-
-
-def by_fold(net: Network, threshold: float | None = None) -> dict:
-    """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the
-    thresholds that the other folds choose, unless one is given, and the scores before
-    any temperature, by which rows of all folds can be ordered."""
-    if threshold is None:
-        cuts = net.crossed.threshold_of_row
-    else:
-        cuts = None
-    return {"cuts": cuts, "ranking": net.crossed.scores}
-
-
-def judging_parts(
-    net: Network, ds: Dataset, found=None
-) -> list[tuple[np.ndarray, list | None]]:
-    """Return (rows, members with their weights) by whom rows of ds are judged: all by
-    all members (None), or where folds know them apart what unseen_parts returns. found:
-    what out_of_fold returns then."""
-    if found is None or net.crossed.is_retrained:
-        return [(np.arange(ds.rows), None)]
-    return unseen_parts(net, ds)
-
-
-def figures_out_of_fold(
-    net: Network,
-    ds: Dataset,
-    found=None,
-    *,
-    threshold: float | None = None,
-    intervals: bool | str = False,
-    each: bool = False,
-    with_key: bool = True,
-) -> dict:
-    """Return the figures of `test` where each row is predicted by the network that did
-    not know it, and `out_of_fold`.
-
-    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is
-    known. threshold: of all rows; None: of each fold the one that the others choose.
-    each: adds the key `members`, the figures of each fold. with_key: whether there is
-    the key `out_of_fold`.
-    """
-    rows, of_fold, scores = found or out_of_fold(net, ds)
-    if scores is None:
-        return {
-            **kept_figures(net, threshold, intervals),
-            "out_of_fold": True,
-            "trained_rows": 0,
-        }
-    of_rows = ds.of_rows(rows, inputs=False)
-    beside = by_fold(net, threshold)
-    result = figures_of(
-        net, of_rows, scores, threshold=threshold, intervals=intervals, **beside
-    )
-    if each:
-        with told_once(remarks):
-            result["members"] = figures_by_fold(
-                net, ds, rows, of_fold, scores, threshold
-            )
-    if with_key:
-        return {**result, "out_of_fold": True, "trained_rows": 0}
-    return result
-
-
-def figures_by_fold(
-    net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None
-) -> list[dict]:
-    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold
-    returns them. threshold: as figures_out_of_fold takes it."""
-    told = []
-    for fold in np.unique(of_fold):
-        part = np.flatnonzero(of_fold == fold)
-        own = threshold
-        if threshold is None and net.task == "binary":
-            own = net.crossed.thresholds[fold]
-        told.append(
-            figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=own)
-        )
-    return told

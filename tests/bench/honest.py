@@ -49,7 +49,7 @@ import typer
 
 import nn
 from nn.core.metrics import Judged
-from nn.train.folds import figures_out_of_fold
+from nn.test.out_of_fold import figures_out_of_fold
 from nn.utils import say
 
 HERE = Path(__file__).resolve().parent

@@ -15,7 +15,7 @@ from support.packs import data, network
 import nn
 from nn.files import model_file
 from nn.nn.crossed import Crossed, fold_type, no_fold
-from nn.train.folds import out_of_fold
+from nn.test.out_of_fold import out_of_fold
 from nn.utils import DataError
 
 FOLDS = 3

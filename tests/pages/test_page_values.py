@@ -19,7 +19,7 @@ from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.importance import importance
-from nn.train.folds import out_of_fold
+from nn.test.out_of_fold import out_of_fold
 
 NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
 TWO = nn.Network("2,1", "binary")

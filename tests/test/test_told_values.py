@@ -17,9 +17,9 @@ from nn.test import importance as of_importance
 from nn.test import shapley
 from nn.test.compare import Side, _disagree, compared, compared_sides
 from nn.test.importance import curves, importance
+from nn.test.out_of_fold import out_of_fold
 from nn.test.reports import figures_by_target
 from nn.test.shapley import explain
-from nn.train.folds import out_of_fold
 
 NAMES = ("a", "b")
 

@@ -138,9 +138,17 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     page = Path("r.md").read_text()
     assert "rows, out of fold" in page
     assert "was trained on" not in page
-    assert nn.test(model.network, "t.csv")["trained_rows"] == ROWS, (
-        "by all networks together"
+    assert nn.test(model.network, "t.csv") == alone
+    assert nn.test(model.network, nn.load("t.csv")) == alone
+    told = succeed(
+        "test", "folds.bin", "t.csv", "--json", "--threshold", 0.3, "--intervals"
     )
+    settings = {"threshold": 0.3, "intervals": True}
+    assert nn.test(model.network, nn.load("t.csv"), **settings) == told.json
+    # a part of the rows is predicted by all networks together
+    part = nn.test(model.network, nn.load("t.csv").of_rows(np.arange(300)))
+    assert part["trained_rows"] == 300
+    assert "out_of_fold" not in part
 
 
 def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):

@@ -26,9 +26,9 @@ from nn.data.splits import fold_rows
 from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
+from nn.test.out_of_fold import out_of_fold
 from nn.train.candidates import candidates_for
 from nn.train.effort import Effort, why_not
-from nn.train.folds import out_of_fold
 from nn.utils import UsageError
 
 

@@ -11,7 +11,7 @@ from support.packs import check_file
 import nn
 from nn.data.splits import split_rows
 from nn.test.compare import Side, compared_sides
-from nn.train.folds import figures_out_of_fold
+from nn.test.out_of_fold import figures_out_of_fold
 
 allpairspy = pytest.importorskip("allpairspy")
 

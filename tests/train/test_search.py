@@ -24,8 +24,8 @@ import nn
 from nn.core.metrics import metric
 from nn.nn import Network
 from nn.nn_aux import METRICS
+from nn.test.out_of_fold import out_of_fold
 from nn.train.effort import Effort
-from nn.train.folds import out_of_fold
 from nn.train.options import Monitor
 from nn.train.search import (
     PICKS,
