@@ -268,11 +268,12 @@ def layer_routes(program: Program) -> list[str]:
 def sources(*names: str) -> str:
     """Return the declarations of abi.py and the .cu files of these names, or of all
     that programs need."""
-    folder = files(__package__)
-    texts = [
-        (folder / f"{name}.cu").read_text(encoding="utf-8") for name in names or SOURCES
-    ]
-    return "\n".join([declarations(), *texts])
+    return "\n".join([declarations(), *map(source_file, names or SOURCES)])
+
+
+def source_file(name: str) -> str:
+    """Return the text of a .cu file."""
+    return (files(__package__) / f"{name}.cu").read_text(encoding="utf-8")
 
 
 PRELUDE = """

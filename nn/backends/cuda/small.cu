@@ -1,6 +1,6 @@
 /* small.cu - networks of dense layers that fit one multiprocessor: a whole epoch in one launch,
- * with everything but the data set in shared memory. small.py writes the kernel that calls
- * these, sizes as constants.
+ * with everything but the data set in shared memory. small_epoch.cu is the kernel that calls these;
+ * their sizes are constants, by small.py.
  *
  * A row of x ends in a 1, and the weights, stored (I + 1, O), in the biases: they are one
  * further input's. Rows of x and dz are filled up with zeros to whole vectors of 16 bytes, so

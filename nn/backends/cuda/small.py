@@ -19,7 +19,16 @@ from ...layers import Layer
 from ...utils import plural
 from .abi import MOMENTS, THREADS, UPDATE
 from .device import cupy, processors
-from .program import BYTE_ROWS, PRELUDE, Program, Purpose, lanes_of, sources, switches
+from .program import (
+    BYTE_ROWS,
+    PRELUDE,
+    Program,
+    Purpose,
+    lanes_of,
+    source_file,
+    sources,
+    switches,
+)
 from .runner import WholeEpochs
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
@@ -232,88 +241,90 @@ class Plan:
         each |= {self.each(layer.inputs) for layer in self.layers[1:]}
         return max(-(-self.rows // rows) * rows for rows in each)
 
-    # ---- source; in the kernel a layer's sizes are L0, L1 ..., and a place has its
-    # name here
+    # ---- source: the network, in front of the kernel in small_epoch.cu; its layers'
+    # sizes are L0, L1 ..., and the places of shared memory have their names here
 
     def source(self) -> str:
-        optimizer = self.purpose.optimizer
-        last = len(self.layers) - 1
-        if self.blocks > 1:
-            first_part = "blockIdx.x"
-        elif self.pack:
-            first_part = f"step % {self.chunks} * {self.slots}"
-        else:
-            first_part = "0"
-        types = []
-        at = [0]
-        pack = str(self.pack).lower()
-        for i, layer in enumerate(self.layers):
-            sizes = layer.inputs, layer.outputs, self.rows, self.padded, pack
-            types.append(
-                f"typedef small_layer<{', '.join(map(str, sizes))}> L{i};\n"
-                f'static_assert(L{i}::INPUTS * L{i}::W == {self.weights(layer)}, "small.py has other sizes");'
-            )
-            at.append(at[-1] + layer.parameters)
-        layers = range(len(self.layers))
-        vectors = [("parameters", "w"), ("moment1", "m"), ("moment2", "v")]
-        moves = [
-            (f"L{i}", f"{name}{i}", f"c.{vector} + {at[i]}")
-            for vector, name in vectors
-            if f"{name}0" in self.places
-            for i in layers
-        ]
-        imports = _lines(
-            f"small_import<{layer}>({here}, {there});" for layer, here, there in moves
-        )
-        leave = _lines(
-            f"small_export<{layer}>({there}, {here});" for layer, here, there in moves
-        )
-        after = ""
-        if self.blocks > 1:  # else the next batch begins with a barrier
-            updates = _lines(
-                f"small_update<L{i}, {optimizer}, {self.parts}, {self.parameters}>"
-                f"({at[i]}, c.partial_sums + {at[i]}, sums, c, u, block_range_from({at[i] // 32 + i}));"
-                for i in layers
-            )
-            meet = "grid_barrier(c.arrivals, target);"
-            leave = ""
-            after = _lines([meet, updates, meet, imports, "__syncthreads();"])
-        ones = [(f"x{p}", "L0::X", "L0::I") for p in (0, 1)] + [
-            (f"out{i}", f"L{i}::OUT", f"L{i}::O") for i in layers
-        ]
-        kinds = f"{int(self.purpose.rows_as == BYTE_ROWS)}, {int(self.purpose.labels)}"
         files = sources("common", "activation", "loss", "optimizer", "small")
-        return (
-            switches(self.purpose)
-            + PRELUDE
-            + files
-            + EPOCH_KERNEL.format(
-                types=_lines(types),
-                threads=THREADS,
-                values=self.values,
-                numbers=self.numbers,
-                padded=self.padded,
-                chunks=self.chunks,
-                first_part=first_part,
-                resident=f", {self._resident()}" if self.pack else "",
-                rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {pack}>",
-                places=", ".join(
-                    f"*{name} = memory + {place}" for name, place in self.places.items()
-                ),
-                ones=_lines(
-                    f"fill_ones({name}, {self.padded}, {row}, {width});"
-                    for name, row, width in ones
-                ),
-                imports=imports,
-                ahead="unsigned target = 0;" if self.blocks > 1 else "",
-                after=after,
-                leave=leave,
-                data=f"fetch_data<L0, L{last}::O, {kinds}>",
-                forward=self._forward(),
-                backward=self._backward_inputs(),
-                parameters=self._backward_parameters(at),
-            )
+        network = [self._types(), self._constants(), *self._functions()]
+        return "\n".join(
+            [
+                switches(self.purpose) + PRELUDE,
+                files,
+                *network,
+                source_file("small_epoch"),
+            ]
         )
+
+    def _types(self) -> str:
+        """Return the types with the sizes of the layers, and of a block's rows."""
+        pack = str(self.pack).lower()
+        lines = []
+        for i, layer in enumerate(self.layers):
+            sizes = (
+                f"{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}, {pack}"
+            )
+            lines.append(f"typedef small_layer<{sizes}> L{i};")
+            lines.append(
+                f"static_assert(L{i}::INPUTS * L{i}::W == {self.weights(layer)}, "
+                '"small.py has other sizes");'
+            )
+        rows = f"{self.parts}, {self.part_rows}, {self.slots}, {pack}"
+        return _lines([*lines, f"typedef batch_rows<{rows}> part_rows;"])
+
+    def _constants(self) -> str:
+        """Return struct plan: all sizes that the kernel knows, and the places of shared
+        memory."""
+        resident = 0  # the compiler chooses how many registers a thread has
+        if self.pack:
+            resident = self._resident()
+        constants = {
+            "BLOCKS": self.blocks,
+            "RESIDENT": resident,
+            "CHUNKS": self.chunks,
+            "SLOTS": self.slots,
+            "PADDED": self.padded,
+            "OUTPUTS": self.layers[-1].outputs,
+            "BYTES": int(self.purpose.rows_as == BYTE_ROWS),
+            "LABELS": int(self.purpose.labels),
+            "VALUES": self.values,
+            "NUMBERS": self.numbers,
+        }
+        constants |= {name.upper(): place for name, place in self.places.items()}
+        members = ", ".join(f"{name} = {value}" for name, value in constants.items())
+        return f"struct plan {{\n    enum {{ {members} }};\n}};"
+
+    def _functions(self) -> list[str]:
+        """Return the functions that the kernel calls, in its order. Several blocks do
+        not export, one does not update: the kernel does not call these then."""
+        network = "real *memory, const control &c"
+        return [
+            _function("fill_ones_of_layers", "real *memory", self._ones()),
+            _function("import_parameters", network, self._moves("import")),
+            _function("export_parameters", network, self._moves("export")),
+            _function(
+                "forward",
+                "real *memory, const real *x, const void *y, const control &c, "
+                "const batch &b, const part_rows &rows",
+                self._forward(),
+            ),
+            _function(
+                "backward_inputs",
+                "real *memory, const real *x",
+                self._backward_inputs(),
+            ),
+            _function(
+                "backward_parameters",
+                "real *memory, const real *x, const control &c, const part_rows &rows, "
+                "const update &u",
+                self._backward_parameters(),
+            ),
+            _function(
+                "update_parameters",
+                "real *memory, const control &c, const update &u",
+                self._updates(),
+            ),
+        ]
 
     def routes(self) -> list[str]:
         lines = [f"{Small.about}, {plural(self.blocks, 'block')}"]
@@ -327,7 +338,41 @@ class Plan:
             )
         return lines
 
-    def _forward(self) -> str:
+    def _starts(self) -> list[int]:
+        """Return where each layer's parameters begin in a parameter vector."""
+        counts = [layer.parameters for layer in self.layers]
+        return [sum(counts[:index]) for index in range(len(counts))]
+
+    def _ones(self) -> list[str]:
+        """Return the calls that write the ones behind the rows of every x."""
+        lines = [
+            f"fill_ones(memory + plan::X{odd}, {self.padded}, L0::X, L0::I);"
+            for odd in (0, 1)
+        ]
+        for i in range(len(self.layers)):
+            lines.append(
+                f"fill_ones(memory + plan::OUT{i}, {self.padded}, L{i}::OUT, L{i}::O);"
+            )
+        return lines
+
+    def _moves(self, way: str) -> list[str]:
+        """Return the calls that import the parameters and moments that are kept in
+        shared memory, or export them."""
+        lines = []
+        for vector, name in (("parameters", "w"), ("moment1", "m"), ("moment2", "v")):
+            if f"{name}0" not in self.places:
+                continue
+            for i, start in enumerate(self._starts()):
+                here = f"memory + plan::{name.upper()}{i}"
+                there = f"c.{vector} + {start}"
+                if way == "import":
+                    lines.append(f"small_import<L{i}>({here}, {there});")
+                else:
+                    lines.append(f"small_export<L{i}>({there}, {here});")
+        return lines
+
+    def _forward(self) -> list[str]:
+        """Return the calls of the forward pass and the loss."""
         lines = []
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
@@ -335,127 +380,102 @@ class Plan:
                 activation = "LINEAR"
             else:
                 activation = layer.activation.upper()
-            function = f"small_forward<L{i}, {self.each(layer.outputs)}, {activation}>"
-            lines.append(f"{function}(out{i}, {_input(i)}, w{i});\n__syncthreads();")
+            settings = f"L{i}, {self.each(layer.outputs)}, {activation}"
+            arguments = f"memory + plan::OUT{i}, {_input(i)}, memory + plan::W{i}"
+            lines += [f"small_forward<{settings}>({arguments});", BARRIER]
         names = f"L{last}, {self.loss.upper()}, {self.layers[last].activation.upper()}"
-        sizes = f"{int(self.purpose.labels)}, {lanes_of(self.layers[last].outputs)}"
-        arguments = f"dz{last}, out{last}, y, c.row_loss + b.row, b.n, rows"
-        return _lines(
-            [*lines, f"small_loss<{names}, {sizes}>({arguments});\n__syncthreads();"]
+        sizes = f"plan::LABELS, {lanes_of(self.layers[last].outputs)}"
+        values = f"memory + plan::DZ{last}, memory + plan::OUT{last}, y"
+        lines.append(
+            f"small_loss<{names}, {sizes}>({values}, c.row_loss + b.row, b.n, rows);"
         )
+        return [*lines, BARRIER]
 
-    def _backward_inputs(self) -> str:
+    def _backward_inputs(self) -> list[str]:
         """Return the calls for the gradients of all layers' inputs, from the last down:
         before the weights' step."""
         lines = []
         for i in range(len(self.layers) - 1, 0, -1):
             below = self.layers[i - 1].activation.upper()
-            width = self.layers[i].inputs
-            function = f"small_backward_input<L{i}, {self.each(width)}, {below}>"
-            lines.append(
-                f"{function}(dz{i - 1}, dz{i}, {_input(i)}, w{i});\n__syncthreads();"
-            )
-        return _lines(lines)
+            settings = f"L{i}, {self.each(self.layers[i].inputs)}, {below}"
+            gradients = f"memory + plan::DZ{i - 1}, memory + plan::DZ{i}"
+            values = f"{_input(i)}, memory + plan::W{i}"
+            lines += [
+                f"small_backward_input<{settings}>({gradients}, {values});",
+                BARRIER,
+            ]
+        return lines
 
-    def _backward_parameters(self, at: list[int]) -> str:
+    def _backward_parameters(self) -> list[str]:
         """Return those for the gradients of all parameters, side by side: a layer's
         first is the next thread's. They take a step at once, or are a part of a sum."""
         lines = []
-        start = 0
+        first_thread = 0
         if self.pack:
             parts = f"{self.parts}, {self.part_rows}, {self.slots}"
         else:
             parts = f"1, {self.rows}, 1"
-        for i, layer in enumerate(self.layers):
+        for i, (layer, start) in enumerate(
+            zip(self.layers, self._starts(), strict=True)
+        ):
             inputs = self.inputs_at_once(layer)
             if self.chunks > 1:
-                waiting = f"rows.first, total{i}, share{i}"
+                sums = f"rows.first, memory + plan::TOTAL{i}, memory + plan::SHARE{i}"
             else:
-                waiting = "0, memory, memory"
-            if self.blocks > 1:
-                part = (
-                    f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {at[i]}"
-                )
-                take = f"keep_partial_sum<L{i}>{{{part}}}"
+                sums = "0, memory, memory"
+            values = f"memory + plan::DZ{i}, {_input(i)}, {sums}"
+            settings = f"L{i}, {parts}, {inputs}, {first_thread}"
+            take = self._takes_gradient(i, start)
+            lines.append(f"small_backward_parameters<{settings}>({values}, {take});")
+            first_thread += -(-(layer.inputs + 1) // inputs) * layer.outputs
+        return lines
+
+    def _takes_gradient(self, i: int, start: int) -> str:
+        """Return what takes each gradient of layer i, whose parameters begin at `start`
+        of a vector."""
+        if self.blocks > 1:
+            block = f"(size_t)blockIdx.x * {self.parameters}"
+            return f"keep_partial_sum<L{i}>{{c.partial_sums + {block} + {start}}}"
+        vectors = [f"memory + plan::W{i}"]
+        for name in "mv":
+            if f"{name}{i}" in self.places:
+                vectors.append(f"memory + plan::{name.upper()}{i}")
             else:
-                moments = (
-                    f"{m}{i}" if f"{m}{i}" in self.places else "memory" for m in "mv"
+                vectors.append("memory")
+        return (
+            f"step_at_once<L{i}, {self.purpose.optimizer}>{{{', '.join(vectors)}, u}}"
+        )
+
+    def _updates(self) -> list[str]:
+        """Return the calls that add up the gradients of several blocks and step the
+        parameters."""
+        lines = []
+        if self.blocks > 1:
+            for i, start in enumerate(self._starts()):
+                settings = (
+                    f"L{i}, {self.purpose.optimizer}, {self.parts}, {self.parameters}"
                 )
-                take = f"step_at_once<L{i}, {self.purpose.optimizer}>{{w{i}, {', '.join(moments)}, u}}"
-            function = f"small_backward_parameters<L{i}, {parts}, {inputs}, {start}>"
-            lines.append(f"{function}(dz{i}, {_input(i)}, {waiting}, {take});")
-            start += -(-(layer.inputs + 1) // inputs) * layer.outputs
-        return _lines(lines)
+                values = f"{start}, c.partial_sums + {start}, memory + plan::SUMS"
+                blocks = f"block_range_from({start // 32 + i})"
+                lines.append(f"small_update<{settings}>({values}, c, u, {blocks});")
+        return lines
 
 
+BARRIER = "__syncthreads();"
 _lines = "\n".join
 
 
+def _function(name: str, parameters: str, statements: list[str]) -> str:
+    """Return a function of CUDA source."""
+    body = "".join(f"    {statement}\n" for statement in statements)
+    return f"__device__ inline void {name}({parameters})\n{{\n{body}}}"
+
+
 def _input(index: int) -> str:
+    """Return the address of a layer's input."""
     if index:
-        return f"out{index - 1}"
+        return f"memory + plan::OUT{index - 1}"
     return "x"
-
-
-EPOCH_KERNEL = """
-{types}
-/* A step is a batch, or the next parts of one. */
-__device__ inline batch batch_at(const control &c, int64 index, int step)
-{{
-    return batch_of(c, (index + step / {chunks}) * c.batch, index + step / {chunks});
-}}
-
-__device__ inline {rows} rows_at(int step)
-{{
-    {rows} rows = {{(int)({first_part})}};
-    return rows;
-}}
-
-extern "C" __global__ void __launch_bounds__({threads}{resident})
-epoch(const control *where, int64 index, int64 batches)
-{{
-    const control c = where[blockIdx.y];
-    real *memory = (real *)BLOCK_MEMORY;
-    real {places};
-    int64 *numbers = (int64 *)(memory + {numbers});
-    {ahead}
-    fill(memory, {values}, 0);
-    __syncthreads();
-{ones}
-{imports}
-    /* row numbers of a step are fetched two steps ahead, its data one step ahead */
-    batch b = batch_at(c, index, 0), next = batch_at(c, index, 1);
-    fetch_rows<{padded}>(numbers, c, b, rows_at(0));
-    fetch_rows<{padded}>(numbers + {padded}, c, next, rows_at(1));
-    copy_group();
-    copy_wait<0>();
-    __syncthreads();
-    fetch_update(u0, b);
-    {data}(x0, y0, numbers, c);
-    for (int step = 0; step < (int)batches * {chunks} && b.n; step++) {{
-        const int parity = step & 1;
-        const {rows} rows = rows_at(step);
-        real *x = parity ? x1 : x0;
-        const void *y = parity ? y1 : y0;
-        const batch later = batch_at(c, index, step + 2);
-        copy_wait<0>();
-        __syncthreads();
-        fetch_update(parity ? u0 : u1, next);
-        {data}(parity ? x0 : x1, parity ? y0 : y1, numbers + (parity ? 0 : {padded}), c);
-        fetch_rows<{padded}>(numbers + parity * {padded}, c, later, rows_at(step + 2));
-        copy_group();
-{forward}
-{backward}
-        const update u = *(const update *)(parity ? u1 : u0);
-{parameters}
-{after}
-        b = next, next = later;
-    }}
-    copy_wait<0>();
-    __syncthreads();
-{leave}
-}}
-"""
 
 
 class Small(WholeEpochs):
