@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import cluster
 from ..data import records
-from ..data.dataset import as_read_by
+from ..data.dataset import about_rounded_inputs, as_read_by
 from ..data.records import (
     ROW_BYTES,
     beside_checkpoint,
@@ -119,7 +119,7 @@ def train(
     ds.tell_left_out()
     ds = as_read_by(net, ds, goes_on=True)
     if not net.reference and cluster.current().rank == 0:
-        for line in about_far_targets(ds):
+        for line in [*about_far_targets(ds), *about_rounded_inputs(net, ds)]:
             log.warning("%s", line)
     validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:

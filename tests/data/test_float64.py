@@ -92,3 +92,20 @@ def test_estimators_of_float64_have_its_numbers():
     np.testing.assert_allclose(
         found.predict(x), x @ vector[:2] + vector[2], rtol=0, atol=1e-13
     )
+
+
+@pytest.mark.parametrize(
+    "dtypes, is_told",
+    [
+        (("float32", "float64"), True),
+        (("float64", "float64"), False),
+        (("float32", "float32"), False),
+    ],
+)
+def test_a_float64_network_on_numbers_read_as_float32_says_so(dtypes, is_told, caplog):
+    of_data, of_network = dtypes
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    ds = nn.load(x, y=x[:, 0] - x[:, 1], dtype=of_data)
+    net = nn.Network("2,3,1", "regression", dtype=of_network)
+    nn.train(net, ds, epochs=1)
+    assert ("its numbers were read as float32" in caplog.text) is is_told
