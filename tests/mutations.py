@@ -31,7 +31,9 @@ TESTS = {  # module -> the tests that should see its faults
     "nn/test/reports.py": "tests/core tests/test",
     "nn/test/shapley.py": "tests/test/test_explain.py",
     "nn/train/decision.py": "tests/train/test_validation.py tests/core/test_thresholds.py tests/train/test_pairs.py",
+    "nn/test/errors.py": "tests/pages",
     "nn/pages/model_page.py": "tests/pages",
+    "nn/pages/task_blocks.py": "tests/pages",
     "nn/terminal/figures.py": "tests/terminal tests/test",
 }
 NOT_COPIED = shutil.ignore_patterns(

@@ -84,4 +84,6 @@ def _page_of_model(flags):
     ):
         return model_page.of_model(net, flags.plot)
     ds, found, about, trained = unseen_rows(flags, net, flags.plot)
-    return model_page.of_model(net, flags.plot, ds, about, found=found, trained=trained)
+    return model_page.of_model(
+        net, flags.plot, ds, about, out_of_fold=found, trained=trained
+    )

@@ -56,7 +56,13 @@ def test_command(flags) -> None:
         ]
     warn_of_trained(trained, flags.model)
     write_page(
-        flags, net, ds, about, found=found, threshold=flags.threshold, trained=trained
+        flags,
+        net,
+        ds,
+        about,
+        out_of_fold=found,
+        threshold=flags.threshold,
+        trained=trained,
     )
     if flags.json:
         print_json({**result, "trained_rows": trained.count})
@@ -197,7 +203,9 @@ def explain_command(flags) -> None:
                 raise
             # contributions need no metric
             log.warning("no importance of columns: %s", error)
-    write_page(flags, net, ds, about, found=found, important=important, trained=trained)
+    write_page(
+        flags, net, ds, about, out_of_fold=found, important=important, trained=trained
+    )
     if flags.output:
         explainer = _write_contributions(flags, net, ds.x, background)
         result |= {"contributions": flags.output, "error": explainer.error}

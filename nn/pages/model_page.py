@@ -5,36 +5,30 @@ model file knows."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from os.path import basename
 
 import numpy as np
 
-from ..core.metrics import checked_weights, decide, without_zeros
-from ..core.thresholds import cut_offs
-from ..core.weighted import quantiles
+from ..core.metrics import checked_weights
+from ..data.column import Column
 from ..data.dataset import TableRows
-from ..data.pictures import BYTE
 from ..data.source import short_name
+from ..ds import Dataset
+from ..nn import Network
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
-from ..settings.values import parse_rule
 from ..terminal import figures
-from ..terminal.figures import (
-    count_text,
-    ends_text,
-    number_text,
-    rate_text,
-    setting_text,
-    shape_text,
-)
+from ..terminal.figures import number_text, setting_text, shape_text
 from ..test import figures_of, judged, without_remarks
-from ..test.importance import curves, importance
+from ..test.importance import Importance, curves, importance
 from ..test.out_of_fold import NO_SCORES, by_fold, judging_parts, kept_figures
-from ..test.values import gives_logits, names_of
+from ..test.values import names_of
 from ..utils import DataError, axis_texts, listed
 from .chart import Axis, Line, Plot
-from .page import Block, Page, Table, image_of
+from .page import Block, Page, Table
+from .task_blocks import OF_TASK, answer, groups, mistakes
 
 # rows from and up to which there are intervals
 LEAST_INTERVALS = 10
@@ -43,143 +37,140 @@ MOST_EXPLAINED = 20_000  # rows on which importance is measured
 MOST_IMPORTANT = 20
 MOST_PAGE_LINES = 100
 MOST_OUTPUTS = 7
-USUAL_THRESHOLDS = (
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-    0.6,
-    0.7,
-    0.8,
-    0.9,
-    0.95,
-    0.98,
-    0.99,
-)
-# of a scatter plot
-MOST_POINTS = 1_500
-MOST_PAGE_TARGETS = 3
-# classes of a confusion matrix; of one that is half a page wide
-MOST_CELLS = 30
-MOST_BESIDE = 6
-MOST_PAGE_CLASSES = 60
-MOST_PAIRS = 12
-MISTAKES = 12
-# of scores, of predictions; rows of a point of the calibration
-BINS = 40
-ERROR_RANGES = 8
-LEAST_BIN = 10
-# rows of a group, groups shown, standard errors from the mean of all
-LEAST_GROUP = 20
-MOST_PAGE_GROUPS = 8
-SURE = 3.0
-ENDS = (0.0, 1.0)
-# between these shares of a range's errors lie 90 % of them
-MOST_ERRORS = np.array([0.05, 0.95])
+INTERVAL_HEADER = "95 % interval"
+OUTPUTS = {"binary": "two classes", "regression": "numbers"}
 
 
-def of_model(  # noqa: PLR0913 - settings by keyword
-    net,
-    model: str,
-    ds=None,
-    about: str = "rows",
-    *,
-    found=None,
-    threshold=None,
-    important=None,
-    trained=None,
-    progress=None,
+@dataclass
+class Tested:
+    """A network and the rows that it is tested on.
+
+    out_of_fold: (rows, folds, scores) as out_of_fold returns them, where folds predict
+    the rows. threshold: None, the network's. important: (Importance, curves) of the
+    columns, where they are known. progress: of the importance, see there.
+    """
+
+    net: Network
+    ds: Dataset
+    out_of_fold: tuple | None = None
+    threshold: float | None = None
+    important: tuple[Importance, dict] | None = None
+    progress: Callable[[int, int], None] | None = None
+
+
+def of_model(
+    net: Network, model: str, ds=None, about: str = "rows", *, trained=None, **settings
 ) -> Page:
     """Return the page of a model, tested on the rows of ds if there are any.
 
-    about: what the rows are. found: (rows, folds, scores) as out_of_fold returns them,
-    where folds predict them. threshold: None, the network's. important: (Importance,
-    curves) of the columns, where they are known. trained: how many of the rows the
-    model was trained on (Trained). progress: of the importance, see there.
+    about: what the rows are. trained: how many of the rows the model was trained on
+    (Trained). settings: fields of Tested.
     """
     page = Page(f"Model {basename(model)}", [_about(net)])
-    if ds is not None and ds.y is not None:
-        _test(page, net, ds, about, found, threshold, important, progress)
-        target = figures.target_text(
-            net.targets, net.config.get("target"), is_table=False
-        )
-        if target:
-            page.answer += [f"It predicts the {target}."]
-        if trained is not None and trained.is_told:
-            told = "these figures say how well it knows them, not how good it is on new rows"
-            page.answer.append(f"{trained.told(basename(model))}: {told}.")
-    page.sections["Columns"] = _columns(net, None if ds is None else ds.x)
+    x = None
+    if ds is not None:
+        x = ds.x
+        if ds.y is not None:
+            _add_test(page, Tested(net, ds, **settings), about)
+            target = _target_of(net)
+            if target:
+                page.answer.append(f"It predicts the {target}.")
+            if trained is not None and trained.is_told:
+                page.answer.append(
+                    f"{trained.told(basename(model))}: these figures say how well it"
+                    " knows them, not how good it is on new rows."
+                )
+    page.sections["Columns"] = _columns(net, x)
     page.sections["Training"] = [*_losses_by_epoch(net), *_training(net)]
     page.sections["To make it again"] = _again(net, model)
     return page
 
 
-def _about(net) -> str:
-    of = {
-        "binary": "two classes",
-        "multiclass": f"{net.outputs} classes",
-        "regression": "numbers",
-    }[net.task]
-    told = figures.target_text(net.targets, net.config.get("target"), is_table=False)
-    if told:
-        target = f" ({told})"
-    else:
-        target = ""
+def _about(net: Network) -> str:
+    """Return what a network predicts, and from how many inputs."""
+    outputs = OUTPUTS.get(net.task, f"{net.outputs} classes")
+    target = _target_of(net)
+    if target:
+        outputs += f" ({target})"
     if net.is_combined:
         networks = f"{len(net.members)} networks predict"
     else:
         networks = "One network predicts"
-    return f"{networks} {of}{target} from {len(names_of(net))} inputs."
+    return f"{networks} {outputs} from {len(names_of(net))} inputs."
 
 
-def _test(
-    page: Page, net, ds, about: str, found, threshold, important, progress
-) -> None:
-    """Add what a test tells."""
-    if found is not None and found[2] is None:
-        _test_by_kept_figures(
-            page, net, ds, about, found, threshold, important, progress
-        )
-        return
-    if found is None:
-        rows = ds
+def _target_of(net: Network) -> str:
+    return figures.target_text(net.targets, net.config.get("target"), is_table=False)
+
+
+# ------------------------------------------------------------------------------- a test
+
+
+def _add_test(page: Page, tested: Tested, about: str) -> None:
+    """Add what a test says: metrics, and what its task has; columns that matter, groups
+    of rows and images on which the network errs most."""
+    net = tested.net
+    is_image = np.ndim(tested.ds.x) == 4
+    if tested.out_of_fold is None:
+        rows = tested.ds
+        scores = None
+        by_folds = {}
     else:
-        rows = ds.of_rows(found[0])
-    truth, scores, weights = judged(net, rows, None if found is None else found[2])
+        indices, _, scores = tested.out_of_fold
+        if scores is None:
+            _add_kept_figures(page, tested, about)
+            if not is_image:
+                _add_columns_that_matter(page, tested)
+            return
+        rows = tested.ds.of_rows(indices)
+        by_folds = by_fold(net, tested.threshold)
+    truth, scores, weights = judged(net, rows, scores)
     weights = checked_weights(weights, len(truth))
+    has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
     with without_remarks():
-        has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
-        if found is None:
-            beside = {}
-        else:
-            beside = by_fold(net, threshold)
         result = figures_of(
-            net, rows, scores, threshold=threshold, intervals=has_intervals, **beside
+            net,
+            rows,
+            scores,
+            threshold=tested.threshold,
+            intervals=has_intervals,
+            **by_folds,
         )
-    page.answer = [_answer(net, result, about), *_by_whom(net, found)]
-    blocks = _WORDS_OF_TASK[net.task](net, result, truth, scores, weights)
-    headers = ["", "", "95 % interval" if has_intervals else ""]
-    page.sections["Result"] = [
-        Table("metrics", headers, figures.metric_lines(result)),
-        *_by_target(result),
-        *blocks,
-    ]
-    if np.ndim(ds.x) == 4:
+    page.answer = [answer(net, result, about), *_by_whom(tested)]
+    blocks = OF_TASK[net.task](net, result, truth, scores, weights)
+    page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
+    if is_image:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
-    _add_columns_that_matter(page, net, ds, found, important, progress)
+    _add_columns_that_matter(page, tested)
     page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores, weights)]
 
 
-def _by_whom(net, found) -> list[str]:
+def _add_kept_figures(page: Page, tested: Tested, about: str) -> None:
+    """Add the figures of rows whose out-of-fold scores the model does not keep."""
+    result = kept_figures(tested.net, tested.threshold, intervals=True)
+    page.answer = [answer(tested.net, result, about), *_by_whom(tested)]
+    remark = f"Only these can be told: {NO_SCORES}."
+    page.sections["Result"] = [*_metrics(result, True), remark]
+
+
+def _metrics(result: dict, has_intervals: bool) -> list[Table]:
+    """Return the metrics of a test, and those of each of several targets."""
+    headers = ["", "", INTERVAL_HEADER]
+    if not has_intervals:
+        headers[2] = ""
+    tables = [Table("metrics", headers, figures.metric_lines(result))]
+    headers, lines = figures.target_lines(result)
+    if lines:
+        tables.append(Table("metrics by target", headers, lines))
+    return tables
+
+
+def _by_whom(tested: Tested) -> list[str]:
     """Return a sentence on whose predictions are judged out of fold."""
-    if found is None:
+    if tested.out_of_fold is None:
         return []
-    if net.crossed.is_retrained:
+    if tested.net.crossed.is_retrained:
         return [
             "Each row was predicted by networks of earlier rows only; those that predict now know all of them."
         ]
@@ -188,797 +179,285 @@ def _by_whom(net, found) -> list[str]:
     ]
 
 
-def _add_columns_that_matter(page: Page, net, ds, found, important, progress) -> None:
+# --------------------------------------------------------------------- importance
+
+
+def _add_columns_that_matter(page: Page, tested: Tested) -> None:
+    """Add the importance of columns, or why it means nothing for these rows."""
     try:
-        known, curves_of = important or _important(net, ds, found, progress)
-        page.sections["Columns that matter"] = [
-            *_known_rows(net, found),
-            *_importance(net, known, curves_of),
-        ]
-        best = [
-            name for name, holds in zip(known.names, known.holds, strict=True) if holds
-        ][:3]
-        if best:
-            page.answer += [f"What matters most: {listed(best)}."]
+        known, curves_of = tested.important or _important(tested)
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
-
-
-def _test_by_kept_figures(
-    page: Page, net, ds, about: str, found, threshold, important, progress
-) -> None:
-    """Add what a test tells of rows whose out-of-fold scores the model does not
-    keep."""
-    result = kept_figures(net, threshold, intervals=True)
-    page.answer = [_answer(net, result, about), *_by_whom(net, found)]
-    metrics = Table("metrics", ["", "", "95 % interval"], figures.metric_lines(result))
-    page.sections["Result"] = [
-        metrics,
-        *_by_target(result),
-        f"Only these can be told: {NO_SCORES}.",
+        return
+    blocks = _importance(tested.net, known, curves_of)
+    if tested.out_of_fold is not None and tested.net.crossed.is_retrained:
+        blocks.insert(
+            0,
+            "The networks know these rows: after the metrics were taken they were trained once more on all of them.",
+        )
+    page.sections["Columns that matter"] = blocks
+    certain = [
+        name for name, holds in zip(known.names, known.holds, strict=True) if holds
     ]
-    if np.ndim(ds.x) != 4:
-        _add_columns_that_matter(page, net, ds, found, important, progress)
+    if certain:
+        page.answer.append(f"What matters most: {listed(certain[:3])}.")
 
 
-def _by_target(result: dict) -> list[Table]:
-    """Return the metrics of each of several targets."""
-    headers, lines = figures.target_lines(result)
-    if lines:
-        return [Table("metrics by target", headers, lines)]
-    return []
-
-
-def _answer(net, result: dict, about: str) -> str:
-    def rate(name: str, shown=rate_text) -> str:
-        ends = result.get("intervals", {}).get(name)
-        return shown(result[name]) + (
-            f" (95%: {ends_text(ends, shown)})" if ends else ""
-        )
-
-    start = f"On {result['rows']:,} {about}, the model"
-    if net.task == "binary":
-        there = count_text(result["tp"] + result["fn"])
-        alarms = count_text(result["tp"] + result["fp"])
-        name = (net.classes or ["0", "1"])[1]
-        return (
-            f"{start} finds {rate('recall')} of the {there} of class {name}; of its {alarms} alarms "
-            f"{rate('precision')} are right. ROC-AUC {rate('roc_auc')}."
-        )
-    if net.task == "multiclass":
-        share = np.sum(result["confusion"], axis=1).max() / np.sum(result["confusion"])
-        return f"{start} is right for {rate('accuracy')}; the most frequent class alone would be for {share:.4f}."
-    return (
-        f"{start} is off by {rate('rmse', number_text)} (root mean square), {rate('mae', number_text)} (mean absolute)"
-        f"; R2 {rate('r2', number_text)}."
-    )
-
-
-def _confusion(names, counts) -> Table:
-    lines = [
-        [name, *(count_text(v) if v else "" for v in row)]
-        for name, row in zip(names, counts, strict=True)
-    ]
-    shades = [[v / max(sum(row), 1e-300) for v in row] for row in counts]
-    caption = (
-        "rows of each true class by predicted class; darker is more of the true class"
-    )
-    return Table(
-        caption,
-        ["true \\ predicted", *names],
-        lines,
-        shades=shades,
-        is_wide=len(names) > MOST_BESIDE,
-    )
-
-
-def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return curves (of rows of both classes), scores and calibration, the threshold
-    marked, and a table of thresholds.
-
-    result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights
-    (rows,) or None.
-    """
-    scores = scores[:, 0].astype(np.float64)
-    classes = net.classes or ["0", "1"]
-    blocks: list[Block] = [
-        _confusion(
-            classes, [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
-        )
-    ]
-    if result["roc_auc"] is not None:
-        blocks += _curves(result, cut_offs(truth, scores, weights))
-    blocks.append(_score_picture(result, truth, scores, weights, classes))
-    if result["brier"] is not None:
-        blocks.append(
-            _calibration(truth, scores, weights, result["brier"], f"class {classes[1]}")
-        )
-    rule = net.config.get("threshold")
-    if isinstance(rule, str):
-        name, costs = parse_rule(rule)
-    else:
-        name = ""
-        costs = ()
-    return [
-        *blocks,
-        threshold_table(
-            result, truth, scores, weights, costs if name == "cost" else ()
-        ),
-    ]
-
-
-def threshold_table(
-    result: dict, truth, scores, weights, costs: tuple[float, ...] = ()
-) -> Table:
-    """Return what thresholds give, the test's marked; of scores that are no
-    probabilities tenths of their range.
-
-    costs: of a false alarm and of a missed row, which add a column.
-    """
-    cuts = cut_offs(truth, scores, weights)
-    used = result["threshold"]
-    usual = USUAL_THRESHOLDS
-    if scores.min() < 0 or scores.max() > 1:
-        usual = np.linspace(scores.min(), scores.max(), 11, dtype=np.float64).tolist()
-    alarms = 1000 * (cuts.tp + cuts.fp) / (cuts.tp[-1] + cuts.fp[-1])
-    lines = []
-    for threshold in sorted({*usual, used}):
-        k = int((cuts.scores >= threshold).sum()) - 1  # cut-offs fall, the first is inf
-        rates = (
-            rate_text(rate[k]) for rate in (cuts.precision, cuts.recall, cuts.fbeta(1))
-        )
-        if costs:
-            cost = [f"{cuts.cost(*costs)[k]:g}"]
-        else:
-            cost = []
-        cut_off = f"{threshold:.4g}"
-        if threshold == used:
-            cut_off += " (used)"
-        lines.append(
-            [
-                cut_off,
-                *rates,
-                f"{alarms[k]:.1f}",
-                *cost,
-            ]
-        )
-    headers = [
-        "threshold",
-        "precision",
-        "recall",
-        "F1",
-        "alarms per 1,000 rows",
-        "cost",
-    ]
-    return Table("thresholds", headers if costs else headers[:-1], lines, 0)
-
-
-def _curves(result: dict, cuts) -> list[Plot]:
-    def plot(
-        name: str, title: str, x: str, y: str, lines: list[Line], *at: float
-    ) -> Plot:
-        used = Line(f"threshold {result['threshold']:.4g}", [at[0]], [at[1]], "mark")
-        return Plot(name, title, Axis(x, ends=ENDS), Axis(y, ends=ENDS), [*lines, used])
-
-    recall = cuts.recall
-    precision = cuts.precision
-    false_alarms = cuts.fp / cuts.fp[-1]
-    # no row, no precision: the curve begins at the first row's
-    precision[0] = precision[1]
-    share = (cuts.tp[-1] / (cuts.tp[-1] + cuts.fp[-1])).item()
-    lines = [
-        Line(f"area {result['pr_auc']:.4f}", recall, precision, "steps"),
-        Line(f"by chance {share:.3g}", ENDS, [share, share], "rule"),
-    ]
-    at = result["recall"], result["precision"]
-    first = plot(
-        "precision-recall", "Precision and recall", "recall", "precision", lines, *at
-    )
-    lines = [
-        Line(f"area {result['roc_auc']:.4f}", false_alarms, recall),
-        Line("by chance", ENDS, ENDS, "rule"),
-    ]
-    at = result["fp"] / (result["fp"] + result["tn"]), result["recall"]
-    return [
-        first,
-        plot(
-            "roc",
-            "ROC curve",
-            "false positive rate",
-            "true positive rate (recall)",
-            lines,
-            *at,
-        ),
-    ]
-
-
-def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
-    if scores.min() >= 0 and scores.max() <= 1:
-        ends = ENDS
-    else:
-        ends = (scores.min(), scores.max())
-    edges = np.histogram_bin_edges(scores, BINS, ends)
-    if weights is None:
-        weights = np.ones(len(scores))
-    lines = []
-    for label, name in enumerate(classes):
-        own = truth == label
-        if (total := weights[own].sum()) > 0:
-            heights = np.histogram(scores[own], edges, weights=weights[own])[0] / total
-            lines.append(Line(f"class {name}", edges, heights, "area"))
-    least = min(v for line in lines for v in line.y if v > 0) / 2, 1.0
-    lines.append(
-        Line(
-            f"threshold {result['threshold']:.4g}",
-            [result["threshold"]] * 2,
-            least,
-            "rule",
-        )
-    )
-    axes = Axis("score", ends=ends), Axis("share of the class's rows", True, least)
-    return Plot("scores", "Scores by class", *axes, lines)
-
-
-def _calibration(truth, scores, weights, brier: float, of: str) -> Plot:
-    """Return how often rows of each tenth of the scores are what the score says."""
-    if weights is None:
-        weights = 1.0
-    place = np.minimum((scores * 10).astype(int), 9)
-    rows = np.bincount(place)
-    total = np.bincount(place, weights * np.ones(len(scores)))
-    kept = (rows >= min(LEAST_BIN, max(1, len(scores) // 10))) & (total > 0)
-    x = np.bincount(place, weights * scores)[kept] / total[kept]
-    y = np.bincount(place, weights * truth)[kept] / total[kept]
-    axes = (
-        Axis(f"score of {of}", ends=ENDS),
-        Axis("share of the rows that are it", ends=ENDS),
-    )
-    lines = [Line("tenths of the score", x, y), Line("calibrated", ENDS, ENDS, "rule")]
-    return Plot("calibration", f"Calibration (Brier score {brier:.4g})", *axes, lines)
-
-
-def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return the confusion matrix as a heat map, the most confused pairs, each class,
-    and calibration."""
-    names = [row["class"] for row in result["per_class"]]
-    blocks: list[Block] = (
-        [_confusion(names, result["confusion"])] if len(names) <= MOST_CELLS else []
-    )
-    if lines := figures.confused_pairs(result, MOST_PAIRS):
-        blocks.append(
-            Table(
-                "most confused", ["true", "predicted", "rows", "of the class"], lines, 2
-            )
-        )
-    each = sorted(result["per_class"], key=lambda row: -row["support"])[
-        :MOST_PAGE_CLASSES
-    ]
-    if len(each) == len(names):
-        title = "classes"
-    else:
-        title = f"the {MOST_PAGE_CLASSES} largest of {len(names)} classes"
-    blocks.append(
-        Table(
-            title,
-            ["class", "precision", "recall", "F1", "rows"],
-            figures.class_lines(each),
-        )
-    )
-    if result["brier"] is not None:
-        sure = scores.max(axis=1).astype(np.float64)
-        blocks.append(
-            _calibration(
-                decide(scores) == truth,
-                sure,
-                weights,
-                result["brier"],
-                "the predicted class",
-            )
-        )
-    return blocks
-
-
-def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return predicted against true values, the errors, and the errors by range of the
-    prediction."""
-    weights, truth, scores = without_zeros(weights, truth, scores)
-    predicted = scores.astype(np.float64)
-    names = net.targets or [f"output {i}" for i in range(net.outputs)]
-    every = -(-len(truth) // MOST_POINTS)
-    shown = names[:MOST_PAGE_TARGETS]
-    unit = "(unit of the target)"
-    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    lines = [
-        Line(name, truth[::every, k], predicted[::every, k], "dots")
-        for k, name in enumerate(shown)
-    ]
-    lines.append(Line("perfect prediction", ends, ends, "rule"))
-    axes = Axis(f"true value {unit}"), Axis(f"predicted value {unit}")
-    blocks: list[Block] = [Plot("predicted", "Predicted against true", *axes, lines)]
-    errors = predicted - truth
-    edges = np.histogram_bin_edges(
-        errors, bins=min(60, max(10, int(len(errors) ** 0.5)))
-    )
-    lines = []
-    for k, name in enumerate(shown):
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = _mean(errors[:, k], weights)
-            deviation = np.sqrt(_mean((errors[:, k] - mean) ** 2, weights))
-        label = f"{name}: mean {_digits(mean, 3)}, deviation {_digits(deviation, 3)}"
-        lines.append(
-            Line(
-                label,
-                edges,
-                np.histogram(errors[:, k], edges, weights=weights)[0],
-                "area",
-            )
-        )
-    blocks.append(
-        Plot("errors", "Errors", Axis(f"predicted - true {unit}"), Axis("rows"), lines)
-    )
-    return blocks + [
-        _residuals(predicted[:, k], errors[:, k], weights, name)
-        for k, name in enumerate(shown)
-    ]
-
-
-def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Return the mean of values of rows; weights, above 0: a row of weight 2 counts as
-    the row twice."""
-    return np.average(
-        values, weights=None if weights is None else weights / weights.max()
-    )
-
-
-def _count(weights: np.ndarray | None, rows: np.ndarray) -> str:
-    """Return how many rows these indices are, or the sum of their weights."""
-    return count_text(len(rows) if weights is None else weights[rows].sum().item())
-
-
-def _residuals(
-    predicted: np.ndarray, errors: np.ndarray, weights: np.ndarray | None, name: str
-) -> Table:
-    """Return the errors by range of the prediction; weights (rows,) above 0, or
-    None."""
-    lines = []
-    for values, own in _ranges(predicted, ERROR_RANGES):
-        part = errors[own]
-        if weights is None:
-            counts = None
-        else:
-            counts = weights[own]
-        ends = " to ".join(_digits(v, 4) for v in quantiles(part, MOST_ERRORS, counts))
-        with np.errstate(over="ignore"):
-            mean = _mean(part, counts)
-            rmse = np.sqrt(_mean(part**2, counts))
-        lines.append(
-            [values, _count(weights, own), _digits(mean, 4), _digits(rmse, 4), ends]
-        )
-    headers = ["predicted", "rows", "mean error", "RMSE", "90 % of the errors"]
-    return Table(f"errors of {name} by range of the prediction", headers, lines)
-
-
-def _digits(value: float, digits: int) -> str:
-    """Return a number with some digits; `undefined` for one beyond float64."""
-    if np.isfinite(value):
-        return f"{value:.{digits}g}"
-    return "undefined"
-
-
-def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (ends, rows) of at most `most` ranges with as many of the values each; gaps
-    are in none."""
-    is_known = ~np.isnan(values)
-    if is_known.any():
-        edges = np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1)))
-    else:
-        edges = values[:0]
-    place = np.searchsorted(edges[1:-1], values, side="right")
-    ends = axis_texts(edges)
-    for k in range(len(edges) - 1):
-        own = np.flatnonzero((place == k) & is_known)
-        if len(own):
-            yield f"{ends[k]} to {ends[k + 1]}", own
-
-
-_WORDS_OF_TASK = {
-    "binary": of_two_classes,
-    "multiclass": of_classes,
-    "regression": of_numbers,
-}
-
-
-def mistakes(net, x: np.ndarray, truth, scores) -> Table:
-    """Return the images whose prediction is furthest from the truth."""
-    losses = _losses(net, truth, scores)
-    each = []
-    names = net.classes or [str(k) for k in range(max(2, net.outputs))]
-    said = scores[:, 0]
-    shown = "{:.4g}".format
-    if net.task != "regression":
-        said = decide(scores, net.threshold)
-
-        def shown(label):
-            return names[int(label)]
-
-    for k in [
-        k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0
-    ]:
-        pixels = np.asarray(x[k], np.float64)
-        low, high = _black_and_white(net, x, pixels)
-        pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
-        if len(pixels) == 3:
-            image = np.moveaxis(pixels, 0, 2)
-        else:
-            image = pixels[0]
-        each.append([image_of(image), str(k), shown(truth[k].flat[0]), shown(said[k])])
-    return Table(
-        "rows whose prediction is furthest from the truth",
-        ["", "row", "true", "predicted"],
-        each,
-    )
-
-
-def _black_and_white(net, x: np.ndarray, pixels: np.ndarray) -> tuple[float, float]:
-    """Return the numbers of black and white in the pixels of a row of x."""
-    if x.dtype == np.uint8:
-        return 0, BYTE
-    if net.pictures is not None and net.pictures["range"] is not None:
-        return 0, net.pictures["range"]
-    return pixels.min(), pixels.max()
-
-
-def _losses(net, truth, scores) -> np.ndarray:
-    """Return how wrong each row is: the absolute error, the log loss, or 1 where no
-    probabilities tell more."""
-    scores = scores.astype(np.float64)
-    if net.task == "regression":
-        return np.abs(scores - truth).mean(axis=1)
-    if not gives_logits(net):
-        return (decide(scores, net.threshold) != truth).astype(np.float64)
-    if net.outputs > 1:
-        each = scores
-    else:
-        each = np.concatenate([1 - scores, scores], axis=1)
-    return -np.log(np.maximum(each[np.arange(len(truth)), truth.astype(int)], 1e-12))
-
-
-def groups(net, x, truth, scores, weights=None) -> Block:
-    """Return the groups of rows, by one column each, whose loss is furthest above that
-    of all rows.
-
-    weights (rows,): a row of weight 2 counts as two in the means, one of weight 0 is in
-    no group. The standard error of a group's mean is by the number of rows of equal
-    weight that would be as sure of it (Kish 1965).
-    """
-    losses = _losses(net, truth, scores)
-    counts = np.ones(len(truth))
-    if weights is not None:
-        counts = weights / weights.max()
-    rows = np.count_nonzero(counts)
-    mean = np.average(losses, weights=counts)
-    least = max(LEAST_GROUP, rows // 100)
-    deviation = np.sqrt(np.average((losses - mean) ** 2, weights=counts))
-    found = []
-    for column, values, of_group in _groups_of(net, x):
-        own = of_group[counts[of_group] > 0]
-        if not least <= len(own) < rows:
-            continue
-        own_mean = np.average(losses[own], weights=counts[own])
-        as_sure = counts[own].sum() ** 2 / (counts[own] ** 2).sum()
-        above = (own_mean - mean) * np.sqrt(as_sure) / max(deviation, 1e-300)
-        if above > SURE:
-            line = [
-                column,
-                values,
-                _count(weights, own),
-                f"{own_mean:.4g}",
-                f"{own_mean / mean:.2f} times",
-            ]
-            found.append((-above, line))
-    if net.task == "regression":
-        what = "mean absolute error"
-    elif gives_logits(net):
-        what = "log loss"
-    else:
-        what = "share of errors"
-    if not found:
-        return f"No group of at least {least} rows errs clearly more than the rest ({what} {mean:.4g})."
-    every = _count(weights, np.arange(len(losses)))
-    title = f"groups of rows; all {every}: {mean:.4g}"
-    headers = ["column", "values", "rows", what, "of all"]
-    return Table(
-        title, headers, [line for _, line in sorted(found)[:MOST_PAGE_GROUPS]], 2
-    )
-
-
-def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (column, its values, rows): quarters of numbers, frequent words, gaps."""
-    for name, column in zip(names_of(net), TableRows.of(x).columns, strict=True):
-        yield name, "(missing)", np.flatnonzero(column.is_gap)
-        if column.reads == "text":
-            counts = np.bincount(
-                column.values[column.values >= 0], minlength=len(column.words)
-            )
-            for code in np.argsort(-counts, kind="stable")[:ERROR_RANGES]:
-                yield name, column.words[code], np.flatnonzero(column.values == code)
-        elif column.reads == "number":
-            yield from (
-                (name, values, own) for values, own in _ranges(column.values, 4)
-            )
-
-
-def _important(net, ds, found, progress):
+def _important(tested: Tested) -> tuple[Importance, dict]:
     """Return (Importance, curves) on rows that the networks do not know."""
-    parts = judging_parts(net, ds, found)
-    every = -(-sum(len(rows) for rows, _ in parts) // MOST_EXPLAINED)
-    known = importance(
-        net,
-        ds,
-        parts=[(rows[::every], members) for rows, members in parts],
-        progress=progress,
-    )
-    return known, curves(net, ds, known.names)
+    parts = judging_parts(tested.net, tested.ds, tested.out_of_fold)
+    count = sum(len(rows) for rows, _ in parts)
+    every = -(-count // MOST_EXPLAINED)
+    parts = [(rows[::every], members) for rows, members in parts]
+    known = importance(tested.net, tested.ds, parts=parts, progress=tested.progress)
+    return known, curves(tested.net, tested.ds, known.names)
 
 
-def _known_rows(net, found) -> list[Block]:
-    """Return a sentence where columns are judged by networks that know the rows,
-    although the metrics are not."""
-    if found is None or not net.crossed.is_retrained:
-        return []
-    return [
-        "The networks know these rows: after the metrics were taken they were trained once more on all of them."
-    ]
-
-
-def _importance(net, known, curves_of) -> list[Block]:
+def _importance(net: Network, known: Importance, curves_of: dict) -> list[Block]:
+    """Return how much each column matters, the prediction by the values of those that
+    matter most, and which columns are correlated."""
     label = METRICS[known.metric].label
     lines = figures.importance_lines(vars(known))
     title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
     if len(lines) > MOST_IMPORTANT:
         title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns"
-    blocks: list[Block] = [
-        Table(title, ["column", "", label, "95 % interval"], lines[:MOST_IMPORTANT], 2)
-    ]
-    blocks += [
-        _curve(net, name, points, k)
-        for k, (name, points) in enumerate(curves_of.items())
-        if points
-    ]
-    return blocks + [
-        f"{one} and {other} are correlated ({r:.2f}): what one of them tells, the other may tell too."
-        for one, other, r in known.correlated[:3]
-    ]
+    headers = ["column", "", label, INTERVAL_HEADER]
+    blocks: list[Block] = [Table(title, headers, lines[:MOST_IMPORTANT], 2)]
+    for number, (name, points) in enumerate(curves_of.items()):
+        if points:
+            blocks.append(_curve(net, name, points, number))
+    for one, other, r in known.correlated[:3]:
+        blocks.append(
+            f"{one} and {other} are correlated ({r:.2f}): what one of them tells, the other may tell too."
+        )
+    return blocks
 
 
-def _curve(net, name: str, points, number: int) -> Plot:
+def _curve(net: Network, name: str, points, number: int) -> Plot:
     """Return the mean prediction by the values of a column: a line of numbers, dots of
     words."""
-    has_words = not isinstance(points[0][0], float)
-    if has_words:
-        words = tuple(str(value) or "(missing)" for value, _ in points)
+    values = [value for value, _ in points]
+    if isinstance(values[0], float):
+        axis = Axis(name)
+        x = values
+        look = "line"
     else:
-        words = ()
-    if has_words:
-        x = range(len(points))
+        axis = Axis(name, words=tuple(str(value) or "(missing)" for value in values))
+        x = range(len(values))
+        look = "mark"
+    if net.task == "regression":
+        label = "mean value"
     else:
-        x = [value for value, _ in points]
-    names = (
-        [f"class {name}" for name in (net.classes or ())[net.outputs == 1 :]]
-        or net.targets
-        or ["prediction"]
-    )
-    outputs = zip(
-        names[:MOST_OUTPUTS],
-        zip(*(scores for _, scores in points), strict=True),
-        strict=False,
-    )
-    lines = [Line(own, x, y, "mark" if has_words else "line") for own, y in outputs]
-    axes = (
-        Axis(name, words=words),
-        Axis("mean value" if net.task == "regression" else "mean score"),
-    )
-    return Plot(
-        f"curve-{number}", f"Prediction if all rows had this {name}", *axes, lines
-    )
+        label = "mean score"
+    by_output = np.transpose([scores for _, scores in points])[:MOST_OUTPUTS]
+    lines = [
+        Line(output, x, y, look)
+        for output, y in zip(_names_of_outputs(net), by_output, strict=False)
+    ]
+    title = f"Prediction if all rows had this {name}"
+    return Plot(f"curve-{number}", title, axis, Axis(label), lines)
 
 
-def _columns(net, x) -> list[Block]:
+def _names_of_outputs(net: Network) -> list[str]:
+    """Return the names of classes, of two that of class 1 alone; or of targets."""
+    if net.classes:
+        classes = [f"class {name}" for name in net.classes]
+        if net.outputs == 1:
+            return classes[1:]
+        return classes
+    return net.targets or ["prediction"]
+
+
+# ---------------------------------------------------------------------------- columns
+
+
+def _columns(net: Network, x) -> list[Block]:
     """Return the columns of a model: the kind of each, what it became and, of rows,
     values and gaps."""
     shape = net.layers[0].in_shape
-    names = names_of(net)
-    encoding = net.encoding
     if len(shape) == 3 and shape[1:] != (1, 1):
         return [f"Images of {shape_text(shape)} pixels, scaled by {net.scaling.kind}."]
-    if x is None:
-        rows = None
-    else:
-        rows = TableRows.of(x)
+    names = names_of(net)
+    headers = ["column", "kind", "became"]
     lines = []
     for k, name in enumerate(names[:MOST_PAGE_LINES]):
-        if encoding is None:
-            encoder = None
+        if net.encoding is None:
+            lines.append([name, "number", net.scaling.kind])
         else:
-            encoder = encoding.encoders[k]
-        if encoder is None:
-            became = ["number", net.scaling.kind]
-        else:
-            became = [encoder.kind, encoder.summary()]
-        lines.append([name, *became, *([] if rows is None else _values(rows, k))])
-    headers = [
-        "column",
-        "kind",
-        "became",
-        *([] if rows is None else ["values", "", "gaps"]),
-    ]
+            encoder = net.encoding.encoders[k]
+            lines.append([name, encoder.kind, encoder.summary()])
+    if x is not None:
+        headers += ["values", "", "gaps"]
+        for line, column in zip(lines, TableRows.of(x).columns, strict=False):
+            line += _values(column)
+    title = f"{len(names)} columns"
     if len(names) > MOST_PAGE_LINES:
-        more = f", the first {MOST_PAGE_LINES}"
-    else:
-        more = ""
-    blocks: list[Block] = [
-        Table(f"{len(names)} columns{more}", headers, lines, 5, True)
-    ]
+        title += f", the first {MOST_PAGE_LINES}"
+    blocks: list[Block] = [Table(title, headers, lines, 5, True)]
     left_out = len(net.config.get("left_out", ()))
-    return blocks + (
-        [f"{left_out} columns of the file were no inputs."] if left_out else []
-    )
+    if left_out:
+        blocks.append(f"{left_out} columns of the file were no inputs.")
+    return blocks
 
 
-def _values(rows: TableRows, k: int) -> list[str]:
+def _values(column: Column) -> list[str]:
     """Return what the values of a column are, their distribution in small, and the
     share of gaps."""
-    column = rows.columns[k]
     is_known = ~column.is_gap
-    if is_known.all():
-        gaps = ""
-    else:
+    gaps = ""
+    if not is_known.all():
         gaps = f"{1 - is_known.mean():.1%}"
-    if not is_known.any():
+    known = column.values[is_known]
+    if not len(known):
         return ["", "", gaps]
     if column.reads == "text":
-        counts = np.bincount(column.values[is_known], minlength=len(column.words))
-        order = np.argsort(-counts, kind="stable")[:3]
-        more = np.count_nonzero(counts) - 3
-        told = ", ".join(
-            f"{column.words[i][:16]} {counts[i] / counts.sum():.0%}"
-            for i in order
-            if counts[i]
-        )
-        return [told + (f", {more} more" if more > 0 else ""), "", gaps]
-    known = np.asarray(column.values, np.float64)[is_known]
-    low = known.min()
-    high = known.max()
-    told = "{} to {}, median {}".format(*axis_texts([low, high, np.median(known)]))
+        return [_frequent_words(column.words, known), "", gaps]
+    known = np.asarray(known, np.float64)
+    ends = known.min(), known.max()
     if column.reads == "date":
-        told = " to ".join(str(np.datetime64(int(v), "s"))[:10] for v in (low, high))
-    return [told, figures.small_bars(np.histogram(known, 12, (low, high))[0]), gaps]
+        days = [str(np.datetime64(int(second), "s"))[:10] for second in ends]
+        values = " to ".join(days)
+    else:
+        values = "{} to {}, median {}".format(*axis_texts([*ends, np.median(known)]))
+    return [values, figures.small_bars(np.histogram(known, 12, ends)[0]), gaps]
 
 
-def _training(net) -> list[Block]:
-    """Return what was trained, and what it cost."""
-    told = {
-        name: setting_text(value)
-        for name, value in _settings(net).items()
-        if name != "layers"
-    }
-    told |= figures.facts_of(net)
-    found = [
-        (
-            "what was trained",
-            ["", ""],
-            [[name, value] for name, value in told.items() if value],
-            2,
-        )
+def _frequent_words(words: Sequence[str], codes: np.ndarray) -> str:
+    """Return the three most frequent words, the share of each, and how many more there
+    are."""
+    counts = np.bincount(codes, minlength=len(words))
+    texts = [
+        f"{words[code][:16]} {counts[code] / len(codes):.0%}"
+        for code in np.argsort(-counts, kind="stable")[:3]
+        if counts[code]
     ]
+    more = np.count_nonzero(counts) - 3
+    if more > 0:
+        texts.append(f"{more} more")
+    return ", ".join(texts)
+
+
+# --------------------------------------------------------------------------- training
+
+
+def _training(net: Network) -> list[Block]:
+    """Return what was trained, and what it cost."""
+    facts = {name: setting_text(value) for name, value in _settings(net).items()}
+    facts.pop("layers", None)
+    facts |= figures.facts_of(net)
+    lines = [[name, text] for name, text in facts.items() if text]
+    tables = [Table("what was trained", ["", ""], lines, 2)]
     architectures = figures.layers_of(net)
     if len(architectures) == 1:
         headers = ["layer", "activation", "output shape", "parameters"]
-        found.append(("layers", headers, figures.layer_lines(architectures[0][1]), 2))
+        lines = figures.layer_lines(architectures[0][1])
+        tables.append(Table("layers", headers, lines, 2))
     tried = "what was tried; the loss is that of rows that a network did not know"
-    found += [
-        (tried, *figures.candidates_of(net), 1),
-        ("members", *figures.members_of(net), 1),
-    ]
-    return [
-        Table(title, headers, lines[:MOST_PAGE_LINES], words)
-        for title, headers, lines, words in found
-        if lines
-    ]
+    tables.append(Table(tried, *figures.candidates_of(net)))
+    tables.append(Table("members", *figures.members_of(net)))
+    for table in tables:
+        table.lines = table.lines[:MOST_PAGE_LINES]
+    return [table for table in tables if table.lines]
 
 
-def _settings(net) -> dict:
+def _settings(net: Network) -> dict:
     """Return the flags of the training, by name; of a file for --validation without its
     folder."""
-    known = settings_of_model(net.config)
-    found = {name: known[name] for name in sorted({*known} & {*BY_NAME})}
-    if isinstance(found.get("validation"), str):
-        found |= {"validation": basename(found["validation"])}
-    return {name: value for name, value in found.items() if value not in (None, False)}
+    settings = settings_of_model(net.config)
+    if isinstance(settings.get("validation"), str):
+        settings = settings | {"validation": basename(settings["validation"])}
+    names = sorted({*settings} & {*BY_NAME})
+    return {
+        name: settings[name] for name in names if settings[name] not in (None, False)
+    }
 
 
-def _losses_by_epoch(net) -> list[Plot]:
+def _losses_by_epoch(net: Network) -> list[Plot]:
     """Return the losses, and the metric that chose the epoch where that is no loss; the
     best epoch is marked.
 
     Of several networks, which each chose its own epoch, the metric is the mean, and
     none is marked.
     """
-    history = net.history
-    several = len(net.members) > 1
-    if net.config.get("monitor") in METRICS:
-        monitor = net.config["monitor"]
-    else:
+    monitor = net.config.get("monitor")
+    if monitor not in METRICS:
         monitor = "loss"
-    metric = {
-        epoch: value
-        for epoch, value in enumerate(history.get("val_metric") or [], 1)
-        if value is not None
+    scores = {
+        epoch: score
+        for epoch, score in enumerate(net.history.get("val_metric") or [], 1)
+        if score is not None
     }
-    if several:
+    plots = _losses(net)
+    if len(net.members) > 1:
         best = None
+        which = f"mean of {len(net.members)} networks"
     else:
-        best = metric and (max if METRICS[monitor].higher_is_better else min)(
-            metric, key=metric.get
-        )
-    losses = {
-        "training rows": history["loss"],
-        "held-out rows": history["val_loss"] or (),
-    }
-    if "val_metric" in history:
-        losses["validation rows"] = losses.pop("held-out rows")
+        best = _best_epoch(scores, METRICS[monitor].higher_is_better)
+        which = f"epoch {best} is the best"
+    if scores and monitor != "loss":
+        axes = Axis("epoch"), Axis(f"{monitor} of the validation rows")
+        line = Line("validation rows", [*scores], [*scores.values()])
+        title = f"{monitor} while training; {which}"
+        plots.append(Plot("metric", title, *axes, [line]))
+    if best and plots:
+        lines = plots[-1].lines
+        heights = [height for line in lines for height in line.y]
+        ends = [min(heights), max(heights)]
+        lines.append(Line(f"epoch {best}, the best", [best, best], ends, "rule"))
+    return plots
+
+
+def _best_epoch(scores: dict[int, float], higher_is_better: bool) -> int | None:
+    """Return the first of the epochs with the best score; None without any."""
+    if not scores:
+        return None
+    if higher_is_better:
+        return max(scores, key=scores.get)
+    return min(scores, key=scores.get)
+
+
+def _losses(net: Network) -> list[Plot]:
+    """Return the losses of training and held-out rows by epoch, if there are any."""
+    history = net.history
     label = f"loss ({net.loss})"
     if net.target_scaling is not None:
         label = f"loss ({net.loss}, of scaled targets)"
+    held_out = "held-out rows"
+    if "val_metric" in history:
+        held_out = "validation rows"
+    losses = {"training rows": history["loss"], held_out: history["val_loss"] or ()}
     lines = [
         Line(rows, range(1, 1 + len(values)), values)
         for rows, values in losses.items()
         if len(values)
     ]
-    if lines:
-        drawn = [
-            Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)
-        ]
-    else:
-        drawn = []
-    if metric and monitor != "loss":
-        axes = Axis("epoch"), Axis(f"{monitor} of the validation rows")
-        lines = [Line("validation rows", [*metric], [*metric.values()])]
-        if several:
-            which = f"mean of {len(net.members)} networks"
-        else:
-            which = f"epoch {best} is the best"
-        drawn.append(Plot("metric", f"{monitor} while training; {which}", *axes, lines))
-    if best and drawn:
-        values = [value for line in drawn[-1].lines for value in line.y]
-        drawn[-1].lines.append(
-            Line(
-                f"epoch {best}, the best",
-                [best, best],
-                [min(values), max(values)],
-                "rule",
-            )
-        )
-    return drawn
+    if not lines:
+        return []
+    return [
+        Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)
+    ]
 
 
-def _again(net, model: str) -> list[Block]:
+# ------------------------------------------------------------------------------ again
+
+
+def _again(net: Network, model: str) -> list[Block]:
     """Return the command that makes the model, and the digest of its data."""
     data = net.dataset or {}
     if not data.get("path"):
         return ["The model does not say which file it was trained on."]
+    file = short_name(data["path"])
     if data.get("part"):
         return [
-            f"The model was trained on some rows of {short_name(data['path'])}, and does not say which."
+            f"The model was trained on some rows of {file}, and does not say which."
         ]
+    blocks: list[Block] = [command_of(net, model, file)]
     if data.get("sha256"):
-        digest = [f"SHA-256 of the data: {data['sha256']}"]
-    else:
-        digest = []
-    return [command_of(net, model, short_name(data["path"])), *digest]
+        blocks.append(f"SHA-256 of the data: {data['sha256']}")
+    return blocks
 
 
-def command_of(net, model: str, data: str) -> str:
+def command_of(net: Network, model: str, data: str) -> str:
     """Return the command that trains the same network from a file of this name, without
     the folders of files."""
     config = net.config
@@ -990,14 +469,12 @@ def command_of(net, model: str, data: str) -> str:
         "seed": 0,
     }
     for name, value in {**_settings(net), **config.get("table", {})}.items():
-        if name not in config.get("chosen", ()) and value not in (
-            BY_NAME[name].default,
-            usual.get(name),
-        ):
-            if value is True:
-                words += [f"--{name}"]
-            else:
-                words += [f"--{name}", str(value)]
+        is_default = value in (BY_NAME[name].default, usual.get(name))
+        if is_default or name in config.get("chosen", ()):
+            continue
+        words.append(f"--{name}")
+        if value is not True:
+            words.append(str(value))
     if config.get("left_out"):
         words += ["--drop", ",".join(map(str, config["left_out"]))]
     if net.is_combined and not {"effort", "folds"} & {*config}:
@@ -1008,20 +485,20 @@ def command_of(net, model: str, data: str) -> str:
 def of_comparison(result: dict) -> Page:
     """Return the page of two models on the same rows. result: what `compared`
     returns."""
-    one, other = result["models"]
-    short = [basename(one), basename(other)]
-    if short[0] == short[1]:
-        short = [f"{short[0]} (1)", f"{short[1]} (2)"]
-    verdict = result["verdict"].replace(one, short[0]).replace(other, short[1])
-    headers = ["", *short, "difference", "95 % interval"]
-    table = Table(f"{result['rows']} rows", headers, figures.comparison_lines(result))
-    apart = [
-        [
-            str(row["row"]),
-            str(row["true"]),
-            *figures.disagreeing_texts(row, (one, other)),
-        ]
-        for row in result["disagree"]
-    ]
-    differ = Table("rows on which they differ most", ["row", "true", *short], apart, 0)
-    return Page(" and ".join(short), [f"{verdict}."], {"Metrics": [table, differ]})
+    models = result["models"]
+    names = [basename(model) for model in models]
+    if names[0] == names[1]:
+        names = [f"{names[0]} (1)", f"{names[1]} (2)"]
+    verdict = result["verdict"]
+    for model, name in zip(models, names, strict=True):
+        verdict = verdict.replace(model, name)
+    headers = ["", *names, "difference", INTERVAL_HEADER]
+    metrics = Table(f"{result['rows']} rows", headers, figures.comparison_lines(result))
+    lines = []
+    for row in result["disagree"]:
+        predictions = figures.disagreeing_texts(row, models)
+        lines.append([str(row["row"]), str(row["true"]), *predictions])
+    headers = ["row", "true", *names]
+    disagreement = Table("rows on which they differ most", headers, lines, 0)
+    sections = {"Metrics": [metrics, disagreement]}
+    return Page(" and ".join(names), [f"{verdict}."], sections)

@@ -6,6 +6,7 @@
                    columns are another row's
     shapley.py     contributions of columns to each prediction
     compare.py     two models on the same rows
+    errors.py      where a network errs: groups, calibration, cut-offs, residuals
     importance.py  how much a metric loses without a column, and partial dependence
 
 Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train,

@@ -24,7 +24,7 @@ from support.tables import csv_of
 
 import nn
 from nn.core.thresholds import cut_offs
-from nn.pages import model_page
+from nn.pages import model_page, task_blocks
 from nn.pages.chart import Plot
 from nn.pages.page import Table, html_of
 from nn.test import binary_report, multiclass_report
@@ -275,7 +275,7 @@ NET = nn.Network("2,1", "binary")
 def blocks_of_two_classes(truth, scores, threshold, weights=None):
     result = binary_report(truth, scores, threshold, weights)
     NET.describe(classes=["ok", "fraud"])
-    found = model_page.of_two_classes(NET, result, truth, scores[:, None], weights)
+    found = task_blocks.of_two_classes(NET, result, truth, scores[:, None], weights)
     return result, named(block for block in found if isinstance(block, Plot))
 
 
@@ -336,7 +336,7 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     truth = rng.integers(0, classes, 500)
     scores = rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
-    found = model_page.of_classes(
+    found = task_blocks.of_classes(
         NET, multiclass_report(truth, scores, names), truth, scores, None
     )
     counts = np.bincount(
@@ -369,7 +369,7 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
         weights = rng.random(400)
     else:
         weights = None
-    table = model_page.threshold_table(
+    table = task_blocks.threshold_table(
         binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5)
     )
     assert table.headers == [
@@ -430,10 +430,10 @@ def test_rows_that_a_model_errs_on_are_named():
     net = nn.Network.for_data(ds)
     truth = ds.y.reshape(-1, 1)
     nn.train(net, ds, epochs=2, holdout=0)
-    found = model_page.groups(net, ds.x, truth, truth - noise[:, None])
+    found = task_blocks.groups(net, ds.x, truth, truth - noise[:, None])
     assert found.lines[0][:3] == ["word", "bad", "100"]
     assert "mean absolute error" in found.headers
-    assert "No group of at least 20 rows errs" in model_page.groups(
+    assert "No group of at least 20 rows errs" in task_blocks.groups(
         net, ds.x, truth, truth + 1
     )
 
@@ -444,7 +444,7 @@ def test_curves_of_many_rows_make_no_large_pictures():
         rng.integers(0, 2, 200_000), rng.random(200_000), 0.5
     )
     values = np.linspace(0, 1, 100_000)[:, None]
-    found = model_page.of_numbers(
+    found = task_blocks.of_numbers(
         nn.Network("1,1", "regression"), {"rmse": 0.0}, values, values, None
     )
     assert all(

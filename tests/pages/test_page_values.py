@@ -14,10 +14,11 @@ from support.pages import Drawing, named, texts
 import nn
 from nn.core.thresholds import tempered
 from nn.nn.crossed import Crossed
-from nn.pages import model_page, page
+from nn.pages import model_page, page, task_blocks
 from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
+from nn.test.errors import ranges, row_losses
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
 
@@ -37,7 +38,7 @@ def two_classes(weighted: bool, rows: int = 240):
 def blocks_of(truth, scores, threshold, weights=None):
     """Return (result, blocks) of two classes."""
     result = binary_report(truth, scores, threshold, weights)
-    return result, model_page.of_two_classes(
+    return result, task_blocks.of_two_classes(
         TWO, result, truth, scores[:, None], weights
     )
 
@@ -172,7 +173,7 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
     else:
         weights = None
     result = multiclass_report(truth, scores, weights=weights)
-    blocks = model_page.of_classes(TWO, result, truth, scores, weights)
+    blocks = task_blocks.of_classes(TWO, result, truth, scores, weights)
     if weights is None:
         w = np.ones(300)
     else:
@@ -341,7 +342,7 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     else:
         weights = None
     net = nn.Network(f"2,{targets}", "regression")
-    blocks = model_page.of_numbers(
+    blocks = task_blocks.of_numbers(
         net, regression_report(truth, predicted), truth, predicted, weights
     )
     if weighted:
@@ -392,7 +393,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     net = nn.Network("2,2", "regression")
     net.describe(targets=["u", "v"])
     tables = tables_of(
-        model_page.of_numbers(
+        task_blocks.of_numbers(
             net, regression_report(truth, predicted), truth, predicted, weights
         )
     )
@@ -434,7 +435,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
 
 def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
     truth = np.linspace(1.0, 2.0, 16)[:, None] * 1e200
-    blocks = model_page.of_numbers(
+    blocks = task_blocks.of_numbers(
         nn.Network("2,1", "regression"), {}, truth, truth * 0.5, None
     )
     (table,) = tables_of(blocks).values()
@@ -448,15 +449,13 @@ def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
 
 def test_ranges_hold_each_known_value_once_and_ties_together():
     values = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, np.nan, 6, 6])
-    found = [
-        (ends, values[own].tolist()) for ends, own in model_page._ranges(values, 4)
-    ]
+    found = [(ends, values[own].tolist()) for ends, own in ranges(values, 4)]
     assert found == [
         ("1 to 2", [1.0] * 5),
         ("2 to 4.5", [2.0, 3.0, 4.0]),
         ("4.5 to 6", [5.0, 6.0, 6.0]),
     ]
-    assert [*model_page._ranges(np.array([np.nan, np.nan]), 4)] == []
+    assert [*ranges(np.array([np.nan, np.nan]), 4)] == []
 
 
 # ---------------------------------------------------------------- groups and mistakes
@@ -514,7 +513,7 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
         weights = weights_of(400)
     else:
         weights = None
-    found = model_page.groups(net, ds.x, np.zeros((400, 1)), errors[:, None], weights)
+    found = task_blocks.groups(net, ds.x, np.zeros((400, 1)), errors[:, None], weights)
     members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
     for name in ("few", "bad", "good"):
         members_of["word", name] = np.flatnonzero(word == name)
@@ -588,29 +587,29 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
     losses = base + low * (word == "bad")
     net = nn.Network("1,1", "regression")
     net.describe(columns=["word"])
-    found = model_page.groups(net, ds.x, np.zeros((rows, 1)), losses[:, None])
+    found = task_blocks.groups(net, ds.x, np.zeros((rows, 1)), losses[:, None])
     assert isinstance(found, Table) == is_told
 
 
 def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
     truth = np.array([0, 1, 1])
     scores = np.array([[0.2], [0.9], [0.0]], np.float32)
-    found = model_page._losses(TWO, truth, scores)
+    found = row_losses(TWO, truth, scores)
     assert found == pytest.approx(
         [-np.log(0.8), -np.log(0.9), -np.log(1e-12)], rel=1e-6
     )
     three = nn.Network("2,3", "multiclass")
     scores = np.array([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
-    assert model_page._losses(three, np.array([2, 0]), scores) == pytest.approx(
+    assert row_losses(three, np.array([2, 0]), scores) == pytest.approx(
         [-np.log(0.3), -np.log(0.1)]
     )
     linear = nn.Network("2,1:linear", "binary", loss="mse")
     linear.describe(threshold=0.4)
-    assert model_page._losses(
+    assert row_losses(
         linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])
     ).tolist() == [1, 0, 1]
     numbers_net = nn.Network("2,2", "regression")
-    assert model_page._losses(
+    assert row_losses(
         numbers_net, np.array([[1.0, 5.0]]), np.array([[3.0, 4.0]])
     ).tolist() == [1.5]
 
@@ -635,7 +634,7 @@ def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels(
     scores = rng.dirichlet(np.ones(3), 30)
     net = nn.Network("1x2x3,3", "multiclass")
     net.describe(classes=["a", "b", "c"])
-    table = model_page.mistakes(net, x, truth, scores)
+    table = task_blocks.mistakes(net, x, truth, scores)
     order = sorted(range(30), key=lambda k: scores[k, truth[k]])[:12]
     assert [line[1:] for line in table.lines] == [
         [str(k), "abc"[truth[k]], "abc"[int(np.argmax(scores[k]))]] for k in order
@@ -735,7 +734,7 @@ def test_the_answer_has_the_rates_of_the_rows():
     there = weights[truth == 1].sum()
     called = weights[alarms].sum()
     hits = weights[alarms & (truth == 1)].sum()
-    assert model_page._answer(TWO, result, "rows") == (
+    assert task_blocks.answer(TWO, result, "rows") == (
         f"On 240 rows, the model finds {hits / there:.4f} (95%: 0.2500 to 0.7500) of the {there:.1f} of class fraud; "
         f"of its {called:.1f} alarms {hits / called:.4f} are right. "
         f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4f}."
@@ -743,14 +742,14 @@ def test_the_answer_has_the_rates_of_the_rows():
     truth = np.array([0, 0, 1, 2, 0, 1])
     scores = np.eye(3)[[0, 1, 1, 1, 0, 1]]
     several = nn.Network("2,3", "multiclass")
-    told = model_page._answer(several, multiclass_report(truth, scores), "new rows")
+    told = task_blocks.answer(several, multiclass_report(truth, scores), "new rows")
     assert (
         told
         == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
     )
     truth = np.array([[1.0], [2.0], [6.0]])
     predicted = np.array([[2.0], [2.0], [4.0]])
-    told = model_page._answer(
+    told = task_blocks.answer(
         nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows"
     )
     rmse = (5 / 3) ** 0.5
@@ -1012,11 +1011,11 @@ def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
 def test_pictures_of_mistakes_are_bytes_as_they_are_or_scaled_by_the_training():
     net = nn.Network("1x1x4,1", "binary")
     bytes_of = np.array([[[[0, 60, 120, 200]]]], np.uint8)
-    table = model_page.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
+    table = task_blocks.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
     assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]]
     assert table.lines[0][2:] == ["1", "0"]
     net.pictures = {"range": 2.0}
-    table = model_page.mistakes(
+    table = task_blocks.mistakes(
         net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]])
     )
     assert pixels_of(table.lines[0][0]).tolist() == [[63, 127, 191, 255]]
@@ -1060,7 +1059,7 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
         correlated=[],
     )
     told = model_page.of_model(
-        net, "m.bin", ds, found=out_of_fold(net, ds), important=(known, {})
+        net, "m.bin", ds, out_of_fold=out_of_fold(net, ds), important=(known, {})
     )
     written = {
         line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines
@@ -1126,7 +1125,7 @@ def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fo
     for most, every in ((119, 2), (50, 3), (120, 1)):
         monkeypatch.setattr(model_page, "MOST_EXPLAINED", most)
         expected = importance(net, ds, parts=[(np.arange(0, 120, every), None)])
-        known, _ = model_page._important(net, ds, None, None)
+        known, _ = model_page._important(model_page.Tested(net, ds))
         assert (known.rows, known.mean, known.baseline) == (
             120 // every,
             expected.mean,
@@ -1173,7 +1172,7 @@ def test_of_many_words_the_eight_most_frequent_are_groups():
     errors = np.random.default_rng(0).random(len(word)) + np.isin(
         word, ["w0", "w7", "w8"]
     )
-    found = model_page.groups(net, ds.x, np.zeros((len(word), 1)), errors[:, None])
+    found = task_blocks.groups(net, ds.x, np.zeros((len(word), 1)), errors[:, None])
     assert sorted(line[1] for line in found.lines) == ["w0", "w7"]
 
 

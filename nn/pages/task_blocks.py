@@ -1,0 +1,374 @@
+"""What a test says of a model: the answer in a sentence, tables and pictures for each
+task, the groups of rows and the images that it errs on most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.metrics import decide, without_zeros
+from ..data.pictures import BYTE
+from ..nn import Network
+from ..settings.values import parse_rule
+from ..terminal import figures
+from ..terminal.figures import count_text, ends_text, number_text, rate_text
+from ..test import errors
+from ..test.errors import Curves
+from ..test.values import gives_logits
+from .chart import Axis, Line, Plot
+from .page import Block, Table, image_of
+
+MOST_POINTS = 1_500  # of a scatter plot
+MOST_PAGE_TARGETS = 3
+MOST_CELLS = 30  # classes of a confusion matrix
+MOST_BESIDE = 6  # classes of a confusion matrix that is half a page wide
+MOST_PAGE_CLASSES = 60
+MOST_PAIRS = 12
+MISTAKES = 12
+ERROR_RANGES = 8
+MOST_PAGE_GROUPS = 8
+ENDS = (0.0, 1.0)
+
+
+def answer(net: Network, result: dict, about: str) -> str:
+    """Return in a sentence how good a network is. result: the metrics of `test`;
+    about: what the rows are."""
+
+    def figure(name: str, shown=rate_text) -> str:
+        """Return a figure with its interval, if there is one."""
+        text = shown(result[name])
+        ends = result.get("intervals", {}).get(name)
+        if ends:
+            return f"{text} (95%: {ends_text(ends, shown)})"
+        return text
+
+    start = f"On {result['rows']:,} {about}, the model"
+    if net.task == "binary":
+        positives = count_text(result["tp"] + result["fn"])
+        alarms = count_text(result["tp"] + result["fp"])
+        name = (net.classes or ["0", "1"])[1]
+        return (
+            f"{start} finds {figure('recall')} of the {positives} of class {name}; of its {alarms} alarms "
+            f"{figure('precision')} are right. ROC-AUC {figure('roc_auc')}."
+        )
+    if net.task == "multiclass":
+        rows_of_class = np.sum(result["confusion"], axis=1)
+        share = rows_of_class.max() / rows_of_class.sum()
+        return (
+            f"{start} is right for {figure('accuracy')};"
+            f" the most frequent class alone would be for {share:.4f}."
+        )
+    rmse = figure("rmse", number_text)
+    mae = figure("mae", number_text)
+    r2 = figure("r2", number_text)
+    return (
+        f"{start} is off by {rmse} (root mean square), {mae} (mean absolute); R2 {r2}."
+    )
+
+
+# ------------------------------------------------------------------------- two classes
+
+
+def of_two_classes(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+    """Return curves (of rows of both classes), scores and calibration, the threshold
+    marked, and a table of thresholds.
+
+    result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights
+    (rows,) or None.
+    """
+    scores = scores[:, 0].astype(np.float64)
+    classes = net.classes or ["0", "1"]
+    counts = [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
+    blocks: list[Block] = [_confusion(classes, counts)]
+    if result["roc_auc"] is not None:
+        blocks += _curves(result, errors.cut_off_curves(truth, scores, weights))
+    blocks.append(_score_picture(result, truth, scores, weights, classes))
+    if result["brier"] is not None:
+        points = errors.calibration(truth, scores, weights)
+        blocks.append(_calibration(points, result["brier"], f"class {classes[1]}"))
+    costs: Sequence[float] = ()
+    rule = net.config.get("threshold")
+    if isinstance(rule, str):
+        name, numbers = parse_rule(rule)
+        if name == "cost":
+            costs = numbers
+    blocks.append(threshold_table(result, truth, scores, weights, costs))
+    return blocks
+
+
+def threshold_table(
+    result: dict, truth, scores, weights, costs: Sequence[float] = ()
+) -> Table:
+    """Return what thresholds give, the test's marked. costs: of a false alarm and of a
+    missed row, which add a column."""
+    used = result["threshold"]
+    headers = ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows"]
+    if costs:
+        headers.append("cost")
+    lines = []
+    for row in errors.at_thresholds(truth, scores, weights, used, costs):
+        threshold = f"{row.threshold:.4g}"
+        if row.threshold == used:
+            threshold += " (used)"
+        rates = [rate_text(rate) for rate in (row.precision, row.recall, row.f1)]
+        line = [threshold, *rates, f"{row.alarms:.1f}"]
+        if row.cost is not None:
+            line.append(f"{row.cost:g}")
+        lines.append(line)
+    return Table("thresholds", headers, lines, 0)
+
+
+def _confusion(names: Sequence[str], counts) -> Table:
+    """Return a confusion matrix as a heat map; cells without rows are empty."""
+    lines = []
+    shades = []
+    for name, row in zip(names, counts, strict=True):
+        cells = [count_text(count) if count else "" for count in row]
+        lines.append([name, *cells])
+        total = max(sum(row), 1e-300)
+        shades.append([count / total for count in row])
+    return Table(
+        "rows of each true class by predicted class; darker is more of the true class",
+        ["true \\ predicted", *names],
+        lines,
+        shades=shades,
+        is_wide=len(names) > MOST_BESIDE,
+    )
+
+
+def _curves(result: dict, curves: Curves) -> list[Plot]:
+    """Return precision and recall, and the ROC curve; the threshold is marked."""
+    threshold = f"threshold {result['threshold']:.4g}"
+    false_alarms = result["fp"] / (result["fp"] + result["tn"])
+    precision_recall = [
+        Line(f"area {result['pr_auc']:.4f}", curves.recall, curves.precision, "steps"),
+        Line(f"by chance {curves.share:.3g}", ENDS, [curves.share] * 2, "rule"),
+        Line(threshold, [result["recall"]], [result["precision"]], "mark"),
+    ]
+    roc = [
+        Line(f"area {result['roc_auc']:.4f}", curves.false_alarms, curves.recall),
+        Line("by chance", ENDS, ENDS, "rule"),
+        Line(threshold, [false_alarms], [result["recall"]], "mark"),
+    ]
+    return [
+        Plot(
+            "precision-recall",
+            "Precision and recall",
+            Axis("recall", ends=ENDS),
+            Axis("precision", ends=ENDS),
+            precision_recall,
+        ),
+        Plot(
+            "roc",
+            "ROC curve",
+            Axis("false positive rate", ends=ENDS),
+            Axis("true positive rate (recall)", ends=ENDS),
+            roc,
+        ),
+    ]
+
+
+def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
+    """Return the scores of the rows of each class, the threshold marked."""
+    edges, shares = errors.score_shares(truth, scores, weights)
+    lines = [
+        Line(f"class {classes[label]}", edges, heights, "area")
+        for label, heights in shares.items()
+    ]
+    heights = np.concatenate([*shares.values()])
+    ends = float(heights[heights > 0].min() / 2), 1.0
+    threshold = result["threshold"]
+    lines.append(Line(f"threshold {threshold:.4g}", [threshold] * 2, ends, "rule"))
+    x = Axis("score", ends=errors.score_ends(scores))
+    y = Axis("share of the class's rows", True, ends)
+    return Plot("scores", "Scores by class", x, y, lines)
+
+
+def _calibration(points, brier: float, meaning: str) -> Plot:
+    """Return the picture of (scores, shares) of `calibration`. meaning: what a score is
+    that of."""
+    lines = [
+        Line("tenths of the score", *points),
+        Line("calibrated", ENDS, ENDS, "rule"),
+    ]
+    x = Axis(f"score of {meaning}", ends=ENDS)
+    y = Axis("share of the rows that are it", ends=ENDS)
+    return Plot("calibration", f"Calibration (Brier score {brier:.4g})", x, y, lines)
+
+
+# --------------------------------------------------------------------- several classes
+
+
+def of_classes(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+    """Return the confusion matrix as a heat map, the most confused pairs, each class,
+    and calibration."""
+    classes = result["per_class"]
+    blocks: list[Block] = []
+    if len(classes) <= MOST_CELLS:
+        names = [row["class"] for row in classes]
+        blocks.append(_confusion(names, result["confusion"]))
+    pairs = figures.confused_pairs(result, MOST_PAIRS)
+    if pairs:
+        headers = ["true", "predicted", "rows", "of the class"]
+        blocks.append(Table("most confused", headers, pairs, 2))
+    largest = sorted(classes, key=lambda row: -row["support"])[:MOST_PAGE_CLASSES]
+    title = "classes"
+    if len(largest) < len(classes):
+        title = f"the {MOST_PAGE_CLASSES} largest of {len(classes)} classes"
+    headers = ["class", "precision", "recall", "F1", "rows"]
+    blocks.append(Table(title, headers, figures.class_lines(largest)))
+    if result["brier"] is not None:
+        is_right = decide(scores) == truth
+        highest = scores.max(axis=1).astype(np.float64)
+        points = errors.calibration(is_right, highest, weights)
+        blocks.append(_calibration(points, result["brier"], "the predicted class"))
+    return blocks
+
+
+# ----------------------------------------------------------------------------- numbers
+
+
+def of_numbers(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+    """Return predicted against true values, the errors, and the errors by range of the
+    prediction."""
+    weights, truth, scores = without_zeros(weights, truth, scores)
+    predicted = scores.astype(np.float64)
+    differences = predicted - truth
+    names = net.targets or [f"output {i}" for i in range(net.outputs)]
+    names = names[:MOST_PAGE_TARGETS]
+    blocks: list[Block] = [
+        _predicted_against_true(truth, predicted, names),
+        _error_picture(differences, weights, names),
+    ]
+    for k, name in enumerate(names):
+        blocks.append(_residuals(predicted[:, k], differences[:, k], weights, name))
+    return blocks
+
+
+def _predicted_against_true(truth, predicted, names: Sequence[str]) -> Plot:
+    """Return a dot for each row and target; of many rows every second one, every third
+    one, ..."""
+    every = -(-len(truth) // MOST_POINTS)
+    lines = [
+        Line(name, truth[::every, k], predicted[::every, k], "dots")
+        for k, name in enumerate(names)
+    ]
+    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
+    lines.append(Line("perfect prediction", ends, ends, "rule"))
+    x = Axis("true value (unit of the target)")
+    y = Axis("predicted value (unit of the target)")
+    return Plot("predicted", "Predicted against true", x, y, lines)
+
+
+def _error_picture(differences, weights, names: Sequence[str]) -> Plot:
+    """Return the distribution of the errors of each target."""
+    bins = min(60, max(10, int(len(differences) ** 0.5)))
+    edges = np.histogram_bin_edges(differences, bins=bins)
+    lines = []
+    for k, name in enumerate(names):
+        mean, deviation = errors.mean_and_deviation(differences[:, k], weights)
+        label = f"{name}: mean {_digits(mean, 3)}, deviation {_digits(deviation, 3)}"
+        heights, _ = np.histogram(differences[:, k], edges, weights=weights)
+        lines.append(Line(label, edges, heights, "area"))
+    x = Axis("predicted - true (unit of the target)")
+    return Plot("errors", "Errors", x, Axis("rows"), lines)
+
+
+def _residuals(predicted, differences, weights, name: str) -> Table:
+    """Return the errors of a target by range of the prediction; weights (rows,) above
+    0, or None."""
+    headers = ["predicted", "rows", "mean error", "RMSE", "90 % of the errors"]
+    lines = []
+    for row in errors.residuals_by_range(predicted, differences, weights, ERROR_RANGES):
+        mean = _digits(row.mean, 4)
+        rmse = _digits(row.rmse, 4)
+        most = f"{_digits(row.low, 4)} to {_digits(row.high, 4)}"
+        lines.append([row.predicted, count_text(row.rows), mean, rmse, most])
+    return Table(f"errors of {name} by range of the prediction", headers, lines)
+
+
+def _digits(value: float, digits: int) -> str:
+    """Return a number with some digits; `undefined` for one beyond float64."""
+    if np.isfinite(value):
+        return f"{value:.{digits}g}"
+    return "undefined"
+
+
+OF_TASK = {
+    "binary": of_two_classes,
+    "multiclass": of_classes,
+    "regression": of_numbers,
+}
+
+
+# ------------------------------------------------------------------ mistakes and groups
+
+
+def mistakes(net: Network, x: np.ndarray, truth, scores) -> Table:
+    """Return the images whose prediction is furthest from the truth."""
+    losses = errors.row_losses(net, truth, scores)
+    if net.task == "regression":
+        predicted = scores[:, 0]
+        shown = "{:.4g}".format
+    else:
+        predicted = decide(scores, net.threshold)
+        names = net.classes or [str(k) for k in range(max(2, net.outputs))]
+
+        def shown(label):
+            return names[int(label)]
+
+    lines = []
+    for row in np.argsort(-losses, kind="stable")[:MISTAKES]:
+        if losses[row] > 0:
+            image = _image(net, x, row)
+            true = shown(truth[row].flat[0])
+            lines.append([image, str(row), true, shown(predicted[row])])
+    title = "rows whose prediction is furthest from the truth"
+    return Table(title, ["", "row", "true", "predicted"], lines)
+
+
+def _image(net: Network, x: np.ndarray, row: int) -> str:
+    """Return a row of images as a cell of a table."""
+    pixels = np.asarray(x[row], np.float64)
+    black, white = _black_and_white(net, x, pixels)
+    greys = 255 * (pixels - black) / ((white - black) or 1)
+    pixels = np.uint8(np.clip(greys, 0, 255))
+    if len(pixels) == 3:
+        return image_of(np.moveaxis(pixels, 0, 2))
+    return image_of(pixels[0])
+
+
+def _black_and_white(
+    net: Network, x: np.ndarray, pixels: np.ndarray
+) -> tuple[float, float]:
+    """Return the numbers of black and white in the pixels of a row of x."""
+    if x.dtype == np.uint8:
+        return 0, BYTE
+    if net.pictures is not None and net.pictures["range"] is not None:
+        return 0, net.pictures["range"]
+    return pixels.min(), pixels.max()
+
+
+def groups(net: Network, x, truth, scores, weights=None) -> Block:
+    """Return the groups of rows, by one column each, whose loss is furthest above that
+    of all rows."""
+    if net.task == "regression":
+        loss = "mean absolute error"
+    elif gives_logits(net):
+        loss = "log loss"
+    else:
+        loss = "share of errors"
+    erring = errors.groups_that_err(net, x, truth, scores, weights)
+    if not erring.clear:
+        return (
+            f"No group of at least {erring.least} rows errs clearly more than the rest"
+            f" ({loss} {erring.loss:.4g})."
+        )
+    lines = []
+    for group in erring.clear[:MOST_PAGE_GROUPS]:
+        times = f"{group.loss / erring.loss:.2f} times"
+        count = count_text(group.rows)
+        lines.append([group.column, group.values, count, f"{group.loss:.4g}", times])
+    title = f"groups of rows; all {count_text(erring.rows)}: {erring.loss:.4g}"
+    return Table(title, ["column", "values", "rows", loss, "of all"], lines, 2)
