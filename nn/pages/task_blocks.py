@@ -1,5 +1,5 @@
-"""What a test says of a model: the answer in a sentence, tables and pictures for each
-task, the groups of rows and the images that it errs on most."""
+"""Blocks of a page for each task: the answer in a sentence, tables and pictures of a
+test, the groups of rows and the images on which a model errs most."""
 
 from __future__ import annotations
 

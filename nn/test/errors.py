@@ -1,4 +1,4 @@
-"""Where a network errs: the loss of each row, the groups of rows that it errs on most,
+"""Errors of a network: the loss of each row, the groups of rows that it errs on most,
 calibration, what cut-offs give, and the errors of a regression by range of the
 prediction.
 
