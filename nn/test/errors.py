@@ -164,7 +164,7 @@ def _groups_of(net: Network, x) -> Iterator[tuple[str, str, np.ndarray]]:
 
 @dataclass(frozen=True)
 class AtThreshold:
-    """What a threshold gives; alarms: of 1,000 rows; cost: None where no costs are
+    """Figures of a threshold; alarms: of 1,000 rows; cost: None where no costs are
     given."""
 
     threshold: float
