@@ -3,14 +3,17 @@ that twins in two folds make the metrics of both too good."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from .dataset import Dataset, TableRows
 
 LEAST_TWIN_SHARE = 0.01  # of the rows, above which those with a twin count
-# of the distinct rows, that have no twin; in coarser tables equal rows are no copies of
-# each other
+# of the distinct rows, that have no twin: the table is fine enough to tell rows apart
 LEAST_SINGLE = 0.9
+# of what chance would make, by which the targets of equal inputs differ: copies agree
+MOST_DISAGREEMENT = 0.1
 # Weyl's constant, and those of splitmix64 (Steele, Lea and Flood 2014)
 _WEYL = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
@@ -20,8 +23,14 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 def sets_of_twins(ds: Dataset, rows: np.ndarray) -> np.ndarray:
     """Return the number of the set of twins of each of the rows (indices), int64
     (rows,); a row alone is a set."""
-    hashes = np.zeros(len(rows), np.uint64)
-    for column in _columns(ds, rows):
+    return _sets_of_equal([*_inputs(ds, rows), *_targets(ds, rows)])
+
+
+def _sets_of_equal(columns: list[np.ndarray]) -> np.ndarray:
+    """Return the number of the set of equal rows that each row of these columns is in,
+    int64 (rows,)."""
+    hashes = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
         hashes = _mixed(hashes, column)
     return np.unique(hashes, return_inverse=True)[1].reshape(-1)
 
@@ -34,32 +43,56 @@ def count_of_twins(sets: np.ndarray) -> int:
 
 def twins_to_keep_together(ds: Dataset, rows: np.ndarray) -> np.ndarray | None:
     """Return sets_of_twins where repeated rows are copies: more than LEAST_TWIN_SHARE
-    of the rows have a twin, and at least LEAST_SINGLE of the distinct rows none; None
-    elsewhere, and for images."""
+    of the rows have a twin, and at least LEAST_SINGLE of the distinct rows none or
+    equal inputs have equal targets far beyond chance; None elsewhere, and for
+    images."""
     if ds.are_images or ds.y is None or len(rows) < 2:
         return None
     sets = sets_of_twins(ds, rows)
+    if count_of_twins(sets) <= LEAST_TWIN_SHARE * len(rows):
+        return None
     sizes = np.bincount(sets)
-    are_repeated = count_of_twins(sets) > LEAST_TWIN_SHARE * len(rows)
     are_mostly_single = np.count_nonzero(sizes == 1) >= LEAST_SINGLE * len(sizes)
-    if are_repeated and are_mostly_single:
+    if are_mostly_single or _do_targets_agree(ds, rows, sets):
         return sets
     return None
 
 
-def _columns(ds: Dataset, rows: np.ndarray):
-    """Yield each column of inputs and targets of some rows, as numbers; a gap is one
-    number, -0 is 0."""
+def _do_targets_agree(ds: Dataset, rows: np.ndarray, sets: np.ndarray) -> bool:
+    """Return whether rows of equal inputs have equal targets so often that they are
+    copies of each other: in a coarse table they are other rows, whose targets differ as
+    often as chance has it, or nearly. sets: those of twins."""
+    pairs = _pairs_within(_sets_of_equal(list(_inputs(ds, rows))))
+    agreeing = _pairs_within(sets)
+    shares = np.bincount(_sets_of_equal(list(_targets(ds, rows)))) / len(rows)
+    by_chance = 1 - np.square(shares).sum()
+    return bool(1 - agreeing / pairs <= MOST_DISAGREEMENT * by_chance)
+
+
+def _pairs_within(sets: np.ndarray) -> float:
+    """Return how many pairs of rows lie in one set."""
+    sizes = np.bincount(sets).astype(np.float64)
+    return float((sizes * (sizes - 1)).sum()) / 2
+
+
+def _inputs(ds: Dataset, rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield each column of inputs of some rows, as numbers."""
     if isinstance(ds.x, TableRows):
-        inputs = (column.values[rows] for column in ds.x.columns)
-    else:
-        inputs = (ds.x[rows, place] for place in range(ds.x.shape[1]))
-    yield from inputs
+        for column in ds.x.columns:
+            yield column.values[rows]
+        return
+    for place in range(ds.x.shape[1]):
+        yield ds.x[rows, place]
+
+
+def _targets(ds: Dataset, rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield each target of some rows."""
     yield from ds.y.reshape(len(ds.y), -1)[rows].T
 
 
 def _mixed(hashes: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Return hashes (rows,) of what was hashed before and of a column, uint64."""
+    """Return hashes (rows,) of what was hashed before and of a column, uint64; a gap is
+    one number, -0 is 0."""
     values = column.astype(np.float64) + 0.0
     values[np.isnan(values)] = np.nan  # of one form
     bits = hashes * _FIRST_FACTOR + values.view(np.uint64) + _WEYL
