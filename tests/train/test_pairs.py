@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from support import c_models, onnx_models
+from support import c_models, launches, onnx_models
 from support.command_line import ONE, run, succeed
 
 import nn
@@ -572,3 +572,56 @@ class StopsInEpoch:
 
     def __exit__(self, *_):
         Member._finish_epoch = self._kept
+
+
+# --------------------------------------------------------------------- on two ranks
+
+RANKS = """
+import json, sys, warnings
+import nn
+from nn import cluster
+
+warnings.simplefilter("ignore")
+for name, settings in json.load(open("cases.json")).items():
+    model = nn.fit(f"{name}.csv", distribute="mirrored", **settings)
+    if cluster.current().rank == 0:
+        model.save(f"{name}.ranks.bin")
+sys.exit(cluster.end(0))
+"""
+
+
+def cases_of_each_setting() -> list[dict]:
+    """Return few cases in which every setting stands."""
+    missing = {(name, value) for name, values in FACTORS.items() for value in values}
+    chosen = []
+    while missing:
+        case = max(CASES, key=lambda case: len(missing & {*case.items()}))
+        missing -= {*case.items()}
+        chosen.append(case)
+    return chosen
+
+
+def test_two_ranks_train_what_one_process_trains(mpich, folder, monkeypatch):
+    """Networks that ranks divide are the same bytes; a network whose batches they share
+    differs by the rounding of sums."""
+    launches.prepare_launch(folder, monkeypatch)
+    settings = {}
+    for number, case in enumerate(cases_of_each_setting()):
+        write_table(f"{number}.csv", case)
+        settings[number] = settings_of(case)
+    Path("cases.json").write_text(json.dumps(settings))
+    launched = mpich.run(2, RANKS)
+    assert launched.returncode == 0, launched.stderr
+    for number, of_case in settings.items():
+        nn.fit(f"{number}.csv", **of_case).save(f"{number}.bin")
+        by_ranks = Path(f"{number}.ranks.bin")
+        if {"networks", "folds", "effort"} & of_case.keys():
+            assert by_ranks.read_bytes() == Path(f"{number}.bin").read_bytes(), of_case
+            continue
+        alone = nn.Network.of_file(f"{number}.bin")
+        several = nn.Network.of_file(by_ranks)
+        table = f"{number}.csv"
+        scores = alone.predict(nn.load_for(alone, table).x)
+        assert several.predict(nn.load_for(alone, table).x) == pytest.approx(
+            scores, rel=1e-3, abs=1e-5
+        )
