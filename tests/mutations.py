@@ -35,6 +35,7 @@ TESTS = {  # module -> the tests that should see its faults
     "nn/pages/model_page.py": "tests/pages",
     "nn/pages/task_blocks.py": "tests/pages",
     "nn/terminal/figures.py": "tests/terminal tests/test",
+    "nn/terminal/network_facts.py": "tests/terminal tests/test",
 }
 NOT_COPIED = shutil.ignore_patterns(
     ".git", "build", ".venv*", "__pycache__", ".hypothesis", "mutants"

@@ -11,7 +11,8 @@ from ..nn_aux import TASKS
 from ..settings.flags import given_values, keywords, settings_of_model
 from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
-from ..terminal.figures import layers_of, target_text
+from ..terminal.figures import target_text
+from ..terminal.network_facts import layers_of
 from ..utils import UsageError, counted, is_stream, log, printable, say, show
 from .common import (
     LAYOUT,

@@ -13,8 +13,8 @@
                    parameters and settings
 
 network.py imports the others of this folder, none of them imports it.
-Imports: everything below, from backends to utils. Imported by: test, train, pages,
-study, commands.
+Imports: everything below, from backends to utils. Imported by: test, train,
+terminal, pages, study, commands.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
 from ..terminal import figures
 from ..terminal.figures import number_text, setting_text, shape_text
+from ..terminal.network_facts import candidates_of, facts_of, layers_of, members_of
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import Importance, curves, importance
 from ..test.out_of_fold import NO_SCORES, by_fold, judging_parts, kept_figures
@@ -344,17 +345,17 @@ def _training(net: Network) -> list[Block]:
     """Return what was trained, and what it cost."""
     facts = {name: setting_text(value) for name, value in _settings(net).items()}
     facts.pop("layers", None)
-    facts |= figures.facts_of(net)
+    facts |= facts_of(net)
     lines = [[name, text] for name, text in facts.items() if text]
     tables = [Table("what was trained", ["", ""], lines, 2)]
-    architectures = figures.layers_of(net)
+    architectures = layers_of(net)
     if len(architectures) == 1:
         headers = ["layer", "activation", "output shape", "parameters"]
         lines = figures.layer_lines(architectures[0][1])
         tables.append(Table("layers", headers, lines, 2))
     tried = "what was tried; the loss is that of rows that a network did not know"
-    tables.append(Table(tried, *figures.candidates_of(net)))
-    tables.append(Table("members", *figures.members_of(net)))
+    tables.append(Table(tried, *candidates_of(net)))
+    tables.append(Table("members", *members_of(net)))
     for table in tables:
         table.lines = table.lines[:MOST_PAGE_LINES]
     return [table for table in tables if table.lines]

@@ -6,20 +6,27 @@ import math
 import shlex
 from collections.abc import Sequence
 
+from ..layers import Layer
+from ..nn import Network
 from ..nn_aux import METRICS
-from ..utils import LONGEST_MESSAGE, axis_texts, cut_line, listed, printable, show
+from ..utils import (
+    LONGEST_MESSAGE,
+    axis_texts,
+    cut_line,
+    listed,
+    plural,
+    printable,
+    show,
+)
 from .figures import (
-    candidates_of,
     class_lines,
     comparison_lines,
     confused_pairs,
     count_text,
     disagreeing_texts,
     ends_text,
-    facts_of,
     importance_lines,
     layer_lines,
-    members_of,
     metric_lines,
     number_text,
     rate_text,
@@ -28,6 +35,7 @@ from .figures import (
     short_text,
     target_lines,
 )
+from .network_facts import candidates_of, facts_of, members_of
 
 LEAST_CELL = 60  # characters that a cell of a wide table may have
 
@@ -40,40 +48,40 @@ def table(
 ) -> None:
     """Print a table whose lines are not too long; the first `left` columns (words) are
     left-aligned, the others (numbers) right-aligned."""
-    most = max(LEAST_CELL, LONGEST_MESSAGE // len(headers))
-    lines = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
+    longest = max(LEAST_CELL, LONGEST_MESSAGE // len(headers))
+    lines = [[cut_line(cell, longest) for cell in line] for line in (headers, *rows)]
     if not any(headers):
         lines = lines[1:]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
         print(cut_line(title))
     for line in lines:
-        places = enumerate(zip(line, widths, strict=True))
-        print(
-            "  ".join(
-                f"{text:{'<' if k < left else '>'}{width}}"
-                for k, (text, width) in places
-            ).rstrip()
-        )
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        for k in range(left, len(cells)):
+            cells[k] = line[k].rjust(widths[k])
+        print("  ".join(cells).rstrip())
     print()
 
 
 def facts(pairs: dict[str, str], title: str = "") -> None:
+    """Print names and texts, a pair a line."""
     table(["", ""], list(pairs.items()), title, left=2)
 
 
 # ---------------------------------------------------------------- results
 
-RATE_LABELS = {
-    name: metric.label
-    for name, metric in METRICS.items()
-    if "binary" in metric.of and "series" not in metric.of.values()
-}
-NUMBERS = {
-    name: metric.label
-    for name, metric in METRICS.items()
-    if "regression" in metric.of and "series" not in metric.of.values()
-}
+
+def _labels(task: str) -> dict[str, str]:
+    """Return the names and labels of the metrics of a task that are no series."""
+    return {
+        name: metric.label
+        for name, metric in METRICS.items()
+        if task in metric.of and "series" not in metric.of.values()
+    }
+
+
+RATE_LABELS = _labels("binary")
+NUMBERS = _labels("regression")
 SERIES = {
     name: metric.label
     for name, metric in METRICS.items()
@@ -88,11 +96,11 @@ def training_report(result: dict, verbose: bool = False) -> None:
     what was chosen, too."""
     if "calibration" in result:
         calibration = result["calibration"]
-        pairs = [
-            f"{RATE_LABELS[name]} {' -> '.join(map(rate_text, calibration[name]))}"
-            for name in ("log_loss", "brier")
-        ]
-        show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
+        changes = []
+        for name in ("log_loss", "brier"):
+            change = " -> ".join(map(rate_text, calibration[name]))
+            changes.append(f"{RATE_LABELS[name]} {change}")
+        show(f"temperature {calibration['temperature']:.4g}: {', '.join(changes)}")
     if "threshold" in result:
         show(f"threshold {result['threshold']:.6g}")
     if "folds" in result:
@@ -100,25 +108,21 @@ def training_report(result: dict, verbose: bool = False) -> None:
     if verbose:
         for chosen in result.get("chosen", ()):
             show(f"weight {chosen['weight']}: {chosen['flags']}")
-    count = result.get("networks")
-    if count is None:
-        networks = ""
-    else:
-        networks = f"{count} network{'s' if count > 1 else ''}, "
-    about = f"{result.get('model', 'no --model')}: {networks}{result['parameters']:,} parameters"
+    about = f"{result.get('model', 'no --model')}: "
+    if result.get("networks") is not None:
+        about += f"{plural(result['networks'], 'network')}, "
+    about += f"{result['parameters']:,} parameters"
+    seconds = f"{result['seconds']:.2f} s"
     if "effort" in result:
         chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
-        show(
-            f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}"
-        )
-        if "retrained" in result:
-            rows = result["retrained"]["rows"]
-            show(
-                f"networks trained once more on all {rows:,} rows; the figures are those of before, in order of time"
-            )
+        show(f"{about} in {seconds}, effort {result['effort']}: {chosen}")
     else:
+        batch = f"{result['us_per_batch']:.1f} us a batch"
+        show(f"{about}, {_epochs(result)} in {seconds} ({batch})")
+    if "retrained" in result:
+        rows = result["retrained"]["rows"]
         show(
-            f"{about}, {_epochs(result)} in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"
+            f"networks trained once more on all {rows:,} rows; the figures are those of before, in order of time"
         )
     show(_how_good(result))
     show(f"next: {_next_step(result)}")
@@ -137,42 +141,52 @@ def _epochs(result: dict) -> str:
 def _how_good(result: dict) -> str:
     """Return the loss, or the figures of what was chosen, beside the loss of the class
     shares or of the mean."""
-    if result["classes"] is None:
-        same = "the mean"
+    if "effort" in result:
+        line = _figures_of_effort(result)
     else:
-        same = "the class shares"
-    baseline = result["baseline"]
-    if "effort" not in result:
-        kind, loss, training = _judged(result)
-        line = f"{kind} loss {short_text(loss)}"
-        if kind != "training":
+        rows, loss, training = _judged(result)
+        line = f"{rows} loss {short_text(loss)}"
+        if rows != "training":
             line = f"{line}, training loss {short_text(training)}"
-        if baseline is None:
-            return line
-        return f"{line}; {same} alone would have {short_text(baseline)}"
-    if "out_of_fold" in result:
-        by = "out_of_fold"
-    else:
-        by = "validated"
-    measured = [
-        _with_interval(label, name, result[by])
-        for name, label in OF_EFFORT.items()
-        if name in result[by]
-    ]
-    line = f"{by.replace('_', ' ')}: {', '.join(measured)}"
-    by_target = [
-        f"{row['target']} {short_text(row['r2'])}"
-        for row in result[by].get("per_target", ())
-    ]
-    if by_target:
-        line += f"; R2 by target: {', '.join(by_target)}"
+    baseline = result["baseline"]
     if baseline is None:
         return line
-    if result["classes"]:
-        beside = f"log loss {short_text(baseline)}"
+    if result["classes"] is None:
+        constant = "the mean"
     else:
-        beside = f"RMSE {short_text(math.sqrt(baseline))}"
-    return f"{line}; {same} alone would have {beside}"
+        constant = "the class shares"
+    # the figures of --effort are in the unit of the target
+    if "effort" not in result:
+        loss = short_text(baseline)
+    elif result["classes"]:
+        loss = f"log loss {short_text(baseline)}"
+    else:
+        loss = f"RMSE {short_text(math.sqrt(baseline))}"
+    return f"{line}; {constant} alone would have {loss}"
+
+
+def _figures_of_effort(result: dict) -> str:
+    """Return the figures by which --effort chose: of rows out of fold, or of the
+    validation rows."""
+    if "out_of_fold" in result:
+        rows = "out of fold"
+        figures = result["out_of_fold"]
+    else:
+        rows = "validated"
+        figures = result["validated"]
+    texts = [
+        _with_interval(label, name, figures)
+        for name, label in OF_EFFORT.items()
+        if name in figures
+    ]
+    line = f"{rows}: {', '.join(texts)}"
+    targets = [
+        f"{row['target']} {short_text(row['r2'])}"
+        for row in figures.get("per_target", ())
+    ]
+    if targets:
+        line += f"; R2 by target: {', '.join(targets)}"
+    return line
 
 
 def _with_interval(label: str, name: str, figures: dict) -> str:
@@ -201,28 +215,26 @@ def _judged(result: dict) -> tuple[str, float, float]:
 
 def _next_step(result: dict) -> str:
     """Return what to do with a network: use it, or first train it better."""
-    model = result.get("model")
     if result["learned"] is False:
         return "do what the warning says, and train again"
-    kind, loss, training = _judged(result)
-    is_apart = (
-        loss > FAR_APART * training
-        and loss - training > (result["baseline"] or math.inf) / 10
-    )
+    rows, loss, training = _judged(result)
+    least = (result["baseline"] or math.inf) / 10
+    is_apart = loss > FAR_APART * training and loss - training > least
     if is_apart and "effort" not in result:
-        if kind == "validation":
-            cures = ""
-        else:
-            cures = "--validation 0.2 --patience 10, "
-        return f"the training loss is far below the {kind} loss: try {cures}a larger --weight_decay or more rows"
+        cures = "a larger --weight_decay or more rows"
+        if rows != "validation":
+            cures = f"--validation 0.2 --patience 10, {cures}"
+        return f"the training loss is far below the {rows} loss: try {cures}"
+    model = result.get("model")
     if model is None:
         return "the same with --model MODEL keeps the networks"
     name = shlex.quote(model)
-    is_text = model.endswith(".m")
-    has_rows = (
-        result["holdout"] or "folds" in result or "effort" in result
-    ) and not is_text
-    return f"nn test {name}{'' if has_rows else ' DATA'}, nn predict {name} DATA -o predictions.csv"
+    test = f"nn test {name}"
+    # a text model does not know which rows it was trained on
+    has_rows = result["holdout"] or "folds" in result or "effort" in result
+    if not has_rows or model.endswith(".m"):
+        test += " DATA"
+    return f"{test}, nn predict {name} DATA -o predictions.csv"
 
 
 OF_EFFORT = {
@@ -239,36 +251,33 @@ def trials_report(result: dict, verbose: bool = False) -> None:
     """Print what --vary tried and what became of it: the members before the others,
     then by score; the best ones only, unless verbose. result: the figures of
     `train`."""
-    if METRICS[result["monitor"]].higher_is_better:
+    monitor = result["monitor"]
+    sign = 1
+    if METRICS[monitor].higher_is_better:
         sign = -1
-    else:
-        sign = 1
 
     def key(trial: dict) -> tuple:
         score = trial["score"]
-        return (
-            not trial["weight"],
-            trial["status"] == "given up",
-            score is None,
-            sign * (score or 0.0),
-        )
+        is_given_up = trial["status"] == "given up"
+        return not trial["weight"], is_given_up, score is None, sign * (score or 0.0)
 
     trials = sorted(result["trials"], key=key)
-    settings = list(
-        dict.fromkeys(name for trial in trials for name in trial["settings"])
-    )
-    rows = [
-        [
-            f"{trial['weight']:g}" if trial["weight"] else trial["status"],
-            str(trial["seed"]),
-            *(setting_text(trial["settings"].get(setting)) for setting in settings),
-            str(trial["epochs"]),
-            number_text(trial["score"]),
-        ]
-        for trial in trials[: None if verbose else MOST_TRIALS]
-    ]
-    title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
-    table(["weight", "seed", *settings, "epochs", result["monitor"]], rows, title)
+    title = f"{len(trials)} networks tried"
+    names = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
+    if not verbose and len(trials) > MOST_TRIALS:
+        trials = trials[:MOST_TRIALS]
+        title += f", the best {MOST_TRIALS}"
+    rows = []
+    for trial in trials:
+        outcome = trial["status"]
+        if trial["weight"]:
+            outcome = f"{trial['weight']:g}"
+        settings = [setting_text(trial["settings"].get(name)) for name in names]
+        score = number_text(trial["score"])
+        rows.append(
+            [outcome, str(trial["seed"]), *settings, str(trial["epochs"]), score]
+        )
+    table(["weight", "seed", *names, "epochs", monitor], rows, title)
 
 
 def test_report(
@@ -284,11 +293,10 @@ def test_report(
     elif "tp" in result:
         _binary_report(result, classes or ["0", "1"])
     else:
+        title = ""
         if targets:
-            of = "of " + ", ".join(targets)
-        else:
-            of = ""
-        _figures(result, of, [["rows", f"{result['rows']}{_remarks(result)}", ""]])
+            title = f"of {', '.join(targets)}"
+        _figures(result, title, [["rows", f"{result['rows']}{_remarks(result)}", ""]])
         headers, lines = target_lines(result)
         if lines:
             table(headers, lines, "by target")
@@ -298,112 +306,101 @@ def test_report(
 
 def _folds_report(result: dict) -> None:
     """Print the mean and standard deviation of each figure over the folds."""
-    mean = result["mean"]
-    std = result["std"]
-    labels = {
-        name: label
-        for name, label in (RATE_LABELS | NUMBERS | SERIES).items()
-        if name in mean
-    }
     rows = []
-    for name, label in labels.items():
-        if name in RATE_LABELS:
-            shown = rate_text
-        else:
-            shown = number_text
-        rows.append([label, shown(mean[name]), shown(std[name])])
+    for name, label in (RATE_LABELS | NUMBERS | SERIES).items():
+        if name in result["mean"]:
+            mean = _figure(name, result["mean"])
+            rows.append([label, mean, _figure(name, result["std"])])
     table(["", "mean", "deviation"], rows, f"{len(result['folds'])} folds")
 
 
+def _figure(name: str, figures: dict) -> str:
+    """Return a figure of a test: a rate, or a number."""
+    if name in RATE_LABELS:
+        return rate_text(figures[name])
+    return number_text(figures[name])
+
+
 def _members_report(members: Sequence[dict]) -> None:
+    """Print the figures of each member, and its weight where the weights differ."""
     labels = {
         name: label
         for name, label in (RATE_LABELS | NUMBERS).items()
         if name in members[0]
     }
-    weighted = len({own.get("weight") for own in members}) > 1
-    rows = [
-        [
-            str(number),
-            *([f"{own['weight']:g}"] if weighted else []),
-            *(
-                number_text(own[name]) if name in NUMBERS else rate_text(own[name])
-                for name in labels
-            ),
-        ]
-        for number, own in enumerate(members)
-    ]
-    table(["member", *(["weight"] if weighted else []), *labels.values()], rows)
+    headers = ["member", *labels.values()]
+    rows = []
+    for number, figures in enumerate(members):
+        rows.append([str(number), *(_figure(name, figures) for name in labels)])
+    if len({figures.get("weight") for figures in members}) > 1:
+        headers.insert(1, "weight")
+        for row, figures in zip(rows, members, strict=True):
+            row.insert(1, f"{figures['weight']:g}")
+    table(headers, rows)
 
 
 def _figures(
-    result: dict, title: str = "", first: Sequence[Sequence[str]] = ()
+    result: dict, title: str = "", facts: Sequence[Sequence[str]] = ()
 ) -> None:
-    """Print the metrics one a line, with their intervals if there are any. first: lines
+    """Print the metrics one a line, with their intervals if there are any. facts: lines
     above."""
-    shown = 2 + ("intervals" in result)
-    lines = [line[:shown] for line in (*first, *metric_lines(result))]
-    table(["", "", INTERVAL][:shown], lines, title, left=3)
+    columns = 2
+    if "intervals" in result:
+        columns = 3
+    lines = [line[:columns] for line in (*facts, *metric_lines(result))]
+    table(["", "", INTERVAL][:columns], lines, title, left=3)
 
 
-def _binary_report(result, classes):
+def _binary_report(result: dict, classes: Sequence[str]) -> None:
+    """Print the confusion matrix of two classes, and the metrics."""
     negative, positive = classes
+    counts = {key: count_text(result[key]) for key in ("tn", "fp", "fn", "tp")}
     table(
         ["", f"predicted {negative}", f"predicted {positive}"],
         [
-            [
-                f"true {negative}",
-                f"{count_text(result['tn'])} TN",
-                f"{count_text(result['fp'])} FP",
-            ],
-            [
-                f"true {positive}",
-                f"{count_text(result['fn'])} FN",
-                f"{count_text(result['tp'])} TP",
-            ],
+            [f"true {negative}", f"{counts['tn']} TN", f"{counts['fp']} FP"],
+            [f"true {positive}", f"{counts['fn']} FN", f"{counts['tp']} TP"],
         ],
-        title=f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
+        f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
     )
     _figures(result)
 
 
-def _multiclass_report(result, verbose: bool):
-    per_class = result["per_class"]
-    names = [row["class"] for row in per_class]
-    if verbose or len(names) <= MOST_TOLD_CLASSES:
+def _multiclass_report(result: dict, verbose: bool) -> None:
+    """Print the confusion matrix of several classes, each class and the metrics; of
+    many classes the errors and the classes that matter most."""
+    classes = result["per_class"]
+    headers = ["class", "precision", "recall", "F1", "rows"]
+    if verbose or len(classes) <= MOST_TOLD_CLASSES:
+        names = [row["class"] for row in classes]
         lines = [
             [name, *map(count_text, counts)]
             for name, counts in zip(names, result["confusion"], strict=True)
         ]
-        table(["true \\ predicted", *names], lines, title=_rows(result))
+        table(["true \\ predicted", *names], lines, _rows(result))
+        table(headers, class_lines(classes))
     else:
-        lines = confused_pairs(result, MOST_TOLD_CLASSES)
-        table(
-            ["true", "predicted", "rows", "of the class"],
-            lines,
-            f"{_rows(result)}; the most frequent errors",
-            2,
-        )
-        per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_TOLD_CLASSES]
-    if len(per_class) == len(names):
-        title = ""
-    else:
-        title = f"the weakest of {len(names)} classes (all with --verbose)"
-    table(["class", "precision", "recall", "F1", "rows"], class_lines(per_class), title)
+        title = f"{_rows(result)}; the most frequent errors"
+        pairs = confused_pairs(result, MOST_TOLD_CLASSES)
+        table(["true", "predicted", "rows", "of the class"], pairs, title, 2)
+        title = f"the weakest of {len(classes)} classes (all with --verbose)"
+        weakest = sorted(classes, key=lambda row: row["f1"])[:MOST_TOLD_CLASSES]
+        table(headers, class_lines(weakest), title)
     _figures(result)
 
 
-def _rows(result) -> str:
+def _rows(result: dict) -> str:
     return f"{result['rows']} rows{_remarks(result)}"
 
 
-def _remarks(result) -> str:
-    told = ""
+def _remarks(result: dict) -> str:
+    """Return what is to be known of the rows of a test."""
+    remarks = ""
     if result.get("weighted"):
-        told += ", weighted"
+        remarks += ", weighted"
     if result.get("out_of_fold"):
-        told += ", out of fold (each judged by one fold's networks, new rows by all)"
-    return told
+        remarks += ", out of fold (each judged by one fold's networks, new rows by all)"
+    return remarks
 
 
 STEPS_OF_NO_LAYER = {
@@ -416,42 +413,26 @@ STEPS_OF_NO_LAYER = {
 
 
 def profile_report(result: dict) -> None:
-    rows = [
-        [
-            str(number),
-            layer["layer"],
-            *(_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")),
-            f"{layer['share']:.1%}",
-            *(
-                "" if rate is None else f"{rate:.1f}"
-                for rate in (layer["gflops_forward"], layer["gflops_backward"])
-            ),
-        ]
-        for number, layer in enumerate(result["layers"])
-    ]
+    """Print the time of each layer and step of a batch."""
+    rows = []
+    for number, layer in enumerate(result["layers"]):
+        times = [_ms(layer[f"{step}_ms"]) for step in ("forward", "backward", "update")]
+        rates = []
+        for step in ("forward", "backward"):
+            rate = layer[f"gflops_{step}"]
+            rates.append("" if rate is None else f"{rate:.1f}")
+        share = f"{layer['share']:.1%}"
+        rows.append([str(number), layer["layer"], *times, share, *rates])
     for name, words in STEPS_OF_NO_LAYER.items():
         ms = result.get(f"{name}_ms")
         if ms:
-            rows.append(
-                ["", words, "", "", "", f"{ms / result['batch_ms']:.1%}", "", ""]
-            )
+            share = f"{ms / result['batch_ms']:.1%}"
+            rows.append(["", words, "", "", "", share, "", ""])
     rows.append(["", "batch", _ms(result["batch_ms"]), "", "", "", "", ""])
-    headers = [
-        "",
-        "layer",
-        "forward ms",
-        "backward ms",
-        "update ms",
-        "share",
-        "GFLOP/s forward",
-        "backward",
-    ]
-    table(
-        headers,
-        rows,
-        f"median of {result['batches']} batches of {result['rows']} rows",
-        left=2,
-    )
+    times = ["forward ms", "backward ms", "update ms"]
+    headers = ["", "layer", *times, "share", "GFLOP/s forward", "backward"]
+    title = f"median of {result['batches']} batches of {result['rows']} rows"
+    table(headers, rows, title, left=2)
 
 
 def _ms(value: float) -> str:
@@ -460,41 +441,32 @@ def _ms(value: float) -> str:
     return ""
 
 
-def model_report(net, model: str) -> None:
+def model_report(net: Network, model: str) -> None:
+    """Print what a model is, what was tried for it, its members and its settings.
+    model: its file."""
     data = net.dataset or {}
-    columns = {"inputs": listed(net.columns or [], 8), **_columns_of(net.encoding)}
-    files = {"data": data.get("path") or "", "sha256": data.get("sha256") or ""}
-    facts(
-        {
-            name: value
-            for name, value in {
-                "model": model,
-                **facts_of(net),
-                **columns,
-                **files,
-            }.items()
-            if value
-        }
-    )
-    for title, (headers, rows) in (
-        ("what was tried", candidates_of(net)),
-        ("members", members_of(net)),
-    ):
-        if rows:
-            table(headers, rows, title)
+    pairs = {
+        "model": model,
+        **facts_of(net),
+        "inputs": listed(net.columns or [], 8),
+        **_columns_of(net.encoding),
+        "data": data.get("path") or "",
+        "sha256": data.get("sha256") or "",
+    }
+    facts({name: text for name, text in pairs.items() if text})
+    headers, candidates = candidates_of(net)
+    if candidates:
+        table(headers, candidates, "what was tried")
+    headers, members = members_of(net)
+    if members:
+        table(headers, members, "members")
     config = {
-        name: value
+        name: "" if value is None else str(value)
         for name, value in sorted(net.config.items())
         if name != "candidates"
     }
     if config:
-        facts(
-            {
-                name: "" if value is None else str(value)
-                for name, value in config.items()
-            },
-            "config",
-        )
+        facts(config, "config")
 
 
 def _columns_of(encoding) -> dict[str, str]:
@@ -506,15 +478,15 @@ def _columns_of(encoding) -> dict[str, str]:
     return {**kinds, "encoded": f"{encoding.features} columns become {inputs} inputs"}
 
 
-def network_table(layers, title: str = "") -> None:
+def network_table(layers: Sequence[Layer], title: str = "") -> None:
     """Print each layer of a network with its output shape and parameters, and their
     total."""
     rows = [["", "input", "", shape_text(layers[0].in_shape), "0"]]
     rows += [[str(number), *line] for number, line in enumerate(layer_lines(layers))]
-    rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
-    table(
-        ["", "layer", "activation", "output shape", "parameters"], rows, title, left=3
-    )
+    parameters = sum(layer.parameters for layer in layers)
+    rows.append(["", "total", "", "", f"{parameters:,}"])
+    headers = ["", "layer", "activation", "output shape", "parameters"]
+    table(headers, rows, title, left=3)
 
 
 # ---------------------------------------------------------------- explanations
@@ -522,58 +494,60 @@ def network_table(layers, title: str = "") -> None:
 MOST_IMPORTANCE_ROWS = 12  # of importance
 
 
-def importance_report(found: dict, curves: dict, net) -> None:
+def importance_report(importance: dict, curves: dict, net: Network) -> None:
     """Print the importance of columns with bars, how scores go with the first ones, and
     which columns go together."""
-    name = {**RATE_LABELS, **NUMBERS}.get(found["metric"], found["metric"])
-    title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
-    lines = importance_lines(found)
-    table(["column", "", "lost", INTERVAL], lines[:MOST_IMPORTANCE_ROWS], title, 2)
-    if len(lines) > MOST_IMPORTANCE_ROWS:
-        print(
-            f"{len(lines) - MOST_IMPORTANCE_ROWS} more columns: at most {lines[MOST_IMPORTANCE_ROWS][2]} each"
-        )
-    if net.classes:
-        of = net.classes[-1]
-    else:
-        of = "the value"
-    for column, points in curves.items():
-        if net.outputs == 1 and points:
-            if isinstance(points[0][0], float):
-                told = [points[0], points[-1]]
-            else:
-                told = points[:4]
-            print(
-                f"{cut_line(column, 80)}: {cut_line(of, 80)} "
-                + ", ".join(_point_texts(told))
-            )
-    for one, other, r in found["correlated"][:3]:
-        one = cut_line(one, 80)
-        other = cut_line(other, 80)
+    metric = importance["metric"]
+    label = (RATE_LABELS | NUMBERS).get(metric, metric)
+    baseline = number_text(importance["baseline"])
+    lines = importance_lines(importance)
+    table(
+        ["column", "", "lost", INTERVAL],
+        lines[:MOST_IMPORTANCE_ROWS],
+        f"{label} {baseline}; what it loses without a column",
+        2,
+    )
+    more = lines[MOST_IMPORTANCE_ROWS:]
+    if more:
+        print(f"{len(more)} more columns: at most {more[0][2]} each")
+    if net.outputs == 1:
+        output = "the value"
+        if net.classes:
+            output = cut_line(net.classes[-1], 80)
+        for column, points in curves.items():
+            if points:
+                texts = ", ".join(_point_texts(points))
+                print(f"{cut_line(column, 80)}: {output} {texts}")
+    for *names, r in importance["correlated"][:3]:
+        one, other = [cut_line(name, 80) for name in names]
         print(
             f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'"
         )
 
 
 def _point_texts(points: list[tuple]) -> list[str]:
-    """Return what is said of points of a curve: a score at a number or a word."""
-    scores = axis_texts([scores[0] for _, scores in points], 3)
-    places = axis_texts([value for value, _ in points if isinstance(value, float)], 6)
-    if len(places) < len(points):
+    """Return a score at each of a few points of a curve: at the ends of numbers, at the
+    most frequent words."""
+    if isinstance(points[0][0], float):
+        points = [points[0], points[-1]]
+        places = axis_texts([value for value, _ in points], 6)
+    else:
+        points = points[:4]
         places = [cut_line(value or "(missing)", 80) for value, _ in points]
+    scores = axis_texts([scores[0] for _, scores in points], 3)
     return [f"{score} at {place}" for score, place in zip(scores, places, strict=True)]
 
 
-def comparison_report(found: dict) -> None:
+def comparison_report(comparison: dict) -> None:
     """Print the metrics of two models side by side, the rows on which they differ most,
     and the verdict."""
-    one, other = found["models"]
-    rows = comparison_lines(found)
-    table(["", one, other, "difference", INTERVAL], rows, f"{found['rows']} rows")
-    for row in found["disagree"]:
-        texts = disagreeing_texts(row, found["models"])
-        said = ", ".join(
-            f"{name} {text}" for name, text in zip(found["models"], texts, strict=True)
-        )
-        print(printable(f"row {row['row']}, true {row['true']}: {said}"))
-    print(printable(found["verdict"]))
+    models = comparison["models"]
+    rows = comparison_lines(comparison)
+    headers = ["", *models, "difference", INTERVAL]
+    table(headers, rows, f"{comparison['rows']} rows")
+    for row in comparison["disagree"]:
+        texts = disagreeing_texts(row, models)
+        pairs = [f"{name} {text}" for name, text in zip(models, texts, strict=True)]
+        line = f"row {row['row']}, true {row['true']}: {', '.join(pairs)}"
+        print(printable(line))
+    print(printable(comparison["verdict"]))

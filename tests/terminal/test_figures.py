@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics
 
 import nn
-from nn.terminal import console, figures, progress, tables
+from nn.terminal import console, figures, network_facts, progress, tables
 from nn.terminal.figures import short_text
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.reports import figures_by_target
@@ -561,7 +561,7 @@ def test_importance_and_comparison_print_their_own_numbers(capsys):
 
 def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     net = nn.Network("1x6x5,conv2k3,7:relu,3", "multiclass")
-    told = figures.facts_of(net)
+    told = network_facts.facts_of(net)
     conv = 2 * 4 * 3 * (1 * 3 * 3)
     products = conv + 24 * 7 + 7 * 3
     parameters = (9 * 2 + 2) + (24 * 7 + 7) + (7 * 3 + 3)
@@ -584,14 +584,14 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
         member.config = {"learning_rate": 0.001 * epochs}
     both = nn.Network("4,3,1", "regression")
     both.combine(members, [2.0, 1.0])
-    told = figures.facts_of(both)
+    told = network_facts.facts_of(both)
     assert told["networks"] == "2, seeds 5, 6, weights 2, 1"
     assert told["parameters"] == str(2 * (4 * 3 + 3 + 3 + 1))
     assert (
         told["multiply-adds"]
         == f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
     )
-    assert figures.members_of(both) == (
+    assert network_facts.members_of(both) == (
         ["seed", "weight", "learning_rate"],
         [["5", "2", "0.002"], ["6", "1", "0.003"]],
     )
@@ -599,7 +599,9 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
         {"layers": "4,1", "loss": 0.123456, "operations": 123456, "weight": 2},
         {"layers": "4,9,1", "loss": None, "operations": 5, "weight": 0},
     ]
-    lines = figures.candidates_of(SimpleNamespace(config={"candidates": candidates}))[1]
+    lines = network_facts.candidates_of(
+        SimpleNamespace(config={"candidates": candidates})
+    )[1]
     assert lines == [["4,1", "0.1235", "1.2e+05", "2"], ["4,9,1", "", "5", "0"]]
 
 
