@@ -3,7 +3,6 @@ GPUs; no GPU is needed."""
 
 import shutil
 import subprocess
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,14 +80,8 @@ def table_programs(dtype):
 
 def packs(dtype, monkeypatch):
     """Plans of packs whose blocks have all parts of a batch at a time, and some."""
-    attributes = {
-        "MaxSharedMemoryPerBlockOptin": 227 << 10,
-        "MaxSharedMemoryPerMultiprocessor": 228 << 10,
-    }
-    gpu = SimpleNamespace(
-        cuda=SimpleNamespace(Device=lambda: SimpleNamespace(attributes=attributes))
-    )
-    monkeypatch.setattr(small, "cupy", lambda: gpu)
+    monkeypatch.setattr(small, "shared_of_block", lambda: 227 << 10)
+    monkeypatch.setattr(small, "shared_of_processor", lambda: 228 << 10)
     for rows, optimizer, weighted in ((32, "ADAM", False), (700, "MOMENTUM", True)):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
         yield small.Plan(

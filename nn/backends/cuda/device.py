@@ -185,6 +185,22 @@ def processors() -> int:
     return cupy().cuda.Device().attributes["MultiProcessorCount"]
 
 
+# bytes of shared memory that a block may have on any GPU without asking
+LEAST_SHARED = 48 << 10
+
+
+def shared_of_block() -> int:
+    """Return the bytes of shared memory that a block may ask for."""
+    attributes = cupy().cuda.Device().attributes
+    return attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
+
+
+def shared_of_processor() -> int:
+    """Return the bytes of shared memory that the blocks of a multiprocessor share."""
+    attributes = cupy().cuda.Device().attributes
+    return attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED)
+
+
 def cuda_major() -> int:
     return cupy().cuda.runtime.runtimeGetVersion() // 1000
 

@@ -25,7 +25,7 @@ from ..member import (
 )
 from .abi import CONTROL_TYPE, THREADS
 from .data import check_numbers
-from .device import cupy
+from .device import cupy, shared_of_block
 from .epoch import batch_weights, summed, total_weight, update_table
 from .memory import whole_lines
 from .program import (
@@ -38,7 +38,7 @@ from .program import (
     sources,
 )
 from .runner import batch_losses, compiled, compiling
-from .small import LEAST_SHARED, Plan
+from .small import Plan
 
 # Parts of a batch that a block of a pack computes in the time in which the network
 # alone, a part a block, computes all. Members that are too few for that to pay take
@@ -579,13 +579,9 @@ class Orders:
         self.addresses, self._given = rows_on_gpu(jobs)
         self.on_host: dict[int, np.ndarray] = {}
         drawn = [k for k, job in enumerate(jobs) if job.shuffle is not None]
-        limit = (
-            cupy()
-            .cuda.Device()
-            .attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
-        )
-        shared = DRAWN_BYTES + 2 * int(counts.max())
-        if on_host or shared > limit or counts.max() > MOST_DRAWN:
+        most = int(counts.max())
+        shared = DRAWN_BYTES + 2 * most
+        if on_host or shared > shared_of_block() or most > MOST_DRAWN:
             self.on_host = {k: job.order() for k, job in enumerate(jobs)}
             self._drawn = cupy().asarray(np.concatenate(list(self.on_host.values())))
             self.addresses = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)

@@ -18,7 +18,7 @@ import numpy as np
 from ...layers import Layer
 from ...utils import plural
 from .abi import MOMENTS, THREADS, UPDATE
-from .device import cupy, processors
+from .device import processors, shared_of_block, shared_of_processor
 from .program import (
     BYTE_ROWS,
     PRELUDE,
@@ -31,7 +31,6 @@ from .program import (
 )
 from .runner import WholeEpochs
 
-LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
 ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
 # parameters a block can take through its few rows in a few microseconds
 MOST_WORK = 3_000
@@ -99,61 +98,48 @@ class Plan:
         """Return how many parts a block of a pack computes at a time: all if it has
         room for them, else as many as two blocks of a multiprocessor have room for, or
         else one block."""
-        attributes = cupy().cuda.Device().attributes
-        most = attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
-        half = (
-            attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED) // 2
-            - RESERVED_BYTES
-        )
-        for room in (min(half, most), most):
+        of_one = shared_of_block()
+        of_two = min(of_one, shared_of_processor() // 2 - RESERVED_BYTES)
+        for room in (of_two, of_one):
             for slots in range(self.parts, 0, -1):
                 self._lay_out(slots)
-                if self.bytes <= (most if slots == self.parts else room):
+                all_at_once = slots == self.parts and self.bytes <= of_one
+                if all_at_once or self.bytes <= room:
                     return slots
         return 1
 
     def _resident(self) -> int:
         """Return how many blocks of a pack a multiprocessor is to have at a time, at
         least."""
-        whole = (
-            cupy()
-            .cuda.Device()
-            .attributes.get("MaxSharedMemoryPerMultiprocessor", LEAST_SHARED)
-        )
-        return max(1, min(RESIDENT, whole // (self.bytes + RESERVED_BYTES)))
+        room = shared_of_processor() // (self.bytes + RESERVED_BYTES)
+        return max(1, min(RESIDENT, room))
 
     def fits(self) -> bool:
         """Return whether the GPU has the shared memory, and a block's work is short
         enough."""
-        limit = (
-            cupy()
-            .cuda.Device()
-            .attributes.get("MaxSharedMemoryPerBlockOptin", LEAST_SHARED)
-        )
+        most_work = max(ONE_BLOCK_WORK, MOST_WORK * self.part_rows)
         work = self.parameters * self.part_rows
-        return self.bytes <= limit and work <= max(
-            ONE_BLOCK_WORK, MOST_WORK * self.part_rows
-        )
+        return self.bytes <= shared_of_block() and work <= most_work
 
     def each(self, width: int) -> int:
         """Return the rows that a thread computes at once: as few as give every value a
         thread; in a pack those that take the fewest loads and products, one after the
         other."""
+
+        def work(each: int) -> int:
+            turns = -(-self._threads(each, width) // THREADS)
+            return turns * (self.vector + each * (1 + self.vector))
+
         if self.pack:
-            turns = {
-                each: -(-(-(-self.rows // each) * width) // THREADS)
-                for each in range(1, MOST_EACH + 1)
-            }
-            return min(
-                turns,
-                key=lambda each: turns[each] * (self.vector + each * (1 + self.vector)),
-            )
-        enough = (
-            each
-            for each in range(1, MOST_EACH)
-            if -(-self.rows // each) * width <= THREADS
-        )
-        return min(next(enough, MOST_EACH), self.rows)
+            return min(range(1, MOST_EACH + 1), key=work)
+        each = 1
+        while each < MOST_EACH and self._threads(each, width) > THREADS:
+            each += 1
+        return min(each, self.rows)
+
+    def _threads(self, each: int, width: int) -> int:
+        """Return the threads that compute all rows, `each` rows of a value a thread."""
+        return -(-self.rows // each) * width
 
     def inputs_at_once(self, layer: Layer) -> int:
         """Return the inputs whose gradients, with one output, a thread computes: those
@@ -164,10 +150,10 @@ class Plan:
             rows = self.rows
 
         def work(inputs: int) -> int:
-            turns = -(-(-(-(layer.inputs + 1) // inputs) * layer.outputs) // THREADS)
-            return turns * (
-                rows * (1 + -(-inputs // self.vector) + inputs) + UPDATE_WORK * inputs
-            )
+            threads = -(-(layer.inputs + 1) // inputs) * layer.outputs
+            turns = -(-threads // THREADS)
+            loads = 1 + -(-inputs // self.vector)
+            return turns * (rows * (loads + inputs) + UPDATE_WORK * inputs)
 
         return min((2 * self.vector, self.vector, 1), key=work)
 
@@ -179,9 +165,10 @@ class Plan:
 
     def spread(self, n: int) -> int:
         """Return n values filled up to an odd number of vectors."""
-        return self.filled(n) + (
-            0 if self.filled(n) // self.vector % 2 else self.vector
-        )
+        filled = self.filled(n)
+        if filled // self.vector % 2:
+            return filled
+        return filled + self.vector
 
     def weights(self, layer: Layer) -> int:
         return self.filled(layer.inputs + 1) * self.spread(layer.outputs)
