@@ -171,7 +171,7 @@ typedef struct {
 
 struct nn_net {
     int count, threads;
-    nn_loss loss;
+    nn_loss_settings loss;
     int64_t batch;                      /* rows that the buffers have room for */
     buffers buffers;
     layer *layers;
@@ -279,7 +279,7 @@ static void activation_backward(real *dx, const real *a, nn_activation activatio
 static void activation_backward_from_input(real *dx, const real *z, nn_activation activation,
                                            int64_t first, int64_t last, int64_t width);
 /* For rows [first, last): z becomes dz of the summed loss, row_loss[r] the loss of row r. */
-static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss,
+static void loss_backward(real *z, double *row_loss, const real *y, const nn_loss_settings *loss,
                           nn_activation activation, int64_t first, int64_t last, int64_t width);
 /* w[n] takes one step; decays: weight decay applies */
 static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays,

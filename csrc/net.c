@@ -54,12 +54,13 @@ static void lay_out_parameters(nn_net *net)
     }
 }
 
-nn_net *FN(net_new)(const nn_layer *specs, int count, nn_loss loss, int64_t n, int threads)
+nn_net *FN(net_new)(const nn_layer *specs, int count, const nn_loss_settings *loss, int64_t n,
+                    int threads)
 {
     nn_net *net = nn_alloc(sizeof *net);
     if (!net)
         return NULL;
-    net->count = count, net->loss = loss, net->threads = threads < 1 ? 1 : threads;
+    net->count = count, net->loss = *loss, net->threads = threads < 1 ? 1 : threads;
     net->layers = nn_alloc(count * (int64_t)sizeof *net->layers);
     if (!net->layers) {
         FN(net_free)(net);

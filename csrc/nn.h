@@ -57,6 +57,12 @@ typedef struct {
     const nn_column *columns;
 } nn_layer;
 
+/* A loss and the constants of its formula. huber: the distance from which on it is straight. */
+typedef struct {
+    nn_loss loss;
+    double constants[2];
+} nn_loss_settings;
+
 /* Rows to learn from. x (rows, inputs) of the network's type, or bytes that become byte / 255,
  * or records. A record holds the inputs of a row: numbers of the network's type, then codes in
  * 4, in 2 and in 1 bytes, which go in as numbers. Targets: y (rows, outputs), or labels (rows),
@@ -224,7 +230,8 @@ int64_t FN(walk)(real *restrict out, int64_t *restrict places, const real *own, 
 
 /* A network of `count` layers with room for batches of `batch` rows, which lacks parameters.
  * NULL when memory runs out. One thread at a time computes with it, on up to `threads` threads. */
-nn_net *FN(net_new)(const nn_layer *layers, int count, nn_loss loss, int64_t batch, int threads);
+nn_net *FN(net_new)(const nn_layer *layers, int count, const nn_loss_settings *loss, int64_t batch,
+                    int threads);
 void FN(net_free)(nn_net *net);
 /* A vector for parameters as the core keeps them: a copy of the network's, 0 where it lacks
  * them; for nn_free. NULL when memory runs out. */
@@ -281,7 +288,8 @@ int FN(net_epoch)(nn_net *net, const nn_data *data, const int64_t *order, int64_
 
 /* `members` networks, parameters all 0; activations for `threads` of them. NULL when memory runs
  * out. */
-nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int members, int threads);
+nn_pack *FN(pack_new)(const nn_layer *layers, int count, const nn_loss_settings *loss, int members,
+                      int threads);
 void FN(pack_free)(nn_pack *pack);
 /* Allocate for batches of up to `batch` rows, and for orders of `rows`. 0, or -1 when memory
  * runs out. */

@@ -43,7 +43,8 @@ static void give_back_member(nn_net *net, member *m)
 
 /* ---- memory ---- */
 
-nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int members, int threads)
+nn_pack *FN(pack_new)(const nn_layer *layers, int count, const nn_loss_settings *loss, int members,
+                      int threads)
 {
     nn_pack *pack = nn_alloc(sizeof *pack);
     if (!pack)

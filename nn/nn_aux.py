@@ -35,6 +35,7 @@ class Loss:
 
     formula: str
     activation: str | None = None  # that the output layer must have; None: any
+    constants: tuple[float, ...] = ()  # of its formula, two at most
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ ACTIVATIONS = {
 LOSSES = {
     "mse": Loss("(a - y)^2"),
     "mae": Loss("|a - y|"),
-    "huber": Loss("(a - y)^2 / 2, beyond 1: |a - y| - 1/2"),
+    # its constant: the distance from which on it is straight
+    "huber": Loss("(a - y)^2 / 2, beyond 1: |a - y| - 1/2", constants=(1.0,)),
     "bce": Loss("binary cross entropy, from the logits of a sigmoid layer", "sigmoid"),
     "ce": Loss("cross entropy, from the logits of a softmax layer", "softmax"),
 }

@@ -81,28 +81,44 @@ static void clear_past(real *row, int64_t width)
         row[k] = 0;
 }
 
+/* A loss with its constants in the number type at hand. */
+typedef struct {
+    nn_loss loss;
+    real constants[2];
+} loss_constants;
+
+INLINE loss_constants loss_of(const nn_loss_settings *s)
+{
+    return (loss_constants){s->loss, {(real)s->constants[0], (real)s->constants[1]}};
+}
+
 /* Sum over the outputs of (values of) the loss, and d loss / d a, before the division by their
  * number. */
-INLINE vec loss_value_v(nn_loss loss, vec difference)
+INLINE vec loss_value_v(loss_constants loss, vec difference)
 {
     vec size = size_of(difference);
-    switch (loss) {
+    real distance = loss.constants[0];
+    switch (loss.loss) {
     case NN_MSE: return difference * difference;
     case NN_MAE: return size;
-    case NN_HUBER: return pick(size <= 1, (real)0.5 * size * size, size - (real)0.5);
+    case NN_HUBER:
+        return pick(size <= distance, (real)0.5 * size * size,
+                    distance * (size - (real)0.5 * distance));
     /* not through the output: loss_v, ce_row, loss_backward */
     case NN_BCE: case NN_CE: case NN_REFERENCE: break;
     }
     NOT_REACHED;
 }
 
-INLINE vec loss_derivative_v(nn_loss loss, vec difference)
+INLINE vec loss_derivative_v(loss_constants loss, vec difference)
 {
-    vec one = splat(1);
-    switch (loss) {
+    vec one = splat(1), distance = splat(loss.constants[0]);
+    switch (loss.loss) {
     case NN_MSE: return 2 * difference;
     case NN_MAE: return pick(difference > 0, one, pick(difference < 0, -one, (vec){}));
-    case NN_HUBER: return pick(difference > 1, one, pick(difference < -1, -one, difference));
+    case NN_HUBER:
+        return pick(difference > distance, distance,
+                    pick(difference < -distance, -distance, difference));
     case NN_BCE: case NN_CE: case NN_REFERENCE: break;
     }
     NOT_REACHED;
@@ -123,19 +139,23 @@ static double ce_row(real *z, const real *y, int64_t width)
 
 /* One vector of outputs: z becomes dz times the number of outputs; returns the values of the
  * loss. */
-INLINE vec loss_v(real *z_at, vec y, nn_loss loss, nn_activation activation)
+INLINE vec loss_v(real *z_at, vec y, loss_constants loss, nn_activation activation)
 {
-    vec z = load(z_at);
-    if (loss == NN_BCE) {
+    vec z = load(z_at), a, difference;
+    switch (loss.loss) {
+    case NN_BCE:
         store(z_at, sigmoid_v(z) - y);
         return softplus_v(z) - z * y;
+    case NN_MSE: case NN_MAE: case NN_HUBER:
+        a = activation_v(activation, z), difference = a - y;
+        store(z_at, derivative_v(activation, a, loss_derivative_v(loss, difference)));
+        return loss_value_v(loss, difference);
+    case NN_CE: case NN_REFERENCE: break;       /* of a whole row; of the plain build */
     }
-    vec a = activation_v(activation, z), difference = a - y;
-    store(z_at, derivative_v(activation, a, loss_derivative_v(loss, difference)));
-    return loss_value_v(loss, difference);
+    NOT_REACHED;
 }
 
-static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation,
+static double output_row(real *z, const real *y, loss_constants loss, nn_activation activation,
                          int64_t width)
 {
     vec sum = {};
@@ -151,7 +171,7 @@ static double output_row(real *z, const real *y, nn_loss loss, nn_activation act
 }
 
 /* Any loss but ce behind a softmax: da becomes dz = a (da - sum a da). */
-static double softmax_row(real *z, const real *y, nn_loss loss, int64_t width)
+static double softmax_row(real *z, const real *y, loss_constants loss, int64_t width)
 {
     real value = 0, projection = 0;
     softmax(z, width);
@@ -170,7 +190,7 @@ static double softmax_row(real *z, const real *y, nn_loss loss, int64_t width)
 
 /* Networks of one output keep it in the first of each row's VECTOR places: collect VECTOR rows,
  * then work on them. */
-static void single_outputs(real *z, double *row_loss, const real *y, nn_loss loss,
+static void single_outputs(real *z, double *row_loss, const real *y, loss_constants loss,
                            nn_activation activation, int64_t first, int64_t last)
 {
     for (int64_t r = first; r < last; r += VECTOR) {
@@ -187,25 +207,29 @@ static void single_outputs(real *z, double *row_loss, const real *y, nn_loss los
     }
 }
 
-static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss,
-                          nn_activation activation, int64_t first, int64_t last, int64_t width)
+static void loss_backward(real *z, double *row_loss, const real *y,
+                          const nn_loss_settings *settings, nn_activation activation, int64_t first,
+                          int64_t last, int64_t width)
 {
-    if (loss == NN_REFERENCE)
-        /* the original's loss is for the plain build, which has its order of sums */
-        abort();
-    if (width == 1) {
+    loss_constants loss = loss_of(settings);
+    if (width == 1 && loss.loss != NN_REFERENCE) {
         single_outputs(z, row_loss, y, loss, activation, first, last);
         return;
     }
     for (int64_t r = first; r < last; r++) {
         real *row = z + r * row_stride(width);
         const real *truth = y + r * row_stride(width);
-        if (loss == NN_CE)
-            row_loss[r] = ce_row(row, truth, width);
-        else if (activation == NN_SOFTMAX)
-            row_loss[r] = softmax_row(row, truth, loss, width);
-        else
-            row_loss[r] = output_row(row, truth, loss, activation, width);
+        switch (loss.loss) {
+        case NN_CE: row_loss[r] = ce_row(row, truth, width); break;
+        case NN_BCE: row_loss[r] = output_row(row, truth, loss, activation, width); break;
+        case NN_MSE: case NN_MAE: case NN_HUBER:
+            row_loss[r] = activation == NN_SOFTMAX
+                              ? softmax_row(row, truth, loss, width)
+                              : output_row(row, truth, loss, activation, width);
+            break;
+        /* the original's loss is for the plain build, which has its order of sums */
+        case NN_REFERENCE: abort();
+        }
     }
 }
 

@@ -109,24 +109,26 @@ static void activation_backward_from_input(real *dx, const real *z, nn_activatio
 }
 
 /* d loss / d a for one output, before the division by their number */
-static double loss_derivative(nn_loss loss, double difference)
+static double loss_derivative(const nn_loss_settings *loss, double difference)
 {
-    switch (loss) {
+    double distance = loss->constants[0];
+    switch (loss->loss) {
     case NN_MSE: return 2 * difference;
     case NN_MAE: return (difference > 0) - (difference < 0);
-    case NN_HUBER: return fmax(-1, fmin(1, difference));
+    case NN_HUBER: return fmax(-distance, fmin(distance, difference));
     case NN_BCE: case NN_CE: case NN_REFERENCE: break;      /* not through the output: below */
     }
     NOT_REACHED;
 }
 
-static double loss_value(nn_loss loss, double difference)
+static double loss_value(const nn_loss_settings *loss, double difference)
 {
-    double size = fabs(difference);
-    switch (loss) {
+    double size = fabs(difference), distance = loss->constants[0];
+    switch (loss->loss) {
     case NN_MSE: case NN_REFERENCE: return difference * difference;
     case NN_MAE: return size;
-    case NN_HUBER: return size <= 1 ? 0.5 * size * size : size - 0.5;
+    case NN_HUBER:
+        return size <= distance ? 0.5 * size * size : distance * (size - 0.5 * distance);
     case NN_BCE: case NN_CE: break;             /* not through the output: below */
     }
     NOT_REACHED;
@@ -161,8 +163,8 @@ static double ce_row(real *z, const real *y, int64_t width)
 }
 
 /* Any other loss, any activation: through the output itself. */
-static double output_row(real *z, const real *y, nn_loss loss, nn_activation activation,
-                         int64_t width)
+static double output_row(real *z, const real *y, const nn_loss_settings *loss,
+                         nn_activation activation, int64_t width)
 {
     double sum = 0, projection = 0;
     if (activation == NN_SOFTMAX)
@@ -173,7 +175,7 @@ static double output_row(real *z, const real *y, nn_loss loss, nn_activation act
         double difference = a - y[k];
         sum += loss_value(loss, difference);
         /* the original leaves out the 2 and the division by the outputs */
-        if (loss == NN_REFERENCE) {
+        if (loss->loss == NN_REFERENCE) {
             z[k] = (real)(difference * activation_derivative(activation, a));
         } else if (activation == NN_SOFTMAX) {
             projection += loss_derivative(loss, difference) / (double)width * a;
@@ -182,20 +184,20 @@ static double output_row(real *z, const real *y, nn_loss loss, nn_activation act
                           activation_derivative(activation, a));
         }
     }
-    if (activation == NN_SOFTMAX && loss != NN_REFERENCE)
+    if (activation == NN_SOFTMAX && loss->loss != NN_REFERENCE)
         for (int64_t k = 0; k < width; k++)
             z[k] = (real)(z[k] * (loss_derivative(loss, (double)z[k] - y[k]) / (double)width -
                                   projection));
     return sum / (double)width;
 }
 
-static void loss_backward(real *z, double *row_loss, const real *y, nn_loss loss,
+static void loss_backward(real *z, double *row_loss, const real *y, const nn_loss_settings *loss,
                           nn_activation activation, int64_t first, int64_t last, int64_t width)
 {
     for (int64_t r = first; r < last; r++) {
         real *row = z + r * row_stride(width);
         const real *truth = y + r * row_stride(width);
-        switch (loss) {
+        switch (loss->loss) {
         case NN_BCE: row_loss[r] = bce_row(row, truth, width); break;
         case NN_CE: row_loss[r] = ce_row(row, truth, width); break;
         case NN_MSE: case NN_MAE: case NN_HUBER: case NN_REFERENCE:

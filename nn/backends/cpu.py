@@ -17,6 +17,7 @@ from ..cluster import RankGroup
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
+from ..nn_aux import LOSSES
 from ..utils import (
     NnError,
     asked_threads,
@@ -122,7 +123,7 @@ class CpuEngine:
         self._columns = self._column_specs(layers[0].columns)
         self._input_columns = layers[0].columns
         self._shape = layers[0].in_shape
-        self._plan = self._specs(layers), len(layers), self._constant(loss)
+        self._plan = self._specs(layers), len(layers), self._loss_settings(loss)
         self._own = self._new_net(self.threads)
         self._spare = []
         self._turn = Lock()
@@ -241,6 +242,14 @@ class CpuEngine:
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
+
+    def _loss_settings(self, loss: str):
+        """Return nn_loss_settings; the loss of --reference has no constants."""
+        constants = LOSSES[loss].constants if loss in LOSSES else ()
+        return self.ffi.new(
+            "nn_loss_settings *",
+            {"loss": self._constant(loss), "constants": constants},
+        )
 
     def _function(self, name: str):
         return getattr(self.lib, name + self._suffix)

@@ -13,7 +13,7 @@ from ..core.metrics import are_probabilities, row_log_losses
 from ..data.column import number_text
 from ..data.dataset import TableRows
 from ..ds import Dataset
-from ..nn_aux import TASKS
+from ..nn_aux import LOSSES, TASKS
 from ..test import remarks
 from .crossed import standard_error
 
@@ -31,22 +31,32 @@ def _cross_entropy(share: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -y * np.log(np.clip(share, _LEAST_CLASS_SHARE, 1.0))
 
 
+def _huber(difference: np.ndarray, distance: float) -> np.ndarray:
+    size = np.abs(difference)
+    straight = distance * (size - 0.5 * distance)
+    return np.where(size <= distance, difference**2 / 2, straight)
+
+
 # by the names of LOSSES: of each row, from an output and targets (rows, outputs)
 _ROW_LOSSES: dict[str, Callable] = {
     "mse": lambda a, y: ((a - y) ** 2).mean(axis=1),
     "mae": lambda a, y: np.abs(a - y).mean(axis=1),
-    "huber": lambda a, y: np.where(
-        np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5
-    ).mean(axis=1),
+    "huber": lambda a, y: _huber(a - y, *LOSSES["huber"].constants).mean(axis=1),
     "bce": lambda a, y: (_cross_entropy(a, y) + _cross_entropy(1 - a, 1 - y)).mean(
         axis=1
     ),
     "ce": lambda a, y: _cross_entropy(a, y).sum(axis=1),
 }
+
+
+def _clipped(difference: np.ndarray, distance: float) -> np.ndarray:
+    return np.clip(difference, -distance, distance)
+
+
 # of losses whose best output is not the mean: by the distance to a target
 _SLOPES: dict[str, Callable] = {
     "mae": np.sign,
-    "huber": lambda distance: np.clip(distance, -1, 1),
+    "huber": lambda difference: _clipped(difference, *LOSSES["huber"].constants),
 }
 
 

@@ -14,7 +14,8 @@ from support.pack_members import Members
 from support.threads import in_threads, two_classes
 
 import nn
-from nn.backends.cuda import abi, device, epoch, small
+from nn import nn_aux
+from nn.backends.cuda import abi, device, epoch, program, small
 from nn.backends.cuda import engine as engines
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
@@ -151,6 +152,20 @@ def test_a_training_step_ends_where_seq_ends(emulated):
     ]
     assert relative_distance(ends[0][0][0], ends[1][0][0]) < 1e-12
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-12)
+
+
+def test_the_constants_of_a_loss_are_those_of_its_record(emulated, monkeypatch):
+    huber = replace(nn_aux.LOSSES["huber"], constants=(0.25,))
+    monkeypatch.setitem(nn_aux.LOSSES, "huber", huber)
+    monkeypatch.setattr(program, "sources", program.sources.__wrapped__)
+    net = network("4,5:tanh,3", "seq", "float64", loss="huber")
+    x, y = fill(net, 20)
+    gpu = CudaEngine("cuda", net.layers, net.loss, "float64")
+    gpu.set("parameters", net.engine.get("parameters"))
+    value, gradients, _ = gpu.gradients(x.reshape(20, -1), y)
+    expected, expected_gradients, _ = net.engine.gradients(x.reshape(20, -1), y)
+    assert value == pytest.approx(expected, rel=1e-12)
+    assert relative_distance(gradients, expected_gradients) < 1e-12
 
 
 def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(

@@ -177,6 +177,16 @@ def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(
     )
 
 
+@pytest.mark.parametrize("outputs", ["1", "3", "3:softmax"])
+def test_the_constants_of_a_loss_are_those_of_its_record(
+    outputs, processor, monkeypatch
+):
+    huber = replace(nn_aux.LOSSES["huber"], constants=(0.25,))
+    monkeypatch.setitem(nn_aux.LOSSES, "huber", huber)
+    net = network(f"4,5:tanh,{outputs}", processor, "float64", loss="huber")
+    check_against_numpy(net, 20)
+
+
 def random_spec(rng):
     """A small random network that fits."""
     # some would be dead

@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 
+from nn import nn_aux
+
 
 def softmax(z):
     exponentials = np.exp(z - z.max(-1, keepdims=True))
@@ -55,16 +57,27 @@ ACTIVATIONS = {
     ),
     "softmax": (softmax, lambda da, z, a: a * (da - (da * a).sum(-1, keepdims=True))),
 }
+
+
+def huber(difference, distance):
+    size = np.abs(difference)
+    return np.where(
+        size <= distance, difference**2 / 2, distance * (size - distance / 2)
+    )
+
+
+def clipped(difference, distance):
+    return np.clip(difference, -distance, distance)
+
+
 # name -> (mean over the batch, its gradient by the outputs a); ce: mean over rows, the
 # others: over all values
 LOSSES = {
     "mse": (lambda a, y: np.mean((a - y) ** 2), lambda a, y: 2 * (a - y) / y.size),
     "mae": (lambda a, y: np.mean(np.abs(a - y)), lambda a, y: np.sign(a - y) / y.size),
     "huber": (
-        lambda a, y: np.mean(
-            np.where(np.abs(a - y) <= 1, (a - y) ** 2 / 2, np.abs(a - y) - 0.5)
-        ),
-        lambda a, y: np.clip(a - y, -1, 1) / y.size,
+        lambda a, y: np.mean(huber(a - y, *nn_aux.LOSSES["huber"].constants)),
+        lambda a, y: clipped(a - y, *nn_aux.LOSSES["huber"].constants) / y.size,
     ),
     "bce": (
         lambda a, y: -np.mean(y * np.log(a) + (1 - y) * np.log(1 - a)),

@@ -5,12 +5,15 @@
 template <int LOSS>
 __device__ inline real loss_derivative(real difference)
 {
+    constexpr real distance = (real)loss_constant(LOSS, 0);
     if constexpr (LOSS == MSE)
         return 2 * difference;
     else if constexpr (LOSS == MAE)
         return (real)((difference > 0) - (difference < 0));
     else if constexpr (LOSS == HUBER)
-        return difference > 1 ? 1 : difference < -1 ? -1 : difference;
+        return difference > distance    ? distance
+               : difference < -distance ? -distance
+                                        : difference;
     else
         static_assert(LOSS < 0, "loss.cu: loss_derivative() has no formula for this loss");
 }
@@ -18,13 +21,15 @@ __device__ inline real loss_derivative(real difference)
 template <int LOSS>
 __device__ inline real loss_value(real difference)
 {
+    constexpr real distance = (real)loss_constant(LOSS, 0);
     real size = difference < 0 ? -difference : difference;
     if constexpr (LOSS == MSE)
         return difference * difference;
     else if constexpr (LOSS == MAE)
         return size;
     else if constexpr (LOSS == HUBER)
-        return size <= 1 ? (real)0.5 * size * size : size - (real)0.5;
+        return size <= distance ? (real)0.5 * size * size
+                                : distance * (size - (real)0.5 * distance);
     else
         static_assert(LOSS < 0, "loss.cu: loss_value() has no formula for this loss");
 }
