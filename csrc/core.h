@@ -69,7 +69,8 @@ typedef struct {
     /* operations of one row's forward pass; threads.c */
     double (*flops)(const nn_layer *spec);
 
-    /* ---- kinds with parameters: the first four, or none ---- */
+    /* ---- kinds with parameters: the first four, or none; nn/layers.py has what they begin
+     * with ---- */
     struct {
         /* values of the weight as the core keeps it, with padding; net.c */
         int64_t (*size)(const nn_layer *spec);
@@ -82,6 +83,11 @@ typedef struct {
         /* rows of a batch up to which `gradient` takes the step itself; buffers.c. NULL: it
          * always keeps gradients */
         int64_t (*most_stepped_rows)(const nn_layer *spec);
+        /* values of the bias, which weight decay leaves alone; net.c. NULL: one a channel of the
+         * output */
+        int64_t (*biases)(const nn_layer *spec);
+        /* weight decay leaves the weight alone, too; pass.c */
+        int undecayed;
     } parameters;
 
     /* ---- memory in bytes beside parameters and batches; buffers.c ---- */

@@ -288,6 +288,7 @@ static const layer_kind embedding_kind = {
     .parameters = {
         .size = embedding_weights, .import = embedding_copy, .export = embedding_copy,
         .gradient = embedding_gradient,
+        .biases = all_waves,            /* their frequencies */
     },
 #ifndef NN_FAST
     .memory = {.workspace = embedding_workspace},

@@ -21,11 +21,10 @@ static const layer_kind *kind_of(nn_kind kind)
     NOT_REACHED;
 }
 
-/* A bias for each channel; a vector's values are channels of one pixel. Those of an embedding
- * are its frequencies. */
+/* A vector's values are channels of one pixel. */
 static int64_t biases_of(const layer *l)
 {
-    return l->spec.kind == NN_EMBEDDING ? all_waves(&l->spec) : l->spec.out[0];
+    return l->kind->parameters.biases ? l->kind->parameters.biases(&l->spec) : l->spec.out[0];
 }
 
 static void lay_out_layer(nn_net *net, layer *l)

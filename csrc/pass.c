@@ -241,7 +241,7 @@ static void step_share(real *w, const real *g, real *m, real *v, int64_t n, int 
 
 static void step_layer(layer *l, const batch *b)
 {
-    step_share(l->w, l->dw, l->m, l->v, l->weight_size, 1, b);
+    step_share(l->w, l->dw, l->m, l->v, l->weight_size, !l->kind->parameters.undecayed, b);
     step_share(l->b, l->db, l->bm, l->bv, l->bias_size, 0, b);
 }
 

@@ -148,6 +148,14 @@ class Layer:
         return sum(column.waves for column in self.columns)
 
     @property
+    def init(self) -> str | None:
+        """Return the initialiser of the weight where --init names none; None: that of
+        the activation."""
+        if self.columns:
+            return "lecun"
+        return None
+
+    @property
     def undecayed(self) -> int:
         """Return how many parameters at the end weight decay leaves alone: biases, or
         frequencies."""

@@ -51,9 +51,7 @@ def initial(
     named = zip(layers, activations_of(layers), strict=True)
     activations = [name for layer, name in named if layer.weight_shape]
     for index, (layer, weight, bias) in enumerate(by_layer(layers, vector)):
-        rule = init or (
-            "lecun" if layer.columns else ACTIVATIONS[activations[index]].init
-        )
+        rule = init or layer.init or ACTIVATIONS[activations[index]].init
         if INITIALIZERS[rule].biases:
             both = initial_weight(rule, [(layer.parameters, 0, 0)], seed, index)
             weight[:] = both[: weight.size].reshape(weight.shape)
