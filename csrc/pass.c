@@ -221,8 +221,8 @@ static void loss_of_batch(nn_net *net, const nn_data *data, const int64_t *rows,
     layer *l = last_layer(net);
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
-    loss_backward(l->out, net->buffers.row_loss, net->buffers.y, &net->loss, activation, first, last,
-                  l->outputs);
+    loss_backward(l->out, net->buffers.row_loss, net->buffers.y, &net->loss, activation, first,
+                  last, l->outputs);
     if (data->weights)
         weigh_rows(net, data, rows, first, last);
     barrier_wait(b->team);
