@@ -4,7 +4,8 @@ figure."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,46 +17,32 @@ from .results import INFERENCE_ROWS, OK
 
 MOST_DRAWN_NETWORKS = 5  # in the picture of speed-ups
 SMALL_MULTIPLES = 3
-PARAMETER_AXIS = Axis("parameters", True)
 
 
 def of_results(rows: list[dict]) -> Page:
     """Return the page of a sweep (sweep.collect)."""
     done = [row for row in rows if row["status"] == OK]
     failed = [row for row in rows if row["status"] != OK]
-    devices = sorted(
-        {
-            (
-                row["device"],
-                row["engine"],
-                f"{row['cores']:.0f}",
-                row["nn"],
-                row["python"],
-            )
-            for row in done
-        }
-    )
-    page = Page(
-        f"Timing study: {', '.join(sorted({row['plan'] for row in rows}))}",
-        verdicts(rows),
-    )
+    plans = sorted({row["plan"] for row in rows})
+    page = Page(f"Timing study: {', '.join(plans)}", verdicts(rows))
     page.sections["Pictures"] = pictures_of(rows)
-    page.sections["Measured on"] = [
-        Table("", ["device", "backend", "cores", "nn", "Python"], devices, 2)
-    ]
-    lines = [_line(row) for row in done]
-    page.sections["All figures"] = [
-        Table(f"{len(done)} networks", [head for head, _, _ in FIGURES], lines, 3, True)
-    ]
+    devices = {
+        (row["device"], row["engine"], f"{row['cores']:.0f}", row["nn"], row["python"])
+        for row in done
+    }
+    headers = ["device", "backend", "cores", "nn", "Python"]
+    page.sections["Measured on"] = [Table("", headers, sorted(devices), 2)]
+    headers = [header for header, _, _ in FIGURES]
+    figures = [_line(row) for row in done]
+    title = f"{len(done)} networks"
+    page.sections["All figures"] = [Table(title, headers, figures, 3, True)]
     if failed:
-        sizes = [f"{row['batch_number'] or 0:.0f}" for row in failed]
-        lines = [
-            [row["layers"], row["backend"] or "", n, row["status"]]
-            for row, n in zip(failed, sizes, strict=True)
-        ]
-        page.sections["Not run"] = [
-            Table("", ["network", "backend", "batch", "why"], lines, 4)
-        ]
+        headers = ["network", "backend", "batch", "why"]
+        reasons = []
+        for row in failed:
+            batch = f"{row['batch_number'] or 0:.0f}"
+            reasons.append([row["layers"], row["backend"] or "", batch, row["status"]])
+        page.sections["Not run"] = [Table("", headers, reasons, 4)]
     return page
 
 
@@ -63,68 +50,61 @@ def of_results(rows: list[dict]) -> Page:
 
 
 def verdicts(rows: list[dict]) -> list[str]:
-    """For each kind of network and batch size, a sentence: up to which size the
+    """Return for each kind of network and batch size a sentence: up to which size the
     processor trains it faster.
 
     Compared are the fastest settings of the processor and of the accelerators, network
     by network.
     """
-    best: dict = defaultdict(dict)  # (kind, batch size) -> {network: {on host: row}}
+    # (kind, batch size) -> {network: {on host: fastest row}}
+    fastest: dict = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if row["status"] == OK:
-            network = best[row["kind"], row["batch_number"]].setdefault(
-                row["layers"], {}
-            )
+            sides = fastest[row["kind"], row["batch_number"]][row["layers"]]
             side = TRAITS[row["backend"]].on_host
-            if side not in network or row["batch_ms"] < network[side]["batch_ms"]:
-                network[side] = row
+            if side not in sides or row["batch_ms"] < sides[side]["batch_ms"]:
+                sides[side] = row
     sentences = []
-    for (kind, batch), networks in sorted(best.items()):
-        both = [network for network in networks.values() if len(network) == 2]
-        if both:
-            sentences.append(
-                _verdict(
-                    kind,
-                    batch,
-                    sorted(both, key=lambda network: network[True]["parameters"]),
-                )
-            )
-    return sentences or [
-        "Only one kind of device was measured: nothing to compare yet."
-    ]
+    for (kind, batch), networks in sorted(fastest.items()):
+        pairs = [
+            (sides[True], sides[False])
+            for sides in networks.values()
+            if len(sides) == 2
+        ]
+        if pairs:
+            pairs.sort(key=lambda pair: pair[0]["parameters"])
+            sentences.append(_verdict(kind, batch, pairs))
+    if not sentences:
+        return ["Only one kind of device was measured: nothing to compare yet."]
+    return sentences
 
 
-def _verdict(kind: str, batch: float, networks: list[dict]) -> str:
-    """networks: {on host: row}, by the number of parameters."""
+def _verdict(kind: str, batch: float, pairs: list[tuple[dict, dict]]) -> str:
+    """Return the sentence of one kind and batch size. pairs: the rows of a network on
+    the processor and on the accelerator, by the number of parameters."""
+    name = "Dense networks"
     if kind == "cnn":
         name = "Convolutional networks"
-    else:
-        name = "Dense networks"
     start = f"{name}, batches of {batch:.0f} rows:"
-    wins = [
-        network[True]["batch_ms"] <= network[False]["batch_ms"] for network in networks
-    ]
-    if False in wins:
-        first_loss = wins.index(False)
-    else:
-        first_loss = len(wins)
-    size = [f"{network[True]['parameters']:,.0f} parameters" for network in networks]
-    host = networks[0][True]["device"]
-    device = networks[0][False]["device"]
+    host = pairs[0][0]["device"]
+    device = pairs[0][1]["device"]
+    sizes = [f"{on_host['parameters']:,.0f} parameters" for on_host, _ in pairs]
+    wins = [on_host["batch_ms"] <= other["batch_ms"] for on_host, other in pairs]
+    # the processor wins for all
+    if False not in wins:
+        return f"{start} {host} is faster than {device} up to {sizes[-1]}, the largest measured."
+    first_loss = wins.index(False)
+    later_wins = sum(wins[first_loss:])
+    # it loses from the smallest on
     if first_loss == 0:
-        if any(wins):
-            later = f", except {sum(wins)} of {len(wins)} networks"
-        else:
-            later = ""
-        return f"{start} {device} is faster than {host} from {size[0]} on, the smallest measured{later}."
-    if first_loss == len(wins):
-        return f"{start} {host} is faster than {device} up to {size[-1]}, the largest measured."
-    again = sum(wins[first_loss:])
-    if again:
-        later = f" ({again} larger ones are faster on {host} too)"
-    else:
-        later = ""
-    return f"{start} {host} is faster up to {size[first_loss - 1]}, {device} from {size[first_loss]} on{later}."
+        remark = ""
+        if later_wins:
+            remark = f", except {later_wins} of {len(wins)} networks"
+        return f"{start} {device} is faster than {host} from {sizes[0]} on, the smallest measured{remark}."
+    remark = ""
+    if later_wins:
+        remark = f" ({later_wins} larger ones are faster on {host} too)"
+    return f"{start} {host} is faster up to {sizes[first_loss - 1]}, {device} from {sizes[first_loss]} on{remark}."
 
 
 FIGURES = [  # header, column of the results, its format
@@ -150,6 +130,7 @@ FIGURES = [  # header, column of the results, its format
 
 
 def _line(row: dict) -> list[str]:
+    """Return the figures of a row as texts; empty for None."""
     layers = ",".join(item.split(":")[0] for item in row["layers"].split(","))
     row = row | {"layers": layers, "network_bytes": row["network_bytes"] / 1e6}
     return [
@@ -161,97 +142,123 @@ def _line(row: dict) -> list[str]:
 # ---------------------------------------------------------------- pictures of a sweep
 
 
+@dataclass
+class Picture:
+    """A plot of column y by column x of the rows of a sweep: for each group a line
+    through the medians, or each point (look: dots).
+
+    group: the column of the lines. panel: a column, of a few of whose values there is a
+    plot each; {} in the title stands for the value.
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    x_axis: Axis
+    y_axis: Axis
+    group: str = "engine"
+    panel: str | None = None
+    look: str = "line"
+
+
 def pictures_of(rows: list[dict]) -> list[Plot]:
     """Return the pictures for which these results hold enough figures; perhaps none."""
-    rows = [row for row in rows if row["status"] == OK]
-    processors = len({row["device"] for row in rows if TRAITS[row["backend"]].on_host})
-    rows = [
-        row
-        | {"engine": _engine_name(row, processors > 1), "structure": _structure(row)}
-        for row in rows
-    ]
+    rows = [dict(row) for row in rows if row["status"] == OK]
+    processors = {row["device"] for row in rows if TRAITS[row["backend"]].on_host}
+    for row in rows:
+        row["engine"] = _engine_name(row, len(processors) > 1)
+        row["structure"] = _structure(row)
+        row["row_us"] = 1e3 * row["batch_ms"] / (row["batch_number"] or 1)
+        row["MB"] = row["network_bytes"] / 1e6
     dense = [row for row in rows if row["kind"] == "dense"]
     counts = Counter(row["batch_number"] for row in dense)
-    # that most have
+    # the batch size that most have
     batch = max(counts, key=lambda size: (counts[size], size), default=0)
     usual = [row for row in dense if row["batch_number"] == batch]
+    deep = [row for row in usual if row["depth"]]
     calls = [
-        row | {"call": n, "ms": row[f"infer_{n}_ms"]}
+        row | {"call": count, "ms": row[f"infer_{count}_ms"]}
         for row in rows
-        for n in INFERENCE_ROWS
+        for count in INFERENCE_ROWS
     ]
-    for row in rows:
-        row |= {
-            "row_us": 1e3 * row["batch_ms"] / (row["batch_number"] or 1),
-            "MB": row["network_bytes"] / 1e6,
-        }
-    training = Axis("training time of a row (µs)", True)
-    calling = Axis("time of a call of predict (ms)", True)
-    error = Axis("RMSE on test rows (unit of the target)")
-    memory = Axis("memory of the network in training (MB)", True)
+    x = "parameters"
+    x_axis = Axis(x, True)
     time = Axis(f"time of a batch of {batch:.0f} rows (ms)", True)
     return [
-        *_lines(
-            "training-time",
-            "Training dense networks",
+        *_plots(
             usual,
-            "parameters",
-            "batch_ms",
-            PARAMETER_AXIS,
-            time,
+            Picture(
+                "training-time",
+                "Training dense networks",
+                x,
+                "batch_ms",
+                x_axis,
+                time,
+            ),
         ),
-        *_lines(
-            "batch-size",
-            "Training {}",
+        *_plots(
             rows,
-            "batch_number",
-            "row_us",
-            Axis("batch size (rows)", True),
-            training,
-            by="layers",
+            Picture(
+                "batch-size",
+                "Training {}",
+                "batch_number",
+                "row_us",
+                Axis("batch size (rows)", True),
+                Axis("training time of a row (µs)", True),
+                panel="layers",
+            ),
         ),
-        *_lines(
-            "width-depth",
-            "Width and depth, {}",
-            [row for row in usual if row["depth"]],
-            "parameters",
-            "batch_ms",
-            PARAMETER_AXIS,
-            time,
-            "structure",
-            by="engine",
+        *_plots(
+            deep,
+            Picture(
+                "width-depth",
+                "Width and depth, {}",
+                x,
+                "batch_ms",
+                x_axis,
+                time,
+                "structure",
+                panel="engine",
+            ),
         ),
-        *_lines(
-            "inference",
-            "Inference of {}",
+        *_plots(
             calls,
-            "call",
-            "ms",
-            Axis("rows in a call", True),
-            calling,
-            by="layers",
+            Picture(
+                "inference",
+                "Inference of {}",
+                "call",
+                "ms",
+                Axis("rows in a call", True),
+                Axis("time of a call of predict (ms)", True),
+                panel="layers",
+            ),
         ),
         *_speed_ups(rows),
-        *_lines(
-            "error",
-            "Error after training",
+        *_plots(
             rows,
-            "parameters",
-            "rmse",
-            PARAMETER_AXIS,
-            error,
-            "structure",
+            Picture(
+                "error",
+                "Error after training",
+                x,
+                "rmse",
+                x_axis,
+                Axis("RMSE on test rows (unit of the target)"),
+                "structure",
+            ),
         ),
-        *_lines(
-            "memory",
-            "Memory",
+        *_plots(
             rows,
-            "parameters",
-            "MB",
-            PARAMETER_AXIS,
-            memory,
-            "backend",
-            look="dots",
+            Picture(
+                "memory",
+                "Memory",
+                x,
+                "MB",
+                x_axis,
+                Axis("memory of the network in training (MB)", True),
+                "backend",
+                look="dots",
+            ),
         ),
     ]
 
@@ -271,76 +278,69 @@ def _engine_name(row: dict, with_device: bool) -> str:
 
 
 def _structure(row: dict) -> str:
+    """Return what the layers of a row are, in a word or its depth."""
     if row["kind"] == "cnn":
         return "convolutional"
     return plural(round(row["depth"]), "hidden layer")
 
 
-def _lines(  # noqa: PLR0913 - the parts of a plot
-    name: str,
-    title: str,
-    rows: list[dict],
-    x: str,
-    y: str,
-    x_axis: Axis,
-    y_axis: Axis,
-    group: str = "engine",
-    *,
-    by: str | None = None,
-    look: str = "line",
-) -> list[Plot]:
-    """Return a plot of column y by x: for each group of rows a line through the
-    medians, or each point.
-
-    by: a column, of a few of whose values there is a plot each, with axes and looks
-    alike. A plot without any line from one place to another is left out.
-    """
+def _plots(rows: list[dict], picture: Picture) -> list[Plot]:
+    """Return the plots of a picture, one for each panel, with axes and looks alike. A
+    plot without any line from one place to another is left out."""
+    # panel -> group -> x -> [y, ...]
     panels: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in sorted(rows, key=lambda row: row["parameters"]):
-        if row[x] is not None and row[y] is not None:
-            panels[by and row[by]][row[group]][row[x]].append(row[y])
-    panels = {
-        of: groups
-        for of, groups in panels.items()
+        x = row[picture.x]
+        y = row[picture.y]
+        if x is not None and y is not None:
+            panel = picture.panel and row[picture.panel]
+            panels[panel][row[picture.group]][x].append(y)
+    drawn = [
+        panel
+        for panel, groups in panels.items()
         if any(len(points) > 1 for points in groups.values())
-    }
-    names = sorted({group for groups in panels.values() for group in groups})
+    ]
+    names = sorted({group for panel in drawn for group in panels[panel]})
     plots = []
-    for place, of in enumerate(_spread(list(panels), SMALL_MULTIPLES)):
+    for panel in _spread(drawn, SMALL_MULTIPLES):
         lines = []
-        for own, points in sorted(panels[of].items()):
-            each = [
-                (v, [float(np.median(ys))] if look == "line" else ys)
-                for v, ys in sorted(points.items())
-            ]
-            xs, ys = zip(*((v, one) for v, some in each for one in some), strict=True)
-            lines.append(Line(own, xs, ys, look, names.index(own)))
-        if not place:
-            called = name
-        else:
-            called = f"{name}-{place + 1}"
-        plots.append(
-            Plot(
-                called,
-                title.format(_short(of or "")),
-                replace(x_axis),
-                replace(y_axis),
-                lines,
-            )
-        )
-    for axis in ("x", "y"):  # of the same ends
-        values = [
-            v
-            for plot in plots
-            for line in plot.lines
-            for v in getattr(line, axis)
-            if v > 0
-        ]
-        if len(plots) > 1 and values and min(values) < max(values):
-            room = (max(values) / min(values)) ** 0.04
-            for plot in plots:
-                getattr(plot, axis).ends = min(values) / room, max(values) * room
+        for group, points in sorted(panels[panel].items()):
+            x, y = _coordinates(points, picture.look)
+            lines.append(Line(group, x, y, picture.look, names.index(group)))
+        name = picture.name
+        if plots:
+            name += f"-{len(plots) + 1}"
+        title = picture.title.format(_short(panel or ""))
+        axes = replace(picture.x_axis), replace(picture.y_axis)
+        plots.append(Plot(name, title, *axes, lines))
+    if len(plots) > 1:
+        lines = [line for plot in plots for line in plot.lines]
+        x = [value for line in lines for value in line.x]
+        y = [value for line in lines for value in line.y]
+        _share_ends([plot.x for plot in plots], x)
+        _share_ends([plot.y for plot in plots], y)
     return plots
+
+
+def _coordinates(points: dict, look: str) -> tuple[list, list]:
+    """Return (x, y) of the points of a line: medians, or all of dots."""
+    x = []
+    y = []
+    for place, values in sorted(points.items()):
+        if look == "line":
+            values = [float(np.median(values))]
+        x += [place] * len(values)
+        y += values
+    return x, y
+
+
+def _share_ends(axes: list[Axis], values: list[float]) -> None:
+    """Give axes the same ends, around those of their values that are above 0."""
+    values = [value for value in values if value > 0]
+    if values and min(values) < max(values):
+        room = (max(values) / min(values)) ** 0.04
+        for axis in axes:
+            axis.ends = min(values) / room, max(values) * room
 
 
 def _speed_ups(rows: list[dict]) -> list[Plot]:
@@ -351,67 +351,68 @@ def _speed_ups(rows: list[dict]) -> list[Plot]:
         lines = []
         most = 1
         for name, points in _scaling(rows, unit).items():
-            medians = {
-                count: float(np.median(points[count])) for count in sorted(points)
-            }
-            first = min(medians)
-            most = max(most, *medians)
-            lines.append(
-                Line(
-                    name,
-                    list(medians),
-                    [first * medians[first] / ms for ms in medians.values()],
-                )
-            )
+            counts = sorted(points)
+            medians = [float(np.median(points[count])) for count in counts]
+            speed_ups = [counts[0] * medians[0] / median for median in medians]
+            most = max(most, counts[-1])
+            lines.append(Line(name, counts, speed_ups))
         if lines:
             lines.append(Line("ideal", [1, most], [1, most], "rule"))
-            plots.append(
-                Plot(
-                    f"speed-up-{unit}",
-                    f"Several {title}",
-                    Axis(title),
-                    Axis("speed-up (times)"),
-                    lines,
-                )
-            )
+            axes = Axis(title), Axis("speed-up (times)")
+            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", *axes, lines))
     return plots
+
+
+class Run(NamedTuple):
+    """A network and what it ran on, whatever the number of threads or GPUs."""
+
+    layers: str
+    batch_number: float
+    backend: str
+    distribute: str | None
+    device: str
+
+
+def _runs(rows: list[dict], unit: str) -> dict[Run, dict]:
+    """Return {threads or GPUs: [milliseconds, ...]} of each run on several numbers."""
+    runs: dict = defaultdict(lambda: defaultdict(list))
+    for row in sorted(rows, key=lambda row: (row["parameters"], row["batch_number"])):
+        count = int(row[unit] or 0)
+        # without --gpus: one GPU
+        if unit == "gpus" and not count:
+            count = 1
+        if count and (unit == "gpus") != TRAITS[row["backend"]].on_host:
+            runs[Run(*(row[name] for name in Run._fields))][count].append(
+                row["batch_ms"]
+            )
+    for run in list(runs):
+        # one GPU, so nothing is distributed
+        single = runs.get(run._replace(distribute=None), {})
+        if run.distribute and 1 in single:
+            runs[run].setdefault(1, single[1])
+    return {run: points for run, points in runs.items() if len(points) > 1}
 
 
 def _scaling(rows: list[dict], unit: str) -> dict:
     """Return {name: {threads or GPUs: [milliseconds, ...]}} of some networks that ran
     on several numbers."""
-    groups = defaultdict(lambda: defaultdict(list))
-    for row in sorted(rows, key=lambda row: (row["parameters"], row["batch_number"])):
-        count = int(row[unit] or 0) or int(unit == "gpus")  # without --gpus: one GPU
-        if count and (unit == "gpus") != TRAITS[row["backend"]].on_host:
-            key = (
-                row["layers"],
-                row["batch_number"],
-                row["backend"],
-                row["distribute"],
-                row["device"],
-            )
-            groups[key][count].append(row["batch_ms"])
-    for layers, batch, backend, distribute, device in list(groups):
-        # one GPU, so nothing is distributed
-        alone = groups.get((layers, batch, backend, None, device), {})
-        if distribute and 1 in alone:
-            groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
-    groups = {key: points for key, points in groups.items() if len(points) > 1}
-    networks = _spread(
-        list(dict.fromkeys(key[:2] for key in groups)), MOST_DRAWN_NETWORKS
-    )
-    backends = len({key[2] for key in groups}) > 1
-    devices = len({key[4] for key in groups}) > 1
+    runs = _runs(rows, unit)
+    networks = list(dict.fromkeys((run.layers, run.batch_number) for run in runs))
+    drawn = _spread(networks, MOST_DRAWN_NETWORKS)
+    has_backends = len({run.backend for run in runs}) > 1
+    has_devices = len({run.device for run in runs}) > 1
     named = {}
-    for (layers, batch, backend, distribute, device), points in groups.items():
-        if (layers, batch) in networks:
-            more = (
-                [backend] * backends
-                + [distribute] * bool(distribute)
-                + [device] * devices
-            )
-            named[", ".join([f"{_short(layers)}, batch {batch:.0f}", *more])] = points
+    for run, points in runs.items():
+        if (run.layers, run.batch_number) not in drawn:
+            continue
+        words = [_short(run.layers), f"batch {run.batch_number:.0f}"]
+        if has_backends:
+            words.append(run.backend)
+        if run.distribute:
+            words.append(run.distribute)
+        if has_devices:
+            words.append(run.device)
+        named[", ".join(words)] = points
     return named
 
 
