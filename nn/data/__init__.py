@@ -20,8 +20,8 @@
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, or why it is left out; written.py: numbers and
                      dates as people write them
-    fields.py        odd words and gaps, weights, groups and times of the rows; remarks
-                     on columns
+    fields.py        odd words and gaps; remarks.py: remarks on columns; roles.py:
+                     weights, groups and times of the rows, and rows that are left out
     targets.py       the task, the classes and the values of the targets
     dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the
                      digest of columns

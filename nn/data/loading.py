@@ -50,19 +50,19 @@ from .dataset import (
     name_of,
 )
 from .encoding import ColumnEncoder
-from .fields import (
-    odd_remarks,
-    remarks_on,
-    role_values,
-    without_class_name,
-    without_unlabelled,
-    without_weightless,
-)
+from .fields import odd_remarks
 from .formats import TABLE_FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .pictures import BYTE, tell_range
+from .remarks import remarks_on
+from .roles import (
+    role_values,
+    without_class_name,
+    without_unlabelled,
+    without_weightless,
+)
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
 from .targets import dataset_of, now_among, targets_of

@@ -12,7 +12,7 @@ import pytest
 import nn
 
 HOUSE = Path(nn.__file__).parent
-MOST_ENTRIES = 26
+MOST_ENTRIES = 29
 
 # From the bottom up. A module imports from its own level, without a circle, and from
 # those above it in this list.

@@ -1,0 +1,248 @@
+"""What columns say of the rows: weights, groups and times; rows of weight 0 and rows
+without a target are left out.
+
+Rows without a target are left out first; what else they hold does not matter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from ..utils import DataError
+from .column import (
+    CLASS_NAME,
+    Column,
+    Table,
+    Wanted,
+    as_text,
+    settled,
+    valued,
+    without_words,
+)
+from .dataset import Places, all_weightless
+from .fields import first_odd, place_of
+from .kinds import Kind, kind_of, way_of_numbers
+from .source import TableSource
+
+# -------------------------------------------------------------- rows that are left out
+
+
+def without_weightless(
+    table: Table, weights: np.ndarray | None, undecided: frozenset[int]
+) -> tuple[Table, dict]:
+    """Return (the table without the rows of weight 0, what a Dataset says of these).
+    DataError: all are.
+
+    weights: of the rows; None: all are 1. A gap, and what else is no weight, stays for
+    role_values to refuse. undecided: columns that the words of the rows that stay make
+    numbers, dates or texts.
+    """
+    if weights is None or not len(weights):
+        return table, {}
+    is_weightless = weights == 0
+    if not is_weightless.any():
+        return table, {}
+    if is_weightless.all():
+        raise all_weightless(len(table))
+    stays = rows_of_table(table, ~is_weightless)
+    return _decided_again(stays, undecided), {"weightless": int(is_weightless.sum())}
+
+
+def _decided_again(table: Table, undecided: frozenset[int]) -> Table:
+    """Return a table in which the columns of text at these places are what all of their
+    words are."""
+    changed = {}
+    for place in undecided:
+        column = table.columns[place]
+        if column.reads == "text" and len(column.words):
+            column = settled(column, None, is_pure=True)
+            if column.reads != "text":
+                changed[place] = column
+    if not changed:
+        return table
+    columns = {**table.columns, **changed}
+    new_places = {p for p, column in changed.items() if column.reads == "number"}
+    places = sorted({*table.number_places, *new_places})
+    numbers = np.empty((len(table), len(places)), table.numbers.dtype)
+    for slot, place in enumerate(places):
+        numbers[:, slot] = columns[place].values
+    return replace(table, columns=columns, numbers=numbers, number_places=places)
+
+
+def without_unlabelled(
+    source: TableSource, table: Table, places: Places
+) -> tuple[Table, dict]:
+    """Return (the table without the rows in which a target is a gap, what a Dataset
+    says of these). DataError: all are.
+
+    An odd word among the numbers of a target is no gap, but an error.
+    """
+    gaps = [
+        table.columns[place].is_gap
+        for place in places.targets
+        if not table.columns[place].odd
+    ]
+    if gaps:
+        lacks = np.logical_or.reduce(gaps)
+    else:
+        lacks = np.zeros(len(table), bool)
+    if not lacks.any():
+        return table, {}
+    if lacks.all():
+        raise DataError(
+            f"{source.path}: no row has a target, all {len(table)} have a gap there, "
+            f"expected some that have one; choose the target with --target"
+        )
+    unlabelled_words = _gap_words(source, table, places.targets)
+    counts = {"unlabelled": int(lacks.sum()), "unlabelled_words": unlabelled_words}
+    return rows_of_table(table, ~lacks), counts
+
+
+def rows_of_table(table: Table, stays: np.ndarray) -> Table:
+    """Return the rows of a table that stay (rows,)."""
+    rows = np.flatnonzero(stays)
+    numbers = table.numbers[rows]
+    slots = {place: slot for slot, place in enumerate(table.number_places)}
+    columns = {}
+    for place, column in table.columns.items():
+        if place in slots:
+            values = numbers[:, slots[place]]
+        else:
+            values = column.values[rows]
+        odd = {
+            word: count
+            for word, count in column.odd.items()
+            if count.rows > 1 or stays[count.first]
+        }
+        words = column.words
+        if column.reads == "text":
+            values, words = _words_that_occur(values, words)
+        elif not np.isnan(values).any():  # fields of odd words are gaps
+            odd = {}
+        columns[place] = replace(column, values=values, words=words, odd=odd)
+    if table.kept is None:
+        kept = rows
+    else:
+        kept = table.kept[rows]
+    return replace(table, columns=columns, numbers=numbers, kept=kept)
+
+
+def _words_that_occur(
+    codes: np.ndarray, words: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    """Return (the codes of some rows, the words that occur in them) in the order of
+    their first rows; a gap, -1, stays."""
+    different, first_rows = np.unique(codes, return_index=True)
+    order = different[np.argsort(first_rows)]
+    order = order[order >= 0].tolist()
+    new_codes = np.full(len(words) + 1, -1, np.int32)
+    new_codes[order] = np.arange(len(order))
+    return new_codes[codes], [words[code] for code in order]
+
+
+def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[str, int]:
+    """Return how many gaps of targets each word stands for; the columns whose words are
+    not known are read again."""
+    words: Counter[str] = Counter()
+    for place in targets:
+        column = table.columns[place]
+        is_gap = column.is_gap
+        if sum(column.gaps.values()) == np.count_nonzero(is_gap):
+            words.update(column.gaps)
+            continue
+        if table.kept is not None:
+            words.update(_words_in(source, place, table.kept[is_gap]))
+            continue
+        wanted = Wanted(
+            {place: column.reads}, exact=frozenset([place]), missing=frozenset()
+        )
+        reread = source.read(wanted).columns[place]
+        words.update({word: count.rows for word, count in reread.odd.items()})
+        if reread.reads != "text":
+            numbers = reread.values[is_gap & ~reread.is_gap]
+            words.update(as_text(Column(reread.reads, numbers)).texts())
+    return dict(words)
+
+
+def _words_in(source: TableSource, place: int, rows: np.ndarray) -> list[str]:
+    """Return the words of a column in some rows, "" for empty fields; the column is
+    read again."""
+    wanted = Wanted({place: "text"}, exact=frozenset([place]), missing=frozenset())
+    column = source.read(wanted).columns[place]
+    if column.reads != "text":
+        column = as_text(column)
+    texts = [*column.words, ""]
+    return [texts[code] for code in column.values[rows].tolist()]
+
+
+def without_class_name(column: Column) -> Column:
+    """Return a target's texts with a gap for CLASS_NAME where the others are numbers as
+    people write them."""
+    if CLASS_NAME not in column.words:
+        return column
+    counts = dict(column.counts())
+    counts.pop(CLASS_NAME, None)
+    if not counts or way_of_numbers(counts) is None:
+        return column
+    return without_words(column, [CLASS_NAME])
+
+
+# ------------------------------------------------------------ weights, groups and times
+
+
+def role_values(
+    source: TableSource, table: Table, places: Places
+) -> dict[str, np.ndarray]:
+    """Return weights, groups and times of a table's rows, as a Dataset names them.
+    Raises DataError."""
+    by_name = {}
+    for role, place in places.roles.items():
+        column = table.columns[place]
+        if role == "group":
+            by_name["groups"] = as_text(column).values.astype(np.int64)
+            continue
+        if column.reads == "text":
+            column = _moments_of(source, place, column)
+        values = column.values.astype(np.float64)
+        _check_role(source, table, place, role, replace(column, values=values))
+        by_name[f"{role}s"] = values
+    return by_name
+
+
+def _moments_of(source: TableSource, place: int, column: Column) -> Column:
+    """Return a column of words as numbers, or dates as people write them."""
+    name = ""
+    if source.names:
+        name = source.names[place]
+    kind = kind_of(column, Kind("date"), source.column(place), name or str(place))
+    values = kind.written and kind.written.values_of(column.words)
+    if values is None:
+        return settled(column, "date")
+    return valued(column, "date", values)
+
+
+def _check_role(
+    source: TableSource, table: Table, place: int, role: str, column: Column
+) -> None:
+    """Raise DataError for a weight or time that is missing, and a weight below 0."""
+    is_bad = np.isnan(column.values)
+    expected = "a number or a date"
+    if role == "weight":
+        is_bad |= column.values < 0
+        expected = "a finite number, 0 or above"
+    bad = np.flatnonzero(is_bad)
+    if not len(bad):
+        return
+    row = int(bad[0])
+    if column.odd:
+        found = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
+    elif np.isnan(column.values[row]):
+        found = f"{place_of(source, table, row, place)}: found a gap"
+    else:
+        found = f"{place_of(source, table, row, place)}: found {column.values[row]:g}"
+    raise DataError(
+        f"{found}, expected {expected} for --{role}; correct it or remove the row"
+    )
