@@ -25,7 +25,8 @@
     targets.py       the task, the classes and the values of the targets
     dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the
                      digest of columns
-    encoding.py      columns -> inputs of a network: an encoder for each kind of column
+    encoding.py      columns -> inputs of a network: an encoder for each kind of column;
+                     calendar.py: parts and cycles of dates
     scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among
                      them becomes
     records.py       arrays of rows in memory or, where it has no room for them, in

@@ -27,6 +27,7 @@ from ..layers import NEAREST_EDGES, InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log, plural
+from .calendar import DATE_CYCLES, DATE_PARTS, YEAR_SECONDS, part, phase
 from .column import Column, shortened
 from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
@@ -54,23 +55,6 @@ LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 REPEATED = 1000
 ROWS_A_VALUE = 10
 MOST_REPEATED_VALUES = 128
-# seconds
-DAY = 86_400.0
-YEAR_SECONDS = 31_556_952.0
-DATE_CYCLES = ("year", "week", "day")  # of dates
-# of dates -> shift
-DATE_PARTS = {
-    "month": (6.5, 3.5),
-    "monthday": (16.0, 9.0),
-    "weekday": (3.0, 2.0),
-    "hour": (12.0, 7.0),
-}
-# and scale, the same for all tables: no date is far from the others
-# days from 1 March of the year 0 to 1970-01-01, in the Gregorian calendar
-MARCH_0 = 719_468
-# centuries, years, months from March: after n days
-CALENDAR = ((4, 3, 146_097, 0), (4, 3, 1461, 0), (5, 2, 153, 2))
-# (a n + b) / c are over, which took (c count + d) / a days; both are rounded down
 
 ENCODED_ROWS = 1 << 16  # encoded at a time
 # from which a prediction in Python tells of gaps and unseen values; a program may ask
@@ -238,34 +222,6 @@ def statistics_of(
             NumberStatistics(values, kind.kind in ("date", "written date"), counts)
         )
     return found
-
-
-def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
-    """Return where in its year, week or day a date is, from 0 to below 1. A week has
-    its days only, from Thursday."""
-    if cycle == "week":
-        return np.floor(seconds / DAY) % 7 / 7
-    if cycle == "year":
-        return seconds % YEAR_SECONDS / YEAR_SECONDS
-    return seconds % DAY / DAY
-
-
-def part(seconds, name: str, floor: Callable = np.floor):
-    """Return a part of dates as numbers: the hour with its fraction, the weekday from
-    Monday, 0, on. floor: of these numbers, an array or anything else that can be added,
-    multiplied and divided."""
-    days = floor(seconds / DAY)
-    if name == "hour":
-        return (seconds - days * DAY) / 3600
-    if name == "weekday":
-        return (days + 3) - floor((days + 3) / 7) * 7
-    rest = days + MARCH_0
-    for a, b, c, d in CALENDAR:
-        count = floor((rest * a + b) / c)
-        rest = rest - floor((count * c + d) / a)
-    if name == "monthday":
-        return rest + 1
-    return count + 3 - floor((count + 2) / 12) * 12
 
 
 # ---------------------------------------------------------------- encoders

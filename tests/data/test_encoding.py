@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from support.tables import texts
 
+from nn.data.calendar import DATE_PARTS, part
 from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoding import (
-    DATE_PARTS,
     MOST_REPEATED_VALUES,
     SAMPLE,
     Encoding,
     NumberEncoder,
     NumberStatistics,
-    part,
     statistics_of,
 )
 from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, decide, kind_of

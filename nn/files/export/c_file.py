@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.encoding import DATE_PARTS
+from ...data.calendar import DATE_PARTS
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS

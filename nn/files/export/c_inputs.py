@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...data.calendar import DATE_PARTS
 from ...data.column import Column, encodings_of
 from ...data.encoding import (
-    DATE_PARTS,
     CategoryEncoder,
     DateEncoder,
     Encoding,

@@ -13,17 +13,14 @@ from functools import partialmethod
 
 import numpy as np
 
+from ...data.calendar import DATE_PARTS, DAY, YEAR_SECONDS, part
 from ...data.column import Column
 from ...data.encoding import (
-    DATE_PARTS,
-    DAY,
-    YEAR_SECONDS,
     CategoryEncoder,
     DateEncoder,
     Encoding,
     NumberEncoder,
     TruthEncoder,
-    part,
 )
 from ...data.pictures import BYTE
 from ...data.written import YES_NO, Order
