@@ -103,21 +103,15 @@ NOT_WRITTEN = ["missing/new.bin", "two.csv/new.bin", "/proc/new.bin"]
 def prepared(tmp_path_factory):
     """A folder with good data sets, models of them, and files that are neither."""
     folder = tmp_path_factory.mktemp("prepared")
-    for write, name in (
+    cases = (
         (write_two_classes, "two"),
         (write_three_classes, "three"),
         (write_numbers, "numbers"),
-    ):
+    )
+    for write, name in cases:
         data = write(folder / f"{name}.csv")
-        succeed(
-            "--train",
-            "--dataset",
-            data,
-            "--model",
-            folder / f"{name}.bin",
-            "--epochs",
-            1,
-        )
+        path = folder / f"{name}.bin"
+        succeed("--train", "--dataset", data, "--model", path, "--epochs", 1)
     flags = ["--epochs", 1, "--activation", "sigmoid"]
     succeed(
         "--train", "--dataset", folder / "two.csv", "--model", folder / "two.m", *flags
@@ -126,12 +120,12 @@ def prepared(tmp_path_factory):
         (folder / name).write_text(text)
     for damages, suffix in ((MODELS, "bin"), (TEXT_MODELS, "m")):
         for name, damage in damages.items():
-            (folder / f"{name}.{suffix}").write_bytes(
-                damage((folder / f"two.{suffix}").read_bytes())
-            )
-    (folder / "cut.csv.gz").write_bytes(
-        gzip.compress((folder / "two.csv").read_bytes())[:-20]
-    )
+            path = folder / f"two.{suffix}"
+            content = damage(path.read_bytes())
+            path = folder / f"{name}.{suffix}"
+            path.write_bytes(content)
+    content = gzip.compress((folder / "two.csv").read_bytes())[:-20]
+    (folder / "cut.csv.gz").write_bytes(content)
     (folder / "sub").mkdir()
     return folder
 
@@ -156,16 +150,15 @@ def fails(folder, code: int, *words: str, command: str) -> None:
     change no file."""
     before = contents(folder)
     result = run(*command.split())
-    *others, last = result.err.splitlines() or [""]
-    assert (
-        result.code == code
-        and last.startswith("nn: ")
-        and "Traceback" not in result.err
-    ), result.err
+    *warnings, last = result.err.splitlines() or [""]
+    assert result.code == code, result.err
+    assert last.startswith("nn: "), result.err
+    assert "Traceback" not in result.err, result.err
     assert result.out == ""
     assert contents(folder) == before
-    assert all(word in last for word in words), last
-    assert code != 2 or not others, result.err
+    for word in words:
+        assert word in last, last
+    assert code != 2 or not warnings, result.err
 
 
 @pytest.mark.parametrize(
@@ -220,8 +213,8 @@ def fails(folder, code: int, *words: str, command: str) -> None:
         (f"{TRAIN} --json=yes", ["--json"]),
         (f"{TRAIN} --quiet --verbose", ["--quiet", "--verbose"]),
         *(
-            (f"{TRAIN} --{flag} nonsense", [f"--{flag} nonsense", known])
-            for flag, known in NAMES.items()
+            (f"{TRAIN} --{flag} nonsense", [f"--{flag} nonsense", flags])
+            for flag, flags in NAMES.items()
         ),
         *((f"{TRAIN} --reference {other}", ["--reference"]) for other in OF_REFERENCE),
         (f"{TRAIN} --reference --batch_number 61", ["--batch_number 61", "60"]),
@@ -263,13 +256,8 @@ def test_wrong_use_is_one_line(folder, command, words):
 @pytest.mark.parametrize("flag", WRONG_NUMBERS)
 def test_numbers_out_of_their_range(folder, flag):
     for value in WRONG_NUMBERS[flag]:
-        fails(
-            folder,
-            2,
-            f"--{flag} {value}",
-            "expected",
-            command=f"{TRAIN} --{flag} {value}",
-        )
+        command = f"{TRAIN} --{flag} {value}"
+        fails(folder, 2, f"--{flag} {value}", "expected", command=command)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +279,8 @@ def test_numbers_out_of_their_range(folder, flag):
     ],
 )
 def test_layers_that_do_not_fit(folder, layers, words):
-    fails(folder, 2, *words, command=f"{TRAIN} --layers {layers}")
+    command = f"{TRAIN} --layers {layers}"
+    fails(folder, 2, *words, command=command)
 
 
 @pytest.mark.parametrize(
@@ -374,12 +363,14 @@ def test_a_data_set_that_cannot_be_trained_on(folder, data, words):
 
 def test_outputs_that_no_class_belongs_to_are_refused(folder):
     for name, labels in {"two": "01", "three": "uvw"}.items():
-        rows = "".join(
-            f"{i % 7},{i % 5},{labels[i % len(labels)]}\n" for i in range(60)
-        )
-        (folder / f"{name}.csv").write_text("a,b,y\n" + rows)
+        lines = []
+        for i in range(60):
+            lines.append(f"{i % 7},{i % 5},{labels[i % len(labels)]}\n")
+        rows = "".join(lines)
+        path = folder / f"{name}.csv"
+        path.write_text("a,b,y\n" + rows)
         count = len(labels)
-        told = f"column y: {count} classes, expected 16, one per output of the network; let --layers end in {count}"
+        message = f"column y: {count} classes, expected 16, one per output of the network; let --layers end in {count}"
         refused = run(
             "--train",
             "--dataset",
@@ -390,7 +381,7 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
             "m.bin",
         )
         assert refused.code in (2, 65)
-        assert told in refused.err
+        assert message in refused.err
         assert not (folder / "m.bin").exists()
         ds = nn.load(f"{name}.csv")
         with pytest.raises(
@@ -399,13 +390,10 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
             nn.train(nn.Network.for_data(ds, "auto,16"), ds)
         with pytest.raises(nn.NnError, match=f"{count} classes, expected 16"):
             nn.fit(f"{name}.csv", layers="auto,16")
-    numbers = nn.load(
-        {
-            "a": list(range(60)),
-            "b": [i % 7 for i in range(60)],
-            "y": [i % 3 for i in range(60)],
-        }
-    )
+    b = [i % 7 for i in range(60)]
+    y = [i % 3 for i in range(60)]
+    columns = {"a": list(range(60)), "b": b, "y": y}
+    numbers = nn.load(columns)
     with pytest.raises(
         nn.DataError,
         match="3 classes, expected 5, one per output of the network; let .* end in 3",
@@ -417,20 +405,20 @@ def test_outputs_that_no_class_belongs_to_are_refused(folder):
 
 
 def test_an_estimator_with_more_outputs_than_a_fold_has_classes_is_refused():
-    x = np.random.default_rng(0).normal(size=(60, 2))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
     y = np.arange(60) % 4
     with pytest.raises(
         ValueError, match="3 classes, expected 4, one per output of the network"
     ):
         nn.NetworkClassifier(layers="auto,8,4", epochs=1).fit(x[y < 3], y[y < 3])
-    assert nn.NetworkClassifier(layers="auto,8,4", epochs=1).fit(x, y).predict_proba(
-        x
-    ).shape == (60, 4)
+    estimator = nn.NetworkClassifier(layers="auto,8,4", epochs=1).fit(x, y)
+    assert estimator.predict_proba(x).shape == (60, 4)
 
 
 @pytest.mark.parametrize("threshold", ["1.5", "-0.25"])
 def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
-    told = f"--threshold {threshold}: the scores are from 0 to 1"
+    message = f"--threshold {threshold}: the scores are from 0 to 1"
     refused = run(
         *ONE,
         "--dataset",
@@ -442,7 +430,7 @@ def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
         f"--threshold={threshold}",
     )
     assert refused.code == 2
-    assert told in refused.err
+    assert message in refused.err
     assert refused.err.count("\n") <= 3
     chosen = run(
         "--train",
@@ -455,14 +443,14 @@ def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
         f"--threshold={threshold}",
     )
     assert chosen.code == 2
-    assert told in chosen.err
+    assert message in chosen.err
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
     for mode in ("--test", "--predict"):
         refused = run(
             mode, "--model", "m.bin", "--dataset", "two.csv", f"--threshold={threshold}"
         )
         assert refused.code == 2
-        assert told in refused.err
+        assert message in refused.err
         assert refused.out == ""
     with pytest.raises(nn.UsageError, match="scores are from 0 to 1"):
         nn.Model.load("m.bin").test("two.csv", threshold=float(threshold))
@@ -477,11 +465,13 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
         "three": ["u", "v", "w"],
         "number": [0.5, 1.25, 3.75, 9.5],
     }.items():
-        rows = "".join(
-            f"{i},{i * i % 11},{labels[i % len(labels)]}\n" for i in range(60)
-        )
-        (folder / f"{name}.csv").write_text("a,b,y\n" + rows)
-        told = "is for two classes, the task is "
+        lines = []
+        for i in range(60):
+            lines.append(f"{i},{i * i % 11},{labels[i % len(labels)]}\n")
+        rows = "".join(lines)
+        path = folder / f"{name}.csv"
+        path.write_text("a,b,y\n" + rows)
+        message = "is for two classes, the task is "
         refused = run(
             *ONE,
             "--dataset",
@@ -494,7 +484,7 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
             0.3,
         )
         assert refused.code == 2
-        assert told in refused.err
+        assert message in refused.err
         assert not (folder / "m.bin").exists()
         succeed(
             *ONE, "--dataset", f"{name}.csv", "--model", f"{name}.bin", "--epochs", 1
@@ -510,19 +500,19 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
                 0.5,
             )
             assert refused.code == 2
-            assert told in refused.err
+            assert message in refused.err
             assert refused.out == ""
-        with pytest.raises(nn.UsageError, match=told):
+        with pytest.raises(nn.UsageError, match=message):
             nn.test(nn.Network.load(f"{name}.bin"), f"{name}.csv", threshold=0.4)
 
 
 @pytest.mark.parametrize(
-    "more",
+    "flags",
     [["--networks", 1, "--validation", 0.2], ["--folds", 3], ["--effort", "quick"]],
 )
-def test_calibration_beside_weights_of_classes_is_refused(two, more):
+def test_calibration_beside_weights_of_classes_is_refused(two, flags):
     asked = ["--calibrate", "temperature", "--class_weight", "balanced"]
-    refused = run("--train", "--dataset", "two.csv", "--model", "m.bin", *more, *asked)
+    refused = run("--train", "--dataset", "two.csv", "--model", "m.bin", *flags, *asked)
     assert refused.code == 2
     assert "--calibrate temperature beside --class_weight balanced" in refused.err
     assert "leave one of them out" in refused.err

@@ -39,26 +39,22 @@ def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_s
 
 
 @pytest.mark.parametrize(
-    "model, flags, told",
+    "model, flags, message",
     [
         ("m.bin", ["--holdout", 0], "--holdout 0"),
         ("m.m", ["--activation", "sigmoid"], "m.m"),
     ],
 )
 def test_a_model_that_held_nothing_out_or_cannot_tell_asks_for_data(
-    two, model, flags, told
+    two, model, flags, message
 ):
     succeed(*ONE, "--dataset", "two.csv", "--model", model, "--epochs", 1, *flags)
     result = run("--test", "--model", model)
     assert result.code == 2
-    assert told in result.err
+    assert message in result.err
     assert "--dataset" in result.err
-    assert (
-        succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json[
-            "rows"
-        ]
-        == 60
-    )
+    figures = succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json
+    assert figures["rows"] == 60
 
 
 def test_reference_tests_all_rows(two):
@@ -75,9 +71,8 @@ def test_reference_tests_all_rows(two):
         1,
     )
     for flags in (["--reference"], []):
-        assert (
-            succeed("--test", "--model", "m.bin", *flags, "--json").json["rows"] == 60
-        ), flags
+        result = succeed("--test", "--model", "m.bin", *flags, "--json")
+        assert result.json["rows"] == 60, flags
 
 
 def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
@@ -91,10 +86,13 @@ def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
 
 def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     write_two_classes(folder / "last.csv", header=False)
-    rows = [line.split(",") for line in (folder / "last.csv").read_text().split()]
-    (folder / "first.csv").write_text(
-        "".join(f"{label},{a},{b}\n" for a, b, label in rows)
-    )
+    text = (folder / "last.csv").read_text()
+    rows = [line.split(",") for line in text.split()]
+    lines = []
+    for a, b, label in rows:
+        lines.append(f"{label},{a},{b}\n")
+    text = "".join(lines)
+    (folder / "first.csv").write_text(text)
     succeed(
         *ONE,
         "--dataset",
@@ -128,9 +126,5 @@ def test_the_threshold_is_kept_in_the_model_and_can_be_overruled(two):
         1,
     )
     assert succeed("--test", "--model", "m.bin", "--json").json["threshold"] == 0.25
-    assert (
-        succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json").json[
-            "threshold"
-        ]
-        == 0.75
-    )
+    result = succeed("--test", "--model", "m.bin", "--threshold", 0.75, "--json")
+    assert result.json["threshold"] == 0.75

@@ -36,17 +36,20 @@ def test_blocks_give_what_the_whole_file_gives_in_a_file_too(folder, small_block
     )
     call = "--predict", "--dataset", "numbers.csv", "--model", "m.bin", "-o"
     assert succeed(*call, "p.csv").out == ""
-    assert (folder / "p.csv").read_text() == succeed(*call, "-").out
+    text = (folder / "p.csv").read_text()
+    assert text == succeed(*call, "-").out
     net = nn.Model.load("m.bin").network
     ds = nn.load("numbers.csv")
     table = predictions("m.bin", "numbers.csv")
-    assert [int(line["row"]) for line in table] == list(range(700))
+    numbers = [int(line["row"]) for line in table]
+    assert numbers == list(range(700))
+    expected = net.predict(ds.x)[:, 0]
     np.testing.assert_array_equal(
-        [np.float32(line["predicted power"]) for line in table], net.predict(ds.x)[:, 0]
+        [np.float32(line["predicted power"]) for line in table], expected
     )
-    np.testing.assert_allclose(
-        [float(line["true power"]) for line in table], ds.y[:, 0]
-    )
+    numbers = [float(line["true power"]) for line in table]
+    expected = ds.y[:, 0]
+    np.testing.assert_allclose(numbers, expected)
 
 
 @pytest.mark.parametrize(
@@ -65,13 +68,14 @@ def test_class_names_survive_blocks_that_lack_some(
 ):
     """A .m file knows no class names: they come from the file, in which one class
     follows the other."""
-    head, *rows = write(folder / "data.csv", rows=900).read_text().splitlines()
+    path = write(folder / "data.csv", rows=900)
+    head, *rows = path.read_text().splitlines()
     rows.sort(key=lambda row: row.split(",")[-1], reverse=model == "m.bin")
-    (folder / "sorted.csv").write_text("\n".join([head, *rows]) + "\n")
+    text = "\n".join([head, *rows]) + "\n"
+    (folder / "sorted.csv").write_text(text)
     succeed("--train", "--dataset", "data.csv", "--model", model, "-q", *flags)
-    assert [line["true"] for line in predictions(model, "sorted.csv")] == [
-        row.split(",")[-1] for row in rows
-    ]
+    expected = [row.split(",")[-1] for row in rows]
+    assert [line["true"] for line in predictions(model, "sorted.csv")] == expected
 
 
 def test_a_mistake_in_a_late_row_is_named_before_anything_is_written(
@@ -96,7 +100,8 @@ def test_a_mistake_in_a_late_row_is_named_before_anything_is_written(
 
 def test_arrays_are_predicted_too(folder, small_blocks):
     x = np.linspace(-1, 1, 600 * 16).reshape(600, 1, 4, 4).astype(np.float32)
-    np.savez("x.npz", x=x, y=x.mean(axis=(1, 2, 3)))
+    y = x.mean(axis=(1, 2, 3))
+    np.savez("x.npz", x=x, y=y)
     layers = "1x4x4,conv2k3,4,1"
     succeed(
         "--train",
@@ -110,16 +115,17 @@ def test_arrays_are_predicted_too(folder, small_blocks):
         layers,
         "-q",
     )
-    found = [np.float32(line["predicted"]) for line in predictions("m.bin", "x.npz")]
-    np.testing.assert_array_equal(
-        found, nn.Model.load("m.bin").network.predict(x)[:, 0]
-    )
+    results = [np.float32(line["predicted"]) for line in predictions("m.bin", "x.npz")]
+    net = nn.Model.load("m.bin").network
+    expected = net.predict(x)[:, 0]
+    np.testing.assert_array_equal(results, expected)
 
 
 def test_predictions_of_two_classes_agree_with_the_test_and_need_no_targets(trained):
     rows = predictions(trained, "two.csv")
     assert list(rows[0]) == ["row", "predicted", "score 1", "true"]
-    assert [row["row"] for row in rows] == [str(i) for i in range(60)]
+    expected = [str(i) for i in range(60)]
+    assert [row["row"] for row in rows] == expected
     figures = succeed(
         "--test", "--model", trained, "--dataset", "two.csv", "--json"
     ).json
@@ -127,16 +133,15 @@ def test_predictions_of_two_classes_agree_with_the_test_and_need_no_targets(trai
     true_positives = sum(row["true"] == "1" for row in positives)
     assert true_positives == figures["tp"]
     assert len(positives) - true_positives == figures["fp"]
-    assert all(
-        (float(row["score 1"]) >= 0.5) == (row["predicted"] == "1") for row in rows
-    )
+    for row in rows:
+        assert (float(row["score 1"]) >= 0.5) == (row["predicted"] == "1")
     lines = (trained.parent / "two.csv").read_text().splitlines()
-    (trained.parent / "new.csv").write_text(
-        "".join(line.rsplit(",", 1)[0] + "\n" for line in lines)
-    )
+    text = "".join(line.rsplit(",", 1)[0] + "\n" for line in lines)
+    (trained.parent / "new.csv").write_text(text)
     new = predictions(trained, "new.csv")
     assert list(new[0]) == ["row", "predicted", "score 1"]
-    assert [row["score 1"] for row in new] == [row["score 1"] for row in rows]
+    expected = [row["score 1"] for row in rows]
+    assert [row["score 1"] for row in new] == expected
 
 
 def test_predictions_of_several_classes_give_each_a_score(folder):
@@ -194,7 +199,8 @@ def narrow(request, folder):
         **({"colour": ["red", "blue"] * 40} if words else {}),
         "y": y,
     }
-    (folder / "train.csv").write_text(csv_of(columns, columns.values()))
+    text = csv_of(columns, columns.values())
+    (folder / "train.csv").write_text(text)
     flags = {"several": ["--networks", 3], "effort": ["--effort", "quick"]}.get(
         request.param, ["--networks", 1]
     )
@@ -219,15 +225,16 @@ def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
     huge = good.replace("0.001", HUGE)
     truth = predictions("m.bin", "train.csv")[-1].popitem()[1]
 
-    def write(at, row, more="", after=()):
+    def write(at, row, truth_column="", after=()):
         """Behind that many good rows."""
         lines = [
-            f"{header}{',y' if more else ''}",
-            *[good + more] * at,
-            row + more,
+            f"{header}{',y' if truth_column else ''}",
+            *[good + truth_column] * at,
+            row + truth_column,
             *after,
         ]
-        (folder / "new.csv").write_text("\n".join(lines) + "\n")
+        text = "\n".join(lines) + "\n"
+        (folder / "new.csv").write_text(text)
 
     for at in (2, 400):
         write(at, huge, after=[good])
@@ -273,16 +280,18 @@ def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(
 @pytest.mark.parametrize("rows", [1, 20])
 def test_values_that_overflow_inside_a_network_are_refused(rows):
     net = nn.Network("2,4:linear,1", "regression")
-    net.set_parameters(
-        {name: np.full_like(value, 10) for name, value in net.parameters().items()}
-    )
+    parameters = net.parameters().items()
+    net.set_parameters({name: np.full_like(value, 10) for name, value in parameters})
     x = np.ones((rows, 2), np.float32)
-    for value, told in (
+    cases = (
         (-3e38, r"found -3e\+38, .*not finite"),
         (np.nan, "found nan, expected a number"),
-    ):
+    )
+    for value, message in cases:
         x[-1] = 1, value
-        with pytest.raises(nn.DataError, match=rf"^row {rows}, column 2 of 2: {told}"):
+        with pytest.raises(
+            nn.DataError, match=rf"^row {rows}, column 2 of 2: {message}"
+        ):
             net.predict(x)
 
 
@@ -290,11 +299,13 @@ def test_values_that_overflow_inside_a_network_are_refused(rows):
 def with_ids(folder):
     """The rows of a table with two columns of ids, as text; the model of it is
     m.bin."""
-    rows = [
-        f'"n, {i}",{7 * i:03},{math.sin(i):.3f}0,{math.cos(3 * i):.2f},{i % 2}'
-        for i in range(60)
-    ]
-    (folder / "t.csv").write_text("\n".join(["name,no,a,b,y", *rows]) + "\n")
+    rows = []
+    for i in range(60):
+        rows.append(
+            f'"n, {i}",{7 * i:03},{math.sin(i):.3f}0,{math.cos(3 * i):.2f},{i % 2}'
+        )
+    text = "\n".join(["name,no,a,b,y", *rows]) + "\n"
+    (folder / "t.csv").write_text(text)
     succeed(
         *ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 2, "--id", "name,no"
     )
@@ -302,14 +313,15 @@ def with_ids(folder):
 
 
 def beside(*given) -> list[list[str]]:
-    return list(csv.reader(succeed("predict", "m.bin", *given, "-q").out.splitlines()))
+    result = succeed("predict", "m.bin", *given, "-q")
+    return list(csv.reader(result.out.splitlines()))
 
 
 def test_ids_of_training_or_any_columns_stand_beside_the_predictions_as_written(
     with_ids,
 ):
     names = ["name", "no", "a", "b", "y"]
-    own = [dict(zip(names, row)) for row in csv.reader(with_ids)]
+    records = [dict(zip(names, row)) for row in csv.reader(with_ids)]
     plain = beside("t.csv")[1:]
     asked = {
         "*": names,
@@ -321,22 +333,24 @@ def test_ids_of_training_or_any_columns_stand_beside_the_predictions_as_written(
     for columns, kept in asked.items():
         head, *lines = beside("t.csv", *(["--id", columns] if columns else []))
         assert head == ["row", *kept, "predicted", "score 1", "true"], columns
-        assert [line[1 : 1 + len(kept)] for line in lines] == [
-            [row[name] for name in kept] for row in own
-        ], columns
-        assert [line[-2] for line in lines] == [line[-2] for line in plain], columns
+        expected = [[row[name] for name in kept] for row in records]
+        assert [line[1 : 1 + len(kept)] for line in lines] == expected, columns
+        expected = [line[-2] for line in plain]
+        assert [line[-2] for line in lines] == expected, columns
 
 
 def test_a_file_without_ids_in_any_order_is_predicted_and_a_stream_keeps_no_columns(
     with_ids, folder
 ):
-    (folder / "new.csv").write_text(
-        "b,a\n"
-        + "".join(f"{row.split(',')[4]},{row.split(',')[3]}\n" for row in with_ids)
-    )
+    rows = []
+    for row in with_ids:
+        rows.append(f"{row.split(',')[4]},{row.split(',')[3]}\n")
+    text = "b,a\n" + "".join(rows)
+    (folder / "new.csv").write_text(text)
     head, *lines = beside("new.csv")
     assert head == ["row", "predicted", "score 1"]
-    assert [line[-1] for line in lines] == [line[-2] for line in beside("t.csv")[1:]]
+    expected = [line[-2] for line in beside("t.csv")[1:]]
+    assert [line[-1] for line in lines] == expected
     assert beside("new.csv", "--id", "*")[0] == [
         "row",
         "b",

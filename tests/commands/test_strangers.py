@@ -59,8 +59,10 @@ def test_settings_of_a_model_choose_no_file(folder, name):
         f"nn: warning: facts.json: {plain}: a model does not say what is written"
         in result.err
     )
-    assert sorted(os.listdir(folder)) == sorted([*before, "n.bin"])
-    assert nn.Model.load("n.bin").network.config["epochs"] == 1
+    expected = sorted([*before, "n.bin"])
+    assert sorted(os.listdir(folder)) == expected
+    model = nn.Model.load("n.bin")
+    assert model.network.config["epochs"] == 1
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -71,15 +73,15 @@ def test_what_is_printed_of_a_model_has_no_such_settings(folder, name):
     stranger("two.csv", **{name: FILES[name]}).export("m.bin")
     assert name not in succeed("--info", "--model", "m.bin", "--json").json["config"]
     succeed("--info", "--model", "m.bin", "--report", "page.md", "-q")
-    assert f"--{name} {FILES[name]}" not in (folder / "page.md").read_text()
+    text = (folder / "page.md").read_text()
+    assert f"--{name} {FILES[name]}" not in text
 
 
 def test_files_of_the_command_line_are_written_as_ever(folder):
     write_two_classes(folder / "two.csv")
     stranger("two.csv", history="theirs.csv").export("m.bin")
-    (folder / "facts.json").write_text(
-        succeed("--info", "--model", "m.bin", "--json").out
-    )
+    text = succeed("--info", "--model", "m.bin", "--json").out
+    (folder / "facts.json").write_text(text)
     succeed(
         "--train",
         "--config",
@@ -117,12 +119,12 @@ def uri(server) -> str:
 def paths(server) -> list[str]:
     """Ways to name the server's file; the last one is a path of this machine with the
     URI behind a comma."""
-    there = uri(server)
+    address = uri(server)
     return [
-        there,
-        f"two.csv,{there}",
-        f"{there},{there}",
-        f"file:///two.csv%2C{there.replace('?', '%3F')}",
+        address,
+        f"two.csv,{address}",
+        f"{address},{address}",
+        f"file:///two.csv%2C{address.replace('?', '%3F')}",
     ]
 
 
@@ -146,9 +148,8 @@ def test_the_data_set_of_a_model_asks_no_host(folder, server, number, command):
     net.export("k.bin")
     net.dataset["path"] = paths(server)[number]
     net.export("m.bin")
-    (folder / "facts.json").write_text(
-        json.dumps(succeed("info", "m.bin", "--json").json)
-    )
+    text = json.dumps(succeed("info", "m.bin", "--json").json)
+    (folder / "facts.json").write_text(text)
     (folder / "away").mkdir()
     (folder / "two.csv").rename(folder / "away" / "two.csv")
     command = ["away/two.csv" if word == "two.csv" else word for word in command]
@@ -189,10 +190,12 @@ def test_a_file_that_a_person_names_is_read_anywhere_and_a_copy_at_the_model_fou
     data = write_numbers(folder / "numbers.csv").read_bytes()
     server.objects["two.csv"] = data
     succeed(*ONE, "--dataset", uri(server), "--model", "m.bin", "--epochs", 1, "-q")
-    assert nn.Model.load("m.bin").network.dataset["path"] == uri(server)
+    net = nn.Model.load("m.bin").network
+    assert net.dataset["path"] == uri(server)
     assert server.asked
     assert run("test", "m.bin").code == 2
-    assert succeed("test", "m.bin", uri(server), "--json", "-q").json["rows"] == 60
+    result = succeed("test", "m.bin", uri(server), "--json", "-q")
+    assert result.json["rows"] == 60
     (folder / "two.csv").write_bytes(data)
     assert succeed("test", "m.bin", "--json", "-q").json["rows"] == 12
     (folder / "facts.json").write_text(succeed("info", "m.bin", "--json").out)

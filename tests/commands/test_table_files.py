@@ -68,14 +68,13 @@ def model(folder):
         lines.writerow(["x", "y", "id", "colour"])
         for i in range(60):
             label = ("red", "gr\reen", "blue")[i % 3]
-            lines.writerow(
-                [
-                    f"{np.sin(i) + 3 * (i % 3):.6f}",
-                    f"{np.cos(7 * i):.6f}",
-                    texts[i % len(texts)],
-                    label,
-                ]
-            )
+            row = [
+                f"{np.sin(i) + 3 * (i % 3):.6f}",
+                f"{np.cos(7 * i):.6f}",
+                texts[i % len(texts)],
+                label,
+            ]
+            lines.writerow(row)
     succeed(
         *ONE,
         "--dataset",
@@ -119,21 +118,17 @@ def rows_of(path) -> list[dict]:
 def test_each_format_holds_what_the_csv_file_holds(model, folder, suffix):
     call = "--predict", "--model", model, "--dataset", "t.csv", "-q", "-o"
     succeed(*call, "p.csv")
-    assert succeed(*call, f"p.{suffix}").out == ""
+    result = succeed(*call, f"p.{suffix}")
+    assert result.out == ""
     expected = rows_of(folder / "p.csv")
-    found = rows_of(folder / f"p.{suffix}")
-    assert [row["id"] for row in expected[:6]] == [
-        "plain",
-        'a "b", c',
-        "line\rend",
-        "line\nend",
-        None,
-        "é€",
-    ]
-    assert {row["true"] for row in expected} == {"red", "gr\reen", "blue"}
-    assert len(found) == 60
-    assert list(found[0]) == list(expected[0])
-    for ours, theirs in zip(found, expected, strict=True):
+    rows = rows_of(folder / f"p.{suffix}")
+    cells = [row["id"] for row in expected[:6]]
+    assert cells == ["plain", 'a "b", c', "line\rend", "line\nend", None, "é€"]
+    trues = {row["true"] for row in expected}
+    assert trues == {"red", "gr\reen", "blue"}
+    assert len(rows) == 60
+    assert list(rows[0]) == list(expected[0])
+    for ours, theirs in zip(rows, expected, strict=True):
         for name, value in theirs.items():
             if name.startswith("score"):
                 same = np.float32(ours[name]) == np.float32(value)
@@ -154,7 +149,8 @@ def test_numbers_of_json_lines_have_the_digits_of_csv(folder):
         lines[1] == '{"row": 1, "f": 0.333333343, "d": 0.3333333333333333, "t": null}'
     )
     assert lines[3] == '{"row": 3, "f": 2.99999989e+30, "d": null, "t": "c\\r"}'
-    assert list(csv_lines(Table(["row", "a,b"], [[table[0], table[3]]])))[:3] == [
+    blocks = [[table[0], table[3]]]
+    assert list(csv_lines(Table(["row", "a,b"], blocks)))[:3] == [
         'row,"a,b"',
         "0,a",
         "1,",
@@ -165,7 +161,8 @@ def test_parquet_keeps_types_and_streams_in_groups_of_rows(folder, monkeypatch):
     monkeypatch.setattr("nn.commands.predictions.ROWS_OF_PREDICTIONS", 16)
     monkeypatch.setattr("nn.commands.table_file.GROUP_ROWS", 32)
     write_numbers(folder / "numbers.csv", rows=100)
-    for dtype, kind in (("float32", pyarrow.float32()), ("float64", pyarrow.float64())):
+    cases = (("float32", pyarrow.float32()), ("float64", pyarrow.float64()))
+    for dtype, kind in cases:
         succeed(
             *ONE,
             "--dataset",
@@ -190,14 +187,16 @@ def test_parquet_keeps_types_and_streams_in_groups_of_rows(folder, monkeypatch):
         file = parquet.ParquetFile("p.parquet")
         assert file.schema_arrow.field("row").type == pyarrow.int64()
         assert file.schema_arrow.field("predicted power").type == kind
-        assert [
+        num_rows = [
             file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)
-        ] == [32, 32, 32, 4]
-        found = file.read().column("predicted power").to_numpy()
+        ]
+        assert num_rows == [32, 32, 32, 4]
+        result = file.read().column("predicted power").to_numpy()
         net = nn.Model.load("m.bin").network
-        np.testing.assert_array_equal(
-            found, net.predict(nn.load_for(net, "numbers.csv").x)[:, 0]
-        )
+        rows = nn.load_for(net, "numbers.csv")
+        predictions = net.predict(rows.x)
+        expected = predictions[:, 0]
+        np.testing.assert_array_equal(result, expected)
         file.close()
 
 
@@ -224,14 +223,15 @@ def test_a_suffix_of_another_format_is_refused_before_any_work(folder, suffix):
 def test_no_model_checkpoint_or_history_is_called_as_what_it_is_not(folder, suffix):
     write_numbers(folder / "t.csv")
     net = nn.train_many(nn.load("t.csv"), [{"epochs": 1}])[0][0]
-    for save in (net.export, nn.Model(net).save):
+    saves = (net.export, nn.Model(net).save)
+    for save in saves:
         with pytest.raises(nn.UsageError, match=f"m.{suffix}: its suffix names "):
             save(f"m.{suffix}")
     train = "--train", "--dataset", "t.csv", "--epochs", 1, "--layers", "auto,1"
-    others = [("--checkpoint", "m.bin")] + (
+    clashes = [("--checkpoint", "m.bin")] + (
         [] if suffix == "csv" else [("--history", "m.bin")]
     )
-    for flag, model in [("--model", None), *others]:
+    for flag, model in [("--model", None), *clashes]:
         if model:
             named = ["--model", model]
         else:
@@ -300,10 +300,10 @@ def test_contributions_and_out_of_fold_predictions_have_all_formats(folder):
             f"why.{suffix}",
         )
     expected = rows_of(folder / "why.csv")
-    assert [row["class"] for row in expected[:3]] == nn.Model.load(
-        "m.bin"
-    ).network.classes
-    assert rows_of(folder / "why.jsonl") == rows_of(folder / "why.parquet") == expected
+    classes = [row["class"] for row in expected[:3]]
+    assert classes == nn.Model.load("m.bin").network.classes
+    rows = rows_of(folder / "why.jsonl")
+    assert rows == rows_of(folder / "why.parquet") == expected
     for row in expected:
         assert row["base"] + row["x"] + row["y"] == pytest.approx(
             row["value"], abs=1e-9
@@ -324,8 +324,11 @@ def test_no_two_columns_of_a_table_have_one_name(folder):
         "y",
     ]
     rng = np.random.default_rng(0)
-    rows = [[*(f"{x:.4f}" for x in rng.normal(size=9)), "ab"[i % 2]] for i in range(40)]
-    (folder / "t.csv").write_text("\n".join(map(",".join, [names, *rows])) + "\n")
+    rows = []
+    for i in range(40):
+        rows.append([*(f"{x:.4f}" for x in rng.normal(size=9)), "ab"[i % 2]])
+    text = "\n".join(map(",".join, [names, *rows])) + "\n"
+    (folder / "t.csv").write_text(text)
     succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "-q")
     result = succeed(
         "--predict",
@@ -338,18 +341,19 @@ def test_no_two_columns_of_a_table_have_one_name(folder):
         "-o",
         "p.csv",
     )
-    header, first = (folder / "p.csv").read_text().splitlines()[:2]
+    text = (folder / "p.csv").read_text()
+    header, first = text.splitlines()[:2]
     ids = "row__,base,value,true_,predicted_,score b_,a,a_,row_,y"
     assert header == f"row,{ids},predicted,score b,true"
     assert first.startswith("0," + ",".join(rows[0]))
-    for told in (
+    for lines in (
         "a as a_",
         "row as row__",
         "true as true_",
         "predicted as predicted_",
         "score b as score b_",
     ):
-        assert told in result.err
+        assert lines in result.err
     succeed(
         "--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.parquet", "-q"
     )
@@ -372,8 +376,11 @@ def test_no_two_columns_of_a_table_have_one_name(folder):
 
 def test_targets_of_one_name_have_columns_of_their_own(folder):
     rng = np.random.default_rng(0)
-    lines = [",".join(f"{x:.4f}" for x in row) for row in rng.normal(size=(40, 4))]
-    (folder / "t.csv").write_text("\n".join(["a,b,y,y", *lines]) + "\n")
+    lines = []
+    for row in rng.normal(size=(40, 4)):
+        lines.append(",".join(f"{x:.4f}" for x in row))
+    text = "\n".join(["a,b,y,y", *lines]) + "\n"
+    (folder / "t.csv").write_text(text)
     succeed(
         *ONE,
         "--dataset",
@@ -391,14 +398,18 @@ def test_targets_of_one_name_have_columns_of_their_own(folder):
 
 def test_unnamed_targets_have_contributions_too(folder):
     rng = np.random.default_rng(0)
-    np.savez("t.npz", x=rng.normal(size=(40, 3)), y=rng.normal(size=(40, 2)))
+    x = rng.normal(size=(40, 3))
+    y = rng.normal(size=(40, 2))
+    np.savez("t.npz", x=x, y=y)
     succeed(*ONE, "--dataset", "t.npz", "--model", "m.bin", "--epochs", 1, "-q")
     succeed(
         "--explain", "--model", "m.bin", "--dataset", "t.npz", "-o", "why.csv", "-q"
     )
-    rows = list(csv.DictReader((folder / "why.csv").read_text().splitlines()))
+    lines = (folder / "why.csv").read_text().splitlines()
+    rows = list(csv.DictReader(lines))
     assert len(rows) == 80
-    assert [row["target"] for row in rows[:2]] == ["0", "1"]
+    targets = [row["target"] for row in rows[:2]]
+    assert targets == ["0", "1"]
 
 
 def test_parquet_names_the_package_that_is_missing(model, folder, monkeypatch):
@@ -438,16 +449,17 @@ def test_an_output_without_room_leaves_the_old_file(folder, name):
     assert err.startswith(f"nn: {name}: cannot write: ")
     assert err.count("\n") == 1
     assert (folder / name).read_text() == "old"
-    assert sorted(os.listdir(folder)) == sorted(["t.csv", "m.bin", name])
+    names = sorted(os.listdir(folder))
+    assert names == sorted(["t.csv", "m.bin", name])
 
 
 def test_a_pipe_gets_parquet_too(model, folder):
     os.mkfifo("pipe.parquet")
-    found = []
+    results = []
     reader = threading.Thread(
-        target=lambda: found.append((folder / "pipe.parquet").read_bytes())
+        target=lambda: results.append((folder / "pipe.parquet").read_bytes())
     )
     reader.start()
     succeed("--predict", "--model", model, "--dataset", "t.csv", "-o", "pipe.parquet")
     reader.join(10)
-    assert parquet.read_table(io.BytesIO(found[0])).num_rows == 60
+    assert parquet.read_table(io.BytesIO(results[0])).num_rows == 60

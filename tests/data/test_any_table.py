@@ -75,15 +75,14 @@ def test_a_training_logs_by_kind_what_it_left_out_and_what_gives_the_target_away
     columns["alive"] = [
         "dead" if rich == "no" else "living" for rich in columns["rich"]
     ]
-    (folder / "people.csv").write_text(
-        as_csv(columns, ["age", "land", "alive", "rich"])
-    )
-    told = succeed(
+    text = as_csv(columns, ["age", "land", "alive", "rich"])
+    (folder / "people.csv").write_text(text)
+    messages = succeed(
         *ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1
     ).err
-    assert "column alive alone tells rich of all 240 rows" in told
-    assert "--drop alive" in told
-    assert told.count("alone") == 1
+    assert "column alive alone tells rich of all 240 rows" in messages
+    assert "--drop alive" in messages
+    assert messages.count("alone") == 1
 
 
 def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
@@ -122,8 +121,11 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
     "names", ["x,speed of light,y\n", 'x,"a, b",y\n', "x,,y\n", ""]
 )
 def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
-    rows = [f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n" for i in range(100)]
-    (folder / "t.csv").write_text(names + "".join(rows))
+    rows = []
+    for i in range(100):
+        rows.append(f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n")
+    text = names + "".join(rows)
+    (folder / "t.csv").write_text(text)
     command = (
         *ONE,
         "--strict",
@@ -169,30 +171,31 @@ def test_flags_overrule_looks_and_a_file_without_a_header_is_read_by_position(
         "--json",
         *flags,
     ).json
-    assert result["columns"] == {
+    expected = {
         "": "number",
         **dict.fromkeys(("age", "land", "member", "town"), "category"),
     }
+    assert result["columns"] == expected
     lines = succeed(
         "--predict", "--model", "m.bin", "--dataset", "people.csv"
     ).out.splitlines()
     assert lines[0].startswith("row,name,predicted")
     assert lines[3].split(",")[1] == "person 2"
-    (folder / "people.csv").write_text(as_csv(people()).partition("\n")[2])
+    text = as_csv(people()).partition("\n")[2]
+    (folder / "people.csv").write_text(text)
     result = succeed(
         *ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json"
     ).json
-    assert result["columns"] == {
+    expected = {
         "1": "number",
         "2": "category",
         "3": "yes/no",
         "4": "date",
         "5": "category",
     }
-    assert (
-        succeed("--test", "--model", "m.bin", "--json").json["rows"]
-        == result["holdout"]
-    )
+    assert result["columns"] == expected
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert figures["rows"] == result["holdout"]
     succeed("--predict", "--model", "m.bin", "--dataset", "people.csv")
 
 
@@ -203,54 +206,51 @@ def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out
     rows = zip(
         columns["name"], columns["town"], columns["age"], columns["rich"], strict=True
     )
-    (folder / "twice.csv").write_text(
-        "\n".join(["town,town,age,rich", *map(",".join, rows)])
-    )
-    told = succeed(
+    text = "\n".join(["town,town,age,rich", *map(",".join, rows)])
+    (folder / "twice.csv").write_text(text)
+    messages = succeed(
         "--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1
     ).err
-    assert "left out: town (nearly every value differs)" in told
+    assert "left out: town (nearly every value differs)" in messages
     succeed("--test", "--model", "m.bin")
-    x = np.random.default_rng(0).normal(size=(60, 3))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
     frame = pd.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
     ds = nn.load(frame)
     net = trained_on(ds)
-    own = net.predict(ds.x)
-    for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
-        np.testing.assert_array_equal(net.predict(other), own)
-    assert (net.predict(frame.iloc[:, [1, 0, 2]]) != own).any()
+    scores = net.predict(ds.x)
+    cases = (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]])
+    for other in cases:
+        np.testing.assert_array_equal(net.predict(other), scores)
+    predictions = net.predict(frame.iloc[:, [1, 0, 2]])
+    assert (predictions != scores).any()
     with pytest.raises(nn.DataError, match="no column a, expected every column"):
         net.predict(frame.iloc[:, 1:])
 
 
 def test_rows_without_a_target_are_left_out_and_counted(folder):
-    rows = [f"{(7 * i) % 31},{(11 * i) % 17},{i % 2}" for i in range(60)]
+    rows = []
+    for i in range(60):
+        rows.append(f"{(7 * i) % 31},{(11 * i) % 17},{i % 2}")
     rows[20] = "3,4,"
-    (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]))
+    text = "\n".join(["a,b,y", *rows])
+    (folder / "a.csv").write_text(text)
     done = succeed(
         *ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json"
     )
     assert "left out: 1 rows without a target" in done.err
     assert done.json["rows"] + done.json["holdout"] == 59
     assert nn.Network.load("m.bin").encoding is None
-    assert (
-        succeed("--test", "--model", "m.bin", "--json").json["rows"]
-        == done.json["holdout"]
-    )
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert figures["rows"] == done.json["holdout"]
     assert (
         succeed("--test", "--model", "m.bin", "--dataset", "a.csv", "--json").json[
             "rows"
         ]
         == 59
     )
-    assert (
-        len(
-            succeed(
-                "--predict", "--model", "m.bin", "--dataset", "a.csv"
-            ).out.splitlines()
-        )
-        == 61
-    )
+    result = succeed("--predict", "--model", "m.bin", "--dataset", "a.csv")
+    assert len(result.out.splitlines()) == 61
 
 
 def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(
@@ -275,14 +275,13 @@ def test_layers_count_kept_columns_but_m_files_and_reference_know_numbers_only(
         "--trace",
         "t.json",
     )
-    layers = succeed(*train).json["profile"]["layers"]
+    figures = succeed(*train).json
+    layers = figures["profile"]["layers"]
     assert layers[0]["layer"] == "embedding"
     assert len(layers) == 4
     assert layers[1]["forward_ms"] > 0
-    names = {
-        event["name"]
-        for event in json.loads((folder / "t.json").read_text())["traceEvents"]
-    }
+    content = json.loads((folder / "t.json").read_text())
+    names = {event["name"] for event in content["traceEvents"]}
     assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
     train = ("--train", "--dataset", "people.csv")
     failed = run(
@@ -314,20 +313,20 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
         "day",
         "town",
     ]
-    np.testing.assert_array_equal(
-        net.predict(ds.x), nn.Network.load("m.bin").predict(ds.x)
-    )
+    predictions = net.predict(ds.x)
+    expected = nn.Network.load("m.bin").predict(ds.x)
+    np.testing.assert_array_equal(predictions, expected)
     assert b'"format\\":3' in (folder / "m.bin").read_bytes()
-    (folder / "a.csv").write_text(
-        "".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40))
-    )
+    rows = []
+    for i in range(40):
+        rows.append(f"{i},{i * i % 7},{'ab'[i % 2]}\n")
+    text = "".join(rows)
+    (folder / "a.csv").write_text(text)
     ds = nn.load("a.csv")
     net = trained_on(ds)
-    assert (net.schema.task, net.schema.classes, net.schema.width) == (
-        "binary",
-        ["a", "b"],
-        2,
-    )
+    assert net.schema.task == "binary"
+    assert net.schema.classes == ["a", "b"]
+    assert net.schema.width == 2
     again = nn.load_for(net, "a.csv")
     np.testing.assert_array_equal(again.y, ds.y)
     assert again.classes == ds.classes
@@ -337,7 +336,7 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
 
 
 @pytest.mark.parametrize(
-    "mode, gone, told",
+    "mode, gone, message",
     [
         (
             "--test",
@@ -366,22 +365,20 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
         ),
     ],
 )
-def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, told):
+def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, message):
     columns = people(50)
-    (folder / "less.csv").write_text(
-        as_csv(columns, [name for name in columns if name not in gone])
-    )
+    names = [name for name in columns if name not in gone]
+    (folder / "less.csv").write_text(as_csv(columns, names))
     failed = run(mode, "--model", "m.bin", "--dataset", "less.csv")
     assert failed.code == 65
-    assert f"less.csv: {told}" in failed.err
+    assert f"less.csv: {message}" in failed.err
     assert len(failed.err.splitlines()[-1]) < 250
 
 
 def frame_of(columns: dict[str, list[str]]):
     """A data frame with the types that pandas finds, dates as dates."""
-    return pd.read_csv(io.StringIO(as_csv(columns)), parse_dates=["day"]).rename(
-        columns={"Unnamed: 0": ""}
-    )
+    frame = pd.read_csv(io.StringIO(as_csv(columns)), parse_dates=["day"])
+    return frame.rename(columns={"Unnamed: 0": ""})
 
 
 def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
@@ -404,8 +401,8 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_pa
     runs = [(file, threads, ()) for file in files for threads in (1, 4)]
     if "--folds" not in flags:
         runs += [(file, 2, ("--memory", "4G")) for file in files]
-    found = {}
-    for file, threads, more in runs:
+    results = {}
+    for file, threads, flags_of_run in runs:
         given = (
             "--dataset",
             file,
@@ -416,7 +413,7 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_pa
             "--epochs",
             3,
             *flags,
-            *more,
+            *flags_of_run,
         )
         succeed(
             "--train",
@@ -431,47 +428,40 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_pa
             *given,
         )
         net = nn.Model.load("m.bin").network
-        for one in {net, *net.members}:
-            one.describe(dataset={**one.dataset, "path": "t"})
+        for network in {net, *net.members}:
+            network.describe(dataset={**network.dataset, "path": "t"})
         net.export("m.bin")
-        found[file, threads, more] = (folder / "m.bin").read_bytes()
+        results[file, threads, flags_of_run] = (folder / "m.bin").read_bytes()
     kinds = {encoder.kind for encoder in net.encoding.encoders}
     assert kinds == {"number", "category", "yes/no", "date", "written number"}
-    assert set(net.columns) == set(frame) - {
-        "id",
-        "name",
-        "planet",
-        "nothing",
-        "weight",
-        "rich",
-    }
-    different = [run for run in runs if found[run] != found[runs[0]]]
+    expected = set(frame) - {"id", "name", "planet", "nothing", "weight", "rich"}
+    assert set(net.columns) == expected
+    different = [run for run in runs if results[run] != results[runs[0]]]
     assert not different, different
 
 
 def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
     words = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"]
     values = [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
-    order = [i % 9 for i in np.random.default_rng(0).permutation(270)]
-    frame = pd.DataFrame(
-        {
-            "kind": [values[i] for i in order],
-            "x": np.arange(270) % 7 + 0.5,
-            "y": ["yes", "no"] * 135,
-        }
-    )
+    rng = np.random.default_rng(0)
+    order = [i % 9 for i in rng.permutation(270)]
+    kind = [values[i] for i in order]
+    x = np.arange(270) % 7 + 0.5
+    frame = pd.DataFrame({"kind": kind, "x": x, "y": ["yes", "no"] * 135})
     frame.insert(1, "team", frame["kind"])
     written(frame, folder)
     as_words = [words[i] for i in order]
     frame.assign(kind=as_words, team=as_words).to_csv("a.csv", index=False)
     choices = {"categories": "kind", "group": "team"}
-    one, how = parameters_and_encoding("a.csv", **choices)
+    parameters, how = parameters_and_encoding("a.csv", **choices)
     # a group is held out
-    assert set(how["columns"][0]["values"]) | {None} == {"0", "1", "2.5", None}
+    column = how["columns"][0]
+    assert set(column["values"]) | {None} == {"0", "1", "2.5", None}
     for source in (frame, "a.parquet", "a.feather", "a.orc", "a.jsonl", "a.db"):
         other, how_too = parameters_and_encoding(source, **choices)
         assert how == how_too, source
-        assert all(np.array_equal(one[name], other[name]) for name in one), source
+        for name in parameters:
+            assert np.array_equal(parameters[name], other[name]), source
     succeed(
         "--train",
         "--dataset",
@@ -485,8 +475,8 @@ def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
     )
     succeed("--test", "--model", "m.bin")  # reads the same digest
     (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")
-    told = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
-    scores = [line.split(",")[2] for line in told.splitlines()]
+    output = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
+    scores = [line.split(",")[2] for line in output.splitlines()]
     assert scores[1] == scores[2] == scores[3]
     assert scores[4] != scores[3]
 
@@ -499,12 +489,12 @@ RECORDS = np.rec.array([(3.0, "Peru")], names="age,land")
 )
 def test_rows_that_are_no_table_are_refused(trained, rows):
     if rows is RECORDS:
-        told = f"rows of type {type(rows).__name__}, "
+        message = f"rows of type {type(rows).__name__}, "
     else:
-        told = ""
+        message = ""
     with pytest.raises(
         nn.DataError,
-        match=told + r"expected an array \(rows, columns\) or a data frame",
+        match=message + r"expected an array \(rows, columns\) or a data frame",
     ):
         nn.Model.load("m.bin").network.predict(rows)
 
@@ -512,19 +502,19 @@ def test_rows_that_are_no_table_are_refused(trained, rows):
 def joined_table(kind: str) -> tuple[str, list[str]]:
     """The names of a table's columns and its rows: of numbers and words, of numbers
     alone, of words alone."""
-    rows = [
-        f"{7 * k % 31}.5,{'red' if k % 3 else 'blue'},{k % 5},{'no' if k % 4 else 'yes'}"
-        for k in range(60)
-    ]
+    rows = []
+    for k in range(60):
+        rows.append(
+            f"{7 * k % 31}.5,{'red' if k % 3 else 'blue'},{k % 5},{'no' if k % 4 else 'yes'}"
+        )
     if kind == "numbers":
         return "size,colour,count,goal", [
             f"{7 * k % 31}.5,{k % 11},{k % 5},{k % 2}" for k in range(60)
         ]
     if kind == "words":
-        rows = [
-            f"{'SML'[k % 3]},{'red' if k % 4 else 'blue'},{'abcde'[k % 5]}"
-            for k in range(60)
-        ]
+        rows = []
+        for k in range(60):
+            rows.append(f"{'SML'[k % 3]},{'red' if k % 4 else 'blue'},{'abcde'[k % 5]}")
         rows = [f"{row},{'no' if k % 4 else 'yes'}" for k, row in enumerate(rows)]
     return "size,colour,count,goal", rows
 
@@ -535,42 +525,43 @@ def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(
     folder, kind, places
 ):
     header, rows = joined_table(kind)
-    (folder / "plain.csv").write_text("\n".join([header, *rows]) + "\n")
+    text = "\n".join([header, *rows]) + "\n"
+    (folder / "plain.csv").write_text(text)
     expected = nn.load("plain.csv")
     again = [*rows]
     for place in reversed(places):
         again.insert(place, "\ufeff" + header.replace("size", '"size"'))
-    (folder / "joined.csv").write_bytes(
-        "\r\n".join([header, *again]).encode("utf-8-sig")
-    )
+    content = "\r\n".join([header, *again]).encode("utf-8-sig")
+    (folder / "joined.csv").write_bytes(content)
     frame = pd.DataFrame(
         [row.strip("\ufeff").replace('"', "").split(",") for row in again],
         columns=header.split(","),
     )
     written(frame, folder)
-    told = f"the names of the columns come again {'once' if len(places) == 1 else '3 times'} among the rows; left out"
-    files = [str(file) for file in sorted(folder.glob("a.*"))]
+    message = f"the names of the columns come again {'once' if len(places) == 1 else '3 times'} among the rows; left out"
+    paths = sorted(folder.glob("a.*"))
+    files = [str(file) for file in paths]
     net = trained_on(expected)
-    for source in (
+    sources = (
         "joined.csv",
         *files,
         frame,
         frame.to_dict("list"),
         frame.to_dict("records"),
-    ):
-        found = nn.load(source)
+    )
+    for source in sources:
+        ds = nn.load(source)
         assert [
             line
-            for line in found.remarks
-            if told in line and line not in expected.remarks
+            for line in ds.remarks
+            if message in line and line not in expected.remarks
         ], type(source)
-        assert (found.rows, found.classes, found.columns) == (
-            60,
-            expected.classes,
-            expected.columns,
-        )
-        np.testing.assert_array_equal(found.y, expected.y)
-        np.testing.assert_array_equal(net.predict(found.x), net.predict(expected.x))
+        assert ds.rows == 60
+        assert ds.classes == expected.classes
+        assert ds.columns == expected.columns
+        np.testing.assert_array_equal(ds.y, expected.y)
+        predictions = net.predict(ds.x)
+        np.testing.assert_array_equal(predictions, net.predict(expected.x))
     succeed(*ONE, "--dataset", "plain.csv", "--model", "m.bin", "--epochs", 1)
     tables = []
     for name in ("plain", "joined"):
@@ -578,27 +569,26 @@ def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(
             "--predict", "--model", "m.bin", "--dataset", f"{name}.csv", "--id", "*"
         )
         tables.append(done.out)
-        assert (told in done.err) == (name == "joined")
+        assert (message in done.err) == (name == "joined")
     assert tables[0] == tables[1]
 
 
 def test_a_row_of_numbers_is_no_repeated_header_and_one_column_of_it_is_a_value(
     folder,
 ):
-    rows = [
-        [str((k + place) % 3 + place * (k % 2)) for place in range(3)]
-        for k in range(30)
-    ]
-    (folder / "n.csv").write_text(
-        "\n".join(map(",".join, [["0", "1", "2"], *rows, ["0", "1", "2"]])) + "\n"
-    )
+    rows = []
+    for k in range(30):
+        rows.append([str((k + place) % 3 + place * (k % 2)) for place in range(3)])
+    text = "\n".join(map(",".join, [["0", "1", "2"], *rows, ["0", "1", "2"]])) + "\n"
+    (folder / "n.csv").write_text(text)
     assert nn.load("n.csv", header="yes").rows == 31
     header, rows = joined_table("mixed")
-    (folder / "v.csv").write_text("\n".join([header, *rows, "3,colour,4,goal"]) + "\n")
-    found = nn.load("v.csv")
-    assert found.rows == 61
-    assert "goal" in found.classes
-    assert not [line for line in found.remarks if "again" in line]
+    text = "\n".join([header, *rows, "3,colour,4,goal"]) + "\n"
+    (folder / "v.csv").write_text(text)
+    ds = nn.load("v.csv")
+    assert ds.rows == 61
+    assert "goal" in ds.classes
+    assert not [line for line in ds.remarks if "again" in line]
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -608,10 +598,10 @@ def test_headers_are_left_out_of_a_file_that_several_threads_read(
     header, rows = joined_table("mixed")
     monkeypatch.setattr(csv_table, "_PIECE_BYTES", 1 << (8 if cut else 22))
     monkeypatch.setattr(csv_table, "default_threads", lambda: 4)
-    (folder / "plain.csv").write_text("\n".join([header, *rows * 20]) + "\n")
-    (folder / "joined.csv").write_text(
-        "\n".join([header, *rows * 10, header, *rows * 3, header, header, *rows * 7])
-    )
+    text = "\n".join([header, *rows * 20]) + "\n"
+    (folder / "plain.csv").write_text(text)
+    text = "\n".join([header, *rows * 10, header, *rows * 3, header, header, *rows * 7])
+    (folder / "joined.csv").write_text(text)
     plain = nn.load("plain.csv")
     joined = nn.load("joined.csv")
     assert joined.rows == plain.rows == 1200
@@ -621,8 +611,8 @@ def test_headers_are_left_out_of_a_file_that_several_threads_read(
 
 
 @pytest.mark.parametrize("form", ["folder", "pattern", "list"])
-@pytest.mark.parametrize("first", [True, False])
-def test_parts_that_are_empty_or_only_a_header_are_passed_over(folder, form, first):
+@pytest.mark.parametrize("are_first", [True, False])
+def test_parts_that_are_empty_or_only_a_header_are_passed_over(folder, form, are_first):
     header, rows = joined_table("mixed")
     parts = folder / "parts"
     parts.mkdir()
@@ -636,28 +626,29 @@ def test_parts_that_are_empty_or_only_a_header_are_passed_over(folder, form, fir
         "\n".join([header, *rows[30:]]),
     ]
     for name, text in zip(
-        names, texts if first else texts[4:] + texts[:4], strict=True
+        names, texts if are_first else texts[4:] + texts[:4], strict=True
     ):
         (parts / name).write_text(text)
     (folder / "plain.csv").write_text("\n".join([header, *rows]) + "\n")
-    told = {
+    source = {
         "folder": "parts",
         "pattern": "parts/day*.csv",
         "list": ",".join(f"parts/{name}" for name in names),
     }[form]
-    found = nn.load(told)
+    ds = nn.load(source)
     expected = nn.load("plain.csv")
-    assert found.rows == 60
-    assert found.columns == expected.columns
-    assert found.classes == expected.classes
-    succeed(*ONE, "--dataset", told, "--model", "m.bin", "--epochs", 1)
+    assert ds.rows == 60
+    assert ds.columns == expected.columns
+    assert ds.classes == expected.classes
+    succeed(*ONE, "--dataset", source, "--model", "m.bin", "--epochs", 1)
     assert "error" not in succeed("--test", "--model", "m.bin").err
     (parts / names[2]).write_text("other,names\n")
     (parts / names[4]).write_text("\n".join(rows[:30]))  # a part without a header
     for name in names:
         (parts / name).write_text("")
     assert (
-        "the file is empty" in run("--train", "--dataset", told, "--model", "m.bin").err
+        "the file is empty"
+        in run("--train", "--dataset", source, "--model", "m.bin").err
     )
 
 
@@ -666,26 +657,26 @@ def test_the_names_in_a_part_without_rows_are_those_of_parts_without_a_header(fo
     (folder / "1.csv").write_text(header + "\n")
     (folder / "2.csv").write_text("\n".join(rows))
     assert nn.load("1.csv,2.csv").columns == ["size", "colour", "count"]
-    (folder / "2.csv").write_text("\n".join(row + ",1" for row in rows))
+    text = "\n".join(row + ",1" for row in rows)
+    (folder / "2.csv").write_text(text)
     with pytest.raises(nn.DataError, match=r"2.csv: 5 columns, expected 4 as in 1.csv"):
         nn.load("1.csv,2.csv")
 
 
 def test_parts_without_rows_of_other_formats_are_passed_over(folder):
     frame = everything()
-    for name, some in (("1", frame[:0]), ("2", frame[:150]), ("3", frame[150:])):
+    cases = (("1", frame[:0]), ("2", frame[:150]), ("3", frame[150:]))
+    for name, part in cases:
         pa.parquet.write_table(
-            pa.Table.from_pandas(some.convert_dtypes(), preserve_index=False),
+            pa.Table.from_pandas(part.convert_dtypes(), preserve_index=False),
             f"p{name}.parquet",
         )
-        some.astype(str).to_json(f"j{name}.jsonl", orient="records", lines=True)
-        np.save(f"n{name}.npy", some[["amount", "count", "flag"]].to_numpy(float))
+        part.astype(str).to_json(f"j{name}.jsonl", orient="records", lines=True)
+        np.save(f"n{name}.npy", part[["amount", "count", "flag"]].to_numpy(float))
     (folder / "p4.parquet").write_bytes(b"")
     for pattern in ("p*.parquet", "j*.jsonl", "n*.npy"):
-        assert (
-            nn.load(pattern, task="multiclass" if pattern[0] == "n" else "auto").rows
-            >= 250
-        ), pattern
+        task = "multiclass" if pattern[0] == "n" else "auto"
+        assert nn.load(pattern, task=task).rows >= 250, pattern
 
 
 LANDS = ["10 €", "“so”", "Žižkov – Œuvre", "plain", "\x81\x9d…"]
@@ -695,13 +686,16 @@ GOALS = ["ça va ™", "naïve’s"]
 def written_for_windows() -> str:
     """A table whose names, words and classes are outside Latin-1, some in the bytes
     that Windows-1252 leaves open."""
-    rows = [f"n{k},{LANDS[k % 5]},{k % 7},{GOALS[k % 5 > 2]}" for k in range(200)]
+    rows = []
+    for k in range(200):
+        rows.append(f"n{k},{LANDS[k % 5]},{k % 7},{GOALS[k % 5 > 2]}")
     return "\n".join(["number,Währung €,size,goal", *rows]) + "\n"
 
 
 def windows_bytes(text: str) -> bytes:
     return b"".join(
-        one.encode("latin-1" if one in "\x81\x9d" else "cp1252") for one in text
+        letter.encode("latin-1" if letter in "\x81\x9d" else "cp1252")
+        for letter in text
     )
 
 
@@ -736,15 +730,20 @@ def test_text_that_is_no_utf_8_is_windows_1252_in_training_new_rows_and_all_form
             "--epochs",
             3,
         )
-    told = [
+    descriptions = [
         succeed("--info", "--model", f"{name}.bin", "--json").json
         for name in ("utf", "windows")
     ]
-    assert told[0]["classes"] == told[1]["classes"]
-    assert set(told[0]["classes"]) == set(GOALS)
-    assert told[0]["columns"] == told[1]["columns"] == ["Währung €", "size"]
-    assert told[0]["encoding"] == told[1]["encoding"]
-    assert told[0]["encoding"]["columns"][0]["values"] == sorted(LANDS)
+    classes = descriptions[0]["classes"]
+    assert classes == descriptions[1]["classes"]
+    classes = set(descriptions[0]["classes"])
+    assert classes == set(GOALS)
+    columns = descriptions[0]["columns"]
+    assert columns == descriptions[1]["columns"] == ["Währung €", "size"]
+    encoding = descriptions[0]["encoding"]
+    assert encoding == descriptions[1]["encoding"]
+    columns = descriptions[0]["encoding"]["columns"]
+    assert columns[0]["values"] == sorted(LANDS)
     tables = set()
     for model in ("utf", "windows"):
         for data in ("utf.csv", "windows.csv", "windows.jsonl", "windows.db"):
@@ -778,11 +777,8 @@ def test_predictions_on_stdout_are_utf_8_whatever_the_locale(folder, locale):
     )
     flags = ["--predict", "--model", "m.bin", "--dataset", "windows.csv", "--id", "*"]
     succeed(*flags, "-o", "p.csv")
-    done = subprocess.run(
-        [sys.executable, "-m", "nn", *flags],
-        env=environment(**locale),
-        capture_output=True,
-    )
+    command = [sys.executable, "-m", "nn", *flags]
+    done = subprocess.run(command, env=environment(**locale), capture_output=True)
     assert done.returncode == 0
     assert done.stdout == (folder / "p.csv").read_bytes()
 
@@ -790,16 +786,17 @@ def test_predictions_on_stdout_are_utf_8_whatever_the_locale(folder, locale):
 def test_a_model_that_names_no_code_page_reads_its_files_as_latin_1(folder):
     (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
     net = trained_on(nn.load("windows.csv", id="number"))
-    assert load_for(net, "windows.csv").x.columns[0].words == LANDS
+    columns = load_for(net, "windows.csv").x.columns
+    assert columns[0].words == LANDS
     net.code_page = "latin-1"
     net.classes = [windows_bytes(name).decode("latin-1") for name in net.classes]
     net.columns = [windows_bytes(name).decode("latin-1") for name in net.columns]
     nn.Model(net).save("old.bin")
     assert "code_page" not in succeed("--info", "--model", "old.bin", "--json").json
     old = nn.Model.load("old.bin").network
-    assert load_for(old, "windows.csv").x.columns[0].words == [
-        windows_bytes(word).decode("latin-1") for word in LANDS
-    ]
+    x = load_for(old, "windows.csv").x
+    words = x.columns[0].words
+    assert words == [windows_bytes(word).decode("latin-1") for word in LANDS]
 
 
 SAID = [
@@ -842,59 +839,58 @@ def with_gaps(words: list) -> dict[str, list]:
 def test_words_of_spreadsheets_and_pandas_for_missing_values_are_gaps_in_all_formats(
     folder,
 ):
-    texts = pd.DataFrame(with_gaps(SAID)).astype({"size": str})
-    expected = nn.load(pd.DataFrame(with_gaps([None] * len(SAID))))
-    assert [kind.kind for kind in expected.kinds] == [
-        "number",
-        "date",
-        "category",
-    ]
+    frame = pd.DataFrame(with_gaps(SAID))
+    texts = frame.astype({"size": str})
+    words = [None] * len(SAID)
+    frame = pd.DataFrame(with_gaps(words))
+    expected = nn.load(frame)
+    kinds = [kind.kind for kind in expected.kinds]
+    assert kinds == ["number", "date", "category"]
     assert not expected.remarks
     written(texts, folder)
-    files = [str(file) for file in sorted(folder.glob("a.*"))]
+    paths = sorted(folder.glob("a.*"))
+    files = [str(file) for file in paths]
     assert len(files) == 6
-    for source in (*files, texts, texts.to_dict("list"), texts.to_dict("records")):
-        found = nn.load(source)
-        assert (found.digest, found.remarks, found.unlabelled) == (
-            expected.digest,
-            [],
-            0,
-        ), type(source)
+    sources = (*files, texts, texts.to_dict("list"), texts.to_dict("records"))
+    for source in sources:
+        ds = nn.load(source)
+        assert ds.digest == expected.digest, type(source)
+        assert ds.remarks == [], type(source)
+        assert ds.unlabelled == 0, type(source)
     net = trained_on(expected)
-    clean = net.predict(pd.DataFrame(with_gaps([None] * len(SAID))))
+    words = [None] * len(SAID)
+    rows = pd.DataFrame(with_gaps(words))
+    clean = net.predict(rows)
     np.testing.assert_array_equal(net.predict(texts), clean)
-    np.testing.assert_array_equal(net.predict(texts.to_dict("records")), clean)
+    predictions = net.predict(texts.to_dict("records"))
+    np.testing.assert_array_equal(predictions, clean)
 
 
 def test_a_model_that_names_no_words_for_gaps_knows_those_of_its_time(folder):
     words = [*("n/a", "NA", "x", "y") * 60]
-    ds = nn.load(
-        {
-            "word": words,
-            "other": [str(k % 7) for k in range(240)],
-            "goal": [k % 4 * 1.5 for k in range(240)],
-        }
-    )
+    texts = [str(k % 7) for k in range(240)]
+    goal = [k % 4 * 1.5 for k in range(240)]
+    columns = {"word": words, "other": texts, "goal": goal}
+    ds = nn.load(columns)
     net = trained_on(ds)
     assert "n/a" not in net.encoding.encoders[0].values
     assert "#DIV/0!" in net.gap_words
     nn.Model(net).save("new.bin")
-    assert nn.Model.load("new.bin").network.gap_words == net.gap_words
+    model = nn.Model.load("new.bin")
+    assert model.network.gap_words == net.gap_words
     net.gap_words = sorted(FORMER_GAPS)
     nn.Model(net).save("old.bin")
-    assert "gap_words" not in json.loads(
-        succeed("--info", "--model", "old.bin", "--json").out
-    )
+    output = succeed("--info", "--model", "old.bin", "--json").out
+    assert "gap_words" not in json.loads(output)
     old = nn.Model.load("old.bin").network
-    rows = load_for(
-        old, {"word": ["n/a", "NA", "x"], "other": ["1"] * 3}, labelled=False
-    )
-    assert rows.x.columns[0].texts() == ["n/a", "", "x"]
-    assert load_for(
-        nn.Model.load("new.bin").network,
-        {"word": ["n/a"], "other": ["1"]},
-        labelled=False,
-    ).x.columns[0].texts() == [""]
+    table = {"word": ["n/a", "NA", "x"], "other": ["1"] * 3}
+    rows = load_for(old, table, labelled=False)
+    column = rows.x.columns[0]
+    assert column.texts() == ["n/a", "", "x"]
+    model = nn.Model.load("new.bin")
+    path = {"word": ["n/a"], "other": ["1"]}
+    x = load_for(model.network, path, labelled=False).x
+    assert x.columns[0].texts() == [""]
 
 
 YES = np.array([True, False, False, True] * 5)
@@ -913,12 +909,16 @@ def test_yes_and_no_are_read_in_every_form(trained, form):
     frame = frame_of(people(len(YES)))
     net = nn.Model.load("m.bin").network
     assert "member" in net.encoding.by_kind()["yes/no"]
-    own = net.predict(frame.assign(member=np.where(YES, "Yes", "no")))
-    np.testing.assert_array_equal(net.predict(frame.assign(member=TRUTHS[form])), own)
+    member = np.where(YES, "Yes", "no")
+    scores = net.predict(frame.assign(member=member))
+    rows = frame.assign(member=TRUTHS[form])
+    predictions = net.predict(rows)
+    np.testing.assert_array_equal(predictions, scores)
     nullable = pd.array([*YES[:-1], None], dtype="boolean")
-    np.testing.assert_array_equal(
-        net.predict(frame.assign(member=nullable))[:-1], own[:-1]
-    )
+    rows = frame.assign(member=nullable)
+    predictions = net.predict(rows)[:-1]
+    expected = scores[:-1]
+    np.testing.assert_array_equal(predictions, expected)
 
 
 def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
@@ -929,8 +929,10 @@ def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
         match='row 2, column member: found "ja", expected yes or no, true or false, 1',
     ):
         net.predict(frame.assign(member=[None, "ja"] + ["nein", "ja"] * 9))
-    for member in ([None, "ja"] + ["nein", "no"] * 9, [None] * 20):
-        assert np.isfinite(net.predict(frame.assign(member=member))).all()
+    members = ([None, "ja"] + ["nein", "no"] * 9, [None] * 20)
+    for member in members:
+        predictions = net.predict(frame.assign(member=member))
+        assert np.isfinite(predictions).all()
 
 
 def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplog):
@@ -940,40 +942,42 @@ def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplo
     net.predict(frame.assign(land="Mars")[:99])
     assert not caplog.messages
     net.predict(frame.assign(land="Mars"))
-    (told,) = caplog.messages
+    (message,) = caplog.messages
     assert (
-        "column land: 100% of the values are gaps or were not seen in training" in told
+        "column land: 100% of the values are gaps or were not seen in training"
+        in message
     )
 
 
 def test_dictionaries_are_frames(trained):
     frame = frame_of(people(30, seed=2))
     net = nn.Model.load("m.bin").network
-    own = net.predict(frame)
+    predictions = net.predict(frame)
     columns = frame.to_dict("list")
     rows = frame.to_dict("records")
+    content = json.loads(frame.to_json(orient="records", date_format="iso"))
+    arrays = {name: frame[name].to_numpy() for name in frame}
+    series = {name: frame[name] for name in frame}
     forms = {
         "columns": columns,
         "rows": rows,
-        "arrays": {name: frame[name].to_numpy() for name in frame},
+        "arrays": arrays,
         "reversed": dict(reversed(columns.items())),
-        "series": {name: frame[name] for name in frame},
-        "JSON": json.loads(frame.to_json(orient="records", date_format="iso")),
+        "series": series,
+        "JSON": content,
         "a gap is no key": [
             {name: value for name, value in row.items() if value == value}
             for row in rows
         ],
     }
     for form, data in forms.items():
-        np.testing.assert_array_equal(net.predict(data), own, form)
-    for one in (rows[3], [rows[3]], {name: [value] for name, value in rows[3].items()}):
-        np.testing.assert_array_equal(net.predict(one), own[3:4])
-    assert (
-        nn.load(columns).sha256
-        == nn.load(frame).sha256
-        == nn.load(pd.DataFrame(rows)).sha256
-    )
+        np.testing.assert_array_equal(net.predict(data), predictions, form)
+    cases = (rows[3], [rows[3]], {name: [value] for name, value in rows[3].items()})
+    for case in cases:
+        np.testing.assert_array_equal(net.predict(case), predictions[3:4])
+    digest = nn.load(columns).sha256
+    assert digest == nn.load(frame).sha256 == nn.load(pd.DataFrame(rows)).sha256
     absent = "no columns land, member, day, town, expected every column"
-    for data, told in (({}, "no columns"), ({"age": [1, 2]}, absent)):
-        with pytest.raises(nn.DataError, match=f"the data frame: {told}"):
+    for data, message in (({}, "no columns"), ({"age": [1, 2]}, absent)):
+        with pytest.raises(nn.DataError, match=f"the data frame: {message}"):
             net.predict(data)

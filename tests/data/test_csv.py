@@ -43,19 +43,23 @@ def test_all_ways_to_write_the_same_table(write, text):
     assert ds.x.dtype == np.float32
     assert ds.x.flags.c_contiguous
     assert ds.y.dtype == np.int32
-    assert (ds.task, ds.classes) == ("binary", ["0", "1"])
+    assert ds.task == "binary"
+    assert ds.classes == ["0", "1"]
 
 
 def test_many_rows_in_gzip_members_read_as_they_were_written(write):
     rows = np.arange(60_000).reshape(-1, 3) / 8
-    text = "".join(f"{a},{b},{c}\n" for a, b, c in rows.tolist()).encode()
+    lines = []
+    for a, b, c in rows.tolist():
+        lines.append(f"{a},{b},{c}\n")
+    text = "".join(lines).encode()
     cut = len(text) // 2
-    ds = load(
-        write(gzip.compress(text[:cut]) + gzip.compress(text[cut:]), "no-suffix"),
-        dtype="float64",
-    )
-    np.testing.assert_array_equal(ds.x, rows[:, :2])
-    np.testing.assert_array_equal(ds.y, rows[:, 2:])
+    path = write(gzip.compress(text[:cut]) + gzip.compress(text[cut:]), "no-suffix")
+    ds = load(path, dtype="float64")
+    expected = rows[:, :2]
+    np.testing.assert_array_equal(ds.x, expected)
+    expected = rows[:, 2:]
+    np.testing.assert_array_equal(ds.y, expected)
 
 
 def test_float64_keeps_all_bits_and_float32_rounds_once_unless_that_blurs_a_column(
@@ -64,9 +68,17 @@ def test_float64_keeps_all_bits_and_float32_rounds_once_unless_that_blurs_a_colu
     """Such columns stay double until they are scaled."""
     value = 0.1 + 2**-40
     path = write(f"{value!r},0\n3,1\n")
-    assert load(path, dtype="float64").x[0, 0] == value
-    assert load(path).x[0, 0] == np.float32(value)
-    ds = load(write("".join(f"{1_700_000_000 + i},{i},{i % 2}\n" for i in range(4))))
+    x = load(path, dtype="float64").x
+    assert x[0, 0] == value
+    x = load(path).x[0, 0]
+    assert x == np.float32(value)
+    rows = []
+    for i in range(4):
+        rows.append(f"{1_700_000_000 + i},{i},{i % 2}\n")
+    text = "".join(rows)
+    ds = load(write(text))
     assert ds.x.dtype == np.float64
-    scaled = Scaling.fit("standardization", ds.x).apply(ds.x, "float32")
-    np.testing.assert_allclose(scaled[:, 0], scaled[:, 1], rtol=1e-6)
+    scaling = Scaling.fit("standardization", ds.x)
+    scaled = scaling.apply(ds.x, "float32")
+    expected = scaled[:, 1]
+    np.testing.assert_allclose(scaled[:, 0], expected, rtol=1e-6)

@@ -16,9 +16,9 @@ from support.tables import c_date, c_number
 
 def assert_read_as_python_does(text):
     got = c_number(text)
-    assert got is not None and struct.pack("<d", got) == struct.pack(
-        "<d", float(text)
-    ), text
+    assert got is not None, text
+    expected = struct.pack("<d", float(text))
+    assert struct.pack("<d", got) == expected, text
 
 
 @examples(500)
@@ -50,7 +50,7 @@ def test_any_decimal_reads_as_the_double_that_python_reads(
 @examples(300)
 @given(st.floats(1e-30, 1e30), st.sampled_from(["", "0", "1", "0" * 800 + "1"]))
 def test_numbers_half_way_between_doubles_round_to_even_and_a_digit_more_decides(
-    value, more
+    value, ending
 ):
     half_way = (Fraction(value) + Fraction(math.nextafter(value, math.inf))) / 2
     # the denominator is 2^power, so the decimal ends
@@ -60,11 +60,11 @@ def test_numbers_half_way_between_doubles_round_to_even_and_a_digit_more_decides
         text = f"{digits[:-power]}.{digits[-power:]}"
     else:
         text = f"{digits}.0"
-    assert_read_as_python_does(text + more)
+    assert_read_as_python_does(text + ending)
 
 
 def test_corner_cases_of_decimals():
-    for text in (
+    cases = (
         "0",
         "-0",
         "-0.0",
@@ -100,7 +100,8 @@ def test_corner_cases_of_decimals():
         "0.000000003521749804183414561",
         "0.000000009880621659616412464",
         "-3521749804183414561e-27",
-    ):
+    )
+    for text in cases:
         assert_read_as_python_does(text)
     no_numbers = (
         "",

@@ -34,15 +34,17 @@ from nn.utils import DataError, UsageError
 )
 def test_the_separator_is_found_out(write, text, separator, columns):
     head = head_of(write(text))
-    assert (head.separator, head.width) == (separator, columns)
+    assert head.separator == separator
+    assert head.width == columns
 
 
 def test_a_separator_that_is_given_is_taken_or_refused(write):
-    for text, separator, width in (
+    cases = (
         ("1:2:3\n4:5:6\n", ":", 3),
         ("1 2\n3 4\n", " ", 2),
         ("1\t2\n3\t4\n", "tab", 2),
-    ):
+    )
+    for text, separator, width in cases:
         assert head_of(write(text), separator=separator).width == width
     path = write("1;2,5;x\n3;4,5;y\n")
     assert head_of(path, separator=",", header="no").width == 2
@@ -63,19 +65,21 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
         assert expected in refusal(
             lambda reads=reads: read_csv(path, reads=reads), DataError
         )
-    for text, row in (
+    cases = (
         ("a;b\n1.5;0\n1,5;1\n", 3),
         ("a;b\n" + "1;word\n" * 200_000 + "1,5;word\n", 200_002),
-    ):
-        told = f'row {row}, column a: found "1,5", expected a decimal point'
-        assert told in refusal(lambda text=text: read_csv(write(text)), DataError)
+    )
+    for text, row in cases:
+        message = f'row {row}, column a: found "1,5", expected a decimal point'
+        assert message in refusal(lambda text=text: read_csv(write(text)), DataError)
     table = read_csv(write("a;b;c\n1,5;2024.01.05;u\n2,25;1.2.3;v\n"))
     assert [column.reads for column in table.columns.values()] == [
         "number",
         "text",
         "text",
     ]
-    assert table.columns[0].values.tolist() == [1.5, 2.25]
+    values = table.columns[0].values
+    assert values.tolist() == [1.5, 2.25]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,8 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
     ],
 )
 def test_a_header_is_told_by_the_columns(write, text, has_header):
-    assert (head_of(write(text)).names is not None) == has_header
+    names = head_of(write(text)).names
+    assert (names is not None) == has_header
     assert head_of(write(text), header="yes").names is not None
     assert head_of(write(text), header="no").names is None
 
@@ -141,9 +146,10 @@ def test_a_header_is_told_by_the_columns(write, text, has_header):
 def test_a_header_of_numbers_is_asked_for_and_one_of_units_below_is_a_row_with_gaps(
     write,
 ):
-    path = write(
-        "".join(f"{row}\n" for row in ("10,20,30", *["15,b,1", "18,a,0", "19,a,1"] * 4))
-    )
+    lines = []
+    for row in ("10,20,30", *["15,b,1", "18,a,0", "19,a,1"] * 4):
+        lines.append(f"{row}\n")
+    path = write("".join(lines))
     assert load(path).rows == 13
     assert load(path, target="30", header="yes").rows == 12
     for header in ("no", "auto"):
@@ -152,28 +158,26 @@ def test_a_header_of_numbers_is_asked_for_and_one_of_units_below_is_a_row_with_g
     ds = load(write("#a,b\n1,2.5\n2,3.5\n"))  # a name may begin as a comment does
     assert ds.columns == ["#a"]
     assert ds.rows == 2
-    rows = [
-        "time,temp,y",
-        "s,\u00b0C,",
-        *(f"{i / 4},{i}.5,{'ab'[i % 2]}" for i in range(30)),
-    ]
+    rows = ["time,temp,y", "s,\u00b0C,"]
+    for i in range(30):
+        rows.append(f"{i / 4},{i}.5,{'ab'[i % 2]}")
     ds = load(write("\n".join(rows)))
-    assert (ds.rows, ds.unlabelled) == (30, 1)
+    assert ds.rows == 30
+    assert ds.unlabelled == 1
 
 
 def test_headers_of_real_tables(shared):
-    found = {
-        path.name.split(".")[0]: read_head(str(path))
-        for path in (shared / "tables").glob("*.csv.gz")
-    }
-    assert len(found) == 14
-    assert sorted(name for name, head in found.items() if head.names) == [
+    results = {}
+    for path in (shared / "tables").glob("*.csv.gz"):
+        results[path.name.split(".")[0]] = read_head(str(path))
+    assert len(results) == 14
+    assert sorted(name for name, head in results.items() if head.names) == [
         "diamonds",
         "mpg",
         "penguins",
         "titanic",
     ]
-    assert {head.separator for head in found.values()} == {","}
+    assert {head.separator for head in results.values()} == {","}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +195,8 @@ def test_the_default_target_is_the_last_column_with_a_name_or_a_value(
     path = str(write(text))
     assert CsvSource([path], path).default_target == target
     if target == 1:  # a separator at the ends of the rows begins no column
-        assert (load(path).classes, load(path).inputs) == (["a", "b"], 1)
+        assert load(path).classes == ["a", "b"]
+        assert load(path).inputs == 1
 
 
 COMMENTS = "row 1: begins with #, .* remove the lines above the table"
@@ -199,7 +204,7 @@ TABLE = "x,y\n1,2.5\n2,3.5\n3,0.5\n"
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         *(
             (text + TABLE, COMMENTS)
@@ -224,11 +229,11 @@ TABLE = "x,y\n1,2.5\n2,3.5\n3,0.5\n"
         ("x,y,z\n" + "1,a,\n2,b,\n" * 10, "no row has a target"),
     ],
 )
-def test_what_is_no_beginning_of_a_table_is_refused(write, text, told):
+def test_what_is_no_beginning_of_a_table_is_refused(write, text, message):
     """Comments, blank lines and titles above it, a header of fewer columns, a named
     column without fields."""
     path = write(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         load(path)
 
 
@@ -236,6 +241,7 @@ def test_what_is_no_beginning_of_a_table_is_refused(write, text, told):
 def test_a_line_that_says_the_separator_is_no_row(line, write):
     ds = load(write(line + "a;b, c;y\n1;2,5;0\n2;3,5;1\n"))
     assert ds.columns == ["a", "b, c"]
-    assert ds.x.tolist() == [[1, 2.5], [2, 3.5]]
+    expected = [[1, 2.5], [2, 3.5]]
+    assert ds.x.tolist() == expected
     with pytest.raises(DataError, match="row 3, column a"):
         load(write(line + "a;b;y\ninf;2;0\n2;3;1\n"))

@@ -38,7 +38,8 @@ def small_pieces(monkeypatch):
 
 def write_rows(path, rng, rows, blank_lines):
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator=rng.choice(["\n", "\r\n"]))
+        lineterminator = rng.choice(["\n", "\r\n"])
+        writer = csv.writer(file, lineterminator=lineterminator)
         writer.writerow(["n", "word", "day", "id", "y"])
         for row in range(rows):
             day = rng.choice(["2024-02-29", "NA", "2024-01-01 10:00"])
@@ -55,24 +56,20 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
     path = str(tmp_path / "a.csv")
     read = 0
     in_pieces = csv_table._read_pieces
-    wanted = Wanted(
-        READS,
-        exact=frozenset({0}) if seed == 7 else frozenset(),
-        raw=frozenset({3}),
-        missing=GAPS,
-    )
+    exact = frozenset({0}) if seed == 7 else frozenset()
+    wanted_columns = Wanted(READS, exact=exact, raw=frozenset({3}), missing=GAPS)
     for count in range(60):
         write_rows(path, rng, rng.randint(20, 200), blank_lines=count % 2)
-        found = []
+        results = []
         monkeypatch.setattr(csv_table, "_read_pieces", lambda *how: None)
-        whole = CsvSource([path], path).read(wanted)
+        whole = CsvSource([path], path).read(wanted_columns)
         monkeypatch.setattr(
             csv_table,
             "_read_pieces",
-            lambda *how, to=found: to.append(in_pieces(*how)) or to[0],
+            lambda *how, to=results: to.append(in_pieces(*how)) or to[0],
         )
-        table = CsvSource([path], path).read(wanted)
-        read += found[0] is not None  # else a cut lies within quotes
+        table = CsvSource([path], path).read(wanted_columns)
+        read += results[0] is not None  # else a cut lies within quotes
         assert table.sha256.sha256 == whole.sha256.sha256
         assert len(table) == len(whole)
         np.testing.assert_array_equal(table.numbers, whole.numbers)
@@ -84,8 +81,10 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
                 np.testing.assert_array_equal(
                     (column.word_rows, again.word_rows), (counts, counts)
                 )
-            assert (again.words, again.odd) == (column.words, column.odd)
-            assert (again.low, again.high) == (column.low, column.high)
+            assert again.words == column.words
+            assert again.odd == column.odd
+            assert again.low == column.low
+            assert again.high == column.high
         assert [table.row(row) for row in range(len(whole))] == [
             whole.row(row) for row in range(len(whole))
         ]
@@ -99,25 +98,19 @@ def test_a_word_in_two_encodings_is_one_in_pieces_and_in_the_whole(
     path.write_bytes(b"word,y\n" + b"caf\xc3\xa9,1\ncaf\xe9,2\ntea,3\n" * 50)
     for piece_bytes in (100, 1 << 22):
         monkeypatch.setattr(csv_table, "_PIECE_BYTES", piece_bytes)
-        column = (
-            CsvSource([str(path)], str(path))
-            .read(Wanted({0: None, 1: None}))
-            .columns[0]
-        )
-        assert (
-            column.words == ["caf\xe9", "tea"]
-            and column.values.tolist() == [0, 0, 1] * 50
-        ), piece_bytes
+        source = CsvSource([str(path)], str(path))
+        wanted_columns = Wanted({0: None, 1: None})
+        column = source.read(wanted_columns).columns[0]
+        assert column.words == ["caf\xe9", "tea"], piece_bytes
+        assert column.values.tolist() == [0, 0, 1] * 50, piece_bytes
         assert column.counts() == {"caf\xe9": 100, "tea": 50}
 
 
 def test_odd_and_wrong_fields_of_a_piece_have_lines_and_a_changed_file_is_refused(
     write,
 ):
-    table = read_csv(
-        write("a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50),
-        reads={1: "number"},
-    )
+    text = "a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50
+    table = read_csv(write(text), reads={1: "number"})
     assert odd_of(table, 1) == {"oops": (1, "row 202")}
     assert len(table) == 251
     path = write("a,b,y\n" + "1,2,0\n" * 200 + "1,1\n" + "3,4,1\n" * 50)
@@ -135,15 +128,16 @@ def test_odd_and_wrong_fields_of_a_piece_have_lines_and_a_changed_file_is_refuse
 def test_blank_lines_before_a_header_quotes_over_cuts_and_two_encodings_keep_rows(
     write,
 ):
-    assert len(read_csv(write("\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30))) == 60
-    table = read_csv(
-        write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5)
-    )
+    text = "\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30
+    assert len(read_csv(write(text))) == 60
+    text = "t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5
+    table = read_csv(write(text))
     assert len(table) == 11
     assert len({*fields(table.columns[0])}) == 3
     words = ["\u00e9", "one", "two", "three"] * 50
-    encoded = [
-        word.encode("latin-1" if i % 3 else "utf-8") for i, word in enumerate(words)
-    ]
-    table = read_csv(write(b"w,y\n" + b"".join(word + b",1\n" for word in encoded)))
+    encoded = []
+    for i, word in enumerate(words):
+        encoded.append(word.encode("latin-1" if i % 3 else "utf-8"))
+    content = b"w,y\n" + b"".join(word + b",1\n" for word in encoded)
+    table = read_csv(write(content))
     assert fields(table.columns[0]) == words

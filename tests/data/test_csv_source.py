@@ -24,10 +24,10 @@ from nn.utils import DataError
 READS = {0: "number", 1: "text", 2: "date", 3: "text", 4: "number"}  # a table like ANY
 
 
-def read_any(path, **wanted):
+def read_any(path, **settings):
     return read_csv(
         path,
-        **{"reads": READS, "raw": frozenset({3}), "exact": frozenset({4})} | wanted,
+        **{"reads": READS, "raw": frozenset({3}), "exact": frozenset({4})} | settings,
     )
 
 
@@ -40,21 +40,27 @@ def test_words_dates_ids_and_gaps_have_typed_columns(write):
     )
     number, word, day, name, y = table.columns.values()
     nan = math.nan
-    np.testing.assert_array_equal(
-        table.numbers, np.float32([[1], [nan], [nan], [-2.5], [4]])
-    )
-    assert (table.number_places, number.low, number.high) == ([0], -2.5, 4)
+    expected = np.float32([[1], [nan], [nan], [-2.5], [4]])
+    np.testing.assert_array_equal(table.numbers, expected)
+    assert table.number_places == [0]
+    assert number.low == -2.5
+    assert number.high == 4
     assert np.shares_memory(number.values, table.numbers)
     assert word.values.dtype == np.int32
     assert word.values.tolist() == [0, 1, 0, 2, -1]
     assert word.words == ["red", "blue", 're"d']
-    assert word.is_gap.tolist() == [False] * 4 + [True]
-    np.testing.assert_array_equal(day.values, [1709164800, -30, nan, 1709200800, nan])
+    expected = [False] * 4 + [True]
+    assert word.is_gap.tolist() == expected
+    expected = [1709164800, -30, nan, 1709200800, nan]
+    np.testing.assert_array_equal(day.values, expected)
     assert fields(name) == ["a", 'b "x"', "", "d", "NA"]
-    np.testing.assert_array_equal(y.values, [0, 1, 0, nan, 1])
+    expected = [0, 1, 0, nan, 1]
+    np.testing.assert_array_equal(y.values, expected)
     assert y.values.dtype == np.float64
-    assert (y.low, y.high) == (0, 1)
-    assert not any(column.odd for column in table.columns.values())
+    assert y.low == 0
+    assert y.high == 1
+    for column in table.columns.values():
+        assert not column.odd
 
 
 def test_odd_words_are_gaps_and_counted_with_their_first_rows(write):
@@ -64,15 +70,15 @@ def test_odd_words_are_gaps_and_counted_with_their_first_rows(write):
             + "x,a,31.12.2024,i,1\n1,b,2024-01-01,j,inf\n x ,c,2023-02-29,k,-1e999\ninf,d,,l,two\n7,e,31.12.2024,m,1\n"
         )
     )
-    assert odd_of(table, 0) == {"x": (2, "row 2"), "inf": (1, "row 5")}
-    assert odd_of(table, 2) == {"31.12.2024": (2, "row 2"), "2023-02-29": (1, "row 4")}
-    assert odd_of(table, 4) == {
-        "inf": (1, "row 3"),
-        "-1e999": (1, "row 4"),
-        "two": (1, "row 5"),
-    }
+    expected = {"x": (2, "row 2"), "inf": (1, "row 5")}
+    assert odd_of(table, 0) == expected
+    expected = {"31.12.2024": (2, "row 2"), "2023-02-29": (1, "row 4")}
+    assert odd_of(table, 2) == expected
+    expected = {"inf": (1, "row 3"), "-1e999": (1, "row 4"), "two": (1, "row 5")}
+    assert odd_of(table, 4) == expected
     assert table.columns[0].is_gap.tolist() == [True, False, True, True, False]
-    assert (table.columns[0].low, table.columns[0].high) == (1, 7)
+    assert table.columns[0].low == 1
+    assert table.columns[0].high == 7
 
 
 @pytest.mark.parametrize(
@@ -102,40 +108,38 @@ def test_words_for_a_gap_are_those_given_else_an_empty_field_is_odd_or_a_word(
         reads=["number", "text"],
         missing=frozenset({"-999", "na"}),
     )
-    np.testing.assert_array_equal(table.columns[0].values, [math.nan, -99, 5])
+    expected = [math.nan, -99, 5]
+    values = table.columns[0].values
+    np.testing.assert_array_equal(values, expected)
     assert fields(table.columns[1]) == [None, "NA", ""]
-    table = read_csv(
-        write("a,b\n\xe9,1\nred,2\n".encode("latin-1")), missing=frozenset({"\xe9"})
-    )
+    path = write("a,b\n\xe9,1\nred,2\n".encode("latin-1"))
+    table = read_csv(path, missing=frozenset({"\xe9"}))
     assert fields(table.columns[0]) == [None, "red"]
-    table = read_any(write(ANY + "1,a,2024-01-01,i,1\n,,,NA,NA\n"), missing=frozenset())
-    assert [odd_of(table, place) for place in (0, 2, 4)] == [
-        {word: (1, "row 3")} for word in ("", "", "NA")
-    ]
+    path = write(ANY + "1,a,2024-01-01,i,1\n,,,NA,NA\n")
+    table = read_any(path, missing=frozenset())
+    expected = [{word: (1, "row 3")} for word in ("", "", "NA")]
+    assert [odd_of(table, place) for place in (0, 2, 4)] == expected
     assert fields(table.columns[1]) == ["a", ""]
 
 
 def test_unread_columns_may_hold_anything_and_too_large_a_number_shows_in_its_bounds(
     write,
 ):
-    table = read_csv(write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n"), reads={4: "number"})
+    path = write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n")
+    table = read_csv(path, reads={4: "number"})
     assert [*table.columns] == [4]
     assert table.numbers.tolist() == [[1], [0]]
-    assert read_csv(write(ANY + "1,a,,i,1\n"), reads={}).numbers.shape == (1, 0)
-    table = read_csv(
-        write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"),
-        reads=["number", "date", "text"],
-    )
-    assert [column.reads for column in table.columns.values()] == [
-        "number",
-        "date",
-        "text",
-    ]
+    path = write(ANY + "1,a,,i,1\n")
+    numbers = read_csv(path, reads={}).numbers
+    assert numbers.shape == (1, 0)
+    path = write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n")
+    table = read_csv(path, reads=["number", "date", "text"])
+    reads = [column.reads for column in table.columns.values()]
+    assert reads == ["number", "date", "text"]
     assert table.columns[2].words == ["1", "2"]
     assert odd_of(table, 1) == {"x": (9, "row 2")}
-    assert read_csv(
-        write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})
-    ).numbers.shape == (2, 0)
+    numbers = read_csv(write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})).numbers
+    assert numbers.shape == (2, 0)
     column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
     assert column.high == 1e39
     assert column.values.tolist() == [1, math.inf]
@@ -143,16 +147,18 @@ def test_unread_columns_may_hold_anything_and_too_large_a_number_shows_in_its_bo
 
 
 def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(write):
-    paths = [
-        write(text, name)
-        for text, name in (("a,b\n1,2\n", "1.csv"), ("a,b\n\n1,x\n3,4\n", "2.csv"))
-    ]
+    paths = []
+    for text, name in (("a,b\n1,2\n", "1.csv"), ("a,b\n\n1,x\n3,4\n", "2.csv")):
+        paths.append(write(text, name))
     table = read_csv(*paths, reads=["number", "number"])
-    assert odd_of(table, 1) == {"x": (1, f"row 3 of {paths[1]}")}
+    expected = {"x": (1, f"row 3 of {paths[1]}")}
+    assert odd_of(table, 1) == expected
     assert table.row(0) == f"row 2 of {paths[0]}"
-    np.testing.assert_array_equal(table.numbers, [[1, 2], [1, math.nan], [3, 4]])
+    expected = [[1, 2], [1, math.nan], [3, 4]]
+    np.testing.assert_array_equal(table.numbers, expected)
     digests = [hashlib.sha256(path.read_bytes()).digest() for path in paths]
-    assert table.sha256.sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
+    expected = hashlib.sha256(b"".join(digests)).hexdigest()
+    assert table.sha256.sha256 == expected
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -162,7 +168,8 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     if packed:
         data = gzip.compress(data)
     table = read_csv(write(data))
-    assert table.sha256.sha256 == hashlib.sha256(data).hexdigest()
+    expected = hashlib.sha256(data).hexdigest()
+    assert table.sha256.sha256 == expected
     assert len(table) == rows
 
 
@@ -185,12 +192,15 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     ],
 )
 def test_a_column_is_what_most_of_its_fields_are(write, words, reads):
-    table = read_csv(write("a,b\n" + "".join(f"{word},1\n" for word in words)))
+    text = "a,b\n" + "".join(f"{word},1\n" for word in words)
+    table = read_csv(write(text))
     column = table.columns[0]
     assert column.reads == reads
-    assert table.number_places == ([0, 1] if reads == "number" else [1])
+    expected = [0, 1] if reads == "number" else [1]
+    assert table.number_places == expected
     if reads == "text":
-        assert fields(column) == [None if word in GAPS else word for word in words]
+        expected = [None if word in GAPS else word for word in words]
+        assert fields(column) == expected
     else:
         gaps = np.isnan(column.values).sum() - words.count("NA")
         assert sum(odd.rows for odd in column.odd.values()) == words.count("x") == gaps
@@ -212,37 +222,50 @@ def test_a_column_is_what_most_of_its_fields_are(write, words, reads):
 def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(
     write, first, later, dtype
 ):
-    known = [*first, *later]
-    table = read_csv(
-        write("a,b\n" + "".join(f"{field},{i}.1\n" for i, field in enumerate(known)))
-    )
-    assert table.numbers.dtype == dtype == table.columns[0].values.dtype
+    fields_of_column = [*first, *later]
+    rows = []
+    for i, field in enumerate(fields_of_column):
+        rows.append(f"{field},{i}.1\n")
+    text = "a,b\n" + "".join(rows)
+    table = read_csv(write(text))
+    values = table.columns[0].values
+    assert table.numbers.dtype == dtype == values.dtype
     assert table.number_places == [0, 1]
     expected = np.array(
-        [math.nan if isinstance(field, str) else field for field in known]
+        [math.nan if isinstance(field, str) else field for field in fields_of_column]
     )
-    np.testing.assert_array_equal(table.columns[0].values, expected.astype(dtype))
-    decimals = np.array([float(f"{i}.1") for i in range(len(known))], dtype)
-    np.testing.assert_array_equal(table.columns[1].values, decimals)
+    values = table.columns[0].values
+    np.testing.assert_array_equal(values, expected.astype(dtype))
+    numbers = [float(f"{i}.1") for i in range(len(fields_of_column))]
+    decimals = np.array(numbers, dtype)
+    values = table.columns[1].values
+    np.testing.assert_array_equal(values, decimals)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, None])
 def test_words_grow_from_block_to_block(write, size):
     """Thousands of words, long ones among them, in whatever blocks, as a dictionary of
     Python gives them."""
-    words = [f"w{i * i % 1777}" + "-" * (i % 40) for i in range(5000)]
-    path = str(
-        write(ANY + "".join(f'{w},"{w}",,id{i},{i % 2}\n' for i, w in enumerate(words)))
-    )
-    reader = CsvReader(read_head(path), Wanted(READS, raw=frozenset({3})), size)
+    words = []
+    for i in range(5000):
+        words.append(f"w{i * i % 1777}" + "-" * (i % 40))
+    rows = []
+    for i, w in enumerate(words):
+        rows.append(f'{w},"{w}",,id{i},{i % 2}\n')
+    text = ANY + "".join(rows)
+    path = str(write(text))
+    wanted_columns = Wanted(READS, raw=frozenset({3}))
+    reader = CsvReader(read_head(path), wanted_columns, size)
     reader.read_blocks(read_blocks(path, size=1000))
     expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
     columns = reader.taken().columns
     assert columns[1].words == [*expected]
-    assert columns[1].values.tolist() == [expected[word] for word in words]
+    values = columns[1].values.tolist()
+    assert values == [expected[word] for word in words]
     # once each, although rows are read again when there was no room
     assert columns[1].counts() == Counter(words)
-    assert fields(columns[3]) == [f"id{i}" for i in range(5000)]
+    texts = [f"id{i}" for i in range(5000)]
+    assert fields(columns[3]) == texts
     assert columns[0].odd == {
         word: Odd(words.count(word), words.index(word)) for word in expected
     }
@@ -252,35 +275,32 @@ def test_too_many_words_are_refused_and_of_very_many_odd_ones_the_first_told_apa
     write, monkeypatch
 ):
     monkeypatch.setattr(csv_table, "MAX_WORDS", 1000)
-    assert (
-        len(
-            read_any(write(ANY + "".join(f"1,w{i % 1000},,i,0\n" for i in range(3000))))
-            .columns[1]
-            .words
-        )
-        == 1000
-    )
+    path = write(ANY + "".join(f"1,w{i % 1000},,i,0\n" for i in range(3000)))
+    column = read_any(path).columns[1]
+    assert len(column.words) == 1000
     with pytest.raises(
         DataError,
         match="row 1002, column word: found one text more, expected not more than",
     ):
         read_any(write(ANY + "".join(f"1,w{i},,i,0\n" for i in range(1001))))
     monkeypatch.setattr(csv_table, "MOST_ODD", 3)
-    table = read_any(write(ANY + "".join(f'"w""{i % 9}",a,,i,0\n' for i in range(90))))
-    told = {
+    text = ANY + "".join(f'"w""{i % 9}",a,,i,0\n' for i in range(90))
+    table = read_any(write(text))
+    odd_words = {
         'w"0': (10, "row 2"),
         'w"1': (10, "row 3"),
         'w"2': (10, "row 4"),
         "...": (60, "row 5"),
     }
-    assert odd_of(table, 0) == told
+    assert odd_of(table, 0) == odd_words
 
 
 def read_texts(path, names, separator, block, reads, missing):
     head = Head(str(path), names, [], len(names), 2, separator)
-    reader = CsvReader(
-        head, Wanted(reads, raw=frozenset({2}), exact=frozenset({1}), missing=missing)
+    wanted_columns = Wanted(
+        reads, raw=frozenset({2}), exact=frozenset({1}), missing=missing
     )
+    reader = CsvReader(head, wanted_columns)
     reader.read_blocks(read_blocks(path, size=block))
     return reader.taken().columns
 
@@ -312,26 +332,16 @@ def test_what_pythons_writer_writes_reads_as_it_was(
             [("1x", "b", "c"), *rows]
         )
     expected = [[field.strip(" \t\r\n") for field in row] for row in rows]
+    reads = dict.fromkeys(range(3), "text")
     columns = read_texts(
-        path,
-        ["1x", "b", "c"],
-        separator,
-        block,
-        dict.fromkeys(range(3), "text"),
-        frozenset({""}),
+        path, ["1x", "b", "c"], separator, block, reads, frozenset({""})
     )
     for place in range(3):
         assert fields(columns[place]) == [
             row[place] or (None if place < 2 else "") for row in expected
         ]
-    columns = read_texts(
-        path,
-        ["1x", "b", "c"],
-        separator,
-        block,
-        dict.fromkeys(range(3), "number"),
-        GAPS,
-    )
+    reads = dict.fromkeys(range(3), "number")
+    columns = read_texts(path, ["1x", "b", "c"], separator, block, reads, GAPS)
     for place, column in columns.items():
         texts = [row[place] for row in expected]
         values = [None if text in GAPS else number_in(text) for text in texts]
@@ -341,12 +351,12 @@ def test_what_pythons_writer_writes_reads_as_it_was(
             )
         np.testing.assert_array_equal(column.values, numbers)
         if known := [value for value in values if value is not None]:
-            assert (column.low, column.high) == (min(known), max(known))
-        odd = [
-            text
-            for text, value in zip(texts, values, strict=True)
-            if value is None and text not in GAPS
-        ]
+            assert column.low == min(known)
+            assert column.high == max(known)
+        odd = []
+        for text, value in zip(texts, values, strict=True):
+            if value is None and text not in GAPS:
+                odd.append(text)
         assert column.odd == {
             word: Odd(odd.count(word), texts.index(word)) for word in odd
         }
@@ -372,46 +382,47 @@ def test_blanks_between_fields_are_one_separator_however_many(
     gap = st.text(" \t", min_size=1, max_size=4)
     lines = []
     for row in [["1x", "b", "c"], *rows]:
-        ends = [data.draw(gap) if data.draw(st.booleans()) else "" for _ in range(2)]
-        lines.append(
-            ends[0]
-            + "".join(word + data.draw(gap) for word in row[:2])
-            + row[2]
-            + ends[1]
-        )
-    path.write_text(
-        data.draw(st.sampled_from(["\n", "\r\n", "\n \t\n"])).join(lines), newline=""
-    )
-    columns = read_texts(
-        path, ["1x", "b", "c"], " ", block, dict.fromkeys(range(3), "text"), frozenset()
-    )
+        ends = []
+        for _ in range(2):
+            ends.append(data.draw(gap) if data.draw(st.booleans()) else "")
+        texts = []
+        for word in row[:2]:
+            texts.append(word + data.draw(gap))
+        line = ends[0] + "".join(texts) + row[2] + ends[1]
+        lines.append(line)
+    text = data.draw(st.sampled_from(["\n", "\r\n", "\n \t\n"])).join(lines)
+    path.write_text(text, newline="")
+    reads = dict.fromkeys(range(3), "text")
+    columns = read_texts(path, ["1x", "b", "c"], " ", block, reads, frozenset())
     for place in range(3):
-        assert fields(columns[place]) == [row[place].strip('"').strip() for row in rows]
+        expected = [row[place].strip('"').strip() for row in rows]
+        assert fields(columns[place]) == expected
 
 
 def test_real_tables_read_as_the_csv_module_reads_them(shared):
     for path in (shared / "tables").glob("*.csv.gz"):
         source = CsvSource([str(path)], str(path))
         with gzip.open(path, "rt", newline="") as file:
-            rows = [
-                [field.strip() for field in row]
-                for row in csv.reader(file, skipinitialspace=True)
-                if row
-            ]
+            rows = []
+            for row in csv.reader(file, skipinitialspace=True):
+                if row:
+                    rows.append([field.strip() for field in row])
         rows = rows[source.names is not None :]
-        texts = source.read(
-            Wanted(dict.fromkeys(range(source.width), "text"), missing=frozenset({""}))
-        )
-        found = source.read(Wanted(dict.fromkeys(range(source.width)), dtype="float64"))
+        reads = dict.fromkeys(range(source.width), "text")
+        wanted_columns = Wanted(reads, missing=frozenset({""}))
+        texts = source.read(wanted_columns)
+        reads = dict.fromkeys(range(source.width))
+        table = source.read(Wanted(reads, dtype="float64"))
         assert len(rows) > 100
-        assert len(texts) == len(found) == len(rows)
+        assert len(texts) == len(table) == len(rows)
         for place, column in texts.columns.items():
             words = [row[place] for row in rows]
             assert [field or "" for field in fields(column)] == words
-            known = [number_in(word) for word in words if word not in GAPS]
-            share = sum(value is not None for value in known) / max(1, len(known))
-            assert (found.columns[place].reads == "number") == (share >= MOSTLY)
+            numbers = [number_in(word) for word in words if word not in GAPS]
+            share = sum(value is not None for value in numbers) / max(1, len(numbers))
+            assert (table.columns[place].reads == "number") == (share >= MOSTLY)
             if share == 1:
+                values = table.columns[place].values
                 np.testing.assert_array_equal(
-                    found.columns[place].values[~found.columns[place].is_gap], known
+                    values[~table.columns[place].is_gap], numbers
                 )

@@ -33,7 +33,8 @@ def test_make_cc_writes_the_committed_bytes_and_another_table_for_another_seed(
     tmp_path,
 ):
     assert make_cc(tmp_path / "CC.csv") == (DATASETS / "CC.csv").read_bytes()
-    done = run("make_cc.py", "-o", tmp_path / "missing" / "CC.csv", "--rows", 50)
+    path = tmp_path / "missing" / "CC.csv"
+    done = run("make_cc.py", "-o", path, "--rows", 50)
     assert done.returncode
     assert done.stderr.count("\n") == 1
     assert "cannot write" in done.stderr
@@ -55,10 +56,9 @@ def test_cc_is_written_in_kaggles_style():
     header, *lines = data.decode("ascii").splitlines()
     names = ["Time", *(f"V{i}" for i in range(1, 29)), "Amount", "Class"]
     assert header == ",".join(f'"{name}"' for name in names)
-    assert all(
-        re.fullmatch(r'\d+,.*\.\d\d,"[01]"', line) and line.count('"') == 2
-        for line in lines
-    )
+    for line in lines:
+        assert re.fullmatch(r'\d+,.*\.\d\d,"[01]"', line)
+        assert line.count('"') == 2
 
 
 def test_cc_has_5000_rows_200_frauds_ordered_times_falling_variances_skewed_amounts(
@@ -118,8 +118,5 @@ def test_truth_tables_are_true_and_what_make_logic_writes(tmp_path):
         "xor": '"x1","x2","Class"\n0,0,0\n0,1,1\n1,0,1\n1,1,0\n',
         "not": '"x1","Class"\n0,1\n1,0\n',
     }.items():
-        assert (
-            (DATASETS / f"{name}.csv").read_text()
-            == (tmp_path / f"{name}.csv").read_text()
-            == text
-        )
+        path = DATASETS / f"{name}.csv"
+        assert path.read_text() == (tmp_path / f"{name}.csv").read_text() == text

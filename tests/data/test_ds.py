@@ -30,7 +30,8 @@ from nn.utils import DataError, InputNotFound, NnError, UsageError
 )
 def test_target_by_name_and_index(write, target, values, columns):
     ds = load(write("a,b,c,d\n1,2,3,4\n5,6,7,8\n"), target=target, task="regression")
-    assert ds.y.tolist() == np.array(values).reshape(2, -1).tolist()
+    expected = np.array(values).reshape(2, -1).tolist()
+    assert ds.y.tolist() == expected
     assert ds.columns == columns
 
 
@@ -57,7 +58,10 @@ def test_targets_that_are_not_there_and_too_few_or_too_many_columns_for_a_networ
 
 
 def table(labels):
-    return "".join(f"{i},{label}\n" for i, label in enumerate(labels))
+    rows = []
+    for i, label in enumerate(labels):
+        rows.append(f"{i},{label}\n")
+    return "".join(rows)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +82,11 @@ def table(labels):
 )
 def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
     ds = load(write(table(labels)))
-    assert (ds.task, ds.classes, ds.y.tolist()) == (task, classes, y)
-    assert ds.outputs == (len(classes) if task == "multiclass" else 1)
+    assert ds.task == task
+    assert ds.classes == classes
+    assert ds.y.tolist() == y
+    expected = len(classes) if task == "multiclass" else 1
+    assert ds.outputs == expected
 
 
 @pytest.mark.parametrize(
@@ -93,9 +100,12 @@ def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
     ],
 )
 def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, classes):
-    ds = load(write(table(labels)), inputs=1, outputs=outputs)
-    assert (ds.task, ds.classes) == (task, classes)
-    assert [ds.classes[i] for i in ds.y] == [str(label) for label in labels]
+    path = write(table(labels))
+    ds = load(path, inputs=1, outputs=outputs)
+    assert ds.task == task
+    assert ds.classes == classes
+    expected = [str(label) for label in labels]
+    assert [ds.classes[i] for i in ds.y] == expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +120,8 @@ def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, clas
 )
 def test_more_outputs_than_classes_are_refused_with_the_cure(write, labels, task):
     path = write(table(labels))
-    frame = {"x": [0.5] * len(labels), "y": labels}
+    x = [0.5] * len(labels)
+    frame = {"x": x, "y": labels}
     with pytest.raises(
         DataError,
         match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}",
@@ -121,20 +132,23 @@ def test_more_outputs_than_classes_are_refused_with_the_cure(write, labels, task
         match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}",
     ):
         load(frame, inputs=1, outputs=16, task=task)
-    assert load(path, inputs=1, task=task).outputs == len(set(labels))
+    ds = load(path, inputs=1, task=task)
+    assert ds.outputs == len(set(labels))
 
 
 def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write):
     numbers = [[1, 0, 0], [0, 1, 1]]
     as_given = {"task": "regression", "dtype": "float64"}
-    for text, flags, task, y in (
+    cases = (
         ("1,5,1,0,0\n2,6,0,0,1\n3,7,0,1,0\n", {}, "multiclass", [0, 2, 1]),
         ("1,5,1,0,0\n2,6,0,1,1\n", {}, "regression", numbers),
         ("1,5,0\n2,6,2\n3,3,1\n", {}, "multiclass", [0, 2, 1]),
         ("1,5,1,0,0\n2,6,0,0,1\n", as_given, "regression", [[1, 0, 0], [0, 0, 1]]),
-    ):
+    )
+    for text, flags, task, y in cases:
         ds = load(write(text), inputs=2, outputs=3, **flags)
-        assert (ds.task, ds.y.tolist()) == (task, y), text
+        assert ds.task == task, text
+        assert ds.y.tolist() == y, text
         if flags:
             dtype = np.float64
         elif task == "multiclass":
@@ -145,48 +159,55 @@ def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write)
 
 
 def test_tasks_that_the_values_do_not_allow(write):
-    for labels, flags, told in (
+    cases = (
         ([0, 1, 2], {"task": "binary"}, "3 classes, expected 2"),
         ([0, 1, 2], {"outputs": 2}, "3 classes, expected 2"),
         ([0, 1, 2], {"outputs": 1}, "--task regression"),
         ([0.5, 1.5, 2.5], {"task": "multiclass"}, "expected whole"),
         (["a", "b"], {"task": "regression"}, "row 1"),
-    ):
-        assert told in failure(write(table(labels)), inputs=1, **flags), (labels, flags)
-    for task, told in (
+    )
+    for labels, flags, message in cases:
+        path = write(table(labels))
+        assert message in failure(path, inputs=1, **flags), (labels, flags)
+    for task, message in (
         ("binary", "--task binary needs 1 output"),
         ("binari", "unknown task"),
     ):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             load(write(table([0, 1])), task=task, inputs=1, outputs=2)
 
 
 def test_labels_are_mapped_to_the_classes_of_a_model(write):
     classes = ["a", "b", "c"]
     ds = load(write("x,y\n1,c\n2,a\n"), classes=classes, inputs=1, outputs=3)
-    assert (ds.y.tolist(), ds.classes, ds.task) == ([2, 0], classes, "multiclass")
-    assert load(write("1,1.0\n2,1\n"), classes=["0", "1"]).y.tolist() == [1, 1]
+    assert ds.y.tolist() == [2, 0]
+    assert ds.classes == classes
+    assert ds.task == "multiclass"
+    y = load(write("1,1.0\n2,1\n"), classes=["0", "1"]).y
+    assert y.tolist() == [1, 1]
     message = failure(write("x,y\n1,c\n2,a\n3,d\n4,d\n"), classes=classes)
     assert 'row 4: found class "d"' in message
     assert "a, b, c" in message
     assert 'row 1: found class "2"' in failure(write("5,2\n5,0\n"), classes=["0", "1"])
-    assert load(
-        write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3
-    ).y.tolist() == [2, 0]
+    y = load(write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3).y
+    assert y.tolist() == [2, 0]
 
 
 def test_a_table_of_pixels_becomes_images_of_bytes(write):
-    text = "".join(
-        ",".join(map(str, range(i, i + 12))) + f",{i % 2}\n" for i in range(3)
-    )
+    rows = []
+    for i in range(3):
+        rows.append(",".join(map(str, range(i, i + 12))) + f",{i % 2}\n")
+    text = "".join(rows)
     ds = load(write(text), inputs=(3, 2, 2), outputs=1)
     assert ds.x.shape == (3, 3, 2, 2)
     assert ds.x.dtype == np.uint8
     assert ds.x[1].ravel().tolist() == list(range(1, 13))
     for odd in ("0.5", "256", "-1"):
-        ds = load(write(text.replace("11,", odd + ",")), inputs=(3, 2, 2), outputs=1)
+        path = write(text.replace("11,", odd + ","))
+        ds = load(path, inputs=(3, 2, 2), outputs=1)
         assert ds.x.dtype == np.float32
-        assert ds.x[0, 2, 1, 1] == float(odd)
+        x = ds.x[0, 2, 1, 1]
+        assert x == float(odd)
 
 
 @pytest.mark.parametrize(
@@ -228,14 +249,15 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
 )
 def test_bad_tables_are_named_by_row_and_column(write, text, parts):
     message = failure(write(text), strict=True)
-    assert all(part in message for part in parts), message
+    for part in parts:
+        assert part in message, message
     assert len(message) < 400
 
 
 def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     assert failure(tmp_path / "none.csv", InputNotFound)
     whole = gzip.compress(b"1,2,0\n3,4,1\n" * 1000)
-    for data, told in (
+    cases = (
         (whole[:-20], "too early"),
         (whole[:15], "too early"),
         (whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:], "corrupt"),
@@ -244,8 +266,9 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
             b"\x89ANY\r\n\x1a\n\0\0\0",
             "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX, CIFAR-10 binary or pictures",
         ),
-    ):
-        assert told in failure(write(data, "a.csv.gz"))
+    )
+    for data, message in cases:
+        assert message in failure(write(data, "a.csv.gz"))
 
 
 @examples(150)
@@ -265,7 +288,8 @@ def test_any_text_is_read_or_refused_in_one_line(tmp_path_factory, text):
             columns = ds.x.T
         else:
             columns = [c.values for c in ds.x.columns]
-        assert not any(np.isinf(values).any() for values in columns)
+        for values in columns:
+            assert not np.isinf(values).any()
         assert len(ds.x) == len(ds.y)
         assert len(ds.x) > 0
 
@@ -285,13 +309,11 @@ def test_one_class_only_is_for_testing_not_for_training(write):
 
 def classified(counts):
     y = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    y = y[np.random.default_rng(0).permutation(len(y))]
-    return Dataset(
-        np.zeros((len(y), 1), np.float32),
-        y,
-        "multiclass",
-        [str(i) for i in range(len(counts))],
-    )
+    rng = np.random.default_rng(0)
+    y = y[rng.permutation(len(y))]
+    texts = [str(i) for i in range(len(counts))]
+    x = np.zeros((len(y), 1), np.float32)
+    return Dataset(x, y, "multiclass", texts)
 
 
 @examples(60)
@@ -304,10 +326,12 @@ def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, se
     ds = classified(counts)
     train, _, held = split_rows(ds, percent / 100, 0, seed)
     assert train.dtype == held.dtype == np.int64
-    assert sorted([*train, *held]) == list(range(ds.rows))
+    expected = list(range(ds.rows))
+    assert sorted([*train, *held]) == expected
     assert (np.diff(train) > 0).all()
     assert (np.diff(held) > 0).all()
-    assert ds.class_counts(held) == [count * percent // 100 for count in counts]
+    expected = [count * percent // 100 for count in counts]
+    assert ds.class_counts(held) == expected
 
 
 def test_holdout_depends_on_the_seed_alone():
@@ -317,7 +341,9 @@ def test_holdout_depends_on_the_seed_alone():
     other = split_rows(ds, 0.2, 0, 2).holdout.tolist()
     assert holdout == again
     assert holdout != other
-    ds = Dataset(np.zeros((10, 1)), np.zeros((10, 1)), "regression")
+    x = np.zeros((10, 1))
+    y = np.zeros((10, 1))
+    ds = Dataset(x, y, "regression")
     assert len(split_rows(ds, 0.29, 0, 0).holdout) == 2
     for fraction in (-0.1, 1.0, math.nan):
         with pytest.raises(UsageError, match="--holdout"):
@@ -326,11 +352,9 @@ def test_holdout_depends_on_the_seed_alone():
 
 def test_the_credit_card_data_and_the_original_targets_of_several_columns(shared):
     iris = load(shared / "golden/iris.csv", inputs=4, outputs=3)
-    assert (iris.task, iris.classes, iris.class_counts()) == (
-        "multiclass",
-        ["y1", "y2", "y3"],
-        [50, 50, 50],
-    )
+    assert iris.task == "multiclass"
+    assert iris.classes == ["y1", "y2", "y3"]
+    assert iris.class_counts() == [50, 50, 50]
     ds = load(shared / "data/cc/CC.csv.gz")
     assert ds.x.shape == (28_628, 30)
     assert ds.x.dtype == np.float32
@@ -339,17 +363,19 @@ def test_the_credit_card_data_and_the_original_targets_of_several_columns(shared
     assert ds.columns[-1] == "Amount"
     assert ds.targets == ["Class"]
     # published: 60127.97
-    assert round(float(ds.x[ds.y == 1, -1].astype(float).sum()), 1) == 60128.0
+    x = ds.x[ds.y == 1, -1]
+    assert round(float(x.astype(float).sum()), 1) == 60128.0
 
 
 def test_reading_takes_less_than_three_times_the_memory_of_the_array(write):
     """60,000 rows of 31 columns, written as the credit-card data are."""
-    rows = np.random.default_rng(0).normal(size=(2000, 31))
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 31))
     rows[:, -1] = rows[:, -1] > 1
-    wide = write(
-        "".join(",".join(f"{v:.15g}" for v in row) + "\n" for row in rows) * 30,
-        "wide.csv",
-    )
+    lines = []
+    for row in rows:
+        lines.append(",".join(f"{v:.15g}" for v in row) + "\n")
+    wide = write("".join(lines) * 30, "wide.csv")
     assert peak_of_loading(wide, write("1,2,0\n3,4,1\n"))[0] < 3 * 60_000 * 30 * 4
 
 
@@ -360,13 +386,9 @@ def test_tables_are_loaded_beside_pandas(shared, tmp_path):
     pandas = pytest.importorskip("pandas")
     numbers = shared / "data/cc/CC.csv.gz"
     texts = tmp_path / "adult.csv"
-    texts.write_bytes(
-        (
-            gzip.decompress((shared / "tables/adult-train.csv.gz").read_bytes()).strip()
-            + b"\n"
-        )
-        * 6
-    )
+    data = (shared / "tables/adult-train.csv.gz").read_bytes()
+    content = (gzip.decompress(data).strip() + b"\n") * 6
+    texts.write_bytes(content)
     ours, theirs = seconds_of(lambda: load(numbers), lambda: pandas.read_csv(numbers))
     ours_of_texts, theirs_of_texts = seconds_of(
         lambda: load(texts), lambda: pandas.read_csv(texts, header=None)

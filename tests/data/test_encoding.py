@@ -49,9 +49,9 @@ def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
     """The encoding of columns, with the numbers as --number_embedding asks for them,
     and their rows."""
     rows = rows_of(**columns)
-    kinds = [
-        kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)
-    ]
+    kinds = []
+    for i, column in enumerate(rows.columns):
+        kinds.append(kind_of(column, None, f"column {i}"))
     embedding = embedding and number_embedding_value(embedding)
     return Encoding.fit(
         statistics_of(rows, kinds),
@@ -64,34 +64,42 @@ def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
 
 def test_numbers_are_standardised_gaps_become_the_median_of_training_and_an_input():
     encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
-    assert [column.kind for column in encoding.columns] == ["number"]
-    found = encoding.apply(rows, "float64")["numbers"][:, 0]
-    np.testing.assert_allclose(
-        found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15
-    )
+    kinds = [column.kind for column in encoding.columns]
+    assert kinds == ["number"]
+    inputs = encoding.apply(rows, "float64")
+    column_inputs = inputs["numbers"][:, 0]
+    expected = (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6])
+    np.testing.assert_allclose(column_inputs, expected, rtol=1e-15)
     # a gap is the median of 2 and 3
-    later = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]
-    assert later[0] == pytest.approx((found[1] + found[2]) / 2)
-    one = NumberEncoder.fit(NumberStatistics(np.full(5, 7.0)))
-    assert one.encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
+    inputs = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")
+    later = inputs["numbers"][:, 0]
+    expected = (column_inputs[1] + column_inputs[2]) / 2
+    assert later[0] == pytest.approx(expected)
+    encoder = NumberEncoder.fit(NumberStatistics(np.full(5, 7.0)))
+    values = np.array([7.0, 9.0])
+    assert encoder.encode(Column("number", values))[0].tolist() == [0, 0]
     encoding, rows = fitted(a=[1.0, NAN, 3.0, 8.0])
     (column,) = encoding.columns
     mean = np.mean([1, 3, 8])
     deviation = np.std([1, 3, 8])
     assert column.kind == "gap"
-    assert column.fill == pytest.approx((3 - mean) / deviation)
-    assert np.isnan(encoding.apply(rows, "float32")["numbers"][1, 0])
+    expected = (3 - mean) / deviation
+    assert column.fill == pytest.approx(expected)
+    inputs = encoding.apply(rows, "float32")
+    assert np.isnan(inputs["numbers"][1, 0])
 
 
 def test_the_median_of_many_numbers_is_that_of_a_sample():
-    values = np.random.default_rng(1).normal(size=3 * SAMPLE + 11)
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=3 * SAMPLE + 11)
     values[::10] = NAN
-    found = NumberStatistics(values)
-    known = values[~np.isnan(values)]
-    assert found.gap_share == np.isnan(values).sum() / len(values)
-    assert found.median == np.median(known[::4])
-    assert abs(found.median - np.median(known)) < 0.01
-    np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
+    statistics = NumberStatistics(values)
+    numbers = values[~np.isnan(values)]
+    expected = np.isnan(values).sum() / len(values)
+    assert statistics.gap_share == expected
+    assert statistics.median == np.median(numbers[::4])
+    assert abs(statistics.median - np.median(numbers)) < 0.01
+    np.testing.assert_allclose(statistics.moments.deviation, numbers.std(), rtol=1e-12)
 
 
 def numbers(seed=0, count=900) -> dict:
@@ -102,8 +110,9 @@ def numbers(seed=0, count=900) -> dict:
     zeros = np.where(rng.random(count) < 0.8, 0, rng.exponential(100, count))
     two = np.arange(count) % 2
     three = np.arange(count) % 3
+    dense = rng.normal(size=count)
     return {
-        "dense": rng.normal(size=count),
+        "dense": dense,
         "gaps": gaps,
         "zeros": zeros,
         "two": two,
@@ -114,35 +123,37 @@ def numbers(seed=0, count=900) -> dict:
 
 def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     """The encoders of columns by name, as --number_embedding asks for them."""
-    return dict(zip(columns, fitted(text, **columns)[0].encoders, strict=True))
+    encoding = fitted(text, **columns)[0]
+    return dict(zip(columns, encoding.encoders, strict=True))
 
 
 def test_by_default_only_a_usual_value_makes_pieces_which_hold_as_many_values_each():
     # one for each 30 of the other values, 48 at most
     for count, pieces in ((900, 6), (9000, 48)):
-        found = embedded(None, **numbers(count=count))
-        edges = {
-            name: len(encoder.edges) for name, encoder in found.items() if encoder.edges
-        }
+        encoders = embedded(None, **numbers(count=count))
+        edges = {}
+        for name, encoder in encoders.items():
+            if encoder.edges:
+                edges[name] = len(encoder.edges)
         assert edges == {"zeros": 1 + pieces + 1}
-        assert not any(encoder.waves for encoder in found.values())
-    assert not any(
-        encoder.edges or encoder.waves
-        for encoder in embedded("linear", **numbers()).values()
-    )
+        assert not any(encoder.waves for encoder in encoders.values())
+    for encoder in embedded("linear", **numbers()).values():
+        assert not (encoder.edges or encoder.waves)
     columns = numbers()
-    found = embedded("pieces5", **columns)
-    counts = {
-        name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges
-    }
+    encoders = embedded("pieces5", **columns)
+    counts = {}
+    for name, encoder in encoders.items():
+        if encoder.edges:
+            counts[name] = len(encoder.edges) - 1
     assert counts == {"dense": 5, "gaps": 5, "zeros": 6, "three": 2}
-    assert np.histogram(columns["dense"], found["dense"].edges)[
-        0
-    ].tolist() == pytest.approx([180] * 5, abs=3)
-    others = columns["zeros"][columns["zeros"] > 0]
-    counts = np.histogram(others, found["zeros"].edges[1:])[0]
-    assert found["zeros"].edges[0] == 0
-    assert counts == pytest.approx(len(others) / 5, abs=3)
+    expected = pytest.approx([180] * 5, abs=3)
+    assert (
+        np.histogram(columns["dense"], encoders["dense"].edges)[0].tolist() == expected
+    )
+    unusual = columns["zeros"][columns["zeros"] > 0]
+    counts = np.histogram(unusual, encoders["zeros"].edges[1:])[0]
+    assert encoders["zeros"].edges[0] == 0
+    assert counts == pytest.approx(len(unusual) / 5, abs=3)
     most = embedded(f"pieces{MOST_PIECES}", **columns)["zeros"]
     assert len(most.edges) == MOST_EDGES
     parse("1,2", columns=most.inputs())
@@ -159,19 +170,20 @@ def sums(others=2000, different=80, every=1.1) -> np.ndarray:
 
 def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_own():
     values = np.concatenate([sums(), [7.77] * 9]).astype(np.float32)  # too rare
-    found = embedded(None, a=values)["a"]
-    assert found.frequent == np.unique(sums()[sums() > 0]).tolist()
-    assert [(one.kind, one.values) for one in found.inputs()] == [
-        ("gap", 0),
-        ("onehot", 80),
-    ]
+    encoder = embedded(None, a=values)["a"]
+    expected = np.unique(sums()[sums() > 0]).tolist()
+    assert encoder.frequent == expected
+    pairs = [(one.kind, one.values) for one in encoder.inputs()]
+    assert pairs == [("gap", 0), ("onehot", 80)]
     _encoding, rows = fitted(
         a=np.array([2.2, 0, 7.77, NAN, 88, 2.3, 1.1, 1e9], np.float32)
     )
-    codes = Encoding((found,)).apply(rows, "float32")["codes1"][:, 0]
+    inputs = Encoding((encoder,)).apply(rows, "float32")
+    codes = inputs["codes1"][:, 0]
     assert codes.tolist() == [1, 80, 80, 80, 79, 80, 0, 80]  # 80: none of them
-    described = Encoding((found,)).to_dict()["columns"][0]
-    assert described["frequent"] == found.frequent
+    description = Encoding((encoder,)).to_dict()
+    described = description["columns"][0]
+    assert described["frequent"] == encoder.frequent
     assert Encoding.from_dict({"columns": [described], "places": [0]}, None)
     many = embedded(None, a=sums(5000, 200))["a"]
     assert len(many.frequent) == MOST_REPEATED_VALUES
@@ -186,33 +198,30 @@ def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_
 def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_none(
     values,
 ):
-    (found,) = embedded(None, a=values).values()
-    assert not found.frequent
-    assert "frequent" not in Encoding((found,)).to_dict()["columns"][0]
+    (encoder,) = embedded(None, a=values).values()
+    assert not encoder.frequent
+    description = Encoding((encoder,)).to_dict()
+    assert "frequent" not in description["columns"][0]
 
 
 def test_waves_need_numbers_of_three_values_and_come_back_from_their_description():
-    found = embedded("waves12:0.25", **numbers())
-    assert {name for name, encoder in found.items() if encoder.waves == 12} == {
-        "dense",
-        "gaps",
-        "zeros",
-        "three",
-    }
-    assert found["two"].waves == found["one"].waves == 0
-    assert found["gaps"].summary() == "10% gaps, 12 waves"
-    assert found["zeros"].summary() == "7 pieces, 12 waves"
-    (column,) = found["gaps"].inputs()
-    assert (column.kind, column.waves, column.deviation, column.outputs) == (
-        "gap",
-        12,
-        0.25,
-        26,
-    )
+    encoders = embedded("waves12:0.25", **numbers())
+    names = {name for name, encoder in encoders.items() if encoder.waves == 12}
+    assert names == {"dense", "gaps", "zeros", "three"}
+    assert encoders["two"].waves == encoders["one"].waves == 0
+    assert encoders["gaps"].summary() == "10% gaps, 12 waves"
+    assert encoders["zeros"].summary() == "7 pieces, 12 waves"
+    (column,) = encoders["gaps"].inputs()
+    assert column.kind == "gap"
+    assert column.waves == 12
+    assert column.deviation == 0.25
+    assert column.outputs == 26
     assert embedded("waves3", **numbers())["dense"].deviation == 1
-    encoding, _ = fitted("waves7:0.5", a=np.arange(9.0), b=np.arange(9.0) % 2)
+    b = np.arange(9.0) % 2
+    encoding, _ = fitted("waves7:0.5", a=np.arange(9.0), b=b)
     waves, plain = encoding.to_dict()["columns"]
-    assert (waves["waves"], waves["deviation"]) == (7, 0.5)
+    assert waves["waves"] == 7
+    assert waves["deviation"] == 0.5
     assert set(plain) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
     assert Encoding.from_dict(encoding.to_dict(), ["a", "b"]) == encoding
 
@@ -243,7 +252,8 @@ def test_other_number_embeddings_are_refused(text):
 
 
 def codes_of(encoding, rows) -> list[int]:
-    return encoding.apply(rows, "float32")["codes1"][:, 0].tolist()
+    inputs = encoding.apply(rows, "float32")
+    return inputs["codes1"][:, 0].tolist()
 
 
 def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
@@ -251,7 +261,8 @@ def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
         a=["x"] * 30 + ["y"] * LEAST_SLOT_ROWS + ["z"] * (LEAST_SLOT_ROWS - 1)
     )
     (column,) = encoding.columns
-    assert (column.kind, column.values) == ("onehot", 3)
+    assert column.kind == "onehot"
+    assert column.values == 3
     codes = codes_of(encoding, rows)
     assert sorted(set(codes)) == [0, 1, 2]
     assert codes.count(0) == LEAST_SLOT_ROWS - 1
@@ -283,9 +294,11 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
         a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
     )
     encoder = encoding.encoders[0]
-    assert sorted(encoder.values) == sorted(f"v{i}" for i in range(own))
+    expected = sorted(f"v{i}" for i in range(own))
+    assert sorted(encoder.values) == expected
     assert encoder.shared == (own < len(counts))
-    assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
+    expected = sum(counts[own:]) / sum(counts)
+    assert encoder.unknown_share == pytest.approx(expected)
 
 
 def test_many_values_are_embedded_unseen_ones_share_a_slot_codes_ignore_row_order():
@@ -315,37 +328,33 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     days = np.arange("2020-01-01", "2021-01-01", dtype="datetime64[D]")
     encoding, rows = fitted(when=days.astype("datetime64[s]"))
     assert encoding.encoders[0].cycles == ["year", "week"]
-    found = encoding.apply(rows, "float64")["numbers"]
-    assert found.shape[1] == 5
-    assert (np.diff(found[:, 0]) > 0).all()
-    np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
+    inputs = encoding.apply(rows, "float64")["numbers"]
+    assert inputs.shape[1] == 5
+    assert (np.diff(inputs[:, 0]) > 0).all()
+    np.testing.assert_allclose(inputs[:, 1] ** 2 + inputs[:, 2] ** 2, 1)
     # sine of the week
-    np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)
+    expected = inputs[:-7, 3]
+    np.testing.assert_allclose(inputs[7:, 3], expected, atol=1e-9)
     hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype(
         "datetime64[s]"
     )
-    assert fitted(when=hours)[0].encoders[0].cycles == ["day"]
+    encoders = fitted(when=hours)[0].encoders
+    assert encoders[0].cycles == ["day"]
 
 
 def test_the_parts_of_a_date_are_those_of_numpy():
     days = np.arange(-1_000_000, 3_000_000, 17)  # from before the year 0
     months = days.astype("datetime64[D]").astype("datetime64[M]")
     monthdays = days - months.astype("datetime64[D]").astype(np.int64) + 1
-    expected = {
-        "month": months.astype(np.int64) % 12 + 1,
-        "monthday": monthdays,
-        "weekday": (days + 3) % 7,
-    }
+    month = months.astype(np.int64) % 12 + 1
+    weekday = (days + 3) % 7
+    expected = {"month": month, "monthday": monthdays, "weekday": weekday}
     for later in (0, 45_000, 86_399):
-        for name, values in (
-            expected | {"hour": np.full(len(days), later / 3600)}
-        ).items():
+        hour = np.full(len(days), later / 3600)
+        for name, values in (expected | {"hour": hour}).items():
+            seconds = 86_400.0 * days + later
             np.testing.assert_allclose(
-                part(86_400.0 * days + later, name),
-                values,
-                rtol=0,
-                atol=1e-9,
-                err_msg=name,
+                part(seconds, name), values, rtol=0, atol=1e-9, err_msg=name
             )
     assert part(np.array([0.0]), "weekday") == 3  # a Thursday
 
@@ -365,25 +374,24 @@ def test_a_date_has_pieces_waves_and_its_parts_only_where_they_are_asked_for():
     assert encoding.by_kind() == {
         "date": ["when (trend, year, week, month, monthday, weekday, 3 waves)"]
     }
-    assert [column.waves for column in encoding.columns] == [3, 0, 0, 0, 0, 3, 3, 3]
-    found = encoding.apply(rows, "float64")["numbers"]
+    waves = [column.waves for column in encoding.columns]
+    assert waves == [3, 0, 0, 0, 0, 3, 3, 3]
+    inputs = encoding.apply(rows, "float64")["numbers"]
     shift, scale = np.transpose([DATE_PARTS[name] for name in encoder.parts])
     # 1 February was a Monday
-    np.testing.assert_allclose(found[31, 5:] * scale + shift, [2, 1, 0])
-    assert np.isnan(found[7, 0])
-    assert (found[7, 1:] == 0).all()
+    np.testing.assert_allclose(inputs[31, 5:] * scale + shift, [2, 1, 0])
+    assert np.isnan(inputs[7, 0])
+    assert (inputs[7, 1:] == 0).all()
     assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
     months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype(
         "datetime64[s]"
     )
-    assert fitted(embedding="waves3", when=months)[0].encoders[0].parts == [
-        "month",
-        "weekday",
-    ]
+    encoders = fitted(embedding="waves3", when=months)[0].encoders
+    assert encoders[0].parts == ["month", "weekday"]
     # two values are no axis
-    assert (
-        fitted(embedding="waves3", when=months[[0, 5] * 9])[0].encoders[0].parts == []
-    )
+    when = months[[0, 5] * 9]
+    encoders = fitted(embedding="waves3", when=when)[0].encoders
+    assert encoders[0].parts == []
     days = np.arange("2021-01-01", "2021-04-11", dtype="datetime64[D]").astype(
         "datetime64[s]"
     )
@@ -397,29 +405,28 @@ def test_a_date_has_pieces_waves_and_its_parts_only_where_they_are_asked_for():
         (described,) = encoding.to_dict()["columns"]
         assert list(described) == ["kind", "shift", "scale", "cycles", "unknown_share"]
         assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
-    for damaged in (
+    damages = (
         {"parts": ["year"]},
         {"parts": "month"},
         {"edges": [None]},
         {"waves": 1.5},
-    ):
+    )
+    for damaged in damages:
         with pytest.raises(DataError, match="damaged"):
             Encoding.from_dict({"columns": [described | damaged], "places": [0]}, None)
 
 
 def test_an_encoding_comes_back_from_its_description():
-    encoding, _ = fitted(
-        a=[1.0, NAN] * 10,
-        b=["x", None] * 10,
-        c=["yes", "no"] * 10,
-        d=np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]").astype(
-            "datetime64[s]"
-        ),
+    d = np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]").astype(
+        "datetime64[s]"
     )
+    a = [1.0, NAN] * 10
+    encoding, _ = fitted(a=a, b=["x", None] * 10, c=["yes", "no"] * 10, d=d)
     assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
     assert list(encoding.by_kind()) == ["number", "category", "yes/no", "date"]
     encoding, rows = fitted(a=["Yes", "no", "YES", "No"])
-    assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
+    inputs = encoding.apply(rows, "float32")
+    assert inputs["numbers"][:, 0].tolist() == [1, 0, 1, 0]
 
 
 NUMBER = {"kind": "number", "shift": 0.0, "scale": 1.0, "median": 0.0}
@@ -447,12 +454,11 @@ ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
     ],
 )
 def test_a_damaged_description_is_refused(column, name, values):
-    assert (
-        Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind
-        == column["kind"]
-    )
+    encoding = Encoding.from_dict({"columns": [column], "places": [0]}, ["a"])
+    assert encoding.encoders[0].kind == column["kind"]
     for value in values:
-        described = {"columns": [column | {name: value}], "places": [0]}
+        columns = [column | {name: value}]
+        described = {"columns": columns, "places": [0]}
         with pytest.raises(
             (DataError, UsageError),
             match="damaged encoding|input column 1|values written as",
@@ -465,18 +471,20 @@ def test_a_damaged_description_is_refused(column, name, values):
     [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)],
 )
 def test_only_numbers_can_be_plain(column, plain):
-    assert Encoding.from_dict(
-        {"columns": [NUMBER], "places": [0], "plain": True}, None
-    ).plain
-    text = fitted(a=["x", "y"] * 9)[0].to_dict() | {"plain": True}
-    for damaged in ({"columns": [column], "places": [0], "plain": plain}, text):
+    values = {"columns": [NUMBER], "places": [0], "plain": True}
+    assert Encoding.from_dict(values, None).plain
+    encoding, _ = fitted(a=["x", "y"] * 9)
+    plain_words = encoding.to_dict() | {"plain": True}
+    damages = ({"columns": [column], "places": [0], "plain": plain}, plain_words)
+    for damaged in damages:
         with pytest.raises(DataError, match="damaged encoding"):
             Encoding.from_dict(damaged, None)
 
 
 def test_frequent_gaps_and_unseen_values_are_told(caplog):
     encoding, rows = fitted(a=[1.0, 2.0] * 10, b=["x", "y"] * 10)
-    strange = rows_of(a=[NAN, 1.0] * 10, b=["x", "new"] * 10)
+    a = [NAN, 1.0] * 10
+    strange = rows_of(a=a, b=["x", "new"] * 10)
     encoding.tell(rows)
     encoding.tell(strange, len(strange) + 1)
     assert not caplog.records
@@ -494,7 +502,9 @@ def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
         names=names if has_names else None,
         column=lambda place: f"column {names[place]}",
     )
-    chosen = {names.index(name): Kind(kind) for name, kind in (choices or {}).items()}
+    chosen = {}
+    for name, kind in (choices or {}).items():
+        chosen[names.index(name)] = Kind(kind)
     return decide(
         source, dict(enumerate(map(column_of, columns.values()))), chosen, False
     )[1]
@@ -510,17 +520,19 @@ IDS = np.random.default_rng(0).permutation(200)
 
 
 def test_columns_that_tell_nothing_are_left_out_with_the_reason_unless_all_would_be():
+    name = [f"n{i}" for i in range(200)]
+    none = np.full(200, NAN)
     columns = {
         "row": np.arange(200),
         "user_id": IDS * 3,
         "amount": IDS * 3,
         "one": np.ones(200),
         "same": ["x"] * 200,
-        "name": [f"n{i}" for i in range(200)],
+        "name": name,
         "land": ["x", "y"] * 100,
-        "none": np.full(200, NAN),
+        "none": none,
     }
-    assert reasons(**columns) == {
+    expected = {
         "row": "counts the rows",
         "user_id": "an id",
         "one": "one value only",
@@ -528,6 +540,7 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason_unless_all_would
         "same": "one value only",
         "none": "gaps only",
     }
+    assert reasons(**columns) == expected
     names = [
         "id",
         "ID",
@@ -540,7 +553,7 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason_unless_all_would
         "rownames",
         "Unnamed: 0",
     ]
-    others = [
+    flags = [
         "paid",
         "humid",
         "number",
@@ -552,17 +565,14 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason_unless_all_would
         "cases",
         "arrow",
     ]
-    assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(
+    assert reasons(**dict.fromkeys([*names, *flags], IDS)) == dict.fromkeys(
         names, "an id"
     )
     assert decided(rownames=IDS, rank=np.arange(200)) == {0: "an id"}
     assert decided(rownames=IDS, x=np.ones(200)) == {1: "one value only"}
     assert decided(has_names=False, a=np.arange(200)) == {}
-    rows = {
-        "row": np.arange(200),
-        "none": np.full(200, NAN),
-        "other": np.arange(200) % 7,
-    }
+    none = np.full(200, NAN)
+    rows = {"row": np.arange(200), "none": none, "other": np.arange(200) % 7}
     assert decided(choices={"row": "number", "none": "number"}, **rows) == {
         1: "gaps only"
     }

@@ -24,17 +24,23 @@ def written(door: str, folder):
     elif door == "npy":
         np.save(path, NUMBERS)
     elif door == "npz":
-        np.savez(path, x=NUMBERS[:, :2], y=NUMBERS[:, 2])
+        x = NUMBERS[:, :2]
+        y = NUMBERS[:, 2]
+        np.savez(path, x=x, y=y)
+    y = NUMBERS[:, 2].tolist()
+    lists = (NUMBERS[:, :2].tolist(), {"y": y})
+    rows = (frame.to_dict("records"), {"target": "y"})
+    y = NUMBERS[:, 2]
     in_memory = {
         "array": (NUMBERS, {}),
-        "array and y": (NUMBERS[:, :2], {"y": NUMBERS[:, 2]}),
-        "lists": (NUMBERS[:, :2].tolist(), {"y": NUMBERS[:, 2].tolist()}),
+        "array and y": (NUMBERS[:, :2], {"y": y}),
+        "lists": lists,
         "frame": (frame, {"target": "y"}),
         "columns": (
             {name: values.tolist() for name, values in columns.items()},
             {"target": "y"},
         ),
-        "rows": (frame.to_dict("records"), {"target": "y"}),
+        "rows": rows,
     }
     return in_memory.get(door, (path, {}))
 
@@ -55,25 +61,26 @@ def written(door: str, folder):
     ],
 )
 def test_numbers_of_float64_do_not_pass_through_float32(tmp_path, door):
-    data, beside = written(door, tmp_path)
-    ds = nn.load(data, dtype="float64", **beside)
-    np.testing.assert_array_equal(ds.x, NUMBERS[:, :2])
-    np.testing.assert_array_equal(ds.y.reshape(-1), NUMBERS[:, 2])
+    data, options = written(door, tmp_path)
+    ds = nn.load(data, dtype="float64", **options)
+    expected = NUMBERS[:, :2]
+    np.testing.assert_array_equal(ds.x, expected)
+    y = ds.y.reshape(-1)
+    np.testing.assert_array_equal(y, NUMBERS[:, 2])
     net = nn.Network.for_data(ds, "auto,1", dtype="float64")
     nn.train(net, ds, epochs=1, scaling="none", holdout=0.0)
-    again = nn.load_for(net, data, y=beside.get("y"))
-    np.testing.assert_array_equal(again.x, NUMBERS[:, :2])
+    again = nn.load_for(net, data, y=options.get("y"))
+    expected = NUMBERS[:, :2]
+    np.testing.assert_array_equal(again.x, expected)
     weights = net.vector[:2]
     bias = net.vector[2]
-    np.testing.assert_allclose(
-        net.predict(again.x).reshape(-1),
-        NUMBERS[:, :2] @ weights + bias,
-        rtol=0,
-        atol=1e-13,
-    )
+    expected = NUMBERS[:, :2] @ weights + bias
+    predictions = net.predict(again.x).reshape(-1)
+    np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-13)
+    target = options.get("target", options.get("y"))
     fitted = nn.fit(
         data,
-        beside.get("target", beside.get("y")),
+        target,
         layers="auto,1",
         dtype="float64",
         epochs=1,
@@ -87,10 +94,10 @@ def test_estimators_of_float64_have_its_numbers():
     settings = {"layers": "auto,1", "dtype": "float64", "epochs": 1, "scaling": "none"}
     x = NUMBERS[:, :2]
     y = NUMBERS[:, 2]
-    found = NetworkRegressor(**settings).fit(x, y)
-    vector = found.network_.vector
+    estimator = NetworkRegressor(**settings).fit(x, y)
+    vector = estimator.network_.vector
     np.testing.assert_allclose(
-        found.predict(x), x @ vector[:2] + vector[2], rtol=0, atol=1e-13
+        estimator.predict(x), x @ vector[:2] + vector[2], rtol=0, atol=1e-13
     )
 
 

@@ -87,11 +87,13 @@ def test_a_file_of_another_format_is_one_line_with_a_cure(folder, name):
 
 
 def test_the_cures_in_python_work(folder):
-    assert nn.load(json.loads(FILES["rows.json"][0])).rows == len(ROWS)
+    content = json.loads(FILES["rows.json"][0])
+    assert nn.load(content).rows == len(ROWS)
     datasets = pytest.importorskip("sklearn.datasets")
     (folder / "rows.libsvm").write_text(libsvm())
     x, y = datasets.load_svmlight_file("rows.libsvm")
-    assert nn.load(x.toarray(), y=y).x.shape == (60, 2)
+    ds = nn.load(x.toarray(), y=y)
+    assert ds.x.shape == (60, 2)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,7 @@ def test_the_cures_in_python_work(folder):
 )
 def test_text_that_looks_a_little_like_one_is_a_table(folder, header, row):
     rows = [row.format(i * 7 % 11, i % 2) for i in range(60)]
-    (folder / "t.csv").write_text("\n".join([header, *rows]))
-    told = succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
-    assert "t.csv: 60 rows" in told.err
+    text = "\n".join([header, *rows])
+    (folder / "t.csv").write_text(text)
+    result = succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
+    assert "t.csv: 60 rows" in result.err

@@ -28,7 +28,8 @@ TOLD = "gaps in column a (1 row), column b (2 rows), where training had none, be
 
 def numbers(seed: int = 0) -> dict[str, list]:
     """Columns a, b, c of numbers with three decimals, and y, which a and b decide."""
-    x = np.random.default_rng(seed).normal(size=(ROWS, 3)).round(3) + [0, 5, -2]
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(ROWS, 3)).round(3) + [0, 5, -2]
     columns = dict(zip(NAMES, x.T.tolist(), strict=True))
     return {**columns, "y": (x[:, 0] + x[:, 1] > 5).astype(int).tolist()}
 
@@ -67,8 +68,8 @@ def predictions(dataset: str, *flags) -> tuple[str, str]:
 def model(request, folder) -> nn.Model:
     """A model of each kind, in m.bin too; train.csv has its data."""
     saved(numbers(), "train.csv")
-    known = nn.fit("train.csv", holdout=0, epochs=3, **KINDS[request.param])
-    known.save("m.bin")
+    trained = nn.fit("train.csv", holdout=0, epochs=3, **KINDS[request.param])
+    trained.save("m.bin")
     return nn.Model.load("m.bin")
 
 
@@ -76,10 +77,10 @@ def test_files_say_how_many_and_give_what_the_medians_give(model):
     saved(with_medians(numbers()), "full.csv")
     saved(with_gaps(numbers(), ""), "gaps.csv")
     expected, silent = predictions("full.csv")
-    found, told = predictions("gaps.csv")
-    assert found == expected
-    assert f"gaps.csv: {TOLD}; --strict refuses them" in told
-    assert told.count("gaps in") == 1
+    rows, message = predictions("gaps.csv")
+    assert rows == expected
+    assert f"gaps.csv: {TOLD}; --strict refuses them" in message
+    assert message.count("gaps in") == 1
     assert "gaps in" not in silent
     for word in ("NA", "?", "null"):
         saved(with_gaps(numbers(), word), "gaps.csv")
@@ -96,37 +97,41 @@ def test_files_say_how_many_and_give_what_the_medians_give(model):
 def test_nulls_of_other_formats_are_gaps_too(folder, suffix):
     saved(numbers(), "train.csv")
     nn.fit("train.csv", holdout=0, epochs=2, layers="3,6,1").save("m.bin")
-    full = predictions(saved(with_medians(numbers()), f"full.{suffix}"))[0]
-    found, told = predictions(saved(with_gaps(numbers(), None), f"gaps.{suffix}"))
-    assert found == full
-    assert TOLD in told
+    dataset = saved(with_medians(numbers()), f"full.{suffix}")
+    full = predictions(dataset)[0]
+    rows, message = predictions(saved(with_gaps(numbers(), None), f"gaps.{suffix}"))
+    assert rows == full
+    assert TOLD in message
 
 
 def test_other_modes_give_the_figures_of_the_medians(model):
     saved(with_medians(numbers()), "full.csv")
     saved(with_gaps(numbers(), ""), "gaps.csv")
     model.save("other.bin")
+    explain = [
+        "--explain",
+        "--model",
+        "m.bin",
+        "--background",
+        "train.csv",
+        "-o",
+        "why.csv",
+        "--json",
+    ]
     uses = {
         "test": ["--test", "--model", "m.bin", "--json"],
-        "explain": [
-            "--explain",
-            "--model",
-            "m.bin",
-            "--background",
-            "train.csv",
-            "-o",
-            "why.csv",
-            "--json",
-        ],
+        "explain": explain,
         "compare": ["--compare", "m.bin,other.bin", "--json"],
     }
     for use, flags in uses.items():
         full = succeed(*flags, "--dataset", f"{'full'}.csv")
         gaps = succeed(*flags, "--dataset", f"{'gaps'}.csv")
         assert full.json == gaps.json, use
-        assert TOLD in gaps.err and TOLD not in full.err, use
+        assert TOLD in gaps.err, use
+        assert TOLD not in full.err, use
         refused = run(*flags, "--dataset", "gaps.csv", "--strict")
-        assert refused.code == 65 and "found an empty field" in refused.err, use
+        assert refused.code == 65, use
+        assert "found an empty field" in refused.err, use
 
 
 @pytest.mark.parametrize(
@@ -152,9 +157,9 @@ def test_rows_in_python_say_so_and_give_what_the_medians_give(model, form):
         nn.NnWarning,
         match="gaps in column a .1 row., column b .2 rows., where training had none",
     ):
-        found = model.predict_proba(rows)
+        probabilities = model.predict_proba(rows)
     # tables are read as float32
-    np.testing.assert_allclose(found, model.predict_proba(full), atol=1e-6)
+    np.testing.assert_allclose(probabilities, model.predict_proba(full), atol=1e-6)
 
 
 def test_data_sets_of_python_are_tested_explained_and_judged_so(folder):
@@ -163,38 +168,37 @@ def test_data_sets_of_python_are_tested_explained_and_judged_so(folder):
     y = np.array(numbers()["y"][:6])
     full = as_array(with_medians(numbers()))
     gaps = as_array(with_gaps(numbers(), np.nan))
-    one = nn.Dataset(full, y, "binary", ["0", "1"], columns=NAMES)
+    ds = nn.Dataset(full, y, "binary", ["0", "1"], columns=NAMES)
     other = nn.Dataset(gaps, y, "binary", ["0", "1"], columns=NAMES)
     # a table with gaps
-    read = nn.load(saved(with_gaps(numbers(), ""), "gaps.csv"), task="binary")
+    path = saved(with_gaps(numbers(), ""), "gaps.csv")
+    read = nn.load(path, task="binary")
     for data in (other, read):
         with pytest.warns(nn.NnWarning, match="gaps in column a"):
-            assert nn.test(model.network, data) == nn.test(model.network, one)
+            metrics = nn.test(model.network, data)
+            assert metrics == nn.test(model.network, ds)
         with pytest.warns(nn.NnWarning, match="gaps in column a"):
-            assert model.importance(data).mean == model.importance(one).mean
+            assert model.importance(data).mean == model.importance(ds).mean
     with pytest.warns(nn.NnWarning, match="gaps in column a"):
-        found = model.explain(gaps, "train.csv").values
-    np.testing.assert_allclose(
-        found, model.explain(full, "train.csv").values, atol=1e-6
-    )
+        values = model.explain(gaps, "train.csv").values
+    expected = model.explain(full, "train.csv").values
+    np.testing.assert_allclose(values, expected, atol=1e-6)
     trained = nn.load("train.csv")
     losses = []
-    for judging in (one, other):
+    for judging in (ds, other):
         net = nn.Network("3,6,1", "binary")
-        losses.append(
-            nn.train(net, trained, epochs=2, holdout=0.0, validation=judging)[
-                "val_loss"
-            ]
-        )
+        nn.train(net, trained, epochs=2, holdout=0.0, validation=judging)
+        losses.append(net.history["val_loss"])
     assert losses[0] == losses[1]
 
 
 def test_a_validation_file_with_gaps_judges_by_the_medians(folder):
     saved(numbers(), "train.csv")
-    for name, rows in (
+    cases = (
         ("full", with_medians(numbers())),
         ("gaps", with_gaps(numbers(), "")),
-    ):
+    )
+    for name, rows in cases:
         saved(rows, f"{name}.csv")
         flags = [
             "--layers",
@@ -211,10 +215,10 @@ def test_a_validation_file_with_gaps_judges_by_the_medians(folder):
             "--train", "--dataset", "train.csv", "--model", f"{name}.bin", *flags
         )
         assert (TOLD in done.err) == (name == "gaps")
-        saved({"loss": done.json["val_loss"]}, f"{name}-losses.csv")
-    assert (folder / "full-losses.csv").read_text() == (
-        folder / "gaps-losses.csv"
-    ).read_text()
+        columns = {"loss": done.json["val_loss"]}
+        saved(columns, f"{name}-losses.csv")
+    text = (folder / "full-losses.csv").read_text()
+    assert text == (folder / "gaps-losses.csv").read_text()
 
 
 def test_exports_take_nan_for_the_median(model, folder):
@@ -222,27 +226,38 @@ def test_exports_take_nan_for_the_median(model, folder):
     expected = model.predict_proba(as_array(with_medians(numbers())))
     session = pytest.importorskip("onnxruntime").InferenceSession
     model.export("m.onnx")
-    found = session("m.onnx")
-    columns = {name: gaps[:, [place]] for place, name in enumerate(NAMES)}
-    inputs = {one.name: columns.get(one.name, gaps) for one in found.get_inputs()}
+    runtime = session("m.onnx")
+    columns = {}
+    for place, name in enumerate(NAMES):
+        columns[name] = gaps[:, [place]]
+    inputs = {one.name: columns.get(one.name, gaps) for one in runtime.get_inputs()}
     np.testing.assert_allclose(
-        found.run(["probabilities"], inputs)[0], expected, atol=1e-6
+        runtime.run(["probabilities"], inputs)[0], expected, atol=1e-6
     )
     if not shutil.which("cc"):
         return
     model.export("m.c")
     assert "NaN becomes the median of training" in (folder / "m.c").read_text()
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2", "-ffp-contract=off"]
-    subprocess.run(
-        ["cc", "-std=c99", *strict, "-shared", "-fPIC", "m.c", "-o", "m.so", "-lm"],
-        check=True,
-    )
+    command = [
+        "cc",
+        "-std=c99",
+        *strict,
+        "-shared",
+        "-fPIC",
+        "m.c",
+        "-o",
+        "m.so",
+        "-lm",
+    ]
+    subprocess.run(command, check=True)
     library = ctypes.CDLL(str(folder / "m.so"))
     out = (ctypes.c_float * 1)()
-    for predict, real in (
+    cases = (
         (library.nn_predict, ctypes.c_float),
         (library.nn_predict_double, ctypes.c_double),
-    ):
+    )
+    for predict, real in cases:
         for row, score in zip(gaps.tolist(), expected[:, 1], strict=True):
             assert predict((real * 3)(*row), out) == 0
             assert out[0] == pytest.approx(score, abs=1e-6)
@@ -260,10 +275,10 @@ def test_the_median_is_that_of_the_training_rows_which_the_file_keeps(folder):
     assert 0 < len(held_out) < ROWS
     expected = np.median(as_array(columns)[split.training].astype(np.float32), axis=0)
     np.testing.assert_allclose(net.medians, expected, rtol=1e-6)
-    assert model_file.load("m.bin")[1]["medians"] == net.medians
-    assert (
-        succeed("--info", "--model", "m.bin", "--json").json["medians"] == net.medians
-    )
+    medians = model_file.load("m.bin")[1]["medians"]
+    assert medians == net.medians
+    figures = succeed("--info", "--model", "m.bin", "--json").json
+    assert figures["medians"] == net.medians
 
 
 def test_a_model_without_medians_refuses_a_gap_as_before(folder):
@@ -284,11 +299,11 @@ def test_a_model_without_medians_refuses_a_gap_as_before(folder):
 
 
 def test_networks_of_images_have_no_medians(folder):
-    x = np.random.default_rng(0).integers(0, 256, (40, 1, 4, 4)).astype(np.uint8)
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (40, 1, 4, 4)).astype(np.uint8)
     y = (x.reshape(40, -1).mean(axis=1) > 127).astype(np.int32)
-    model = nn.fit(
-        nn.Dataset(x, y, "binary", ["0", "1"]), layers="1x4x4,conv2k3,1", epochs=1
-    )
+    ds = nn.Dataset(x, y, "binary", ["0", "1"])
+    model = nn.fit(ds, layers="1x4x4,conv2k3,1", epochs=1)
     model.save("m.bin")
     assert "medians" not in json.dumps(model_file.load("m.bin")[1])
 
@@ -304,8 +319,9 @@ def test_estimators_say_so_and_give_what_the_medians_give(kind):
         nn.NnWarning,
         match="gaps in column 0 .1 row., column 1 .2 rows., where training had none",
     ):
-        found = estimator.predict(gaps)
-    assert np.array_equal(found, estimator.predict(as_array(with_medians(numbers()))))
+        scores = estimator.predict(gaps)
+    expected = estimator.predict(as_array(with_medians(numbers())))
+    assert np.array_equal(scores, expected)
     estimator.set_params(strict=True)
     with pytest.raises(ValueError, match="found an empty field"):
         estimator.predict(gaps)

@@ -25,15 +25,19 @@ from nn.utils import DataError, OutputError
 
 
 def write(path, rows, names="a,b,y"):
-    path.write_text("\n".join([names, *rows]) + "\n")
+    text = "\n".join([names, *rows]) + "\n"
+    path.write_text(text)
     return str(path)
 
 
 @pytest.mark.parametrize("gap", [[], ["?,1,1"]])
 @pytest.mark.parametrize("row", ["{}e200,{},{}", "{}e-200,{},{}", "{2},{1},{3}.5e198"])
 def test_a_column_or_a_target_that_cannot_be_scaled_is_named(tmp_path, row, gap):
-    rows = [row.format(a, i % 7, i % 2, i) for i, a in enumerate([1, 2, -3, 4, 1] * 20)]
-    ds = nn.load(write(tmp_path / "a.csv", rows + gap), dtype="float64")
+    rows = []
+    for i, a in enumerate([1, 2, -3, 4, 1] * 20):
+        rows.append(row.format(a, i % 7, i % 2, i))
+    path = write(tmp_path / "a.csv", rows + gap)
+    ds = nn.load(path, dtype="float64")
     of_a = "column a: numbers from -3e.200 to 4e.200, expected differences"
     with pytest.raises(
         DataError, match=f"^{'target 1: numbers from' if '198' in row else of_a}"
@@ -42,11 +46,11 @@ def test_a_column_or_a_target_that_cannot_be_scaled_is_named(tmp_path, row, gap)
 
 
 def test_a_column_of_one_huge_number_is_constant(tmp_path):
-    ds = nn.load(
-        write(tmp_path / "a.csv", [f"1.7e308,{i % 7},{i % 2}" for i in range(100)]),
-        dtype="float64",
-    )
-    scaled = nn.Scaling.fit("standardization", ds.x).apply(ds.x, "float64")
+    texts = [f"1.7e308,{i % 7},{i % 2}" for i in range(100)]
+    path = write(tmp_path / "a.csv", texts)
+    ds = nn.load(path, dtype="float64")
+    scaling = nn.Scaling.fit("standardization", ds.x)
+    scaled = scaling.apply(ds.x, "float64")
     assert (scaled[:, 0] == 0).all()
     assert np.isfinite(scaled).all()
 
@@ -68,11 +72,8 @@ def test_numbers_at_the_ends_are_used_or_refused_without_a_warning_of_numpy(
     name, dtype
 ):
     with contextlib.suppress(DataError):
-        ds = nn.load(
-            {"y": [0, 1] * 30, "z": list(range(60)), "x": ENDS[name]},
-            target="y",
-            dtype=dtype,
-        )
+        columns = {"y": [0, 1] * 30, "z": list(range(60)), "x": ENDS[name]}
+        ds = nn.load(columns, target="y", dtype=dtype)
         net = nn.Network.for_data(ds, dtype=dtype)
         nn.train(net, ds, epochs=1)
         nn.test(net, ds)
@@ -80,46 +81,54 @@ def test_numbers_at_the_ends_are_used_or_refused_without_a_warning_of_numpy(
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_weights_that_float32_does_not_hold_are_no_warning_of_numpy():
-    ds = nn.Dataset(
-        np.zeros((60, 2)), np.arange(60) % 2, "binary", weights=np.full(60, BIG)
-    )
+    weights = np.full(60, BIG)
+    x = np.zeros((60, 2))
+    y = np.arange(60) % 2
+    ds = nn.Dataset(x, y, "binary", weights=weights)
     with pytest.raises(nn.NnError, match="loss is"):
         nn.train(nn.Network("2,1", "binary"), ds, epochs=1)
 
 
 def test_what_is_masked_or_a_gap_is_no_number_anywhere():
     """Dataset, predict and estimators took what lies under the mask for the numbers."""
-    x = np.random.default_rng(0).random((60, 2))
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
     y = np.arange(60) % 2
     gaps = np.ma.array(x, mask=x > 0.9)
     net = trained_on(nn.Dataset(x, y, "binary"))
     # of training, which knew no gap
-    filled = np.where(x > 0.9, np.array(net.medians), x)
+    medians = np.array(net.medians)
+    filled = np.where(x > 0.9, medians, x)
     assert np.array_equal(net.predict(gaps), net.predict(filled))
-    for use in [lambda: nn.train(net, nn.Dataset(gaps, y, "binary"), epochs=1)]:
+    uses = [lambda: nn.train(net, nn.Dataset(gaps, y, "binary"), epochs=1)]
+    for use in uses:
         with pytest.raises(
             DataError, match=r"(row 3, column 2 of 2|x\[2, 1\]): found nan"
         ):
             use()
     with pytest.raises(DataError, match="y: found a masked value"):
         nn.Dataset(x, np.ma.array(y, mask=x[:, 0] > 0.9), "binary")
-    np.testing.assert_array_equal(net.predict(np.ma.array(x)), net.predict(x))
+    predictions = net.predict(np.ma.array(x))
+    np.testing.assert_array_equal(predictions, net.predict(x))
     with pytest.raises(DataError, match="complex numbers"):
         net.predict(x * 1j)
-    net = trained_on(nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30}))
-    other = nn.load({"a": [0.5, net.medians[0]] * 30, "y": [0, 1] * 30})
-    assert nn.test(net, nn.load({"a": [0.5, None] * 30, "y": [0, 1] * 30})) == nn.test(
-        net, other
-    )
+    columns = {"a": [0.5, 1.5] * 30, "y": [0, 1] * 30}
+    net = trained_on(nn.load(columns))
+    a = [0.5, net.medians[0]] * 30
+    table = {"a": a, "y": [0, 1] * 30}
+    other = nn.load(table)
+    path = {"a": [0.5, None] * 30, "y": [0, 1] * 30}
+    ds = nn.load(path)
+    metrics = nn.test(net, ds)
+    assert metrics == nn.test(net, other)
     with pytest.raises(DataError, match="the rows have gaps, texts or dates"):
         nn.test(net, nn.load({"a": ["u", "v"] * 30, "y": [0, 1] * 30}))
     pytest.importorskip("sklearn")
-    found = []
+    results = []
     for rows in (gaps, gaps.filled(np.nan)):
-        found.append(
-            nn.NetworkClassifier(networks=1, epochs=1).fit(rows, y).predict_proba(rows)
-        )
-    np.testing.assert_array_equal(*found)
+        estimator = nn.NetworkClassifier(networks=1, epochs=1).fit(rows, y)
+        results.append(estimator.predict_proba(rows))
+    np.testing.assert_array_equal(*results)
 
 
 TRAIN = [*ONE, "--epochs", 1, "--model", "m.bin", "--dataset", "t.csv"]
@@ -159,17 +168,16 @@ def test_names_of_60_kb_take_no_time_and_no_room_on_a_terminal(folder, piece):
         modes = EVERY_MODE[:1]
     if piece not in ("1", '"'):
         choices = choices[2:]
-    for command in (
+    commands = (
         *([*TRAIN, *chosen] for chosen in choices),
         [*TRAIN, "--target", -1],
         *modes,
-    ):
+    )
+    for command in commands:
         started = time.process_time()
         result = on_terminal(*command)
-        assert result.code in (0, 2, 65, 66) and "internal" not in result.err, (
-            command[0],
-            result,
-        )
+        assert result.code in (0, 2, 65, 66), (command[0], result)
+        assert "internal" not in result.err, (command[0], result)
         # its table is for programs
         if command[0] == "--predict":
             most = 300_000
@@ -192,13 +200,15 @@ def test_half_of_a_surrogate_pair_is_written_out(folder):
     net.export("m.bin")
     for name in ("m.onnx", "m.c"):
         nn.export(net, name)
-    Path("t.jsonl").write_text(
-        "\n".join(json.dumps(dict(zip(table, row))) for row in zip(*table.values()))
-    )
+    rows = []
+    for row in zip(*table.values()):
+        rows.append(json.dumps(dict(zip(table, row))))
+    text = "\n".join(rows)
+    Path("t.jsonl").write_text(text)
     assert nn.load("t.jsonl", target="y").classes == ds.classes
-    assert (
-        nn.Network.load("m.bin").predict(table).tolist() == net.predict(table).tolist()
-    )
+    predictions = nn.Network.load("m.bin").predict(table)
+    expected = net.predict(table).tolist()
+    assert predictions.tolist() == expected
 
 
 SMALL = {  # content, packed or not -> what is told
@@ -228,24 +238,25 @@ SMALL = {  # content, packed or not -> what is told
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_file_takes_little_memory_and_time(tmp_path, name):
-    text, told = SMALL[name]
-    (tmp_path / name).write_bytes(
-        gzip.compress(text, 1) if name.endswith("gz") else text
-    )
+    text, expected = SMALL[name]
+    content = gzip.compress(text, 1) if name.endswith("gz") else text
+    (tmp_path / name).write_bytes(content)
     small = write(tmp_path / "small.csv", ["1,2,0", "3,4,1"])
     peak, message = peak_of_loading(tmp_path / name, small)
     # a dozen of the file's longest line
-    assert told in message
+    assert expected in message
     assert peak < 200_000 << 10
 
 
 def wide_csv(path, columns):
     rows = [",".join([value] * columns) for value in "1?2"] * 3
-    return write(path, rows, ",".join(f"c{i}" for i in range(columns)))
+    names = ",".join(f"c{i}" for i in range(columns))
+    return write(path, rows, names)
 
 
 def packed_csv(path, rows):
-    path.write_bytes(gzip.compress(b"a,b,y\n" + b"1,2,0\n3,4,1\n" * (rows // 2), 1))
+    content = gzip.compress(b"a,b,y\n" + b"1,2,0\n3,4,1\n" * (rows // 2), 1)
+    path.write_bytes(content)
     return str(path)
 
 
@@ -298,8 +309,10 @@ def npy(header):
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_headers_are_one_line(tmp_path, name):
     (tmp_path / "a.npy").write_bytes(npy(HEADER))
-    assert nn.load(str(tmp_path / "a.npy"), task="regression").rows == 2
-    (tmp_path / "a.npy").write_bytes(npy(DAMAGED[name]))
+    path = str(tmp_path / "a.npy")
+    assert nn.load(path, task="regression").rows == 2
+    content = npy(DAMAGED[name])
+    (tmp_path / "a.npy").write_bytes(content)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("x.npy", npy(DAMAGED[name]))
         archive.writestr("y.npy", npy(HEADER))
@@ -345,10 +358,11 @@ def test_a_hostile_configuration_is_one_line(tmp_path, name):
 @pytest.mark.parametrize("kind", ["<U0", "|S0", "<f8"])
 def test_an_empty_array_is_refused_whatever_its_shape(tmp_path, rows, kind):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        for name, shape, of in (
+        cases = (
             ("x", (rows, 0), "<f4"),
             ("y", (rows, 0) if kind == "<f8" else (rows,), kind),
-        ):
+        )
+        for name, shape, of in cases:
             header = f"{{'descr': '{of}', 'fortran_order': False, 'shape': {shape}, }}"
             archive.writestr(f"{name}.npy", npy(header)[:-48])
     with pytest.raises(DataError, match="array x: .* of shape .*: no rows or columns"):
@@ -374,23 +388,19 @@ def test_a_view_without_end_or_of_long_values_is_refused(tmp_path, query):
 
 def packed_images(path, rows):
     images = path.with_name("a-images-idx3-ubyte")
-    images.write_bytes(
-        gzip.compress(
-            struct.pack(">4B3I", 0, 0, 8, 3, rows, 4, 4) + bytes(16 * rows), 1
-        )
+    content = gzip.compress(
+        struct.pack(">4B3I", 0, 0, 8, 3, rows, 4, 4) + bytes(16 * rows), 1
     )
-    path.with_name("a-labels-idx1-ubyte").write_bytes(
-        struct.pack(">4BI", 0, 0, 8, 1, rows) + bytes(rows)
-    )
+    images.write_bytes(content)
+    content = struct.pack(">4BI", 0, 0, 8, 1, rows) + bytes(rows)
+    path.with_name("a-labels-idx1-ubyte").write_bytes(content)
     return str(images)
 
 
 def packed_arrays(path, rows):
-    np.savez_compressed(
-        path.with_suffix(".npz"),
-        x=np.zeros((rows, 4), np.float32),
-        y=np.arange(rows) % 2,
-    )
+    x = np.zeros((rows, 4), np.float32)
+    y = np.arange(rows) % 2
+    np.savez_compressed(path.with_suffix(".npz"), x=x, y=y)
     return str(path.with_suffix(".npz"))
 
 

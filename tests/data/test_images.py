@@ -42,40 +42,45 @@ def idx(array, kind=0x08):
     ],
 )
 def test_idx_images_with_the_labels_beside_them(write, images, labels):
-    for name, data in ((images, idx(PIXELS)), (labels, idx(LABELS))):
-        path = write(gzip.compress(data) if name.endswith(".gz") else data, name)
+    cases = ((images, idx(PIXELS)), (labels, idx(LABELS)))
+    for name, data in cases:
+        content = gzip.compress(data) if name.endswith(".gz") else data
+        path = write(content, name)
     path = path.parent / images
     ds = load(path)
     assert ds.x.dtype == np.uint8
     assert ds.x.flags.c_contiguous
-    np.testing.assert_array_equal(ds.x, PIXELS[:, None])
+    expected = PIXELS[:, None]
+    np.testing.assert_array_equal(ds.x, expected)
     np.testing.assert_array_equal(ds.y, LABELS)
-    assert (ds.task, ds.classes, ds.y.dtype) == (
-        "multiclass",
-        ["0", "1", "2"],
-        np.int32,
-    )
-    assert (
-        ds.sha256
-        == hashlib.sha256(
-            path.read_bytes() + (path.parent / labels).read_bytes()
-        ).hexdigest()
-    )
+    assert ds.task == "multiclass"
+    assert ds.classes == ["0", "1", "2"]
+    assert ds.y.dtype == np.int32
+    expected = hashlib.sha256(
+        path.read_bytes() + (path.parent / labels).read_bytes()
+    ).hexdigest()
+    assert ds.sha256 == expected
 
 
 def test_idx_of_other_shapes_and_types_and_the_shape_of_the_network(write):
     write(idx(LABELS.astype(">i4"), 0x0C), "labels")
     floats = (PIXELS / 7).astype(">f4")
     ds = load(write(idx(floats, 0x0D), "images"), dtype="float64")
-    np.testing.assert_array_equal(ds.x, floats[:, None])
+    expected = floats[:, None]
+    np.testing.assert_array_equal(ds.x, expected)
     # colours, vectors
-    for array in (PIXELS.reshape(12, 2, 2, 5), PIXELS.reshape(12, 20)):
-        np.testing.assert_array_equal(load(write(idx(array), "images")).x, array)
+    arrays = (PIXELS.reshape(12, 2, 2, 5), PIXELS.reshape(12, 20))
+    for array in arrays:
+        x = load(write(idx(array), "images")).x
+        np.testing.assert_array_equal(x, array)
     write(idx(LABELS), "labels")
     path = write(idx(PIXELS), "images")
-    assert load(path, inputs=(1, 5, 4), outputs=3).x.shape == (12, 1, 5, 4)
-    assert load(path, inputs=20, outputs=3).x.shape == (12, 1, 5, 4)
-    assert load(path, inputs=20, outputs=10).classes == [str(i) for i in range(10)]
+    x = load(path, inputs=(1, 5, 4), outputs=3).x
+    assert x.shape == (12, 1, 5, 4)
+    x = load(path, inputs=20, outputs=3).x
+    assert x.shape == (12, 1, 5, 4)
+    expected = [str(i) for i in range(10)]
+    assert load(path, inputs=20, outputs=10).classes == expected
     assert "1x5x4 values a row, expected 3x32x32" in failure(path, inputs=(3, 32, 32))
     assert "expected 1x4x5" in failure(path, inputs=(1, 4, 5))
     assert "3 classes, expected 2" in failure(
@@ -88,7 +93,7 @@ def test_idx_of_other_shapes_and_types_and_the_shape_of_the_network(write):
 def test_damaged_idx_files(write):
     whole = idx(PIXELS)
     labels = write(idx(LABELS), "x-labels-idx1-ubyte")
-    for data, told in (
+    cases = (
         (b"\0\0\x07\3" + whole[4:], "the file is cut or in another format"),
         (b"\3\x08\0\0" + whole[4:], "the file is cut or in another format"),
         (whole[:-1], "only 239 bytes, expected 240 for the 12x5x4 values"),
@@ -97,11 +102,12 @@ def test_damaged_idx_files(write):
         (gzip.compress(whole[:-1]), "only 239 bytes, expected 240"),
         (gzip.compress(whole)[:-30], "too early"),
         (idx(PIXELS[:0]), "no images"),
-    ):
-        assert told in failure(write(data, "x-images-idx3-ubyte"))
+    )
+    for data, message in cases:
+        assert message in failure(write(data, "x-images-idx3-ubyte"))
     assert "labels (magic number 0x00000801), expected images" in failure(labels)
     images = write(whole, "x-images-idx3-ubyte")
-    for data, told in (
+    for data, message in (
         (idx(LABELS[:11]), "11 labels, expected 12"),
         (idx(PIXELS), "expected whole numbers"),
         (
@@ -110,7 +116,7 @@ def test_damaged_idx_files(write):
         ),
     ):
         labels.write_bytes(data)
-        assert told in failure(images, names=labels)
+        assert message in failure(images, names=labels)
     labels.unlink()
     assert "expected x-labels-idx1-ubyte" in failure(images, InputNotFound)
     assert load(images, labelled=False).y is None
@@ -138,13 +144,15 @@ def test_cifar_records(write, pack):
     ds = load(path)
     assert ds.x.dtype == np.uint8
     assert ds.classes == ["1", "2", "4", "6", "9"]
-    np.testing.assert_array_equal(ds.x, RECORDS[:, 1:].reshape(7, 3, 32, 32))
+    expected = RECORDS[:, 1:].reshape(7, 3, 32, 32)
+    np.testing.assert_array_equal(ds.x, expected)
     assert [ds.classes[i] for i in ds.y] == ["6", "9", "9", "4", "1", "1", "2"]
-    assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert load(path, inputs=(3, 32, 32), outputs=10).classes == [
-        str(i) for i in range(10)
-    ]
-    assert load(path, classes=NAMES).y.tolist() == [6, 9, 9, 4, 1, 1, 2]
+    expected = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert ds.sha256 == expected
+    expected = [str(i) for i in range(10)]
+    assert load(path, inputs=(3, 32, 32), outputs=10).classes == expected
+    y = load(path, classes=NAMES).y.tolist()
+    assert y == [6, 9, 9, 4, 1, 1, 2]
 
 
 def test_many_cifar_records_come_in_pieces_and_damaged_files_are_refused(
@@ -152,15 +160,20 @@ def test_many_cifar_records_come_in_pieces_and_damaged_files_are_refused(
 ):
     records = RNG.integers(0, 256, (3000, 3073), np.uint8)
     records[:, 0] = np.arange(3000) % 10
-    ds = load(write(gzip.compress(records.tobytes(), 1), "many.bin.gz"))
-    np.testing.assert_array_equal(ds.x.reshape(3000, -1), records[:, 1:])
-    np.testing.assert_array_equal(ds.y, records[:, 0])
+    content = gzip.compress(records.tobytes(), 1)
+    ds = load(write(content, "many.bin.gz"))
+    x = ds.x.reshape(3000, -1)
+    expected = records[:, 1:]
+    np.testing.assert_array_equal(x, expected)
+    expected = records[:, 0]
+    np.testing.assert_array_equal(ds.y, expected)
     with open(tmp_path / "zeros", "wb") as file:
         file.truncate(1 << 40)  # takes no room on the disk
     assert "1099511627776 bytes, expected whole CIFAR-10 records" in failure(
         tmp_path / "zeros"
     )
-    for data in (RECORDS.tobytes()[:-1], gzip.compress(RECORDS.tobytes() + b"\0")):
+    cases = (RECORDS.tobytes()[:-1], gzip.compress(RECORDS.tobytes() + b"\0"))
+    for data in cases:
         assert "expected whole CIFAR-10 records" in failure(write(data, "a.bin"))
     records = RECORDS.copy()
     records[3, 0] = 10
@@ -179,45 +192,53 @@ def npz(compressed=False, **arrays):
 def test_npz_images_stay_bytes(write, compressed):
     path = write(npz(compressed, x=PIXELS, y=LABELS), "digits")
     ds = load(path)
-    np.testing.assert_array_equal(ds.x, PIXELS[:, None])
+    expected = PIXELS[:, None]
+    np.testing.assert_array_equal(ds.x, expected)
     assert ds.x.dtype == np.uint8
     assert ds.y.tolist() == LABELS.tolist()
     assert ds.task == "multiclass"
-    assert ds.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    expected = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert ds.sha256 == expected
 
 
 def test_npz_of_other_shapes_types_and_orders(write):
     colours = RNG.integers(0, 256, (12, 6, 5, 3), np.uint8)
-    ds = load(write(npz(x=colours, y=LABELS), "a.npz"))
-    np.testing.assert_array_equal(ds.x, colours.transpose(0, 3, 1, 2))
+    content = npz(x=colours, y=LABELS)
+    ds = load(write(content, "a.npz"))
+    expected = colours.transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(ds.x, expected)
     assert ds.x.flags.c_contiguous
     tables = RNG.normal(size=(12, 4))
-    for x in (tables, np.asfortranarray(tables), tables.astype(">f8")):
-        ds = load(write(npz(x=x, y=tables[:, :2]), "a.npz"), dtype="float64")
+    cases = (tables, np.asfortranarray(tables), tables.astype(">f8"))
+    for x in cases:
+        y = tables[:, :2]
+        path = write(npz(x=x, y=y), "a.npz")
+        ds = load(path, dtype="float64")
         np.testing.assert_array_equal(ds.x, tables)
-        np.testing.assert_array_equal(ds.y, tables[:, :2])
+        expected = tables[:, :2]
+        np.testing.assert_array_equal(ds.y, expected)
         assert ds.task == "regression"
         assert ds.x.dtype == np.float64
         assert ds.x.flags.c_contiguous
-    ds = load(
-        write(
-            npz(x=np.arange(24).reshape(12, 2), y=np.array(["b", "a", "c"] * 4)),
-            "a.npz",
-        )
-    )
+    y = np.array(["b", "a", "c"] * 4)
+    content = npz(x=np.arange(24).reshape(12, 2), y=y)
+    ds = load(write(content, "a.npz"))
     assert ds.x.dtype == np.float32
     assert ds.classes == ["a", "b", "c"]
     assert ds.y.tolist() == [1, 0, 2] * 4
-    ds = load(write(npz(x=tables, y=np.eye(3)[LABELS]), "a.npz"))
-    assert (ds.task, ds.y.tolist()) == ("multiclass", LABELS.tolist())
-    assert load(write(npz(x=tables, y=LABELS > 0), "a.npz")).task == "binary"
-    assert load(write(npz(x=tables), "a.npz"), labelled=False).y is None
-    pixels = load(
-        write(npz(x=PIXELS.reshape(12, 20), y=LABELS), "a.npz"),
-        inputs=(1, 5, 4),
-        outputs=3,
-    )
-    np.testing.assert_array_equal(pixels.x, PIXELS[:, None])
+    y = np.eye(3)[LABELS]
+    content = npz(x=tables, y=y)
+    ds = load(write(content, "a.npz"))
+    assert ds.task == "multiclass"
+    assert ds.y.tolist() == LABELS.tolist()
+    path = write(npz(x=tables, y=LABELS > 0), "a.npz")
+    assert load(path).task == "binary"
+    path = write(npz(x=tables), "a.npz")
+    assert load(path, labelled=False).y is None
+    path = write(npz(x=PIXELS.reshape(12, 20), y=LABELS), "a.npz")
+    pixels = load(path, inputs=(1, 5, 4), outputs=3)
+    expected = PIXELS[:, None]
+    np.testing.assert_array_equal(pixels.x, expected)
 
 
 def test_bad_npz_files(write):
@@ -229,7 +250,7 @@ def test_bad_npz_files(write):
     with zipfile.ZipFile(packed := io.BytesIO(), "w", zipfile.ZIP_LZMA) as archive:
         for name in ("x.npy", "y.npy"):
             archive.writestr(name, b"")
-    for data, told in (
+    cases = (
         (packed.getvalue(), "x is compressed in an unknown way"),
         (npz(a=x, y=y), "holds the arrays a, y, expected x and y"),
         (npz(x=x), "holds the arrays x, expected x and y"),
@@ -243,8 +264,9 @@ def test_bad_npz_files(write):
         (whole[:-100], "NPZ"),
         (whole[:100] + bytes([whole[100] ^ 255]) + whole[101:], "NPZ"),
         (gzip.compress(whole), "unpack"),
-    ):
-        assert told in failure(write(data, "a.npz"))
+    )
+    for data, message in cases:
+        assert message in failure(write(data, "a.npz"))
 
 
 @pytest.mark.parametrize("form", ["idx", "npz", "npz, packed"])
@@ -260,7 +282,8 @@ def test_any_damage_is_refused_or_harmless(tmp_path_factory, form, data):
         cut = data.draw(st.integers(0, 256))
     else:
         cut = 0
-    (folder / "images").write_bytes(bytes(whole[: len(whole) - cut]))
+    content = bytes(whole[: len(whole) - cut])
+    (folder / "images").write_bytes(content)
     (folder / "labels").write_bytes(idx(LABELS))
     try:
         ds = load(folder / "images")
@@ -279,8 +302,9 @@ def test_a_header_that_declares_too_much_takes_no_memory(write, tmp_path):
     for data in (huge, gzip.compress(huge)):
         assert "expected 9223372036854775808 for" in failure(write(data, "images"))
     header = io.BytesIO()
+    shape = (2**40, 2**10)
     np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**10)}
+        header, {"descr": "<f8", "fortran_order": False, "shape": shape}
     )
     with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
         for name in ("x.npy", "y.npy"):
@@ -317,11 +341,9 @@ def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(
     folder, request, warnings_of
 ):
     ds = load(folder)
-    assert (ds.task, ds.classes, ds.y.tolist()) == (
-        "binary",
-        ["cat", "dog"],
-        [0, 0, 1, 1],
-    )
+    assert ds.task == "binary"
+    assert ds.classes == ["cat", "dog"]
+    assert ds.y.tolist() == [0, 0, 1, 1]
     expected = np.stack(
         [PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]]
     )[:, None]
@@ -353,14 +375,18 @@ def test_one_image_with_colours_gives_all_three_channels_and_numbers_keep_order(
     ds = load(folder)
     assert ds.x.shape == (5, 3, 5, 4)
     assert ds.task == "multiclass"
-    np.testing.assert_array_equal(ds.x[4], colours.transpose(2, 0, 1))
-    np.testing.assert_array_equal(ds.x[0], np.stack([PIXELS[0]] * 3))
+    expected = colours.transpose(2, 0, 1)
+    np.testing.assert_array_equal(ds.x[4], expected)
+    expected = np.stack([PIXELS[0]] * 3)
+    np.testing.assert_array_equal(ds.x[0], expected)
     for i in range(12):
         save(f"../numbers/{i}/a.png", PIXELS[i])
     ds = load(folder.parent / "numbers")
-    assert ds.classes == [str(i) for i in range(12)]
+    expected = [str(i) for i in range(12)]
+    assert ds.classes == expected
     assert ds.y.tolist() == list(range(12))
-    np.testing.assert_array_equal(ds.x, PIXELS[:, None])
+    expected = PIXELS[:, None]
+    np.testing.assert_array_equal(ds.x, expected)
 
 
 def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder, save):
@@ -378,12 +404,13 @@ def test_bad_folders_and_a_missing_pillow_are_told(folder, save, tmp_path, monke
     odd = save("dog/z.png", PIXELS[0].T.copy())
     assert "5x4 pixels, expected 4x5 as" in failure(folder, names=odd)
     whole = save("dog/z.png", RNG.integers(0, 256, (5, 4), np.uint8)).read_bytes()
-    for data in (
+    cases = (
         b"no image",
         whole[:-25],
         b"",
         whole[:40] + bytes([whole[40] ^ 255]) + whole[41:],
-    ):
+    )
+    for data in cases:
         odd.write_bytes(data)
         assert "cannot read the image" in failure(folder, names=odd)
     odd.unlink()
@@ -404,30 +431,23 @@ def test_mnist_and_cifar(shared):
     )
     assert ds.x.shape == (10_000, 1, 28, 28)
     assert ds.x.dtype == np.uint8
-    assert ds.class_counts() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    expected = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert ds.class_counts() == expected
     ds = load(
         shared / "data/cifar10/cifar10_test_1000.bin.gz", inputs=(3, 32, 32), outputs=10
     )
     assert ds.x.shape == (1000, 3, 32, 32)
-    assert ds.y[:10].tolist() == [
-        3,
-        8,
-        8,
-        0,
-        6,
-        6,
-        1,
-        6,
-        3,
-        1,
-    ]
-    assert ds.class_counts() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
+    expected = [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
+    assert ds.y[:10].tolist() == expected
+    expected = [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
+    assert ds.class_counts() == expected
 
 
 def test_images_take_little_more_memory_than_their_own_bytes(write):
     write(idx(LABELS), "small-labels")
     write(idx(np.zeros(40_000, np.uint8)), "large-labels")
-    large = write(idx(np.ones((40_000, 28, 28), np.uint8)), "large-images")
+    array = np.ones((40_000, 28, 28), np.uint8)
+    large = write(idx(array), "large-images")
     small = write(idx(PIXELS), "small-images")
     assert peak_of_loading(large, small)[0] < 1.3 * 40_000 * 28 * 28
 
@@ -440,10 +460,12 @@ def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(
     Image = pytest.importorskip("PIL.Image")
     for name in "ab":
         (tmp_path / name).mkdir()
-        Image.new("L", (3000, 3000)).save(tmp_path / name / "1.png")
+        image = Image.new("L", (3000, 3000))
+        image.save(tmp_path / name / "1.png")
     monkeypatch.setattr(records, "memory_left", lambda: 20 << 20)
     monkeypatch.setattr(records, "own_bytes", records.resident_bytes)
-    told = failure(tmp_path, NnError, "out of memory")
+    message = failure(tmp_path, NnError, "out of memory")
     assert (
-        "a/1.png: an image of 3000x3000 pixels needs 69M, but only 20M are left" in told
+        "a/1.png: an image of 3000x3000 pixels needs 69M, but only 20M are left"
+        in message
     )

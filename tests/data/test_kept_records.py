@@ -139,7 +139,8 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
     (path,) = stopped()
     whole = Path(path).read_bytes()
     os.chmod(path, 0o600)
-    Path(path).write_bytes(DAMAGES[damage](whole))
+    content = DAMAGES[damage](whole)
+    Path(path).write_bytes(content)
     encoded.clear()
     assert stopped(resume="auto") == [path]
     assert Path(path).read_bytes() == whole
@@ -164,8 +165,8 @@ def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(
     whole = Path(path).read_bytes()
     fill = Encoding._fill
 
-    def too_large(self, x, out, some):
-        fill(self, x, out, some)
+    def too_large(self, x, out, rows):
+        fill(self, x, out, rows)
         out["codes1"] = 255
 
     monkeypatch.setattr(Encoding, "_fill", too_large)
@@ -192,7 +193,8 @@ def other_bytes(path):
 
 
 def swap(path):
-    Path("other").write_bytes(os.urandom(os.path.getsize(path)))
+    content = os.urandom(os.path.getsize(path))
+    Path("other").write_bytes(content)
     os.replace("other", path)
 
 
@@ -226,9 +228,8 @@ def cutting(self, *more):
     return epoch(self, *more)
 Member._run_epoch = cutting
 """
-    done = in_process(
-        MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting), *TRAIN
-    )
+    program = MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting)
+    done = in_process(program, *TRAIN)
     (line,) = done.stderr.removeprefix("WRITES ").splitlines()
     assert done.returncode == 73
     assert line.startswith("nn: c.ck.rows-")
@@ -237,13 +238,14 @@ Member._run_epoch = cutting
 
 
 def test_other_data_and_another_format_have_another_file(folder, mapped, monkeypatch):
-    first = stopped()
-    (folder / "people.csv").write_text(as_csv(people(2000, seed=1)))
+    paths = stopped()
+    text = as_csv(people(2000, seed=1))
+    (folder / "people.csv").write_text(text)
     second = stopped()
     monkeypatch.setattr(records, "RECORDS_FORMAT", 2)
     third = stopped()
     assert len(third) == 3
-    assert set(first) < set(second) < set(third)
+    assert set(paths) < set(second) < set(third)
     trained()
     assert files() == []
 
@@ -252,16 +254,17 @@ def test_parts_left_by_a_killed_run_are_removed_at_the_end_and_names_may_be_long
     folder, mapped
 ):
     part = Path(".c.ck.rows-0123456789abcdef.12.tmp")
-    others = Path("c.ck.rows-mine")
+    path = Path("c.ck.rows-mine")
     part.write_bytes(b"part")
-    others.write_bytes(b"")
+    path.write_bytes(b"")
     stopped()
     assert part.exists()
     trained()
     assert not part.exists()
-    assert files() == [str(others)]
+    assert files() == [str(path)]
     trained(epochs=1, checkpoint="c" * 240)
-    assert {*os.listdir()} == {"c" * 240, "c.ck", "people.csv", str(others)}
+    expected = {"c" * 240, "c.ck", "people.csv", str(path)}
+    assert {*os.listdir()} == expected
 
 
 def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
@@ -272,7 +275,8 @@ def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
     np.testing.assert_array_equal(net.vector, peace)
     assert stops
     request.getfixturevalue("mapped")
-    assert stopped(nn.load("people.csv").of_rows(slice(1000))) == []
+    rows = nn.load("people.csv").of_rows(slice(1000))
+    assert stopped(rows) == []
 
 
 def test_a_killed_training_goes_on_with_its_records(folder):
@@ -291,7 +295,8 @@ def test_a_killed_training_goes_on_with_its_records(folder):
     assert process.communicate()[1].count("WRITES") == 1
     assert len(files()) == 1
     done = in_process(MAPPED, *flags)
-    assert done.returncode == 0 and "WRITES" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "WRITES" not in done.stderr, done.stderr
     assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
     assert files() == []
 
@@ -313,16 +318,17 @@ def test_a_full_disk_is_told(folder, mapped, monkeypatch):
     assert files() == []
 
 
-@pytest.mark.parametrize("more, count", [([], 1), (["--folds", "2"], 2)])
+@pytest.mark.parametrize("flags, count", [([], 1), (["--folds", "2"], 2)])
 def test_one_rank_of_a_host_writes_and_the_others_map(
-    folder, mpich, monkeypatch, more, count
+    folder, mpich, monkeypatch, flags, count
 ):
     """A file for each network: they are of different rows."""
     prepare_launch(folder, monkeypatch)
-    given = [*TRAIN, *more, "--distribute", "mirrored"]
+    given = [*TRAIN, *flags, "--distribute", "mirrored"]
     peace = mpich.train(2, *given, "--model", "peace.bin")
     done = mpich.launch(2, sys.executable, "-c", MAPPED, *given)
-    assert (peace.returncode, done.returncode) == (0, 0), peace.stderr + done.stderr
+    assert peace.returncode == 0, peace.stderr + done.stderr
+    assert done.returncode == 0, peace.stderr + done.stderr
     assert done.stderr.count("WRITES") == count
     assert files() == []
     assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
@@ -338,5 +344,6 @@ def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, mpich, monkeypat
         2, sys.executable, "-c", failing, *TRAIN, "--distribute", "mirrored"
     )
     assert done.returncode != 0
-    assert len(ours(done.stderr.replace("WRITES ", ""))) == 1
+    stderr = done.stderr.replace("WRITES ", "")
+    assert len(ours(stderr)) == 1
     assert "the disk is full" in done.stderr

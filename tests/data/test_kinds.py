@@ -84,12 +84,10 @@ def test_texts_called_numbers_or_dates_are_odd_words_and_day_or_month_first_is_a
     for reads in ("number", "date"):
         assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
         column = texts("red", "blue", "red")
-        found = kind_of(column, Kind(reads), "column a")
-        assert found == Kind(reads)
-        assert canonical(column, found).odd == {
-            "red": Odd(2, 0),
-            "blue": Odd(1, 1),
-        }
+        kind_found = kind_of(column, Kind(reads), "column a")
+        assert kind_found == Kind(reads)
+        odd_words = canonical(column, kind_found).odd
+        assert odd_words == {"red": Odd(2, 0), "blue": Odd(1, 1)}
     words = texts("01/02/2019", "03/04/2019", "05/06/2019")
     with pytest.raises(
         nn.DataError, match=re.escape("""--dates '"a, b'"'"'s=%d/%m/%Y"' or""")
@@ -120,9 +118,8 @@ def test_choices_are_read():
         ("ordered", "f", Kind.of(Order(["1", "2"]))),
     ]
     assert parse_choices(Choices()) == []
-    assert parse_choices(Choices(dates="a=b, c"), names=["a=b, c"]) == [
-        ("dates", "a=b, c", Kind("date"))
-    ]
+    expected = [("dates", "a=b, c", Kind("date"))]
+    assert parse_choices(Choices(dates="a=b, c"), names=["a=b, c"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -172,44 +169,45 @@ def test_an_order_has_two_words_or_more_and_a_format_that_cannot_be_is_refused(
     ],
 )
 def test_dates_in_a_format_that_a_person_gives(form, word, iso):
-    assert written.date_of(word, form) == np.datetime64(iso, "ms").astype(int) / 1000
+    expected = np.datetime64(iso, "ms").astype(int) / 1000
+    assert written.date_of(word, form) == expected
     assert written.date_of(word + "x", form) is None
 
 
 def test_odd_words_are_counted_with_first_rows_and_words_of_no_row_do_not_count():
     column = texts("$1", "soon", *(f"${i}" for i in range(1, 60)), "5 kg", "soon", None)
-    found = kind_of(column, None, "column a")
-    assert canonical(column, found).odd == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
+    kind_found = kind_of(column, None, "column a")
+    odd_words = canonical(column, kind_found).odd
+    assert odd_words == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
     column = texts("31.12.2019", "2019-12-31", "n.a.")
-    assert canonical(column, Kind.of(WrittenDates("day.month.year"))).odd == {
-        "n.a.": Odd(1, 2)
-    }
-    assert canonical(
+    canonical_column = canonical(column, Kind.of(WrittenDates("day.month.year")))
+    assert canonical_column.odd == {"n.a.": Odd(1, 2)}
+    canonical_column = canonical(
         texts("low", "Low", "high"), Kind.of(Order(["low", "high"]))
-    ).odd == {"Low": Odd(1, 1)}
-    assert canonical(texts("a", "b"), Kind("category")).odd == {}
-    numbers = Column("number", np.array([1.0, np.nan]), odd={"x": Odd(1, 1)})
-    assert canonical(numbers, Kind("number")).odd == numbers.odd
-    column = Column(
-        "text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"]
     )
-    found = kind_of(column, None, "column a")
-    assert found.kind == "written number"
-    assert canonical(column, found).odd == {}
+    assert canonical_column.odd == {"Low": Odd(1, 1)}
+    assert canonical(texts("a", "b"), Kind("category")).odd == {}
+    values = np.array([1.0, np.nan])
+    numbers = Column("number", values, odd={"x": Odd(1, 1)})
+    assert canonical(numbers, Kind("number")).odd == numbers.odd
+    values = np.array([1, 2, 3] * 9)
+    column = Column("text", values, ["soon", "$1", "$2", "$3", "later"])
+    kind_found = kind_of(column, None, "column a")
+    assert kind_found.kind == "written number"
+    assert canonical(column, kind_found).odd == {}
+    values = np.ones(9, int)
     assert (
-        reason_to_leave_out(
-            Column("text", np.ones(9, int), ["a", "b"]), Kind("category")
-        )
+        reason_to_leave_out(Column("text", values, ["a", "b"]), Kind("category"))
         == "one value only"
     )
 
 
 def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
     column = texts(*words)
-    kind = kind_of(column, Kind.of(Order(list(order))), "column a")
-    return NumberEncoder.fit(
-        NumberStatistics(kind.written.values_of(column.words)[column.values]), kind
-    )
+    choice = Kind.of(Order(list(order)))
+    kind = kind_of(column, choice, "column a")
+    values = kind.written.values_of(column.words)[column.values]
+    return NumberEncoder.fit(NumberStatistics(values), kind)
 
 
 def test_ordered_words_become_scaled_ranks_and_other_words_gaps():
@@ -231,9 +229,9 @@ def test_ordered_words_become_scaled_ranks_and_other_words_gaps():
 
 def test_ordered_numbers_are_the_same_however_a_format_writes_them():
     encoder = ordered("1", "2", "3", order=("1", "2.0", "3"))
-    one = encoder.encode(texts(*["1.0", "2", "3"]))[0]
+    codes = encoder.encode(texts(*["1.0", "2", "3"]))[0]
     other = encoder.encode(texts(*["1", "2.0", "3e0"]))[0]
-    assert (one == other).all()
+    assert (codes == other).all()
     assert encoder.unknown(texts("1.0", "2", "x")) == pytest.approx(1 / 3)
 
 
@@ -252,34 +250,36 @@ def test_a_model_of_words_in_a_form_that_went_is_refused_by_its_column():
         "median": 0.0,
         "before": "$",
     }
-    for column in (
+    columns = (
         dates | {"way": "year quarter"},
         dates | {"way": "%Q"},
         numbers | {"way": "1,234.5K"},
-    ):
-        for names, called in ((["when"], "when"), (None, "3"), ([], "3")):
+    )
+    for column in columns:
+        cases = ((["when"], "when"), (None, "3"), ([], "3"))
+        for names, called in cases:
             with pytest.raises(
                 nn.DataError,
                 match=f'column {called}: values written as "{column["way"]}"',
             ):
                 Encoding.from_dict({"columns": [column], "places": [3]}, names)
     for form in ("month-year", "yearmonthdayTtime", "%m.%Y"):
-        (encoder,) = Encoding.from_dict(
-            {"columns": [dates | {"way": form}], "places": [3]}, None
-        ).encoders
+        values = {"columns": [dates | {"way": form}], "places": [3]}
+        (encoder,) = Encoding.from_dict(values, None).encoders
         assert encoder.written.way == form
 
 
 def test_decimals_of_one_category_are_one():
     column = texts(*["1", "1.0", "2"] * 9)
-    found = kind_of(column, Kind("category"), "column a")
-    column = canonical(column, found)
-    encoder = CategoryEncoder.fit(TextStatistics(column.values, column.words), found)
+    kind_found = kind_of(column, Kind("category"), "column a")
+    column = canonical(column, kind_found)
+    encoder = CategoryEncoder.fit(
+        TextStatistics(column.values, column.words), kind_found
+    )
     assert encoder.values == ["1", "2"]
     assert encoder.decimals
-    assert encoder.encode(canonical(texts("1e0", "01", "2.00", "2"), encoder))[
-        0
-    ].tolist() == [0, 0, 1, 1]
+    canonical_column = canonical(texts("1e0", "01", "2.00", "2"), encoder)
+    assert encoder.encode(canonical_column)[0].tolist() == [0, 0, 1, 1]
 
 
 # texts that are made to be slow for a pattern: what is there often, before and behind
@@ -330,7 +330,8 @@ def seconds_of(words: list[str]) -> float:
         way_of(dict.fromkeys(words, 1), asked=True)
     for word in words:
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
-    encoder = ordered(*words, order=(words[0], "x"))
+    order = (words[0], "x")
+    encoder = ordered(*words, order=order)
     CategoryEncoder([words[0]], False, 0).unknown(texts(*words))
     encoder.unknown(texts(*words))
     return time.perf_counter() - started
@@ -349,11 +350,10 @@ def test_time_grows_as_the_length_of_a_text_does(parts):
 
 def test_no_pattern_takes_the_square_of_a_texts_length():
     """Of 20,000 characters each: some milliseconds, where the square takes seconds."""
-    texts = [
-        slow(*parts, 20_000)
-        for parts in (*SLOW, *(("", piece, "") for piece in PIECES))
-    ]
-    found = []
+    texts = []
+    for parts in (*SLOW, *(("", piece, "") for piece in PIECES)):
+        texts.append(slow(*parts, 20_000))
+    results = []
     for name, (pattern, is_searched) in patterns().items():
         for text in (text + end for text in texts for end in ("", "x", ";", "\n")):
             if isinstance(pattern.pattern, bytes):
@@ -364,5 +364,5 @@ def test_no_pattern_takes_the_square_of_a_texts_length():
             if is_searched:
                 pattern.findall(text)
             if time.process_time() - started > 0.2:
-                found.append((name, text[:10], time.process_time() - started))
-    assert not found
+                results.append((name, text[:10], time.process_time() - started))
+    assert not results

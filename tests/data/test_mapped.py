@@ -40,36 +40,37 @@ def folder(folder, table_files):
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
     with records.within(before + (3 << 20), str(tmp_path / "c.ck")):
-        there = records.new_rows((1 << 19,), np.float32)
+        mapped = records.new_rows((1 << 19,), np.float32)
         beyond = records.new_rows((1 << 19,), np.float32, "F")
-        assert not is_mapped(there)
+        assert not is_mapped(mapped)
         assert is_mapped(beyond)
         assert not beyond.any()
         assert records.taken() == before + (2 << 20)
         assert os.listdir(tmp_path) == []
         beyond[:] = np.arange(1 << 19)
-        del there
+        del mapped
         assert records.taken() == before
-        assert not is_mapped(records.new_rows((1 << 19,), np.float32))
+        array = records.new_rows((1 << 19,), np.float32)
+        assert not is_mapped(array)
         assert beyond[12_345] == 12_345
 
 
 @pytest.mark.parametrize("rows", [0, 1000, 4500])
-@pytest.mark.parametrize("more, blocks", [(0, 0), (300, 2), (300, 9)])
+@pytest.mark.parametrize("flags, blocks", [(0, 0), (300, 2), (300, 9)])
 def test_rows_are_collected_in_a_file_where_memory_is_short(
-    rows, more, blocks, monkeypatch
+    rows, flags, blocks, monkeypatch
 ):
     """From the first block on, from a later one, or when they are joined."""
     left = [True] * blocks
     monkeypatch.setattr(records, "fits", lambda size: bool(left) and left.pop())
     values = np.arange(3 * rows, dtype=np.float32).reshape(-1, 3)
     joined = np.empty((0, 3), np.float32)
-    for first in range(0, rows, 1000):
-        some = values[first : first + 1000]
-        joined = _with_room(joined, first + 1000)
-        joined[first : first + len(some)] = some
-    joined = _with_room(joined, rows + more)[: rows + more]
-    assert joined.shape == (rows + more, 3)
+    for start in range(0, rows, 1000):
+        block = values[start : start + 1000]
+        joined = _with_room(joined, start + 1000)
+        joined[start : start + len(block)] = block
+    joined = _with_room(joined, rows + flags)[: rows + flags]
+    assert joined.shape == (rows + flags, 3)
     np.testing.assert_array_equal(joined[:rows], values)
     joined[rows:] = 1  # there is room
 
@@ -80,19 +81,20 @@ def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypat
     monkeypatch.setattr(
         os,
         "posix_fallocate",
-        lambda at, *more: facts.append(os.fstat(at)) or allocate(at, *more),
+        lambda at, *flags: facts.append(os.fstat(at)) or allocate(at, *flags),
     )
     with records.within(0, str(tmp_path / "c.ck")):
         records.new_rows((records.LEAST_BYTES,), np.uint8)
-    assert [(stat.S_IMODE(one.st_mode), one.st_dev) for one in facts] == [
-        (0o600, os.stat(tmp_path).st_dev)
-    ]
+    pairs = [(stat.S_IMODE(status.st_mode), status.st_dev) for status in facts]
+    assert pairs == [(0o600, os.stat(tmp_path).st_dev)]
     if os.path.isdir("/dev/shm") and records._is_in_memory("/dev/shm"):
         with records.within(0, "/dev/shm/c.ck"):
             assert records.folder_on_disk() != "/dev/shm"
     monkeypatch.setattr(records, "_is_in_memory", lambda folder: True)
-    told = "no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
-    with pytest.raises(OutputError, match=told), records.within(0):
+    message = (
+        "no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
+    )
+    with pytest.raises(OutputError, match=message), records.within(0):
         records.new_rows((records.LEAST_BYTES,), np.uint8)
 
 
@@ -115,7 +117,9 @@ def test_a_control_group_keeps_room_for_the_program(
         lambda: max(0, ((group - program) << 20) - records.taken()),
     )
     monkeypatch.setattr(records, "own_bytes", lambda: (program << 20) + records.taken())
-    columns = [records.new_rows((size << 18,), np.float32) for _ in range(count)]
+    columns = []
+    for _ in range(count):
+        columns.append(records.new_rows((size << 18,), np.float32))
     assert (
         least << 20
         <= records.taken()
@@ -126,11 +130,12 @@ def test_a_control_group_keeps_room_for_the_program(
 
 def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypatch):
     """The system killed the training: of each row it keeps more than the row."""
-    for name, size in (
+    cases = (
         ("memory_left", 1 << 10),
         ("resident_bytes", 0),
         ("own_bytes", 0),
-    ):
+    )
+    for name, size in cases:
         monkeypatch.setattr(records, name, lambda size=size: size)
     monkeypatch.setattr(records, "LEAST_BYTES_FREE", 1 << 12)
     result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS)
@@ -144,9 +149,8 @@ def test_a_full_disk_is_told(folder, path, mapped, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    (folder / "all.csv.gz").write_bytes(
-        gzip.compress((folder / "all.csv").read_bytes(), 1)
-    )
+    content = gzip.compress((folder / "all.csv").read_bytes(), 1)
+    (folder / "all.csv.gz").write_bytes(content)
     monkeypatch.setattr(os, "posix_fallocate", full)
     result = run(
         "--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST
@@ -231,11 +235,12 @@ def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapp
     (folder / "few.csv").write_text(as_csv(numbered_table(3000)))
     model(folder, "--dataset", "few.csv", "--target", column)
     few = ("--dataset", "few.csv")
-    for mode in (
+    modes = (
         ["--test", "--json", "--intervals"],
         ["--test", "--json", "--intervals", *few],
         ["--predict", *few],
-    ):
+    )
+    for mode in modes:
         whole = succeed(*mode, "--model", "m.bin", "-q", *[]).out
         data = succeed(*mode, "--model", "m.bin", "-q", *["--memory", "110M"]).out
         assert data == whole
@@ -266,11 +271,13 @@ def test_the_rows_of_some_blocks_are_shuffled_together(by_blocks, rows):
     ]
     for order in orders:
         np.testing.assert_array_equal(np.sort(order), np.arange(rows))
-        full = [part for part in np.split(order, range(128, rows, 128)) if len(part)]
-        assert all(
-            len(np.unique(part // 32)) == -(-len(part) // 32) or rows % 32
-            for part in full
-        )
+        full = []
+        for part in np.split(order, range(128, rows, 128)):
+            if len(part):
+                full.append(part)
+        for part in full:
+            values = np.unique(part // 32)
+            assert len(values) == -(-len(part) // 32) or rows % 32
     assert rows < 128 or len({order.tobytes() for order in orders}) == 4
     if rows == 1000:
         blocks = np.unique(orders[0][:128] // 32)
@@ -342,16 +349,17 @@ def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(
     ]
     for name, rows in {"shuffled": table, "sorted": table[order]}.items():
         (folder / "t.csv").write_text(as_csv(rows))
-        losses[name] = succeed(*given, "--dataset", "t.csv").json["val_loss"][-1]
+        result = succeed(*given, "--dataset", "t.csv")
+        losses[name] = result.json["val_loss"][-1]
     # other rows are held out, 5000 of them: their mean tells a loss to some percent
-    assert losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02)
+    expected = pytest.approx(losses["shuffled"], rel=0.1, abs=0.02)
+    assert losses["sorted"] == expected
     assert losses["sorted"] < 0.8
 
 
 def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
-    (folder / "few.csv").write_text(
-        as_csv(numbered_table(2000)[:, [1, 2, 3, 4]], header=False)
-    )
+    table = numbered_table(2000)[:, [1, 2, 3, 4]]
+    (folder / "few.csv").write_text(as_csv(table, header=False))
     given = [
         "--train",
         "--dataset",
@@ -363,12 +371,12 @@ def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
         "--epochs",
         3,
     ]
-    told = succeed(*given, "--json").json
-    assert told["validated"]["rows"] in (399, 400)
-    assert "out_of_fold" not in told
-    assert told["networks"] == 2
+    figures = succeed(*given, "--json").json
+    assert figures["validated"]["rows"] in (399, 400)
+    assert "out_of_fold" not in figures
+    assert figures["networks"] == 2
     assert "validated:" in succeed(*given).out
-    flags = told["chosen"][0]["flags"]
+    flags = figures["chosen"][0]["flags"]
     assert "--validation 0.2" in flags
     assert "--networks 2" in flags
     assert "--folds" not in flags
@@ -384,9 +392,8 @@ def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(
 ):
     def trained(memory=None, **flags):
         net = Network("4,8,dropout0.2,6,1", "binary", backend=backend, seed=5)
-        nn.train(
-            net, nn.load("days", memory=memory), epochs=3, batch_number=100, **flags
-        )
+        ds = nn.load("days", memory=memory)
+        nn.train(net, ds, epochs=3, batch_number=100, **flags)
         return net
 
     peace = trained()
@@ -430,13 +437,15 @@ def peak_bytes(*arguments) -> int:
         command, capture_output=True, text=True, env=environment(), timeout=120
     )
     assert done.returncode == 0, done.stderr
-    return int(re.search("^peak (.*)$", done.stdout, re.M)[1])
+    match = re.search("^peak (.*)$", done.stdout, re.M)
+    return int(match[1])
 
 
 @pytest.fixture(scope="module")
 def large_rows():
     """Rows that stand many times in large files: 30 features and a class."""
-    table = np.random.default_rng(0).normal(size=(4000, 31))
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(4000, 31))
     table[:, 30] = table[:, 0] + table[:, 1] > 0
     return table
 
@@ -445,9 +454,10 @@ def large_rows():
 def large_csv(tmp_path_factory, large_rows):
     """A CSV file of 150 MB."""
     folder = tmp_path_factory.mktemp("large")
-    lines = "".join(
-        ",".join(f"{value:.5f}" for value in row) + "\n" for row in large_rows.tolist()
-    )
+    rows = []
+    for row in large_rows.tolist():
+        rows.append(",".join(f"{value:.5f}" for value in row) + "\n")
+    lines = "".join(rows)
     with open(folder / "large.csv", "w") as file:
         file.write(",".join([*map("c{}".format, range(30)), "Class"]) + "\n")
         for _ in range(140):
@@ -480,7 +490,8 @@ def test_memory_stays_within_the_limit(large_csv, folder):
         <= 110 << 20
     )
     assert peak_bytes(*given, "--model", "m.bin") > 1.5 * (110 << 20)
-    assert (folder / "limited.bin").read_bytes() == (folder / "m.bin").read_bytes()
+    data = (folder / "limited.bin").read_bytes()
+    assert data == (folder / "m.bin").read_bytes()
     assert peak_bytes("--test", "--model", "m.bin", *limit) <= 110 << 20
 
 
@@ -516,7 +527,8 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
     columns = 100
     rows = 160_000
     line = ",".join(str(i % 10) for i in range(columns)) + ",0.5\n"
-    (folder / "few.csv").write_text(line * 500 + line.replace("0.5", "1.5") * 500)
+    text = line * 500 + line.replace("0.5", "1.5") * 500
+    (folder / "few.csv").write_text(text)
     with open("many.csv", "w") as file:
         for _ in range(rows // 1000):
             file.write(line * 1000)
@@ -537,13 +549,15 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
     many = peak_bytes(*predict, "--dataset", f"{'many'}.csv")
     assert many - few < rows * columns * 4 / 2
     assert many <= 100 << 20
-    assert (folder / "out.csv").read_text().count("\n") == rows + 1
+    text = (folder / "out.csv").read_text()
+    assert text.count("\n") == rows + 1
 
 
 @pytest.fixture
 def several(tmp_path):
     """A training of 6 networks with 0.8 million parameters each."""
-    rows = np.random.default_rng(0).normal(size=(3000, 31))
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 31))
     rows[:, 30] = rows[:, 0] > 0
     np.save(tmp_path / "t.npy", rows)
     given = [
@@ -582,30 +596,30 @@ def test_several_networks_stay_within_the_limit(several, tmp_path):
 
 def test_too_many_networks_for_the_limit_are_refused_with_what_is_enough(several):
     err = alone(*several, "--memory", "220M", code=2)
-    alone(
-        *several,
-        "--memory",
-        re.search(r"too little for these 6 networks; at least (\d+M) is needed", err)[
-            1
-        ],
+    match = re.search(
+        r"too little for these 6 networks; at least (\d+M) is needed", err
     )
+    alone(*several, "--memory", match[1])
 
 
 def test_too_little_memory_is_refused_with_what_is_enough(folder):
     given = ["--dataset", "all.csv", "--model", "m.bin"]
     enough = r"at least (\d+M) is needed"
-    for mode in (
+    modes = (
         ["--train", *given, *LAYERS],
         ["--predict", *given, "-o", "p.csv"],
         ["--test", "--model", "m.bin"],
-    ):
+    )
+    for mode in modes:
         result = run(*mode, "--memory", "20M")
         assert result.code == 2
         assert "--memory 20M: too little" in result.err
-        result = run(*mode, "--memory", re.search(enough, result.err)[1])
+        match = re.search(enough, result.err)
+        result = run(*mode, "--memory", match[1])
         # now that there is room for the network, that for the rows is asked for
         if result.code:
-            alone(*mode, "--memory", re.search(enough, result.err)[1])
+            match = re.search(enough, result.err)
+            alone(*mode, "--memory", match[1])
 
 
 def test_a_window_is_refused_and_rows_that_a_model_of_windows_held_out_asked_for(
@@ -614,14 +628,16 @@ def test_a_window_is_refused_and_rows_that_a_model_of_windows_held_out_asked_for
     with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
     (folder / "config.json").write_text('{"window": 5000}')
-    for flags, told in (
+    cases = (
         (["--window=1000"], "--window: has gone; use --memory\n"),
         (["--config", "config.json"], "config.json: window: has gone; use memory\n"),
-    ):
+    )
+    for flags, message in cases:
         result = run(
             "--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS, *flags
         )
-        assert (result.code, result.err) == (2, f"nn: {told}")
+        assert result.code == 2
+        assert result.err == f"nn: {message}"
     net = Network("4,8,1", "binary")
     ds = nn.load("all.csv")
     nn.train(net, ds, epochs=1)
@@ -642,7 +658,7 @@ def test_threads_that_read_give_the_memory_back(folder):
             threads.submit(lambda: nn.load("all.csv", memory=1 << 30).rows)
             for _ in range(4)
         ]
-        assert [one.result() for one in read] == [ROWS] * 4
+        assert [array.result() for array in read] == [ROWS] * 4
     assert records.taken() == before
 
 
@@ -653,6 +669,7 @@ def test_a_limit_holds_for_rows_that_were_in_memory_before(tmp_path):
     assert not is_mapped(ds.x)
     x = ds.x.copy()
     ds.memory = (48 + 24 + 11) << 20
-    nn.train(Network("2,8,1", ds.task), ds, epochs=1, batch_number=1000)
+    net = Network("2,8,1", ds.task)
+    nn.train(net, ds, epochs=1, batch_number=1000)
     assert is_mapped(ds.x)
     np.testing.assert_array_equal(ds.x, x)

@@ -17,7 +17,8 @@ TRAIN = (*ONE, "--dataset", "a.csv", "--epochs", 2, "-q")
 def jagged(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two numbers, and which bands of the first one they lie in: nothing that a
     straight line tells."""
-    x = np.random.default_rng(0).uniform(-2, 2, (count, 2)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (count, 2)).astype(np.float32)
     return x, (np.floor(3 * x[:, 0]) % 2).astype(np.int32)
 
 
@@ -25,9 +26,11 @@ def jagged(count: int) -> tuple[np.ndarray, np.ndarray]:
 def table(folder) -> None:
     """Plain numbers in a.csv."""
     rows = zip(*(part.tolist() for part in jagged(400)), strict=True)
-    (folder / "a.csv").write_text(
-        "a,b,y\n" + "".join(f"{a:.5f},{b:.5f},{y}\n" for (a, b), y in rows)
-    )
+    lines = []
+    for (a, b), y in rows:
+        lines.append(f"{a:.5f},{b:.5f},{y}\n")
+    text = "a,b,y\n" + "".join(lines)
+    (folder / "a.csv").write_text(text)
 
 
 def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder):
@@ -45,14 +48,8 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     assert info["config"]["number_embedding"] == "waves5:0.5"
     assert "5 waves" in succeed("--info", "--model", "m.bin").out
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 80
-    assert (
-        len(
-            succeed(
-                "--predict", "--model", "m.bin", "--dataset", "a.csv"
-            ).out.splitlines()
-        )
-        == 401
-    )
+    result = succeed("--predict", "--model", "m.bin", "--dataset", "a.csv")
+    assert len(result.out.splitlines()) == 401
     # as in other models of plain numbers
     (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
     failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv", "--strict")
@@ -78,7 +75,8 @@ def test_waves_learn_bands_that_the_number_alone_does_not_tell(backend):
             batch_number=64,
             learning_rate=0.01,
         )
-        scores[embedding] = nn.test(net, ds.of_rows(np.arange(1000, 1500)))["roc_auc"]
+        rows = ds.of_rows(np.arange(1000, 1500))
+        scores[embedding] = nn.test(net, rows)["roc_auc"]
         assert figures["columns"] == {"0": "number", "1": "number"}
     assert scores["waves8"] > 0.95 > scores["linear"] + 0.1
 
@@ -89,51 +87,50 @@ def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
     net = Network("2,8,1", "binary")
     nn.train(net, nn.load(frame), epochs=2, number_embedding="waves4")
     by_frame = net.predict(frame[["b", "a"]])
-    np.testing.assert_array_equal(by_frame, net.predict(frame[["a", "b"]].to_numpy()))
+    rows = frame[["a", "b"]].to_numpy()
+    expected = net.predict(rows)
+    np.testing.assert_array_equal(by_frame, expected)
     net.export("m.bin")
-    np.testing.assert_array_equal(Network.load("m.bin").predict(frame), by_frame)
+    predictions = Network.load("m.bin").predict(frame)
+    np.testing.assert_array_equal(predictions, by_frame)
 
 
 def test_bytes_do_not_depend_on_threads_or_memory_but_on_the_network_and_the_fold(
     table, folder
 ):
     models = set()
-    for flags in (
+    cases = (
         ("--threads", 1),
         ("--threads", 3),
         ("--memory", "100M"),
         ("--networks", 1),
-    ):
+    )
+    for flags in cases:
         succeed(*TRAIN, *WAVES, "--model", "m.bin", *flags)
         models.add((folder / "m.bin").read_bytes())
     assert len(models) == 1
     succeed(*TRAIN, *WAVES, "--networks", 3, "--model", "m.bin")
-    first = [
+    first_layers = [
         member.parameters()["layer0.weight"]
         for member in Network.of_file("m.bin").members
     ]
-    assert len(first) == 3
-    assert len({weight.tobytes() for weight in first}) == 3
+    assert len(first_layers) == 3
+    weights = {weight.tobytes() for weight in first_layers}
+    assert len(weights) == 3
     succeed(*TRAIN, *WAVES, "--model", "alone.bin", "--seed", 1, "--split_seed", 0)
-    np.testing.assert_array_equal(
-        Network.load("alone.bin").parameters()["layer0.weight"], first[1]
-    )
+    parameters = Network.load("alone.bin").parameters()
+    np.testing.assert_array_equal(parameters["layer0.weight"], first_layers[1])
     succeed(*TRAIN, *WAVES, "--folds", 3, "--model", "f.bin")
-    assert all(
-        member.layers[0].frequencies == 10
-        for member in Network.of_file("f.bin").members
-    )
+    for member in Network.of_file("f.bin").members:
+        assert member.layers[0].frequencies == 10
 
 
 def test_the_reference_and_images_have_no_such_thing(table):
     failed = run(*TRAIN, "--model", "m.bin", *WAVES, "--reference")
     assert failed.code == 2
     assert "--number_embedding waves5:0.5: --reference has no such thing" in failed.err
-    images = nn.Dataset(
-        np.zeros((20, 1, 4, 4), np.uint8),
-        np.arange(20, dtype=np.int32) % 2,
-        "binary",
-        ["0", "1"],
-    )
+    x = np.zeros((20, 1, 4, 4), np.uint8)
+    y = np.arange(20, dtype=np.int32) % 2
+    images = nn.Dataset(x, y, "binary", ["0", "1"])
     with pytest.raises(UsageError, match="the data are images"):
         nn.train(Network("1x4x4,3,1", "binary"), images, number_embedding="waves3")

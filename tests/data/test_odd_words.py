@@ -26,11 +26,8 @@ def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
     values = [7 * i % 41 for i in range(rows)]
     size = [odd.get(i, str(value)) for i, value in enumerate(values)]
     y = ["small", "big"]
-    return {
-        "a": [i * 13 % 17 for i in range(rows)],
-        "size": size,
-        "y": [y[value > 20] for value in values],
-    }
+    a = [i * 13 % 17 for i in range(rows)]
+    return {"a": a, "size": size, "y": [y[value > 20] for value in values]}
 
 
 def in_form(form: str, columns: dict, name: str = "t"):
@@ -48,29 +45,36 @@ FORMS = pytest.mark.parametrize("form", ALL)
 def test_odd_words_are_gaps_told_in_one_line_with_three_examples_and_the_cures(
     folder, form
 ):
-    ds = nn.load(in_form(form, sizes(ODD)))
-    assert [line for line in ds.remarks if "size" in line] == [TOLD]
-    clean = nn.load(in_form(form, sizes(dict.fromkeys(ODD, "")), "clean"))
-    assert np.array_equal(
-        ds.x.columns[1].values, clean.x.columns[1].values, equal_nan=True
-    )
+    path = in_form(form, sizes(ODD))
+    ds = nn.load(path)
+    lines = [line for line in ds.remarks if "size" in line]
+    assert lines == [TOLD]
+    columns = sizes(dict.fromkeys(ODD, ""))
+    clean = nn.load(in_form(form, columns, "clean"))
+    expected = clean.x.columns[1].values
+    values = ds.x.columns[1].values
+    assert np.array_equal(values, expected, equal_nan=True)
     assert not clean.remarks
-    assert np.flatnonzero(np.isnan(ds.x.columns[1].values)).tolist() == [*ODD]
+    values = ds.x.columns[1].values
+    assert np.flatnonzero(np.isnan(values)).tolist() == [*ODD]
     assert np.array_equal(trained_on(ds).vector, trained_on(clean).vector)
 
 
 @FORMS
 def test_strict_refuses_them_with_the_first_row_and_the_cures_work(folder, form):
     source = in_form(form, sizes(ODD))
-    told = refusal(lambda: nn.load(source, strict=True))
+    message = refusal(lambda: nn.load(source, strict=True))
     if form == "csv":
         row = "row 9"
     else:
         row = "data row 8"
-    assert f"{row}, {REFUSED} or the column for categories (--categories size)" in told
+    assert (
+        f"{row}, {REFUSED} or the column for categories (--categories size)" in message
+    )
     words = ",".join({*ODD.values()})
     assert not nn.load(source, strict=True, missing=words).remarks
-    assert nn.load(source, strict=True, categories="size").x.kinds == ("number", "text")
+    ds = nn.load(source, strict=True, categories="size")
+    assert ds.x.kinds == ("number", "text")
 
 
 @FORMS
@@ -78,16 +82,16 @@ def test_dates_are_as_patient(folder, form):
     days = (
         (np.datetime64("2020-01-01") + np.arange(ROWS) * 3 % 700).astype(str).tolist()
     )
-    columns = {
-        "day": [*days[:-1], "soon"],
-        "n": [i * 7 % 11 for i in range(ROWS)],
-        "y": list(range(ROWS)),
-    }
+    n = [i * 7 % 11 for i in range(ROWS)]
+    day = [*days[:-1], "soon"]
+    y = list(range(ROWS))
+    columns = {"day": day, "n": n, "y": y}
     ds = nn.load(in_form(form, columns))
     assert ds.x.kinds == ("date", "number")
-    assert np.isnan(ds.x.columns[0].values[-1])
-    told = 'column day: 1 value that is no date is taken for a gap: "soon"; correct it, or use --categories day; '
-    assert ds.remarks[0].startswith(told)
+    values = ds.x.columns[0].values
+    assert np.isnan(values[-1])
+    message = 'column day: 1 value that is no date is taken for a gap: "soon"; correct it, or use --categories day; '
+    assert ds.remarks[0].startswith(message)
 
 
 @FORMS
@@ -97,7 +101,8 @@ def test_fields_of_a_row_without_a_target_do_not_matter_and_others_keep_their_ro
     columns = sizes({5: "inf", 7: "tbd"})
     columns["y"][5] = columns["y"][7] = ""
     ds = nn.load(in_form(form, columns))
-    assert (ds.rows, ds.unlabelled) == (ROWS - 2, 2)
+    assert ds.rows == ROWS - 2
+    assert ds.unlabelled == 2
     assert isinstance(ds.x, np.ndarray)
     assert not [line for line in ds.remarks if "gap" in line]
     columns["size"] = [f"${i * 7 % 31}.50" if i != 9 else "soon" for i in range(ROWS)]
@@ -109,16 +114,19 @@ def test_more_than_a_twentieth_make_texts_but_one_word_among_many_numbers_is_a_g
     folder,
 ):
     for count, kind in ((10, "number"), (11, "text")):
-        ds = nn.load(in_form("csv", sizes({i: f"word {i}" for i in range(count)})))
+        odd = {i: f"word {i}" for i in range(count)}
+        ds = nn.load(in_form("csv", sizes(odd)))
         assert ds.x.kinds[1] == kind
         assert any("--strict" in line for line in ds.remarks) == (kind == "number")
-    source = in_form("csv", sizes(dict.fromkeys(range(0, 60, 2), "Varies")))
+    odd = dict.fromkeys(range(0, 60, 2), "Varies")
+    source = in_form("csv", sizes(odd))
     ds = nn.load(source)
     assert (
         'column size: 30 values that are no number are taken for a gap: "Varies" (30); correct'
         in ds.remarks[0]
     )
-    assert [kind.kind for kind in ds.kinds] == ["number", "written number"]
+    kinds = [kind.kind for kind in ds.kinds]
+    assert kinds == ["number", "written number"]
     with pytest.raises(
         nn.DataError,
         match='row 2, column size: found "Varies", expected a number as in most rows',
@@ -130,11 +138,16 @@ def test_more_than_a_twentieth_make_texts_but_one_word_among_many_numbers_is_a_g
 def test_new_rows_may_have_odd_words_in_any_share_but_not_in_every_row(folder, form):
     """A nightly prediction does not die of one word; a file with another column in this
     place is refused."""
-    net = trained_on(nn.load(in_form("csv", sizes({3: ""}))))
+    path = in_form("csv", sizes({3: ""}))
+    net = trained_on(nn.load(path))
     half = {i: "n.a." for i in range(0, 40, 2)}
-    new = nn.load_for(net, in_form(form, sizes(half, 40), "new"))
-    gaps = nn.load_for(net, in_form(form, sizes(dict.fromkeys(half, ""), 40), "gaps"))
-    np.testing.assert_array_equal(net.predict(new.x), net.predict(gaps.x))
+    path = in_form(form, sizes(half, 40), "new")
+    new = nn.load_for(net, path)
+    columns = sizes(dict.fromkeys(half, ""), 40)
+    gaps = nn.load_for(net, in_form(form, columns, "gaps"))
+    predictions = net.predict(new.x)
+    expected = net.predict(gaps.x)
+    np.testing.assert_array_equal(predictions, expected)
     with pytest.raises(
         nn.DataError,
         match='column size: found "many", expected a number as in training; correct it',
@@ -158,12 +171,12 @@ def test_the_command_tells_new_rows_in_one_line(folder):
         "auto,4,1",
     )
     in_form("csv", sizes({0: "n.a.", 5: "n.a."}, 12), "new")
-    told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
+    result = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
     assert (
         'column size: 2 values that are no number are taken for a gap: "n.a." (2)\n'
-        in told.err
+        in result.err
     )
-    assert len(told.out.splitlines()) == 13
+    assert len(result.out.splitlines()) == 13
     trained = succeed(
         *ONE,
         "--dataset",
@@ -182,7 +195,7 @@ def test_the_command_tells_new_rows_in_one_line(folder):
 
 @FORMS
 @pytest.mark.parametrize(
-    "word, told",
+    "word, message",
     [
         *(
             (word, f'"{word}", expected a finite number; correct it')
@@ -195,7 +208,7 @@ def test_the_command_tells_new_rows_in_one_line(folder):
     ],
 )
 def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(
-    folder, form, word, told
+    folder, form, word, message
 ):
     for rows in (8, ROWS):
         if form == "csv":
@@ -203,14 +216,14 @@ def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(
         else:
             row = "data row 6"
         with pytest.raises(
-            nn.DataError, match=re.escape(f"{row}, column size: found {told}") + "$"
+            nn.DataError, match=re.escape(f"{row}, column size: found {message}") + "$"
         ):
             nn.load(in_form(form, sizes({5: word}, rows), f"t{rows}"))
 
 
 @FORMS
 @pytest.mark.parametrize(
-    "target, word, told",
+    "target, word, message",
     [
         (
             "y,size",
@@ -229,10 +242,11 @@ def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(
         ),
     ],
 )
-def test_an_odd_word_is_no_target(folder, form, target, word, told):
-    columns = sizes({5: word}) | {"y": list(range(ROWS))}
+def test_an_odd_word_is_no_target(folder, form, target, word, message):
+    y = list(range(ROWS))
+    columns = sizes({5: word}) | {"y": y}
     with pytest.raises(
-        nn.DataError, match=f'row [67], column size: found "{word}", {told}'
+        nn.DataError, match=f'row [67], column size: found "{word}", {message}'
     ):
         nn.load(in_form(form, columns), target=target, task="regression")
 
@@ -243,11 +257,12 @@ def test_a_network_of_plain_numbers_refuses_them(folder):
     flags = ("--model", "m.bin", "--layers", "2,4,1:sigmoid", "--epochs", 1)
     succeed("--train", "--reference", "--dataset", "t.csv", *flags)
     in_form("csv", sizes({5: "n.a."}) | numbers, "odd")
-    for mode in (
+    modes = (
         ("--train", "--reference", *flags),
         ("--predict", "--model", "m.bin"),
         ("--test", "--model", "m.bin"),
-    ):
+    )
+    for mode in modes:
         refused = run(*mode, "--dataset", "odd.csv")
         assert refused.code == 65
         assert 'row 7, column size: found "n.a.", expected a number' in refused.err
@@ -268,21 +283,24 @@ def test_ordered_words_are_ranks_from_training_to_prediction(folder, form):
     trained_on(ds, "auto,8,1", epochs=2).export("m.bin")
     net = nn.Network.load("m.bin")
     encoder = net.encoding.encoders[0]
-    assert (encoder.kind, encoder.written.order) == ("ordered", SIZES)
+    assert encoder.kind == "ordered"
+    assert encoder.written.order == SIZES
     assert net.encoding.by_kind() == {
         "ordered": ["size (small < medium < large)"],
         "number": ["n"],
     }
     new = {"n": [1, 1, 1, 1, 1], "size": ["small", "medium", "large", "huge", ""]}
-    small, medium, large, huge, gap = net.predict(
-        nn.load_for(net, in_form(form, new, "new"), labelled=False).x
-    )[:, 0]
+    path = in_form(form, new, "new")
+    rows = nn.load_for(net, path, labelled=False)
+    predictions = net.predict(rows.x)
+    small, medium, large, huge, gap = predictions[:, 0]
     assert huge == gap == medium
     assert len({small, medium, large}) == 3
 
 
 def test_the_command_takes_an_order_and_tells_other_words(folder):
-    in_form("csv", SHIRTS | {"size": ["huge", *SHIRTS["size"][1:]]})
+    size = SHIRTS["size"][1:]
+    in_form("csv", SHIRTS | {"size": ["huge", *size]})
     flags = (
         "--dataset",
         "t.csv",
@@ -300,7 +318,8 @@ def test_the_command_takes_an_order_and_tells_other_words(folder):
     told = 'value that is none of small < medium < large is taken for a gap: "huge"; correct it, or add it to --ordered'
     assert told in trained.err
     assert "ordered: size (small < medium < large" in trained.err
-    in_form("csv", {"size": ["large", "tiny", "small"], "n": [1, 2, 3]}, "new")
+    columns = {"size": ["large", "tiny", "small"], "n": [1, 2, 3]}
+    in_form("csv", columns, "new")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
     assert '"tiny"' in told.err
     assert len(told.out.splitlines()) == 4
@@ -312,25 +331,24 @@ def test_the_command_takes_an_order_and_tells_other_words(folder):
 
 def test_dates_in_a_format_that_a_person_gives(folder):
     days = np.datetime64("2020-01-01") + np.arange(120) * 5
-    columns = {
-        "day": days.astype(str).tolist(),
-        "n": [i * 5 % 13 for i in range(120)],
-        "y": list(range(120)),
-    }
+    n = [i * 5 % 13 for i in range(120)]
+    columns = {"day": days.astype(str).tolist(), "n": n, "y": list(range(120))}
     other = trained_on(nn.load(in_form("csv", columns, "iso")))
     for form in ("%d.%m.%Y", "week %j/%Y"):
         read = [day.strftime(form) for day in days.tolist()]
-        ds = nn.load(in_form("csv", columns | {"day": read}), dates=f"day={form}")
+        path = in_form("csv", columns | {"day": read})
+        ds = nn.load(path, dates=f"day={form}")
         net = trained_on(ds)
         assert net.encoding.encoders[0].kind == "written date"
         assert other.encoding.encoders[0].kind == "date"
         np.testing.assert_array_equal(net.vector, other.vector)
         net.export("m.bin")
         again = nn.Network.load("m.bin")
-        new = nn.load_for(
-            again, in_form("csv", columns | {"day": [*read[:-1], "soon"]}, "new")
-        )
-        np.testing.assert_array_equal(again.predict(new.x)[:-1], net.predict(ds.x)[:-1])
+        path = in_form("csv", columns | {"day": [*read[:-1], "soon"]}, "new")
+        new = nn.load_for(again, path)
+        predictions = again.predict(new.x)[:-1]
+        expected = net.predict(ds.x)[:-1]
+        np.testing.assert_array_equal(predictions, expected)
 
 
 @pytest.mark.parametrize("form", [*ALL, "array"])
@@ -340,11 +358,8 @@ def test_whether_dates_have_day_or_month_first_is_asked_for_and_the_cures_work(
     days = [
         f"{i * 5 % 12 + 1:02}/{i * 7 % 12 + 1:02}/20{10 + i % 9}" for i in range(120)
     ]
-    columns = {
-        "n": [i * 5 % 13 for i in range(120)],
-        "day": days,
-        "y": list(range(120)),
-    }
+    n = [i * 5 % 13 for i in range(120)]
+    columns = {"n": n, "day": days, "y": list(range(120))}
     if form == "array":
         source = np.array([*columns.values()], object).T
     else:
@@ -355,15 +370,17 @@ def test_whether_dates_have_day_or_month_first_is_asked_for_and_the_cures_work(
     else:
         name = "day"
         called = "day"
-    told = refusal(lambda: nn.load(source))
-    for part in (
+    message = refusal(lambda: nn.load(source))
+    parts = (
         "no date tells which is the day and which the month",
         f'column {called}: found "{days[0]}"',
         f"add --dates {name}=%d/%m/%Y or --dates {name}=%m/%d/%Y",
-    ):
-        assert part in told
+    )
+    for part in parts:
+        assert part in message
     for form, way in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
-        ds = nn.load(source, dates=f"{name}={form}")
+        dates = f"{name}={form}"
+        ds = nn.load(source, dates=dates)
         assert ds.kinds[1].written.way == way
         assert ds.x.kinds == ("number", "text")
 
@@ -374,32 +391,37 @@ def written_with(value: str, rows, folder, digits: int = 3) -> str:
     rng = np.random.default_rng(0)
     columns = rng.normal(size=(2, 300)).round(digits)
     goal = (columns.sum(axis=0) + rng.normal(size=300) / 5).round(3)
-    first = [*map(str, columns[0])]
+    cells = [*map(str, columns[0])]
     for row in rows:
-        first[row] = value
-    lines = [f"{a},{b},{y}" for a, b, y in zip(first, columns[1], goal, strict=True)]
-    (folder / "far.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+        cells[row] = value
+    lines = []
+    for a, b, y in zip(cells, columns[1], goal, strict=True):
+        lines.append(f"{a},{b},{y}")
+    text = "\n".join(["a,b,y", *lines]) + "\n"
+    (folder / "far.csv").write_text(text)
     return "far.csv"
 
 
 @pytest.mark.parametrize("value", ["9.96921e36", "-1e30", "1e25"])
 def test_a_fill_value_far_from_all_numbers_trains_and_the_cure_is_told(folder, value):
     path = written_with(value, range(0, 300, 15), folder)
-    for more in (
+    for flags in (
         [],
         ["--number_embedding", "pieces8"],
         ["--number_embedding", "waves4"],
     ):
         done = succeed(
-            *ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, *more
+            *ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, *flags
         )
         assert "far from all other numbers" in done.err
         assert "--missing=" in done.err
-        assert np.isfinite(nn.Network.load("m.bin").vector).all()
+        net = nn.Network.load("m.bin")
+        assert np.isfinite(net.vector).all()
     advice = done.err.split("add ")[1].split()[0]
     cured = succeed(*ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, advice)
     assert "far from" not in cured.err
-    assert nn.Network.load("m.bin").encoding.encoders[0].unknown_share > 0
+    encoding = nn.Network.load("m.bin").encoding
+    assert encoding.encoders[0].unknown_share > 0
 
 
 @pytest.mark.parametrize("value", ["1e25", "-9.96921e36", "3e22"])
@@ -423,7 +445,8 @@ def test_a_number_that_makes_a_held_out_loss_infinite_is_named_with_the_cure(
     ]
     failed = run(*ONE, *flags)
     assert failed.code == 65
-    line = failed.err.strip().splitlines()[-1]
+    lines = failed.err.strip().splitlines()
+    line = lines[-1]
     assert f"far.csv, data row {held[3] + 1}, column a: found " in line
     assert "--missing=" in line
     advice = line.split("with ")[-1].strip()
@@ -442,9 +465,9 @@ def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mix
             *("uv"[k % 2] + "," + line for k, line in enumerate(lines[1:])),
         ]
         (folder / path).write_text("\n".join(lines))
-    told = [line for line in nn.load(path).remarks if "far from all" in line]
-    assert len(told) == 1
-    assert told[0].endswith(f"add --missing={value}")
-    assert not [
-        line for line in nn.load(path, missing=value).remarks if "far from all" in line
-    ]
+    remarks = nn.load(path).remarks
+    advice = [line for line in remarks if "far from all" in line]
+    assert len(advice) == 1
+    assert advice[0].endswith(f"add --missing={value}")
+    remarks = nn.load(path, missing=value).remarks
+    assert not [line for line in remarks if "far from all" in line]

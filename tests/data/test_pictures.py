@@ -82,17 +82,16 @@ def gallery(tmp_path):
 def noise(count, *shape, kind=np.uint8, seed=1):
     """Pictures of two classes: the second is brighter."""
     most = np.iinfo(kind).max
-    pixels = (
-        np.random.default_rng(seed).integers(0, most // 2, (count, *shape)).astype(kind)
-    )
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(0, most // 2, (count, *shape)).astype(kind)
     pixels[1::2] += most // 2
     return pixels
 
 
 def classes_of(pixels, suffix="png", kind="PNG") -> dict[str, bytes]:
     return {
-        f"{'ab'[row % 2]}/{row}.{suffix}": packed(one, kind)
-        for row, one in enumerate(pixels)
+        f"{'ab'[row % 2]}/{row}.{suffix}": packed(picture, kind)
+        for row, picture in enumerate(pixels)
     }
 
 
@@ -113,7 +112,8 @@ def model_on(data, layers, folder, *flags):
 
 def scores(model, data, *flags) -> dict[str, str]:
     """The score of each picture by its name."""
-    return {row["file"]: row["score b"] for row in predictions(model, data, *flags)}
+    rows = predictions(model, data, *flags)
+    return {row["file"]: row["score b"] for row in rows}
 
 
 # ---------------------------------------------------------------- EXIF
@@ -124,7 +124,8 @@ def scores(model, data, *flags) -> dict[str, str]:
 def test_pictures_are_read_as_a_viewer_shows_them(kind, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
-    stored = np.asarray(Image.open(io.BytesIO(packed(COLOURS, kind))).convert("RGB"))
+    image = Image.open(io.BytesIO(packed(COLOURS, kind)))
+    stored = np.asarray(image.convert("RGB"))
     np.testing.assert_array_equal(
         shown(packed(COLOURS, kind, exif=exif)), SHOWN[orientation](stored)
     )
@@ -147,9 +148,9 @@ def test_a_turned_picture_is_predicted_as_upright_and_a_damaged_exif_turns_nothi
     new = gallery(
         "new", {"1.png": packed(pixels[0], "PNG"), "2.png": turned, "3.png": damaged}
     )
-    found = scores(model, new)
-    assert len({*found.values()}) == 1
-    assert len(found) == 3
+    result = scores(model, new)
+    assert len({*result.values()}) == 1
+    assert len(result) == 3
 
 
 # ---------------------------------------------------------------- alpha
@@ -164,16 +165,17 @@ def test_what_is_transparent_is_read_on_white():
     grey = Image.merge("LA", (Image.fromarray(GREY), Image.fromarray(ALPHA)))
     np.testing.assert_array_equal(shown(packed(grey, "PNG")), on_white(GREY, ALPHA))
     palette = Image.fromarray(COLOURS).quantize(8)
-    own = np.asarray(palette.convert("RGB"))
+    colours = np.asarray(palette.convert("RGB"))
     places = np.asarray(palette)
     alphas = bytes(range(0, 256, 36))
-    expected = on_white(own, np.frombuffer(alphas, np.uint8)[places])
+    alpha = np.frombuffer(alphas, np.uint8)[places]
+    expected = on_white(colours, alpha)
     np.testing.assert_array_equal(
         shown(packed(palette, "PNG", transparency=alphas)), expected
     )
+    alpha = np.where(places == 3, 0, 255)
     np.testing.assert_array_equal(
-        shown(packed(palette, "PNG", transparency=3)),
-        on_white(own, np.where(places == 3, 0, 255)),
+        shown(packed(palette, "PNG", transparency=3)), on_white(colours, alpha)
     )
     clear = int(GREY[0, 0])
     np.testing.assert_array_equal(
@@ -182,9 +184,11 @@ def test_what_is_transparent_is_read_on_white():
     )
     expected = COLOURS.copy()
     expected[2, 1] = 255
-    data = packed(COLOURS, "PNG", transparency=tuple(map(int, COLOURS[2, 1])))
+    transparency = tuple(map(int, COLOURS[2, 1]))
+    data = packed(COLOURS, "PNG", transparency=transparency)
     np.testing.assert_array_equal(shown(data), expected)
-    data = packed(DEEP, "PNG", transparency=int(DEEP[1, 1]))
+    transparency = int(DEEP[1, 1])
+    data = packed(DEEP, "PNG", transparency=transparency)
     np.testing.assert_array_equal(
         shown(data), np.where(DEEP[1, 1] == DEEP, 65535, DEEP)
     )
@@ -215,7 +219,8 @@ def test_alpha_of_255_changes_nothing_and_other_alpha_is_told_once(
     icon[1:3, 1:3, 3] = 255  # a black square, whose shape lies in alpha
     path = gallery("set", {"a/1.png": icon, "a/2.png": icon, "b/1.png": whole})
     ds = load(path)
-    assert ds.x[0, :, 1:3, 1:3].max() == 0
+    x = ds.x[0, :, 1:3, 1:3]
+    assert x.max() == 0
     assert (ds.x[0] == 255).sum() == 3 * 16
     assert warnings_of() == [
         f"{path}: 2 of 3 pictures have transparent pixels, which are read on white"
@@ -243,7 +248,8 @@ def test_colours_go_to_a_grey_model_only_where_they_are_grey(gallery, tmp_path):
     pixels = noise(12, 5, 4)
     model = model_on(gallery("set", classes_of(pixels)), "1x5x4,3,1", tmp_path)
     new = gallery("new", {"1.png": pixels[0], "2.png": np.dstack([pixels[0]] * 3)})
-    assert len({*scores(model, new).values()}) == 1
+    values = scores(model, new).values()
+    assert len({*values}) == 1
     odd = gallery("new", {"3.png": COLOURS}) / "3.png"
     for command in (["--predict", "--dataset", new], ["--predict", "--dataset", odd]):
         result = run(*command, "--model", model)
@@ -262,19 +268,18 @@ def test_colours_go_to_a_grey_model_only_where_they_are_grey(gallery, tmp_path):
 def test_in_a_training_layers_may_say_the_channels(gallery):
     path = gallery("set", {"a/1.png": GREY, "b/2.png": np.dstack([GREY] * 3)})
     assert load(path).x.shape == (2, 3, 5, 4)
-    assert (
-        load(path, inputs=(1, 5, 4), outputs=1).x.shape
-        == load(path, inputs=20, outputs=1).x.shape
-        == (2, 1, 5, 4)
-    )
-    assert load(path, inputs=60, outputs=1).x.shape == (2, 3, 5, 4)
+    shape = load(path, inputs=(1, 5, 4), outputs=1).x.shape
+    x = load(path, inputs=20, outputs=1).x
+    assert shape == x.shape == (2, 1, 5, 4)
+    ds = load(path, inputs=60, outputs=1)
+    assert ds.x.shape == (2, 3, 5, 4)
     grey = gallery("grey", {"a/1.png": GREY, "b/2.png": GREY})
-    np.testing.assert_array_equal(
-        load(grey, inputs=(3, 5, 4), outputs=1).x[0], np.stack([GREY] * 3)
-    )
+    expected = np.stack([GREY] * 3)
+    ds = load(grey, inputs=(3, 5, 4), outputs=1)
+    np.testing.assert_array_equal(ds.x[0], expected)
     odd = gallery("set", {"b/3.png": COLOURS}) / "b" / "3.png"
-    told = failure(path, names=odd, inputs=(1, 5, 4), outputs=1)
-    assert "has colours, expected grey; begin --layers with 3x5x4" in told
+    message = failure(path, names=odd, inputs=(1, 5, 4), outputs=1)
+    assert "has colours, expected grey; begin --layers with 3x5x4" in message
 
 
 # ---------------------------------------------------------------- formats and ranges
@@ -308,16 +313,15 @@ def test_what_pillow_reads_is_a_picture(gallery, kind, suffix):
     ds = load(path)
     assert ds.classes == ["a", "b"]
     assert ds.ids == {"file": ["a/1.png", f"b/{name}"]}
-    np.testing.assert_array_equal(
-        ds.x[1], np.broadcast_to(colours.transpose(2, 0, 1), ds.x[1].shape)
-    )
+    shape = ds.x[1].shape
+    expected = np.broadcast_to(colours.transpose(2, 0, 1), shape)
+    np.testing.assert_array_equal(ds.x[1], expected)
 
 
 def pgm(pixels, white=65535) -> bytes:
-    return (
-        b"P5\n%d %d\n%d\n" % (*pixels.shape[::-1], white)
-        + pixels.astype(">u2").tobytes()
-    )
+    data = pixels.astype(">u2").tobytes()
+    shape = pixels.shape[::-1]
+    return b"P5\n%d %d\n%d\n" % (*shape, white) + data
 
 
 def test_grey_of_16_bits_is_read_by_its_full_range(gallery):
@@ -332,18 +336,20 @@ def test_grey_of_16_bits_is_read_by_its_full_range(gallery):
     assert ds.x.dtype == np.float32
     assert ds.x.shape == (4, 1, 5, 4)
     for row in range(3):
-        np.testing.assert_array_equal(ds.x[row, 0], DEEP)
-    np.testing.assert_array_equal(ds.x[3, 0], 257.0 * GREY)
-    np.testing.assert_array_equal(
-        shown(pgm(DEEP % 1024, 1023)), np.rint((DEEP % 1024).astype(int) * 65535 / 1023)
-    )
+        x = ds.x[row, 0]
+        np.testing.assert_array_equal(x, DEEP)
+    x = ds.x[3, 0]
+    np.testing.assert_array_equal(x, 257.0 * GREY)
+    expected = np.rint((DEEP % 1024).astype(int) * 65535 / 1023)
+    np.testing.assert_array_equal(shown(pgm(DEEP % 1024, 1023)), expected)
     np.testing.assert_array_equal(
         shown(packed(DEEP, "TIFF", tiffinfo={262: 0})), 65535 - DEEP
     )
-    for numbers in (DEEP.astype(np.int32), DEEP.astype(np.float32)):
+    cases = (DEEP.astype(np.int32), DEEP.astype(np.float32))
+    for numbers in cases:
         data = packed(numbers, "TIFF")
-        told = refusal(partial(shown, data), DataError)
-        assert "expected 8 bits per channel, or 16 of grey" in told
+        message = refusal(partial(shown, data), DataError)
+        assert "expected 8 bits per channel, or 16 of grey" in message
 
 
 def test_a_model_keeps_the_range_of_its_pictures(gallery, tmp_path):
@@ -354,19 +360,23 @@ def test_a_model_keeps_the_range_of_its_pictures(gallery, tmp_path):
     assert facts["format"] == 3
     small = gallery(
         "small",
-        {f"{row}.png": (one // 257).astype(np.uint8) for row, one in enumerate(pixels)},
+        {
+            f"{row}.png": (picture // 257).astype(np.uint8)
+            for row, picture in enumerate(pixels)
+        },
     )
-    wide = gallery("wide", {f"{row}.png": one for row, one in enumerate(pixels)})
+    wide = gallery(
+        "wide", {f"{row}.png": picture for row, picture in enumerate(pixels)}
+    )
     assert scores(deep, small) == scores(deep, wide)
     assert scores(deep, small / "3.png")["3.png"] == scores(deep, wide)["3.png"]
     net = nn.Network.load(deep)
-    expected = np.array(
-        [float(score) for score in scores(deep, wide).values()], np.float32
-    )
+    values = scores(deep, wide).values()
+    numbers = [float(score) for score in values]
+    expected = np.array(numbers, np.float32)
     names = [int(name.removesuffix(".png")) for name in scores(deep, wide)]
-    np.testing.assert_allclose(
-        net.predict(pixels[names, None])[:, 0], expected, rtol=1e-6
-    )
+    rows = pixels[names, None]
+    np.testing.assert_allclose(net.predict(rows)[:, 0], expected, rtol=1e-6)
     bytes_ = model_on(
         gallery("bytes", classes_of((pixels // 257).astype(np.uint8))),
         "1x5x4,3,1",
@@ -393,14 +403,14 @@ def test_a_folder_without_a_picture_is_named_and_no_class(
     assert warnings_of() == [
         f"{path}: 2 folders without a picture, no class: c (2 .heic), d (empty)"
     ]
-    told = refusal(
+    message = refusal(
         lambda: nn.fit(
             str(gallery("one", {"a/1.png": GREY, "a/2.png": GREY, "b/x.heic": b"x"}))
         )
     )
-    assert "only class a" in told
-    assert "add a folder of pictures of another class" in told
-    assert "--target" not in told
+    assert "only class a" in message
+    assert "add a folder of pictures of another class" in message
+    assert "--target" not in message
     bad = gallery("set", {"b/2.png": b"no picture"}) / "b" / "2.png"
     assert "cannot read the image" in failure(path, names=bad)
 
@@ -412,16 +422,23 @@ def test_pictures_without_class_folders_are_rows_of_predict(
     data = gallery("set", classes_of(pixels))
     model = model_on(data, "1x5x4,3,1", tmp_path)
     truth = predictions(model, data)
-    assert [row["file"] for row in truth][:3] == ["a/0.png", "a/10.png", "a/2.png"]
-    assert [row["true"] for row in truth] == ["a"] * 6 + ["b"] * 6
+    files = [row["file"] for row in truth]
+    assert files[:3] == ["a/0.png", "a/10.png", "a/2.png"]
+    expected = ["a"] * 6 + ["b"] * 6
+    assert [row["true"] for row in truth] == expected
     loose = predictions(model, data / "a")
     assert list(loose[0]) == ["row", "file", "predicted", "score b"]
-    assert [row["score b"] for row in loose] == [row["score b"] for row in truth[:6]]
-    (one,) = predictions(model, data / "b" / "1.png")
-    assert (one["file"], one["score b"]) == ("1.png", truth[6]["score b"])
-    several = predictions(model, f"{data / 'b' / '1.png'},{data / 'a' / '0.png'}")
+    expected = [row["score b"] for row in truth[:6]]
+    assert [row["score b"] for row in loose] == expected
+    path = data / "b" / "1.png"
+    (one,) = predictions(model, path)
+    assert one["file"] == "1.png"
+    assert one["score b"] == truth[6]["score b"]
+    path = data / "b" / "1.png"
+    several = predictions(model, f"{path},{data / 'a' / '0.png'}")
     assert [row["file"] for row in several] == ["1.png", "0.png"]
-    assert len(predictions(model, data / "a" / "*.png")) == 6
+    rows = predictions(model, data / "a" / "*.png")
+    assert len(rows) == 6
     other = gallery("other", {"new/1.png": pixels[1], "2.png": pixels[0]})
     mixed = predictions(model, other)
     assert [row["file"] for row in mixed] == [
@@ -429,10 +446,8 @@ def test_pictures_without_class_folders_are_rows_of_predict(
         "new/1.png",
     ]
     assert "true" not in mixed[0]
-    assert [row["score b"] for row in mixed] == [
-        truth[0]["score b"],
-        truth[6]["score b"],
-    ]
+    expected = [truth[0]["score b"], truth[6]["score b"]]
+    assert [row["score b"] for row in mixed] == expected
     (other / "2.png").unlink()
     # its folder is no class of the model
     assert "true" not in predictions(model, other)[0]
@@ -442,14 +457,17 @@ def test_a_training_and_a_test_say_how_folders_of_classes_look(gallery, tmp_path
     data = gallery("set", classes_of(noise(12, 5, 4)))
     model = model_on(data, "1x5x4,3,1", tmp_path)
     how = "expected a folder with a folder of pictures for each class"
-    for place, words in (
+    path = data / "a" / "0.png"
+    cases = (
         (data / "a", f"no folders of classes, but 6 pictures, {how}"),
-        (data / "a" / "0.png", f"a picture without a class, {how}"),
-    ):
-        for command in (
+        (path, f"a picture without a class, {how}"),
+    )
+    for place, words in cases:
+        commands = (
             [*TRAIN, 1, "--model", tmp_path / "x.bin"],
             ["--test", "--model", model],
-        ):
+        )
+        for command in commands:
             result = run(*command, "--dataset", place)
             assert result.code == 65
             assert f"{place}: {words}" in result.err
@@ -462,11 +480,10 @@ def test_pictures_beside_class_folders_are_told_in_a_training(gallery, warnings_
 
 
 def test_a_picture_is_no_row_of_a_table_and_of_no_other_size(gallery, tmp_path, write):
-    write(
-        "a,b,c,d,y\n"
-        + "".join(f"{k},{k % 3},{k % 7},{k % 5},{k % 2}\n" for k in range(20)),
-        "t.csv",
-    )
+    rows = []
+    for k in range(20):
+        rows.append(f"{k},{k % 3},{k % 7},{k % 5},{k % 2}\n")
+    write("a,b,c,d,y\n" + "".join(rows), "t.csv")
     model = model_on(tmp_path / "t.csv", "4,3,1", tmp_path)
     picture = gallery("new", {"1.png": GREY[:2, :2]}) / "1.png"
     result = run("--predict", "--model", model, "--dataset", picture)
@@ -490,17 +507,20 @@ def doors(pixels, folder):
     """The same whole numbers as NPZ of several types and as CSV, and as one row of
     each."""
     flat = pixels.reshape(len(pixels), -1)
-    found = []
-    for kind in (np.uint8, np.int64, np.float32, np.float64):
+    results = []
+    cases = (np.uint8, np.int64, np.float32, np.float64)
+    for kind in cases:
         for rows in (slice(None), slice(3, 4)):
-            path = folder / f"{np.dtype(kind).name}{rows.start}.npz"
-            np.savez(path, x=pixels[rows].astype(kind))
-            found.append((path, rows))
+            name = np.dtype(kind).name
+            path = folder / f"{name}{rows.start}.npz"
+            x = pixels[rows].astype(kind)
+            np.savez(path, x=x)
+            results.append((path, rows))
     for rows in (slice(None), slice(3, 4)):
         path = folder / f"t{rows.start}.csv"
         np.savetxt(path, flat[rows], fmt="%d", delimiter=",")
-        found.append((path, rows))
-    return found
+        results.append((path, rows))
+    return results
 
 
 @pytest.mark.parametrize("kind", ["bytes", "fractions", "whole"])
@@ -508,27 +528,28 @@ def test_whether_pixels_are_divided_is_a_fact_of_the_model(tmp_path, kind):
     """A row of whole numbers was divided by 255, and not beside a fraction."""
     pixels = noise(40, 1, 4, 4)
     if kind == "bytes":
-        np.savez(tmp_path / "train.npz", x=pixels, y=np.arange(40) % 2)
+        y = np.arange(40) % 2
+        np.savez(tmp_path / "train.npz", x=pixels, y=y)
     elif kind == "fractions":
-        np.savez(tmp_path / "train.npz", x=pixels / 255, y=np.arange(40) % 2)
+        y = np.arange(40) % 2
+        np.savez(tmp_path / "train.npz", x=pixels / 255, y=y)
         pixels = pixels // 128
     else:
-        np.savez(
-            tmp_path / "train.npz", x=pixels.astype(np.float32), y=np.arange(40) % 2
-        )
+        x = pixels.astype(np.float32)
+        y = np.arange(40) % 2
+        np.savez(tmp_path / "train.npz", x=x, y=y)
     model = model_on(tmp_path / "train.npz", "1x4x4,3,1", tmp_path)
-    assert (
-        model_file.load(model)[1]["pictures"]["range"]
-        == {"bytes": 255, "fractions": 1, "whole": None}[kind]
-    )
+    pictures = model_file.load(model)[1]["pictures"]
+    assert pictures["range"] == {"bytes": 255, "fractions": 1, "whole": None}[kind]
     expected = None
     for path, rows in doors(pixels, tmp_path):
-        found = [row["score 1"] for row in predictions(model, path)]
+        cells = [row["score 1"] for row in predictions(model, path)]
         if expected is None:
-            expected = found
-        assert found == expected[rows], path
+            expected = cells
+        assert cells == expected[rows], path
     net = nn.Network.load(model)
-    for dtype in (np.uint8, np.int32, np.float32, np.float64):
+    cases = (np.uint8, np.int32, np.float32, np.float64)
+    for dtype in cases:
         np.testing.assert_array_equal(
             net.predict(pixels.astype(dtype)), np.array(expected, np.float32)[:, None]
         )
@@ -544,15 +565,12 @@ def test_a_table_of_pixels_is_read_by_the_range_of_the_model(tmp_path):
     names = ",".join(f"p{k}" for k in range(16))
     for name, scale in (("bytes", 1), ("fractions", 1 / 255)):
         rows = np.column_stack([pixels * scale, np.arange(40) % 2])
+        path = tmp_path / f"{name}.csv"
         np.savetxt(
-            tmp_path / f"{name}.csv",
-            rows,
-            fmt="%.9g",
-            delimiter=",",
-            header=f"{names},y",
-            comments="",
+            path, rows, fmt="%.9g", delimiter=",", header=f"{names},y", comments=""
         )
-        model = model_on(tmp_path / f"{name}.csv", "1x4x4,3,1", tmp_path)
+        path = tmp_path / f"{name}.csv"
+        model = model_on(path, "1x4x4,3,1", tmp_path)
         net = nn.Network.load(model)
         if name == "bytes":
             whole = pixels[:5]
@@ -560,34 +578,29 @@ def test_a_table_of_pixels_is_read_by_the_range_of_the_model(tmp_path):
             whole = pixels[:5] // 128
         among = np.vstack([whole, np.full((1, 16), 0.25)])
         for file, table in (("alone", whole), ("among", among)):
+            path = tmp_path / f"{file}.csv"
             np.savetxt(
-                tmp_path / f"{file}.csv",
-                table,
-                fmt="%.9g",
-                delimiter=",",
-                header=names,
-                comments="",
+                path, table, fmt="%.9g", delimiter=",", header=names, comments=""
             )
         alone = predictions(model, tmp_path / f"{'alone'}.csv")
         beside = predictions(model, tmp_path / f"{'among'}.csv")
-        assert [row["score 1"] for row in alone] == [row["score 1"] for row in beside][
-            :5
-        ]
+        cells = [row["score 1"] for row in alone]
+        assert cells == [row["score 1"] for row in beside][:5]
         expected = net.predict(whole.reshape(-1, 1, 4, 4).astype(np.float32))[:, 0]
-        np.testing.assert_array_equal(
-            np.array([row["score 1"] for row in alone], np.float32), expected
-        )
+        cells = [row["score 1"] for row in alone]
+        np.testing.assert_array_equal(np.array(cells, np.float32), expected)
 
 
 def test_an_estimator_reads_pixels_by_the_range_of_its_model():
     x = noise(40, 16).astype(np.float64)
-    for rows, new in ((x, x[:6]), (x / 255, x[:6] // 128)):
+    cases = ((x, x[:6]), (x / 255, x[:6] // 128))
+    for rows, new in cases:
         classifier = nn.NetworkClassifier("1x4x4,3,1", epochs=2).fit(
             rows, np.arange(40) % 2
         )
-        beside = np.vstack([new, np.full((1, 16), 0.3)])
+        among = np.vstack([new, np.full((1, 16), 0.3)])
         np.testing.assert_array_equal(
-            classifier.predict_proba(new), classifier.predict_proba(beside)[:6]
+            classifier.predict_proba(new), classifier.predict_proba(among)[:6]
         )
 
 
@@ -596,13 +609,17 @@ def test_pictures_for_a_model_of_floats_are_read_by_their_full_range_or_refused(
 ):
     pixels = noise(40, 1, 5, 4)
     path = gallery("new", {f"{row}.png": pixels[row, 0] for row in range(3)})
-    np.savez(tmp_path / "t.npz", x=pixels / 255, y=np.arange(40) % 2)
+    y = np.arange(40) % 2
+    np.savez(tmp_path / "t.npz", x=pixels / 255, y=y)
     model = model_on(tmp_path / "t.npz", "1x5x4,3,1", tmp_path)
-    found = [float(row["score 1"]) for row in predictions(model, path)]
-    np.testing.assert_allclose(
-        found, nn.Network.load(model).predict(pixels[:3] / 255)[:, 0], rtol=1e-6
-    )
-    np.savez(tmp_path / "t.npz", x=pixels / 255 - 0.5, y=np.arange(40) % 2)
+    numbers = [float(row["score 1"]) for row in predictions(model, path)]
+    net = nn.Network.load(model)
+    rows = pixels[:3] / 255
+    expected = net.predict(rows)[:, 0]
+    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    y = np.arange(40) % 2
+    x = pixels / 255 - 0.5
+    np.savez(tmp_path / "t.npz", x=x, y=y)
     result = run(
         "--predict",
         "--model",
@@ -632,15 +649,15 @@ def test_a_dense_network_reads_pictures_as_columns(gallery, tmp_path, scaling, l
     model = model_on(data, layers, tmp_path, "--scaling", scaling)
     net = nn.Network.load(model)
     ds = nn.load_for(net, data)
-    found = [float(row["score b"]) for row in predictions(model, data)]
-    np.testing.assert_allclose(net.predict(ds.x)[:, 0], found, rtol=1e-6)
-    np.testing.assert_allclose(
-        net.predict(ds.x.reshape(24, -1))[:, 0], found, rtol=1e-6
-    )
-    explained = nn.explain(net, ds.x[:3], ds.x[3:9])
+    numbers = [float(row["score b"]) for row in predictions(model, data)]
+    np.testing.assert_allclose(net.predict(ds.x)[:, 0], numbers, rtol=1e-6)
+    x = ds.x.reshape(24, -1)
+    np.testing.assert_allclose(net.predict(x)[:, 0], numbers, rtol=1e-6)
+    x = ds.x[3:9]
+    explained = nn.explain(net, ds.x[:3], x)
     logits = np.clip(explained.base_values + explained.values.sum(axis=1), -80, 80)
     np.testing.assert_allclose(
-        1 / (1 + np.exp(-logits)), found[:3], rtol=1e-3, atol=1e-4
+        1 / (1 + np.exp(-logits)), numbers[:3], rtol=1e-3, atol=1e-4
     )
 
 
@@ -668,15 +685,17 @@ def test_a_hostile_model_of_pictures_is_damage(gallery, tmp_path, value):
     from files.test_model_file import file_of
 
     data = gallery("set", classes_of(noise(12, 5, 4)))
-    tensors, facts = model_file.load(model_on(data, "1x5x4,3,1", tmp_path))
+    path = model_on(data, "1x5x4,3,1", tmp_path)
+    tensors, facts = model_file.load(path)
     del facts["sha256"]
     changed = copy.deepcopy(facts) | {"pictures": value}
     (tmp_path / "x.bin").write_bytes(file_of(tensors, changed))
-    for command in (
+    commands = (
         ["--info"],
         ["--predict", "--dataset", data],
         ["--export", "-o", tmp_path / "x.c"],
-    ):
+    )
+    for command in commands:
         result = run(*command, "--model", tmp_path / "x.bin")
         assert result.code == 65
         assert "`pictures`" in result.err
@@ -687,8 +706,8 @@ def test_a_hostile_model_of_pictures_is_damage(gallery, tmp_path, value):
 def test_a_damaged_picture_is_one_line_or_a_picture(kind):
     whole = packed(Image.fromarray(COLOURS), kind)
     for cut in range(0, len(whole), 7):
-        told = refusal_or_picture(whole[:cut])
-        assert told is None or told.startswith("picture: cannot read the image (")
+        message = refusal_or_picture(whole[:cut])
+        assert message is None or message.startswith("picture: cannot read the image (")
     for place in range(0, min(len(whole), 200), 3):
         refusal_or_picture(
             whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
@@ -746,42 +765,47 @@ def test_a_model_of_version_0_1_reads_pictures_as_then(gallery):
         "3.png": packed(alpha, "PNG"),
     }
     files["4.png"] = packed(grey.astype(np.uint16) * 257, "PNG")
-    found = predictions(model, gallery("new", files))
+    rows = predictions(model, gallery("new", files))
     assert (
         len(
             {
                 tuple(row[name] for name in row if name.startswith("score"))
-                for row in found
+                for row in rows
             }
         )
         == 1
     )
-    expected = nn.Network.of_file(model).predict(grey[None, None])
-    np.testing.assert_allclose(
-        [float(found[0][f"score {k}"]) for k in range(3)], expected[0], rtol=1e-6
-    )
+    net = nn.Network.of_file(model)
+    expected = net.predict(grey[None, None])
+    numbers = [float(rows[0][f"score {k}"]) for k in range(3)]
+    np.testing.assert_allclose(numbers, expected[0], rtol=1e-6)
 
 
 def test_pictures_that_were_read_without_the_model_are_refused_in_another_range(
     gallery, tmp_path
 ):
-    deep = gallery("deep", classes_of(noise(12, 5, 4, kind=np.uint16)))
-    net = nn.Network.load(model_on(deep, "1x5x4,3,1", tmp_path))
+    pixels = noise(12, 5, 4, kind=np.uint16)
+    deep = gallery("deep", classes_of(pixels))
+    path = model_on(deep, "1x5x4,3,1", tmp_path)
+    net = nn.Network.load(path)
     small = gallery("small", classes_of(noise(12, 5, 4)))
-    told = refusal(lambda: nn.test(net, load(small)), DataError)
+    message = refusal(lambda: nn.test(net, load(small)), DataError)
     assert (
         "pictures whose white is 255, expected 65535 as in the training of the model"
-        in told
+        in message
     )
-    assert nn.test(net, nn.load_for(net, small))["rows"] == 12
+    rows = nn.load_for(net, small)
+    assert nn.test(net, rows)["rows"] == 12
 
 
 def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(
     tmp_path, warnings_of
 ):
     pixels = noise(40, 1, 4, 4)
-    for name, x in (("shares", pixels / 255), ("bytes", pixels)):
-        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(40) % 2)
+    cases = (("shares", pixels / 255), ("bytes", pixels))
+    for name, x in cases:
+        y = np.arange(40) % 2
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
     for name, other, words in (
         (
             "shares",
@@ -794,13 +818,14 @@ def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(
             "the model divides by 255 by itself; give them from 0 to 255",
         ),
     ):
-        net = nn.Network.load(model_on(tmp_path / f"{name}.npz", "1x4x4,3,1", tmp_path))
+        path = model_on(tmp_path / f"{name}.npz", "1x4x4,3,1", tmp_path)
+        net = nn.Network.load(path)
         before = len(warnings_of())
         nn.load_for(net, tmp_path / f"{name}.npz")
         assert warnings_of()[before:] == []
         nn.load_for(net, tmp_path / f"{other}.npz")
-        (told,) = warnings_of()[before:]
-        assert words in told
+        (message,) = warnings_of()[before:]
+        assert words in message
 
 
 @pytest.mark.parametrize(
@@ -808,17 +833,13 @@ def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(
 )
 def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
     """Without --layers, three classes: bars at three heights."""
-    pixels = (
-        np.random.default_rng(3)
-        .integers(0, np.iinfo(kind).max // 3, (90, 8, 8))
-        .astype(kind)
-    )
+    rng = np.random.default_rng(3)
+    pixels = rng.integers(0, np.iinfo(kind).max // 3, (90, 8, 8)).astype(kind)
     for row, place in enumerate(np.arange(90) % 3):
         pixels[row, 2 * place : 2 * place + 2] += np.iinfo(kind).max // 2
-    files = {
-        f"{'abc'[row % 3]}/{row}.png": packed(one, "PNG")
-        for row, one in enumerate(pixels)
-    }
+    files = {}
+    for row, picture in enumerate(pixels):
+        files[f"{'abc'[row % 3]}/{row}.png"] = packed(picture, "PNG")
     data = gallery("set", files)
     model = tmp_path / "m.bin"
     succeed(
@@ -832,13 +853,8 @@ def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
         "--report",
         tmp_path / "r.html",
     )
-    assert (
-        succeed("--test", "--model", model, "--dataset", data, "--json").json[
-            "accuracy"
-        ]
-        > 0.9
-    )
-    found = predictions(model, data)
-    assert nn.Model.load(model).predict(str(data)).tolist() == [
-        row["predicted"] for row in found
-    ]
+    result = succeed("--test", "--model", model, "--dataset", data, "--json")
+    assert result.json["accuracy"] > 0.9
+    rows = predictions(model, data)
+    expected = [row["predicted"] for row in rows]
+    assert nn.Model.load(model).predict(str(data)).tolist() == expected

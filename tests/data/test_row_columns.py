@@ -16,13 +16,18 @@ def columns(folder) -> dict[str, list[str]]:
     """The columns of sales.csv in the current folder."""
     random = np.random.default_rng(4)
     area = random.normal(50, 10, 200).round(2)
+    texts = np.array([f"s{i % 20}" for i in range(200)])
+    dear = np.where(area > 50, "yes", "no")
+    floor = random.integers(0, 5, 200)
+    count = random.integers(1, 4, 200)
+    sold = np.datetime64("2020-01-01") + random.permutation(200)
     columns = {
         "area": area,
-        "floor": random.integers(0, 5, 200),
-        "seller": np.array([f"s{i % 20}" for i in range(200)]),
-        "count": random.integers(1, 4, 200),
-        "sold": np.datetime64("2020-01-01") + random.permutation(200),
-        "dear": np.where(area > 50, "yes", "no"),
+        "floor": floor,
+        "seller": texts,
+        "count": count,
+        "sold": sold,
+        "dear": dear,
     }
     columns = {name: values.astype(str).tolist() for name, values in columns.items()}
     saved(columns, "sales.csv")
@@ -30,35 +35,27 @@ def columns(folder) -> dict[str, list[str]]:
 
 
 def test_a_column_of_weights_is_no_input_and_counts_in_figures(columns):
-    assert nn.load("sales.csv", weight="count").weights.tolist() == [
-        *map(float, columns["count"])
-    ]
+    expected = [*map(float, columns["count"])]
+    ds = nn.load("sales.csv", weight="count")
+    assert ds.weights.tolist() == expected
     train = (*TRAIN, "--epochs", 2, "--json", "--drop", "sold,seller")
-    assert list(succeed(*train, "--weight", "count").json["columns"]) == [
-        "area",
-        "floor",
-    ]
+    result = succeed(*train, "--weight", "count")
+    assert list(result.json["columns"]) == ["area", "floor"]
     figures = succeed("--test", "--model", "m.bin", "--json").json
     counts = [figures[name] for name in ("tp", "fp", "fn", "tn")]
     assert figures["weighted"] is True
     assert sum(counts) > figures["rows"]
     saved({name: columns[name][:30] for name in ("floor", "area")}, "new.csv")
-    assert (
-        len(
-            succeed(
-                "--predict", "--model", "m.bin", "--dataset", "new.csv"
-            ).out.splitlines()
-        )
-        == 31
-    )
+    result = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
+    assert len(result.out.splitlines()) == 31
 
 
 @pytest.mark.parametrize("flag, column", [("--weight", "count"), ("--time", "sold")])
 def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(
     columns, flag, column
 ):
-    others = [name for name in ("count", "sold", "seller") if name != column]
-    succeed(*TRAIN, "--drop", ",".join(others), "--epochs", 1, flag, column)
+    names = [name for name in ("count", "sold", "seller") if name != column]
+    succeed(*TRAIN, "--drop", ",".join(names), "--epochs", 1, flag, column)
     predict = ("--predict", "--model", "m.bin", "--dataset", "sales.csv", "--quiet")
     expected = succeed(*predict).out
     columns[column][7:9] = ["", "unknown"]
@@ -74,7 +71,8 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same():
     assert not {*ds.groups[training]} & {*ds.groups[held]}
     assert len(held)
     succeed(*TRAIN, "--epochs", 1, "--group", "seller", "--drop", "sold")
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert figures["rows"] == len(held)
 
 
 def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_them(
@@ -101,7 +99,7 @@ def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_t
 
 
 @pytest.mark.parametrize(
-    "flags, told",
+    "flags, message",
     [
         (
             ("--target", "dear", "--id", "dear"),
@@ -132,10 +130,10 @@ def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_t
         ),
     ],
 )
-def test_a_column_has_one_use_and_the_reference_knows_none(flags, told):
+def test_a_column_has_one_use_and_the_reference_knows_none(flags, message):
     failed = run(
         *(("--train", *TRAIN[3:]) if "--reference" in flags else TRAIN), *flags
     )
     assert failed.code == 2
-    assert told in failed.err
+    assert message in failed.err
     assert failed.err.count("\n") == 1

@@ -27,7 +27,8 @@ def test_a_test_finds_the_files_again(folder, path):
     succeed("--train", "--dataset", path, "--model", "m.bin", *LAYERS)
     expected = succeed("--test", "--model", "m.bin", "--json").json
     os.chdir("/")
-    assert succeed("--test", "--model", folder / "m.bin", "--json").json == expected
+    result = succeed("--test", "--model", folder / "m.bin", "--json")
+    assert result.json == expected
     os.chdir(folder)
 
 
@@ -60,9 +61,10 @@ def test_the_files_are_found_beside_a_model_that_was_moved_with_them(folder):
 def test_files_that_do_not_belong_together_are_named(write, first, second, words):
     folder = write(first, "a.csv").parent
     write(second, "b.csv")
-    for given in (str(folder), f"{folder}/a.csv,{folder}/b.csv"):
-        told = refusal(lambda given=given: nn.load(given), DataError)
-        assert [word for word in words if word not in told] == []
+    cases = (str(folder), f"{folder}/a.csv,{folder}/b.csv")
+    for given in cases:
+        message = refusal(lambda given=given: nn.load(given), DataError)
+        assert [word for word in words if word not in message] == []
 
 
 def test_no_file_that_is_read_is_written(folder):
@@ -78,10 +80,8 @@ def test_no_file_that_is_read_is_written(folder):
                 "days/day3.csv",
                 *LAYERS,
             )
-            assert (
-                result.code == 2
-                and "days/day3.csv is both input and output" in result.err
-            ), flag
+            assert result.code == 2, flag
+            assert "days/day3.csv is both input and output" in result.err, flag
 
 
 def test_a_missing_or_foreign_file_among_several_is_named(folder):
@@ -100,16 +100,18 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
 def test_impossible_numbers_of_an_array_are_named_and_whole_ones_pixels_for_images(
     tmp_path,
 ):
-    for number, words in (
+    cases = (
         (np.inf, ["inf", "finite"]),
         (1e39, ["float32", "--dtype float64"]),
-    ):
+    )
+    for number, words in cases:
         np.save(tmp_path / "a.npy", np.array([[1.0, 0], [number, 1]]))
-        told = failure(tmp_path / "a.npy")
+        message = failure(tmp_path / "a.npy")
         assert [
-            word for word in ["data row 2", "column 0", *words] if word not in told
+            word for word in ["data row 2", "column 0", *words] if word not in message
         ] == []
     np.save(tmp_path / "a.npy", np.arange(5 * 300, dtype=np.int64).reshape(300, 5) % 7)
-    ds = nn.load(str(tmp_path / "a.npy"), inputs=(1, 2, 2))
+    path = str(tmp_path / "a.npy")
+    ds = nn.load(path, inputs=(1, 2, 2))
     assert ds.x.shape == (300, 1, 2, 2)
     assert ds.x.dtype == np.uint8

@@ -87,15 +87,13 @@ def test_a_table_is_read_the_same_from_every_format(
     )
     folder = tmp_path_factory.mktemp("formats")
     tables = written(frame, folder)
-    wanted = {
-        place: kind if name in ("text", "free", "answer", "y") else None
-        for place, name in enumerate(MIXED)
-    }
-    expected = read(
-        CsvSource([str(folder / "a.csv")], "a.csv"), wanted, missing=missing
-    )
+    reads = {}
+    for place, name in enumerate(MIXED):
+        reads[place] = kind if name in ("text", "free", "answer", "y") else None
+    paths = [str(folder / "a.csv")]
+    expected = read(CsvSource(paths, "a.csv"), reads, missing=missing)
     for form, source in tables.items():
-        table = read(source, wanted, missing=missing)
+        table = read(source, reads, missing=missing)
         assert table.numbers.dtype == expected.numbers.dtype, form
         assert_same(table, expected, form)
 
@@ -146,22 +144,23 @@ def test_columns_of_arrow_are_read_as_their_text(kind, tmp_path):
         parquet.write_table(table, tmp_path / "a.parquet")
         opened_as.append(opened(tmp_path / "a.parquet", "Parquet"))
     for source in opened_as:
-        assert fields(read(source, {0: "text"}).columns[0]) == texts
-        ids = fields(read(source, {0: "text"}, raw=frozenset({0})).columns[0])
+        columns = read(source, {0: "text"}).columns
+        assert fields(columns[0]) == texts
+        columns = read(source, {0: "text"}, raw=frozenset({0})).columns
+        ids = fields(columns[0])
         assert [text or "" for text in texts] == ids
         for reads, value_in in (("number", number_in), ("date", date_in)):
             values = [None if text is None else value_in(text) for text in texts]
             # truth values are 0 and 1 where numbers are read
             if kind == "bool" and reads == "number":
                 values = [1.0, None, 0.0]
-            found = read(source, {0: reads}, dtype="float64").columns[0]
-            odd = [
-                text
-                for text, value in zip(texts, values, strict=True)
-                if text is not None and value is None
-            ]
-            assert fields(found) == values
-            assert set(found.odd) == set(odd)
+            column_read = read(source, {0: reads}, dtype="float64").columns[0]
+            odd = []
+            for text, value in zip(texts, values, strict=True):
+                if text is not None and value is None:
+                    odd.append(text)
+            assert fields(column_read) == values
+            assert set(column_read.odd) == set(odd)
 
 
 def test_columns_of_pandas_are_read_as_their_text():
@@ -196,12 +195,11 @@ def test_columns_of_pandas_are_read_as_their_text():
         read(frame, dict.fromkeys(range(16), "text")).columns.values(), columns.values()
     ):
         assert [text or "" for text in fields(column)] == texts.split(",")
-    found = read(frame).columns
-    assert [column.reads for column in found.values()] == [
-        reads for *_, reads in columns.values()
-    ]
+    columns_read = read(frame).columns
+    expected = [reads for *_, reads in columns.values()]
+    assert [column.reads for column in columns_read.values()] == expected
     zone = datetime.datetime(2019, 12, 31, 22, 30, tzinfo=datetime.timezone.utc)
-    assert found[11].values[0] == zone.timestamp()
+    assert columns_read[11].values[0] == zone.timestamp()
 
 
 def test_frames_of_polars_are_those_of_arrow():
@@ -215,23 +213,16 @@ def test_frames_of_polars_are_those_of_arrow():
             "y": [0.5, 1.5, 2.5],
         }
     ).with_columns(c=pl.col("t").cast(pl.Categorical))
-    found = read(frame).columns.values()
-    assert [column.reads for column in found] == [
-        "number",
-        "text",
-        "text",
-        "date",
-        "number",
-        "text",
-    ]
-    arrow = read(
-        pa.table({name: frame[name].to_list() for name in frame.columns})
-    ).columns.values()
-    assert [fields(column) for column in found] == [fields(column) for column in arrow]
+    values = read(frame).columns.values()
+    reads = [column.reads for column in values]
+    assert reads == ["number", "text", "text", "date", "number", "text"]
+    table = pa.table({name: frame[name].to_list() for name in frame.columns})
+    arrow = read(table).columns.values()
+    expected = [fields(column) for column in arrow]
+    assert [fields(column) for column in values] == expected
     if hasattr(pl, "Int128"):  # a type that Arrow lacks
-        wide = pl.DataFrame(
-            {"a": pl.Series([1, 2, 3]).cast(pl.Int128), "y": [1.0, 2.0, 3.0]}
-        )
+        a = pl.Series([1, 2, 3]).cast(pl.Int128)
+        wide = pl.DataFrame({"a": a, "y": [1.0, 2.0, 3.0]})
         assert "the data frame: pyarrow cannot read it" in refusal(
             lambda: nn.load(wide)
         )
@@ -241,29 +232,23 @@ def test_frames_of_polars_are_those_of_arrow():
 @given(st.text("0123456789+-.eEinfINFty ", max_size=8) | st.floats().map(repr))
 def test_texts_are_numbers_where_they_are_in_csv(text):
     value = c_number(text := text.strip())
-    assert number_in(text) == (
-        value if value is not None and np.isfinite(value) else None
-    )
+    expected = value if value is not None and np.isfinite(value) else None
+    assert number_in(text) == (expected)
     assert value is None or np.isfinite(value) or is_not_finite(text)
 
 
 def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "a": ["x", *"uvuv" * 9],
-            "n": [9.0, *range(36)],
-            "y": [None, *["up", "down"] * 18],
-        }
-    )
+    y = [None, *["up", "down"] * 18]
+    a = ["x", *"uvuv" * 9]
+    frame = pd.DataFrame({"a": a, "n": [9.0, *range(36)], "y": y})
     frame.to_csv(tmp_path / "a.csv", index=False)
     for data in (frame, str(tmp_path / "a.csv")):
         ds = nn.load(data)
-        assert (ds.rows, ds.unlabelled, ds.classes, ds.x.columns[0].words) == (
-            36,
-            1,
-            ["down", "up"],
-            ["u", "v"],
-        )
+        assert ds.rows == 36
+        assert ds.unlabelled == 1
+        assert ds.classes == ["down", "up"]
+        column = ds.x.columns[0]
+        assert column.words == ["u", "v"]
         assert ds.y.tolist() == [1, 0] * 18
     with pytest.raises(
         nn.DataError,
@@ -276,9 +261,9 @@ def test_a_digest_goes_with_the_rows_of_a_file_unless_it_was_written_to_or_remov
     tmp_path,
 ):
     path = tmp_path / "a.parquet"
-    pd.DataFrame({"a": range(40), "b": np.arange(40) / 7, "y": [0, 1] * 20}).to_parquet(
-        path
-    )
+    b = np.arange(40) / 7
+    frame = pd.DataFrame({"a": range(40), "b": b, "y": [0, 1] * 20})
+    frame.to_parquet(path)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     copies = [shutil.copy(path, tmp_path / name) for name in ("b.parquet", "c.parquet")]
     ds = nn.load(path)
@@ -312,20 +297,20 @@ def test_the_digest_of_a_table_is_the_same_for_every_format(tmp_path):
     )
     frame["word"] = [f"w{i % 700}" for i in range(3000)]
     frame["y"] = rng.choice(["up", "down"], 3000)
-    changed = [
-        frame.assign(t=frame["t"].replace("x", "u")),
-        frame.assign(a=frame["a"] + (frame.index == 2999)),
-    ]
-    found = []
+    t = frame["t"].replace("x", "u")
+    changed = [frame.assign(t=t), frame.assign(a=frame["a"] + (frame.index == 2999))]
+    results = []
     for table in (frame, *changed):
         written(table, tmp_path)
         digests = {
             nn.load(str(tmp_path / f"a.{name}")).sha256
             for name in ("csv", "parquet", "feather", "db")
         }
-        found.append(digests | {nn.load(table).sha256})
-    assert [len(digests) for digests in found] == [1, 1, 1]
-    assert len(set.union(*found)) == 3
+        digest = nn.load(table).sha256
+        results.append(digests | {digest})
+    lengths = [len(digests) for digests in results]
+    assert lengths == [1, 1, 1]
+    assert len(set.union(*results)) == 3
 
 
 COUNT = 37
@@ -410,14 +395,10 @@ def test_an_index_beyond_its_dictionary_is_refused(index):
 def test_reading_a_file_imports_no_pandas(tmp_path, format):
     days = [DAY.date(), DAY.date(), None] * 20
     path = str(tmp_path / "table")
-    table = pa.table(
-        {
-            "a": [1.5, None, 2.5] * 20,
-            "b": [True, None, False] * 20,
-            "c": days,
-            "y": ["p", "q", "p"] * 20,
-        }
-    )
+    a = [1.5, None, 2.5] * 20
+    b = [True, None, False] * 20
+    y = ["p", "q", "p"] * 20
+    table = pa.table({"a": a, "b": b, "c": days, "y": y})
     (parquet.write_table if format == "parquet" else feather.write_feather)(table, path)
     code = (
         "import sys; from nn.data.formats import recognise; from nn.data.column import Wanted;"

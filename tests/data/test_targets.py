@@ -82,7 +82,8 @@ def thinning(values):
     ],
 )
 def test_labels_count_from_zero_or_one(tmp_path, targets, task):
-    ds = nn.load(table(tmp_path / "a.csv", targets))
+    path = table(tmp_path / "a.csv", targets)
+    ds = nn.load(path)
     values = {*targets}
     assert ds.task == task
     doubt = len(values) > 2 and all(value == int(value) for value in values)
@@ -115,24 +116,26 @@ def test_the_positive_class_is_yes_or_one_or_the_rarer(folder, common, rare, pos
         other = common
     else:
         other = rare
-    assert nn.load(path, positive=other).classes == [positive, other]
-    line = succeed(
+    classes = nn.load(path, positive=other).classes
+    assert classes == [positive, other]
+    result = succeed(
         "--train", "--dataset", path, "--model", "m.bin", "--networks", 1, "--epochs", 1
-    ).err.splitlines()[1]
-    assert (f"{positive} (" in line and "positive)" in line) == (
-        ds.classes != ["0", "1"]
     )
-    assert nn.Model.load("m.bin").network.classes == ds.classes
+    line = result.err.splitlines()[1]
+    expected = ds.classes != ["0", "1"]
+    assert (f"{positive} (" in line and "positive)" in line) == (expected)
+    model = nn.Model.load("m.bin")
+    assert model.network.classes == ds.classes
 
 
 def test_the_original_takes_the_larger_of_ties_the_last_name_and_refuses_other_words(
     tmp_path,
 ):
-    assert nn.load(table(tmp_path / "t.csv", repeated("b", "a"))).classes == ["a", "b"]
-    assert nn.load(
-        table(tmp_path / "t.csv", repeated("2", "2", "1")), plain=True
-    ).classes == ["1", "2"]
-    for words, told in (
+    ds = nn.load(table(tmp_path / "t.csv", repeated("b", "a")))
+    assert ds.classes == ["a", "b"]
+    ds = nn.load(table(tmp_path / "t.csv", repeated("2", "2", "1")), plain=True)
+    assert ds.classes == ["1", "2"]
+    for words, message in (
         ("ab", "the classes a and b; name one of them"),
         ("abc", "3 classes, expected two classes"),
     ):
@@ -148,11 +151,11 @@ def test_the_original_takes_the_larger_of_ties_the_last_name_and_refuses_other_w
         )
         assert result.code == 2
         assert "--positive c: " in result.err
-        assert f"has {told}" in result.err
+        assert f"has {message}" in result.err
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, warning",
     [
         (
             ["x", "y", "z"] * 5 + ["1"],
@@ -174,15 +177,21 @@ def test_the_original_takes_the_larger_of_ties_the_last_name_and_refuses_other_w
         ),
     ],
 )
-def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, told):
+def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(
+    tmp_path, words, warning
+):
     path = table(tmp_path / "a.csv", words)
     message = failure(path)
-    assert told in message
+    assert warning in message
     assert message.startswith(f"{path}, row ")
     if "?!" in words:
         ds = nn.load(path, missing="two words,?!")
-        assert (ds.unlabelled, ds.rows, ds.classes) == (2, 36, [*map(str, range(9))])
-    assert nn.load(path, task="multiclass").rows == len(words)
+        assert ds.unlabelled == 2
+        assert ds.rows == 36
+        expected = [*map(str, range(9))]
+        assert ds.classes == expected
+    row_count = nn.load(path, task="multiclass").rows
+    assert row_count == len(words)
 
 
 def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
@@ -194,7 +203,8 @@ def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
     try:
         with contextlib.suppress(nn.DataError):
             nn.load(path)
-        assert not any(isinstance(one, CsvReader) for one in gc.get_objects())
+        for item in gc.get_objects():
+            assert not isinstance(item, CsvReader)
     finally:
         gc.enable()
 
@@ -213,24 +223,25 @@ def test_numbers_and_texts_are_classes_in_all_formats_if_a_person_or_network_say
         assert ds.classes == ["1", "1.5", "alpha", "beta"]
         assert [ds.classes[y] for y in ds.y] == words
     path = table(tmp_path / "a.csv", repeated(5, 10, 15))
-    assert nn.load(path, outputs=3).classes == ["5", "10", "15"]
+    classes = nn.load(path, outputs=3).classes
+    assert classes == ["5", "10", "15"]
     assert nn.load(path, outputs=1).task == "regression"
 
 
 def test_names_of_many_rows_are_classes_names_of_one_not_and_numbers_have_no_stray(
     tmp_path,
 ):
-    path = table(tmp_path / "a.csv", [f"n{i}" for i in range(30)] + ["n1", "n2"])
+    texts = [f"n{i}" for i in range(30)]
+    path = table(tmp_path / "a.csv", texts + ["n1", "n2"])
     assert (
         "30 different texts in 32 rows, expected class names, which come again; choose"
         in failure(path)
     )
-    assert len(nn.load(path, task="multiclass").classes) == 30
+    classes = nn.load(path, task="multiclass").classes
+    assert len(classes) == 30
     names = [f"town {i}" for i in range(150)]
-    assert (
-        len(nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10))).classes)
-        == 150
-    )
+    ds = nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10)))
+    assert len(ds.classes) == 150
     assert "150 different texts" in failure(
         table(tmp_path / "a.csv", repeated(*names, rows=9))
     )
@@ -287,10 +298,11 @@ def test_prices_are_numbers_and_the_unit_of_a_target_is_left_out(
     for task in ("auto", "regression"):
         ds = nn.load(path, task=task)
         assert ds.task == "regression"
-        np.testing.assert_array_equal(ds.y[:, 0], np.array(values, np.float32))
-    assert nn.load(
-        table(tmp_path / "b.csv", repeated("2dr", "4dr", "5dr"))
-    ).classes == ["2dr", "4dr", "5dr"]
+        expected = np.array(values, np.float32)
+        y = ds.y[:, 0]
+        np.testing.assert_array_equal(y, expected)
+    classes = nn.load(table(tmp_path / "b.csv", repeated("2dr", "4dr", "5dr"))).classes
+    assert classes == ["2dr", "4dr", "5dr"]
 
 
 ONE = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
@@ -306,10 +318,10 @@ def test_a_word_of_another_unit_than_the_other_targets_is_refused(tmp_path):
         *ONE,
     )
     new = table(tmp_path / "b.csv", ["1,200", "1200"])
-    lines = succeed(
-        "--predict", "--model", tmp_path / "a.bin", "--dataset", new
-    ).out.splitlines()
-    assert [float(line.split(",")[2]) for line in lines[1:]] == [1200, 1200]
+    result = succeed("--predict", "--model", tmp_path / "a.bin", "--dataset", new)
+    lines = result.out.splitlines()
+    numbers = [float(line.split(",")[2]) for line in lines[1:]]
+    assert numbers == [1200, 1200]
     new = table(tmp_path / "b.csv", ["1200", "1.2 kg"])
     for mode in ("--test", "--predict"):
         refused = run(mode, "--model", tmp_path / "a.bin", "--dataset", new)
@@ -326,9 +338,11 @@ def test_the_cure_for_a_column_that_tells_the_target_is_one_that_a_shell_takes(
         f"{(7 * i) % 31},{100 * (i % 2) + (i * i) % 13},{i % 2}\n" for i in range(60)
     )
     for name, flag in (("a, b", "'\"a, b\"'"), ("net pay", "'net pay'"), ("", "1")):
-        (tmp_path / "a.csv").write_text(f'a,"{name}",t\n{rows}')
-        (told,) = nn.load(str(tmp_path / "a.csv")).remarks
-        assert f"(--drop {flag})" in told
+        text = f'a,"{name}",t\n{rows}'
+        (tmp_path / "a.csv").write_text(text)
+        path = str(tmp_path / "a.csv")
+        (message,) = nn.load(path).remarks
+        assert f"(--drop {flag})" in message
 
 
 RNG = np.random.default_rng(0)
@@ -343,7 +357,7 @@ def remarks(target, **columns) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "target, told",
+    "target, message",
     [
         (
             CASUAL + REGISTERED,
@@ -360,22 +374,21 @@ def remarks(target, **columns) -> list[str]:
         (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
     ],
 )
-def test_columns_that_are_the_target_are_told(target, told):
-    found = remarks(target.astype(float), a=CASUAL, b=REGISTERED, c=NOISE)
-    assert len(found) == (told is not None)
-    assert told is None or found[0].startswith(told)
+def test_columns_that_are_the_target_are_told(target, message):
+    result = remarks(target.astype(float), a=CASUAL, b=REGISTERED, c=NOISE)
+    assert len(result) == (message is not None)
+    assert message is None or result[0].startswith(message)
 
 
 def test_a_sum_whose_first_rows_are_all_alike_is_told():
     a = np.where(np.arange(ROWS) < 50, 7, CASUAL)
     b = np.where(np.arange(ROWS) < 50, 7, REGISTERED)
-    assert remarks((a + b).astype(float), a=a, b=b, c=NOISE)[0].startswith(
-        "columns a + b tell y"
-    )
+    target = (a + b).astype(float)
+    assert remarks(target, a=a, b=b, c=NOISE)[0].startswith("columns a + b tell y")
 
 
 @pytest.mark.parametrize(
-    "number, share, others, is_told",
+    "number, share, numbers, is_told",
     [
         (-200, 0.05, NOISE, True),
         (9999, 0.02, REGISTERED, True),
@@ -388,22 +401,23 @@ def test_a_sum_whose_first_rows_are_all_alike_is_told():
     ],
 )
 def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(
-    number, share, others, is_told
+    number, share, numbers, is_told
 ):
-    column = np.where(np.arange(ROWS) % round(1 / share) == 0, number, others).astype(
+    column = np.where(np.arange(ROWS) % round(1 / share) == 0, number, numbers).astype(
         float
     )
-    found = remarks(RNG.normal(size=ROWS), a=column)
-    assert bool(found) == is_told
-    assert all(f"add --missing={number}" in line for line in found)
+    result = remarks(RNG.normal(size=ROWS), a=column)
+    assert bool(result) == is_told
+    for line in result:
+        assert f"add --missing={number}" in line
 
 
 def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
     column = np.where(np.arange(ROWS) % 20 == 0, -200, NOISE.round(3))
-    lines = "".join(
-        f"{a},{b},{y}\n"
-        for a, b, y in zip(column, CASUAL, RNG.normal(size=ROWS), strict=True)
-    )
+    rows = []
+    for a, b, y in zip(column, CASUAL, RNG.normal(size=ROWS), strict=True):
+        rows.append(f"{a},{b},{y}\n")
+    lines = "".join(rows)
     (folder / "t.csv").write_text("a,b,y\n" + lines)
     flags = (
         "--train",
@@ -416,13 +430,13 @@ def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
         "--epochs",
         1,
     )
-    told = next(
-        line for line in succeed(*flags).err.splitlines() if "missing value" in line
-    )
+    errors = succeed(*flags).err
+    told = next(line for line in errors.splitlines() if "missing value" in line)
     cure = told.split()[-1]
     assert cure == "--missing=-200"
     assert "missing value, add" not in succeed(*flags, cure).err
-    assert np.isnan(nn.load("t.csv", missing="-200").x.columns[0].values).sum() == 60
+    columns = nn.load("t.csv", missing="-200").x.columns
+    assert np.isnan(columns[0].values).sum() == 60
 
 
 # ---- a target a million times the usual size
@@ -431,12 +445,14 @@ def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
 def prices(far: dict[int, float], rows: int = 100) -> list[float]:
     """Numbers from 500 to 1,500, whose median is 1,000 and a little, but for those of
     some rows."""
-    usual = [(500, 1500, 1000, 1000)[row % 4] + row / 100 for row in range(rows)]
+    usual = []
+    for row in range(rows):
+        usual.append((500, 1500, 1000, 1000)[row % 4] + row / 100)
     return [far.get(row, usual[row]) for row in range(rows)]
 
 
 @pytest.mark.parametrize(
-    ("far", "told"),
+    ("far", "message"),
     [
         (
             {16: 1.01e9},
@@ -456,12 +472,13 @@ def prices(far: dict[int, float], rows: int = 100) -> list[float]:
         ({row: 0 for row in range(60)}, None),
     ],
 )
-def test_a_target_a_million_times_the_median_is_named(folder, far, told):
+def test_a_target_a_million_times_the_median_is_named(folder, far, message):
     """Wherever it is read from: row 17 of the data is line 18 of the file; so many are
     no slips."""
     values = prices(far)
     path = table(folder / "t.csv", values, "price")
-    about = targets.about_far_targets(nn.load(path, task="regression", dtype="float64"))
+    ds = nn.load(path, task="regression", dtype="float64")
+    about = targets.about_far_targets(ds)
     of_network = [
         "--task",
         "regression",
@@ -473,15 +490,15 @@ def test_a_target_a_million_times_the_median_is_named(folder, far, told):
         "m.bin",
     ]
     of_file = run("--train", "--dataset", path, *of_network).err
-    if told is None:
+    if message is None:
         assert about == []
         assert "times the median" not in of_file
         return
     (line,) = about
-    mark = told.partition("found ")[2].partition(",")[0]
+    mark = message.partition("found ")[2].partition(",")[0]
     assert (
         line
-        == f"{path}, {told}; correct it or remove the row, or --missing {mark} if that is a gap"
+        == f"{path}, {message}; correct it or remove the row, or --missing {mark} if that is a gap"
     )
     assert line.partition(": found")[0] in of_file
     assert "times the median" in of_file
@@ -497,19 +514,21 @@ def test_a_target_far_above_is_counted_among_those_that_are_not_zero(folder):
 
 
 def far_target(folder, values) -> list[str]:
-    return targets.about_far_targets(
-        nn.load(table(folder / "t.csv", values, "claim"), task="regression")
-    )
+    path = table(folder / "t.csv", values, "claim")
+    return targets.about_far_targets(nn.load(path, task="regression"))
 
 
 def test_a_far_target_is_named_in_python_too(folder):
     """A row keeps its name where rows without a target were left out before it, and
     where some rows are trained on."""
     values = prices({16: 1e12})
-    x = np.random.default_rng(0).normal(size=(100, 2))
-    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "price": values})
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 2))
+    a = x[:, 0]
+    b = x[:, 1]
+    frame = pd.DataFrame({"a": a, "b": b, "price": values})
     frame.loc[4, "price"] = None
-    for train in (
+    trains = (
         lambda: nn.fit(frame, "price", layers="2,3,1", epochs=1),
         lambda: nn.train(
             nn.Network("2,3,1", "regression"),
@@ -517,7 +536,8 @@ def test_a_far_target_is_named_in_python_too(folder):
             epochs=1,
             folds=2,
         ),
-    ):
+    )
+    for train in trains:
         with pytest.warns(
             nn.NnWarning,
             match="data row 17, column price: found 1e.12, 1,000,000,000 times",
@@ -531,12 +551,8 @@ def test_a_far_target_is_named_in_python_too(folder):
         nn.train(
             nn.Network("2,3,1", "regression"), ds.of_rows(np.arange(10, 60)), epochs=1
         )
-    several = nn.Dataset(
-        x,
-        np.column_stack([values, values[::-1]]),
-        "regression",
-        targets=["one", "other"],
-    )
+    columns = np.column_stack([values, values[::-1]])
+    several = nn.Dataset(x, columns, "regression", targets=["one", "other"])
     assert [
         line.partition(": found")[0] for line in targets.about_far_targets(several)
     ] == ["the data, data row 17, column one", "the data, data row 84, column other"]

@@ -14,12 +14,14 @@ from nn.train.means import WordMeans
 ROWS = 200
 
 
-def with_twins(task="binary", copies=20, times=2, **more):
+def with_twins(task="binary", copies=20, times=2, **settings):
     """Return data of ROWS rows, of which the first `copies` stand at their end again,
     (times - 1) times."""
     ds = data(task, ROWS)
     rows = np.concatenate([np.arange(ROWS), *[np.arange(copies)] * (times - 1)])
-    return nn.Dataset(ds.x[rows], ds.y[rows], task, ds.classes, **more), rows
+    x = ds.x[rows]
+    y = ds.y[rows]
+    return nn.Dataset(x, y, task, ds.classes, **settings), rows
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
@@ -29,21 +31,25 @@ def test_a_set_of_twins_lies_in_one_fold_and_classes_are_divided_evenly(
     task, copies, times, folds
 ):
     ds, of_row = with_twins(task, copies, times)
-    found = fold_rows(ds, np.arange(ds.rows), folds, 3)
+    rows = np.arange(ds.rows)
+    folds_of_rows = fold_rows(ds, rows, folds, 3)
     fold = np.empty(ds.rows, int)
-    for number, own in enumerate(found):
+    for number, own in enumerate(folds_of_rows):
         fold[own.tested] = number
         assert not {*of_row[own.training]} & {*of_row[own.tested]}
-    assert sum(len(own.tested) for own in found) == ds.rows
-    assert all(len({*fold[of_row == row]}) == 1 for row in range(ROWS))
-    assert np.ptp([len(own.tested) for own in found]) <= len(ds.classes or [0])
+    assert sum(len(own.tested) for own in folds_of_rows) == ds.rows
+    for row in range(ROWS):
+        assert len({*fold[of_row == row]}) == 1
+    lengths = [len(own.tested) for own in folds_of_rows]
+    assert np.ptp(lengths) <= len(ds.classes or [0])
     if ds.classes:
-        counts = np.array([ds.class_counts(own.tested) for own in found])
+        counts = np.array([ds.class_counts(own.tested) for own in folds_of_rows])
         assert np.ptp(counts, axis=0).max() <= max(1, times)
-    other = fold_rows(ds, np.arange(ds.rows), folds, 4)
+    rows = np.arange(ds.rows)
+    other = fold_rows(ds, rows, folds, 4)
     assert any(
         not np.array_equal(a.tested, b.tested)
-        for a, b in zip(found, other, strict=True)
+        for a, b in zip(folds_of_rows, other, strict=True)
     )
 
 
@@ -63,7 +69,8 @@ def test_repeated_rows_are_copies_where_they_are_some(copies, times, are_togethe
     sets = sets_of_twins(ds, np.arange(ds.rows))
     assert count_of_twins(sets) == 2 * copies
     assert len({*sets}) == ROWS
-    assert (twins_to_keep_together(ds, np.arange(ds.rows)) is not None) == are_together
+    rows = np.arange(ds.rows)
+    assert (twins_to_keep_together(ds, rows) is not None) == are_together
 
 
 @pytest.mark.parametrize(
@@ -100,7 +107,9 @@ def test_each_row_twice_is_noise_in_no_fold():
 
 def test_without_copies_folds_are_dealt_as_before():
     ds = data("binary", ROWS)
-    sizes = [len(fold.tested) for fold in fold_rows(ds, np.arange(ROWS), 8, 0)]
+    sizes = []
+    for fold in fold_rows(ds, np.arange(ROWS), 8, 0):
+        sizes.append(len(fold.tested))
     assert sizes == [25] * 8
 
 
@@ -119,12 +128,13 @@ def test_rows_are_twins_by_all_columns_gaps_words_dates_and_the_target():
     ]
     lines = [*rows, *changed, *rows[:2], ("", 0.0, "", "a")]
     names = ["word", "number", "day", "y"]
-    ds = nn.load(
-        {name: [line[place] for line in lines] for place, name in enumerate(names)},
-        target="y",
-    )
+    columns = {}
+    for place, name in enumerate(names):
+        columns[name] = [line[place] for line in lines]
+    ds = nn.load(columns, target="y")
     sets = sets_of_twins(ds, np.arange(len(lines)))
-    assert sets[:3].tolist() == sets[-3:].tolist()
+    expected = sets[-3:].tolist()
+    assert sets[:3].tolist() == expected
     assert len({*sets}) == 8
 
 
@@ -135,15 +145,21 @@ def test_a_class_whose_rows_are_all_one_is_judged_by_no_fold():
     ds.classes = ["a", "b", "c"]
     ds.task = "multiclass"
     ds.y[twins] = 2
-    folds = fold_rows(ds, np.arange(ds.rows), 4, 0, rare=True)
-    assert all({*twins} <= {*fold.training} for fold in folds)
+    rows = np.arange(ds.rows)
+    folds = fold_rows(ds, rows, 4, 0, rare=True)
+    for fold in folds:
+        assert {*twins} <= {*fold.training}
 
 
 def test_twins_are_in_one_part_of_the_means_of_words():
     ds, of_row = with_twins("binary", 15)
-    found = WordMeans(ds, np.arange(ds.rows))._units()
-    assert [len({*found[of_row == row]}) for row in range(ROWS)] == [1] * ROWS
-    assert len({*found}) == ROWS
+    rows = np.arange(ds.rows)
+    units = WordMeans(ds, rows)._units()
+    lengths = []
+    for row in range(ROWS):
+        lengths.append(len({*units[of_row == row]}))
+    assert lengths == [1] * ROWS
+    assert len({*units}) == ROWS
     assert WordMeans(ds, np.arange(ROWS))._units().tolist() == list(range(ROWS))
 
 
@@ -170,11 +186,11 @@ def test_one_line_tells_how_many_rows_have_a_twin(flags, words, caplog):
         epochs=1,
         **{name: value for name, value in flags.items() if name != "groups"},
     )
-    told = [text for text in caplog.messages if "twin" in text]
-    assert len(told) == (words is not None)
+    message = [text for text in caplog.messages if "twin" in text]
+    assert len(message) == (words is not None)
     if words is not None:
-        assert told[0].startswith("40 of 220 rows have a twin")
-        assert words in told[0]
+        assert message[0].startswith("40 of 220 rows have a twin")
+        assert words in message[0]
 
 
 def table_with_twins(copies=20):
@@ -183,14 +199,17 @@ def table_with_twins(copies=20):
     rng = np.random.default_rng(1)
     values = rng.normal(size=ROWS).round(3)
     words = rng.choice(["red", "blue"], ROWS)
+    texts = []
+    for row in range(ROWS):
+        texts.append(f"2021-{1 + row // 28 % 12:02d}-{1 + row % 28:02d}")
+    y = ["yes" if value > 0 else "no" for value in values]
+    word = ["", *words[1:].tolist()]
     columns = {
         "value": [None, *values[1:].tolist()],
-        "word": ["", *words[1:].tolist()],
-        "day": [
-            f"2021-{1 + row // 28 % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)
-        ],
+        "word": word,
+        "day": texts,
         "name": ["left out"] * ROWS,
-        "y": ["yes" if value > 0 else "no" for value in values],
+        "y": y,
     }
     return {name: [*column, *column[:copies]] for name, column in columns.items()}
 
@@ -220,31 +239,35 @@ def test_a_training_without_duplicates_is_that_of_the_distinct_rows(flags, caplo
         table_with_twins(0), "y", **{**DROPPING, "drop_duplicates": None}, **flags
     )
     for one, other in zip(parameters_of(dropped), parameters_of(distinct), strict=True):
-        assert all(np.array_equal(one[name], other[name]) for name in one)
+        for name in one:
+            assert np.array_equal(one[name], other[name])
     assert dropped.metrics.pop("left_out_rows") == {"duplicate": 20}
     assert not {"left_out_rows", "twins"} & {*dropped.metrics, *distinct.metrics}
     of_times = {"seconds", "us_per_batch"}
-    assert {n: v for n, v in dropped.metrics.items() if n not in of_times} == {
-        n: v for n, v in distinct.metrics.items() if n not in of_times
-    }
+    expected = {}
+    for n, v in distinct.metrics.items():
+        if n not in of_times:
+            expected[n] = v
+    assert {n: v for n, v in dropped.metrics.items() if n not in of_times} == expected
 
 
 def test_the_count_of_twins_is_a_key_of_the_figures_and_its_line_names_the_cure(caplog):
-    told = nn.fit(
+    metrics = nn.fit(
         table_with_twins(), "y", layers="auto,4,1", epochs=1, folds=3, holdout=0.0
     ).metrics
-    assert told["twins"] == 40
+    assert metrics["twins"] == 40
     assert "--drop_duplicates leaves out all but one of them" in caplog.text
 
 
 def test_of_twins_the_first_that_counts_stays_with_its_own_weight(folder):
-    columns = {
-        "x": [1, 1, 1, 2, 2, 3],
-        "w": [0, 2, 5, 1, 1, 1],
-        "y": [0, 0, 0, 1, 1, 0],
-    }
+    x = [1, 1, 1, 2, 2, 3]
+    w = [0, 2, 5, 1, 1, 1]
+    y = [0, 0, 0, 1, 1, 0]
+    columns = {"x": x, "w": w, "y": y}
     ds = nn.load(columns, target="y", weight="w", drop_duplicates=True)
-    assert (ds.rows, ds.weightless, ds.duplicates()) == (5, 1, 2)
+    assert ds.rows == 5
+    assert ds.weightless == 1
+    assert ds.duplicates() == 2
     split = nn.ds.split_rows(ds, 0.0, 0.0, 0)
     assert split.training.tolist() == [0, 2, 4]
     assert ds.weights[split.training].tolist() == [2, 1, 1]
@@ -257,11 +280,9 @@ def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder
     from support.command_line import succeed
 
     table = table_with_twins()
-    (folder / "t.csv").write_text(
-        csv_of(
-            list(table), [["" if v is None else v for v in c] for c in table.values()]
-        )
-    )
+    columns = [["" if v is None else v for v in c] for c in table.values()]
+    text = csv_of(list(table), columns)
+    (folder / "t.csv").write_text(text)
     flags = ["--layers", "auto,4,1", "--epochs", 1, "--json"]
     trained = succeed(
         "--train", "--dataset", "t.csv", "--model", "m.bin", "--drop_duplicates", *flags
@@ -269,15 +290,17 @@ def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder
     assert trained["rows"] + trained["holdout"] == ROWS
     assert trained["left_out_rows"] == {"duplicate": 20}
     held_out = succeed("test", "m.bin", "--json").json
-    assert (held_out["rows"], held_out["trained_rows"]) == (trained["holdout"], 0)
+    assert held_out["rows"] == trained["holdout"]
+    assert held_out["trained_rows"] == 0
     whole = succeed("test", "m.bin", "t.csv", "--json").json
     net = nn.Network.load("m.bin")
-    known = nn.ds.split_rows(nn.load_for(net, "t.csv"), net.holdout, 0.0, 0).training
-    assert (whole["rows"], whole["trained_rows"]) == (
-        ROWS + 20,
-        len(known) + np.count_nonzero(known < 20),
-    )
-    assert len(succeed("predict", "m.bin", "t.csv", "--json").json["rows"]) == ROWS + 20
+    rows = nn.load_for(net, "t.csv")
+    training_rows = nn.ds.split_rows(rows, net.holdout, 0.0, 0).training
+    assert whole["rows"] == ROWS + 20
+    expected = len(training_rows) + np.count_nonzero(training_rows < 20)
+    assert whole["trained_rows"] == expected
+    rows = succeed("predict", "m.bin", "t.csv", "--json").json["rows"]
+    assert len(rows) == ROWS + 20
     folds = ["--folds", 3, "--holdout", 0]
     crossed = succeed(
         "--train",
@@ -289,11 +312,8 @@ def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder
         *folds,
         *flags,
     ).json
-    assert (
-        sum(fold["rows"] for fold in crossed["folds"])
-        == succeed("test", "f.bin", "--json").json["rows"]
-        == ROWS
-    )
+    rows = succeed("test", "f.bin", "--json").json["rows"]
+    assert sum(fold["rows"] for fold in crossed["folds"]) == rows == ROWS
 
 
 def test_estimators_leave_duplicates_out_too(caplog):
@@ -302,10 +322,12 @@ def test_estimators_leave_duplicates_out_too(caplog):
     x, y = make_classification(100, 5, random_state=0)
     rows = np.concatenate([np.arange(100), np.arange(10)])
     settings = {"layers": "auto,4,1", "epochs": 2}
-    own = nn.NetworkClassifier(**settings, drop_duplicates=True).fit(x[rows], y[rows])
+    estimator = nn.NetworkClassifier(**settings, drop_duplicates=True).fit(
+        x[rows], y[rows]
+    )
     assert "left out: 10 rows that repeat another" in caplog.text
     other = nn.NetworkClassifier(**settings).fit(x, y)
-    assert np.array_equal(own.predict_proba(x), other.predict_proba(x))
+    assert np.array_equal(estimator.predict_proba(x), other.predict_proba(x))
 
 
 def test_duplicates_among_images_are_refused(folder):
@@ -323,11 +345,9 @@ def test_a_checkpoint_of_a_training_with_duplicates_is_not_continued_without_the
     from support.command_line import run
 
     table = table_with_twins()
-    (folder / "t.csv").write_text(
-        csv_of(
-            list(table), [["" if v is None else v for v in c] for c in table.values()]
-        )
-    )
+    columns = [["" if v is None else v for v in c] for c in table.values()]
+    text = csv_of(list(table), columns)
+    (folder / "t.csv").write_text(text)
     flags = [
         "--train",
         "--dataset",
@@ -351,25 +371,25 @@ def test_noise_with_twins_is_not_told_as_known(caplog):
     x = rng.normal(size=(300, 4)).astype(np.float32)
     y = rng.integers(0, 2, 300).astype(np.int32)
     rows = np.concatenate([np.arange(300), np.arange(30)])
-    told = nn.fit(
-        nn.Dataset(x[rows], y[rows], "binary", ["0", "1"]), effort="quick"
-    ).metrics
-    assert told["out_of_fold"]["roc_auc"] < 0.6
-    assert len([text for text in caplog.messages if "twin" in text]) == 1
+    ds = nn.Dataset(x[rows], y[rows], "binary", ["0", "1"])
+    metrics = nn.fit(ds, effort="quick").metrics
+    assert metrics["out_of_fold"]["roc_auc"] < 0.6
+    texts = [text for text in caplog.messages if "twin" in text]
+    assert len(texts) == 1
 
 
-@pytest.mark.parametrize("more, count", [([], 1), (["--time", "day"], 0)])
-def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(more, count, folder):
+@pytest.mark.parametrize("flags, count", [([], 1), (["--time", "day"], 0)])
+def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(flags, count, folder):
     from support.command_line import succeed
 
-    days = [
-        f"2021-{1 + number // 28 % 12:02d}-{1 + number % 28:02d}"
-        for number in range(120)
-    ]
-    values = np.random.default_rng(0).normal(size=120).round(3)
-    (folder / "days.csv").write_text(
-        csv_of(["day", "v", "y"], [days, values, values * 2])
-    )
+    days = []
+    for number in range(120):
+        days.append(f"2021-{1 + number // 28 % 12:02d}-{1 + number % 28:02d}")
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=120).round(3)
+    columns = [days, values, values * 2]
+    text = csv_of(["day", "v", "y"], columns)
+    (folder / "days.csv").write_text(text)
     for kind in (["--effort", "quick"], ["--layers", "auto,4,1"]):
         done = succeed(
             "--train",
@@ -380,7 +400,7 @@ def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(more, count, fo
             "--epochs",
             1,
             *kind,
-            *more,
+            *flags,
         )
         assert (
             done.err.count(

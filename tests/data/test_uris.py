@@ -41,9 +41,9 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", USER)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
     written(FRAME, tmp_path)
-    files = {
-        f"day/{name}": (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)
-    }
+    files = {}
+    for name in os.listdir(tmp_path):
+        files[f"day/{name}"] = (tmp_path / name).read_bytes()
     files |= {f"days/day{n}.parquet": files["day/a.parquet"] for n in (2, 10)} | {
         "days/_SUCCESS": b""
     }
@@ -58,9 +58,8 @@ def uri(server, name):
 def told(action, error=nn.NnError) -> str:
     """The message of a failure, which is one line without a secret."""
     message = refusal(action, error)
-    assert not any(
-        secret in message for secret in (USER, PASSWORD, "se%2Fcr", "tok123")
-    )
+    for secret in (USER, PASSWORD, "se%2Fcr", "tok123"):
+        assert secret not in message
     return message
 
 
@@ -69,11 +68,11 @@ def test_every_format_is_read_from_a_server(server, name):
     source = opened(uri(server, f"day/{name}"))
     assert source.path == uri(server, f"day/{name}")
     table = read(source)
-    assert table.numbers.tolist() == read(FRAME).numbers.tolist()
+    expected = read(FRAME).numbers.tolist()
+    assert table.numbers.tolist() == expected
     assert table.columns[1].words == ["a", "b", "c"]
-    assert (
-        table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
-    )
+    expected = hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
+    assert table.sha256.sha256 == expected
 
 
 def test_a_remote_file_is_read_from_a_copy_joins_local_ones_and_pickles_its_name(
@@ -164,12 +163,13 @@ def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):
     assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]
     FRAME.to_parquet("a b.parquet")
     there = folder.as_uri()
-    for given in (
+    cases = (
         f"{there}/a%20b.parquet",
         f"{there}/*.parquet",
         there,
         f"file://localhost{folder}/a%20b.parquet",
-    ):
+    )
+    for given in cases:
         assert data_files(given) == [f"{folder}/a b.parquet"]
     assert len(read(f"{there}/a%20b.parquet")) == 9
 
@@ -188,12 +188,10 @@ def test_standard_input_is_read_once_and_is_a_table_of_any_format(
     standard_input(monkeypatch, data)
     table = read("-")
     again = read("-")
-    assert (
-        table.numbers.tolist()
-        == again.numbers.tolist()
-        == read(tmp_path / name).numbers.tolist()
-    )
-    assert table.sha256.sha256 == hashlib.sha256(data).hexdigest()
+    numbers = read(tmp_path / name).numbers.tolist()
+    assert table.numbers.tolist() == again.numbers.tolist() == numbers
+    expected = hashlib.sha256(data).hexdigest()
+    assert table.sha256.sha256 == expected
     assert table.row(2) == "data row 3"
     assert not are_there("-")
 

@@ -134,34 +134,34 @@ DATES = [
 
 
 def test_every_way_to_write_dates_is_tried():
-    assert {way for _, way, _ in DATES} == set(written.DATE_FORMS)
+    ways = {way for _, way, _ in DATES}
+    assert ways == set(written.DATE_FORMS)
     assert len(written.DATE_FORMS) <= 10
 
 
-@pytest.mark.parametrize("words, way, first", DATES)
-def test_dates_in_words(words, way, first):
+@pytest.mark.parametrize("words, way, numbers", DATES)
+def test_dates_in_words(words, way, numbers):
     assert way_of_dates(words) == way
     seconds = date_of(words[0], way)
-    assert datetime.datetime(1970, 1, 1) + datetime.timedelta(
-        seconds=seconds
-    ) == datetime.datetime(*first)
+    moment = datetime.datetime(*numbers)
+    duration = datetime.timedelta(seconds=seconds)
+    assert datetime.datetime(1970, 1, 1) + duration == moment
 
 
 @pytest.mark.parametrize("form, _", written.DATE_FORMS.values())
 def test_what_strptime_writes_in_a_form_of_the_table_is_read(form, _):
-    days = [
-        datetime.datetime(2019, 1, 25) + datetime.timedelta(hours=31 * i)
-        for i in range(40)
-    ]
+    days = []
+    for i in range(40):
+        days.append(datetime.datetime(2019, 1, 25) + datetime.timedelta(hours=31 * i))
     words = [day.strftime(form) for day in days]
-    found = way_of_dates(words)
-    assert written.DATE_FORMS[found][0] == form
+    result = way_of_dates(words)
+    assert written.DATE_FORMS[result][0] == form
     since = datetime.datetime(1970 if "%Y" in form else 1900, 1, 1)
     expected = [
         (datetime.datetime.strptime(word, form) - since).total_seconds()
         for word in words
     ]
-    assert [date_of(word, found) for word in words] == expected
+    assert [date_of(word, result) for word in words] == expected
 
 
 def test_values_tell_day_or_month_first_else_it_is_asked_for_and_words_may_be_gaps():
@@ -172,18 +172,13 @@ def test_values_tell_day_or_month_first_else_it_is_asked_for_and_words_may_be_ga
         == "month/day/year"
     )
     # of months the first day is the part that never varies
-    assert (
-        way_of_dates([f"{month}/1/2019" for month in range(1, 13)]) == "month/day/year"
-    )
-    assert (
-        way_of_dates([f"01/{month:02}/2019" for month in range(1, 13)])
-        == "day/month/year"
-    )
+    texts = [f"{month}/1/2019" for month in range(1, 13)]
+    assert way_of_dates(texts) == "month/day/year"
+    texts = [f"01/{month:02}/2019" for month in range(1, 13)]
+    assert way_of_dates(texts) == "day/month/year"
     # either is the same
-    assert (
-        way_of_dates([f"01/01/{year}" for year in range(1990, 2010)])
-        == "month/day/year"
-    )
+    texts = [f"01/01/{year}" for year in range(1990, 2010)]
+    assert way_of_dates(texts) == "month/day/year"
     for words in (
         ["01/02/2019", "03/04/2019", "05/06/2019"],
         ["2/1/2019", "2/2/2019", "2/3/2019"],
@@ -273,7 +268,8 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert "day (month/day/year, trend, year, week)" in trained.err
     succeed("--test", "--model", "m.bin")
     succeed("--export", "--model", "m.bin", "-o", "m.c")
-    assert nn.load("offers.csv", categories="price,share").x.kinds == ("text",) * 3
+    x = nn.load("offers.csv", categories="price,share").x
+    assert x.kinds == ("text",) * 3
     (offered / "new.csv").write_text(
         'price,share,day\n"$5",7 %,1/2/2019\n?,call,soon\n'
     )
@@ -303,13 +299,15 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
         "--memory",
         "500M",
     )
-    assert (offered / "m.bin").read_bytes() == (offered / "n.bin").read_bytes()
+    data = (offered / "m.bin").read_bytes()
+    assert data == (offered / "n.bin").read_bytes()
 
 
 def test_they_become_what_plain_numbers_and_dates_become_and_may_be_called_so(
     offered,
 ):
-    (offered / "plain.csv").write_text("\n".join(offers(PLAIN)).replace("%", ""))
+    text = "\n".join(offers(PLAIN)).replace("%", "")
+    (offered / "plain.csv").write_text(text)
     sets = nn.load("offers.csv"), nn.load("plain.csv")
     np.testing.assert_allclose(
         *(trained_on(ds).predict(ds.x) for ds in sets), rtol=1e-5
@@ -321,8 +319,8 @@ def test_they_become_what_plain_numbers_and_dates_become_and_may_be_called_so(
         "written date",
     ]
     for name, said in (("day", "numbers"), ("price", "dates")):
-        told = f"offers.csv, row 2, column {name}: found .*, expected a {said[:-1]} as in most rows"
-        with pytest.raises(nn.DataError, match=told):
+        message = f"offers.csv, row 2, column {name}: found .*, expected a {said[:-1]} as in most rows"
+        with pytest.raises(nn.DataError, match=message):
             nn.load("offers.csv", **{said: name})
     lines = offers()
     lines[5] = lines[5].replace(lines[5].split(",")[-2], "soon")
@@ -344,20 +342,18 @@ WRITTEN = {  # a format of datetime.strftime -> how nn calls it
 
 
 def days(form: str, count: int = 200) -> list[str]:
-    first = datetime.datetime(2011, 1, 1)
+    moment = datetime.datetime(2011, 1, 1)
     return [
-        (first + datetime.timedelta(37 * i % 2000, minutes=7 * i)).strftime(form)
+        (moment + datetime.timedelta(37 * i % 2000, minutes=7 * i)).strftime(form)
         for i in range(count)
     ]
 
 
 def trained_on_days(folder, form: str) -> dict[str, list]:
     """Train m.bin on a file of days; return its columns."""
-    columns = {
-        "size": np.sin(np.arange(200)).round(3).tolist(),
-        "day": days(form),
-        "y": (np.arange(200) / 7).tolist(),
-    }
+    size = np.sin(np.arange(200)).round(3).tolist()
+    y = (np.arange(200) / 7).tolist()
+    columns = {"size": size, "day": days(form), "y": y}
     saved(columns, "days.csv")
     flags = (
         "--layers",
@@ -367,8 +363,8 @@ def trained_on_days(folder, form: str) -> dict[str, list]:
         "--json",
         *(("--dates", "day") * (form == "%Y%m%d")),
     )
-    told = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", *flags)
-    assert told.json["columns"] == {"size": "number", "day": "written date"}
+    result = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", *flags)
+    assert result.json["columns"] == {"size": "number", "day": "written date"}
     return columns
 
 
@@ -379,18 +375,21 @@ def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(
     pandas = pytest.importorskip("pandas")
     columns = trained_on_days(folder, form)
     net = nn.Network.load("m.bin")
-    assert net.encoding.encoders[1].written.way == way
+    encoder = net.encoding.encoders[1]
+    assert encoder.written.way == way
     frame = pandas.DataFrame(columns)
     iso = days("%Y-%m-%dT%H:%M:00" if "%H" in form else "%Y-%m-%d")
-    own = net.predict(frame)
+    scores = net.predict(frame)
     parsed = pandas.to_datetime(pandas.Series(iso))
-    for other in (
+    cases = (
         parsed,
         parsed.dt.tz_localize("UTC"),
         parsed.dt.strftime("%Y-%m-%d %H:%M"),
         iso,
-    ):
-        np.testing.assert_array_equal(net.predict(frame.assign(day=other)), own)
+    )
+    for other in cases:
+        predictions = net.predict(frame.assign(day=other))
+        np.testing.assert_array_equal(predictions, scores)
 
 
 @pytest.mark.parametrize(

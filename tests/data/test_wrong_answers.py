@@ -31,13 +31,11 @@ def house_table(task: str, seed: int = 0) -> dict[str, list]:
     age = rng.integers(20, 900, ROWS) / 4
     town = rng.choice(["Ulm", "Bonn", "Kiel"], ROWS)
     worth = 3 * size - age + 40 * (town == "Ulm")
-    truth = {
-        "regression": worth,
-        "binary": np.where(worth > np.median(worth), "yes", "no"),
-        "multiclass": np.array(["low", "mid", "top"])[
-            np.digitize(worth, np.quantile(worth, [0.3, 0.7]))
-        ],
-    }
+    multiclass = np.array(["low", "mid", "top"])[
+        np.digitize(worth, np.quantile(worth, [0.3, 0.7]))
+    ]
+    binary = np.where(worth > np.median(worth), "yes", "no")
+    truth = {"regression": worth, "binary": binary, "multiclass": multiclass}
     columns = {
         "Id": 10_000 + 7 * rng.permutation(ROWS),
         "size": size,
@@ -112,15 +110,16 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(
     it is asked for."""
     new = house_table(learned, seed=1)
     target = TARGETS[learned]
-    known = saved(new, f"known.{suffix}")
-    header, rows = predicted(known)
-    metrics = figures("--dataset", known)
+    labelled = saved(new, f"known.{suffix}")
+    header, rows = predicted(labelled)
+    metrics = figures("--dataset", labelled)
     assert header[-1].startswith("true")
     gone = without(new, target)
     cost = renamed(new, target, "cost")
     for number, columns in enumerate([gone, shuffled(gone), cost, shuffled(cost)]):
         path = saved(columns, f"new{number}.{suffix}")
-        assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
+        expected = (header[:-1], [row[:-1] for row in rows])
+        assert predicted(path) == expected
         choices = [[]]
         if suffix == "csv":
             choices.append(["--memory", "500MB"])
@@ -141,11 +140,12 @@ def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
     scores = net.predict(as_frame(new, form))
     judged = nn.test(net, as_frame(new, form))
     assert nn.test(net, as_frame(shuffled(new), form)) == judged
-    for columns in (
+    cases = (
         without(new, target),
         shuffled(without(new, target)),
         renamed(new, target, "cost"),
-    ):
+    )
+    for columns in cases:
         frame = as_frame(columns, form)
         np.testing.assert_array_equal(net.predict(frame), scores)
         for judge in (nn.test, nn.load_for):
@@ -156,7 +156,8 @@ def test_a_frame_without_the_target_is_predicted_and_no_test(learned, form):
         ds = nn.load_for(net, frame, labelled=False)
         assert ds.y is None
         assert ds.rows == ROWS
-    ds = nn.load_for(net, as_frame(renamed(new, target, "cost"), form), target="cost")
+    path = as_frame(renamed(new, target, "cost"), form)
+    ds = nn.load_for(net, path, target="cost")
     assert nn.test(net, ds) == judged
 
 
@@ -164,12 +165,18 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
     folder,
 ):
     """The last column is the target of a training; a test by an input says so."""
-    table = np.random.default_rng(0).normal(size=(ROWS, 3))
-    columns = {"a": table[:, 0], "b": table[:, 1], "price": table @ [1, 2, 3]}
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(ROWS, 3))
+    price = table @ [1, 2, 3]
+    a = table[:, 0]
+    b = table[:, 1]
+    columns = {"a": a, "b": b, "price": price}
     ds = nn.load(columns)
     net = trained_on(ds)
-    new = {"z": table[:, 2], **without(columns, "price")}
-    for source, name in ((new, ""), (saved(new, "new.csv"), "new.csv: ")):
+    z = table[:, 2]
+    new = {"z": z, **without(columns, "price")}
+    cases = ((new, ""), (saved(new, "new.csv"), "new.csv: "))
+    for source, name in cases:
         with pytest.raises(
             nn.DataError,
             match=f"{name}the target is b, an input of the network, .* nn.load_for",
@@ -177,7 +184,8 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
             nn.test(net, nn.load(source))
     with pytest.raises(nn.DataError, match="no target, expected one to test by"):
         nn.test(net, nn.load_for(net, new, labelled=False))
-    assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
+    metrics = nn.test(net, nn.load(renamed(columns, "price", "cost")))
+    assert metrics == nn.test(net, ds)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +198,9 @@ def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
         flags = [*flags, "--numbers", "Id"]
     trained(saved(house_table("binary"), "train.csv"), *flags)
     header, rows = predicted(saved(new, "known.csv"))
-    assert predicted(saved(without(new, "sold"), "new.csv")) == (
-        header[:-1],
-        [row[:-1] for row in rows],
-    )
+    expected = (header[:-1], [row[:-1] for row in rows])
+    dataset = saved(without(new, "sold"), "new.csv")
+    assert predicted(dataset) == expected
     assert ("Id" in header) == ("--id" in flags)
     refused("--test", "new.csv")
 
@@ -215,7 +222,8 @@ def test_pages_and_validation_files_know_no_target_either(folder):
         "--validation",
         new,
     ]
-    for flags in (*([*mode, "--dataset", new] for mode in tests), training):
+    cases = (*([*mode, "--dataset", new] for mode in tests), training)
+    for flags in cases:
         failed = run(*flags)
         assert failed.code == 65
         assert "no column sold, expected every column" in failed.err
@@ -224,41 +232,42 @@ def test_pages_and_validation_files_know_no_target_either(folder):
 
 def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folder):
     rng = np.random.default_rng(0)
-    columns = {
-        name: rng.normal(size=ROWS).round(3).tolist() for name in ("a", "b", "u", "v")
-    }
+    columns = {}
+    for name in ("a", "b", "u", "v"):
+        columns[name] = rng.normal(size=ROWS).round(3).tolist()
     trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
     header, rows = predicted("train.csv")
     assert header == ["row", "predicted u", "predicted v", "true u", "true v"]
     columns |= {"c": columns["a"], "d": columns["a"]}
     for names in ("ab", "avb", "cbda", "vbua"):
-        found = predicted(saved({name: columns[name] for name in names}, "new.csv"))
+        results = predicted(saved({name: columns[name] for name in names}, "new.csv"))
         if "u" in names:
-            assert found == (header, rows)
+            assert results == (header, rows)
             continue
-        assert found == (header[:3], [row[:3] for row in rows])
+        assert results == (header[:3], [row[:3] for row in rows])
         if "v" in names:
             absent = "column u"
         else:
             absent = "columns u, v"
         assert f"no {absent}, expected every column" in refused("--test", "new.csv")
     names, columns = pair_table("bnt", "y")
-    for file, header in (("y", names), ("f", ["b", "u", "v"])):
-        (folder / f"{file}.csv").write_text(csv_of(header, columns))
-    found = []
+    cases = (("y", names), ("f", ["b", "u", "v"]))
+    for file, header in cases:
+        path = folder / f"{file}.csv"
+        path.write_text(csv_of(header, columns))
+    results = []
     for file in "yf":
         trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
-        found.append(
+        results.append(
             (
                 figures()["rmse"],
                 figures("--dataset", f"{file}.csv")["rmse"],
                 predicted(f"{file}.csv")[1],
             )
         )
-    assert found[0] == found[1]
-    (folder / "other.csv").write_text(
-        csv_of([*names[1:], "b"], [*columns[1:], columns[0]])
-    )
+    assert results[0] == results[1]
+    text = csv_of([*names[1:], "b"], [*columns[1:], columns[0]])
+    (folder / "other.csv").write_text(text)
     refused("--test", "other.csv")
 
 
@@ -271,30 +280,34 @@ def test_columns_without_names_are_found_by_place_and_arrays_with_targets_need_n
     table = rng.integers(0, 99, (ROWS, 3)) / 4
     columns = [*table.T.tolist(), (table @ [1, 2, 3]).tolist()]
     for end, count in (("", 4), ("_new", 3)):
-        (folder / f"named{end}.csv").write_text(
-            csv_of(["a", "b", "c", "y"][:count], columns[:count])
-        )
-        (folder / f"plain{end}.csv").write_text(csv_of(None, columns[:count]))
+        names = ["a", "b", "c", "y"][:count]
+        text = csv_of(names, columns[:count])
+        (folder / f"named{end}.csv").write_text(text)
+        text = csv_of(None, columns[:count])
+        (folder / f"plain{end}.csv").write_text(text)
         np.save(f"plain{end}.npy", np.array(columns[:count]).T)
     for file in ("named", "plain"):
         trained(f"{file}.csv", "--task", "regression")
         _, rows = predicted("plain.csv")
         metrics = figures("--dataset", "plain.csv")
-        for known in ("named.csv", "plain.npy"):
-            assert predicted(known)[1] == rows
-            assert figures("--dataset", known) == metrics
+        for labelled in ("named.csv", "plain.npy"):
+            assert predicted(labelled)[1] == rows
+            assert figures("--dataset", labelled) == metrics
         for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
-            assert predicted(new)[1] == [row[:2] for row in rows]
+            expected = [row[:2] for row in rows]
+            assert predicted(new)[1] == expected
             refused("--test", new)
     x = rng.normal(size=(ROWS, 2)).astype(np.float32)
     y = x @ np.float32([1, 2])
-    pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv("train.csv", index=False)
+    a = x[:, 0]
+    b = x[:, 1]
+    frame = pd.DataFrame({"a": a, "b": b, "y": y})
+    frame.to_csv("train.csv", index=False)
     trained("train.csv", "--task", "regression")
     np.savez("a.npz", x=x, y=y)
     np.savez("new.npz", x=x)
-    assert figures("--dataset", "a.npz")["rmse"] == pytest.approx(
-        figures("--dataset", "train.csv")["rmse"], rel=1e-5
-    )
+    rmse = figures("--dataset", "a.npz")["rmse"]
+    assert rmse == pytest.approx(figures("--dataset", "train.csv")["rmse"], rel=1e-5)
     assert predicted("new.npz")[0] == ["row", "predicted y"]
     refused("--test", "new.npz")
 
@@ -306,15 +319,16 @@ ELSEWHERE = {"nbt": "btn", "tbn": "bnt", "ntb": "nbt", "tnb": "tbn"}
 
 
 def pair_table(
-    layout: str, own: str = "y", seed: int = 0
+    layout: str, noise_name: str = "y", seed: int = 0
 ) -> tuple[list[str], list[list[float]]]:
     """Names and columns in this order. own: the name of the noise; f: a table to judge
     by, in which no name is there twice."""
     rng = np.random.default_rng(seed)
     noise = rng.integers(0, 400, ROWS) / 8
     b = rng.integers(0, 400, ROWS) / 8
-    columns = {"n": noise.tolist(), "b": b.tolist(), "t": (2 * b + 1.5).tolist()}
-    names = {"n": own, "b": "b", "t": "y"}
+    t = (2 * b + 1.5).tolist()
+    columns = {"n": noise.tolist(), "b": b.tolist(), "t": t}
+    names = {"n": noise_name, "b": "b", "t": "y"}
     return [names[letter] for letter in layout], [columns[letter] for letter in layout]
 
 
@@ -327,29 +341,30 @@ def pair_frame(form: str, *table):
 
 def write_pairs(layout: str) -> None:
     """Write y.csv, with two columns y, f.csv, which judges it, and new rows of both."""
-    for own in "yf":
-        for seed, file in enumerate([f"{own}.csv", f"{own}_new.csv"]):
-            Path(file).write_text(csv_of(*pair_table(layout, own, seed)))
+    for noise_name in "yf":
+        for seed, file in enumerate([f"{noise_name}.csv", f"{noise_name}_new.csv"]):
+            text = csv_of(*pair_table(layout, noise_name, seed))
+            Path(file).write_text(text)
 
 
 def of_both(*flags) -> tuple[list[str], list[list[str]]]:
     """The predictions of new rows; figures of held-out or out-of-fold rows, of the
     whole file and of new rows, and these, are the same for both files."""
-    found = []
-    for own in "yf":
-        trained(f"{own}.csv", *flags)
-        new = f"{own}_new.csv"
-        found.append(
+    results = []
+    for noise_name in "yf":
+        trained(f"{noise_name}.csv", *flags)
+        new = f"{noise_name}_new.csv"
+        results.append(
             (
                 figures(),
-                figures("--dataset", f"{own}.csv"),
+                figures("--dataset", f"{noise_name}.csv"),
                 figures("--dataset", new),
                 predicted(new),
             )
         )
-    assert found[0] == found[1]
-    assert found[0][-1][0][-1] == "true y"
-    return found[0][-1]
+    assert results[0] == results[1]
+    assert results[0][-1][0][-1] == "true y"
+    return results[0][-1]
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -364,7 +379,8 @@ def layout(request, folder) -> str:
 )
 def test_the_target_of_two_columns_of_its_name_is_that_of_training(layout, flags):
     _, rows = of_both("--target", layout.index("t"), *flags)
-    assert [float(row[-1]) for row in rows] == pair_table("t", seed=1)[1][0]
+    numbers = [float(row[-1]) for row in rows]
+    assert numbers == pair_table("t", seed=1)[1][0]
 
 
 @pytest.mark.parametrize("flags", [(), ("--id", "id"), ("--drop", 0), ("--target", -1)])
@@ -377,28 +393,31 @@ def test_the_last_of_two_columns_of_one_name_is_found_as_the_last(folder, flags)
             file.read_text().splitlines(),
             strict=True,
         )
-        file.write_text("".join(f"{one},{line}\n" for one, line in lines))
+        text = "".join(f"{one},{line}\n" for one, line in lines)
+        file.write_text(text)
     of_both(*flags)
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
 def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
     nets = {}
-    for own in "yf":
-        ds = nn.load(pair_frame(form, layout, own), target=layout.index("t"))
-        nets[own] = trained_on(ds, epochs=2)
-    scores = nets["f"].predict(pair_frame(form, layout, "f", 1))
-    np.testing.assert_array_equal(
-        nets["y"].predict(pair_frame(form, layout, "y", 1)), scores
-    )
+    for noise_name in "yf":
+        path = pair_frame(form, layout, noise_name)
+        ds = nn.load(path, target=layout.index("t"))
+        nets[noise_name] = trained_on(ds, epochs=2)
+    rows = pair_frame(form, layout, "f", 1)
+    scores = nets["f"].predict(rows)
+    rows = pair_frame(form, layout, "y", 1)
+    predictions = nets["y"].predict(rows)
+    np.testing.assert_array_equal(predictions, scores)
     for inputs in ("nb", "bn"):  # where y is there once it is the input
-        np.testing.assert_array_equal(
-            nets["y"].predict(pair_frame(form, inputs, "y", 1)), scores
-        )
-    assert nn.test(nets["y"], pair_frame(form, layout, "y", 1)) == nn.test(
-        nets["f"], pair_frame(form, layout, "f", 1)
-    )
-    for judge in (nn.test, nn.load_for, nn.Network.predict):
+        rows = pair_frame(form, inputs, "y", 1)
+        predictions = nets["y"].predict(rows)
+        np.testing.assert_array_equal(predictions, scores)
+    metrics = nn.test(nets["y"], pair_frame(form, layout, "y", 1))
+    assert metrics == nn.test(nets["f"], pair_frame(form, layout, "f", 1))
+    judges = (nn.test, nn.load_for, nn.Network.predict)
+    for judge in judges:
         with pytest.raises(
             nn.DataError, match="columns ., . .from 0. are called y, expected one of"
         ):
@@ -412,23 +431,28 @@ def test_an_input_with_the_targets_name_is_no_target_and_two_elsewhere_are_refus
     trained("y.csv", "--target", layout.index("t"))
     header, rows = predicted("y_new.csv")
     for inputs in ("nb", "bn"):
-        (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
-        assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
+        text = csv_of(*pair_table(inputs, "y", 1))
+        (folder / "inputs.csv").write_text(text)
+        expected = (header[:-1], [row[:-1] for row in rows])
+        assert predicted("inputs.csv") == expected
         assert "no column y besides the inputs, expected" in refused(
             "--test", "inputs.csv"
         )
     other = ELSEWHERE[layout]
-    (folder / "other.csv").write_text(csv_of(*pair_table(other, "y", 1)))
-    places = ", ".join(
-        str(place) for place, letter in enumerate(other) if letter != "b"
-    )
+    text = csv_of(*pair_table(other, "y", 1))
+    (folder / "other.csv").write_text(text)
+    lines = []
+    for place, letter in enumerate(other):
+        if letter != "b":
+            lines.append(str(place))
+    places = ", ".join(lines)
     for mode in ("--test", "--predict"):
-        told = refused(mode, "other.csv")
+        message = refused(mode, "other.csv")
         assert (
             f"other.csv: columns {places} (from 0) are called y, expected one of the target's name"
-            in told
+            in message
         )
-        assert "--target INDEX" in told
+        assert "--target INDEX" in message
     asked = ("--target", other.index("t"))
     assert figures("--dataset", "other.csv", *asked) == figures(
         "--dataset", "y_new.csv"

@@ -39,12 +39,12 @@ SOME = [*STACKS[:4], STACKS[10], "33,17:tanh,4", *EVERY_ACTIVATION[::2]]
 def test_networks_have_the_bits_of_seq_or_in_float32_its_values(dtype, spec, folder):
     net = network(spec, "seq", dtype)
     x, _ = fill(net, 5)
-    found = Library.of(net, folder).predict(x)
-    wanted = net.predict(x)
+    predictions = Library.of(net, folder).predict(x)
+    expected = net.predict(x)
     assert (
-        found.tobytes() == wanted.tobytes()
+        predictions.tobytes() == expected.tobytes()
         if dtype == "float64"
-        else relative_distance(found, wanted) < SINGLE
+        else relative_distance(predictions, expected) < SINGLE
     )
 
 
@@ -72,9 +72,8 @@ def test_constants_come_back_as_they_were(dtype):
         dtype
     )
     assert again.tobytes() == values.tobytes()
-    assert all(
-        text.endswith("f") == (dtype == "float32") for text in c_text.numbers(values)
-    )
+    for text in c_text.numbers(values):
+        assert text.endswith("f") == (dtype == "float32")
 
 
 @pytest.mark.parametrize(
@@ -91,10 +90,9 @@ def test_float64_tables_have_the_bits_of_seq(flags, tolerance, tables, folder):
     old, new = tables("number")
     trained(folder, old, "--dtype", "float64", *flags)
     check_program(folder, new, tolerance, "seq")
-    kinds = {
-        encoder.kind
-        for encoder in nn.Model.load(folder / "m.bin").network.encoding.encoders
-    }
+    model = nn.Model.load(folder / "m.bin")
+    encoders = model.network.encoding.encoders
+    kinds = {encoder.kind for encoder in encoders}
     assert flags or kinds == {"number", "yes/no", "category", "date"}
 
 
@@ -104,17 +102,17 @@ def test_yes_and_no_that_are_categories_to_some_members(folder):
     words = ["yes", "No", "YES", "no", "Yes"]
     members = []
     for gap in ("", "no"):
-        rows = [
-            f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}"
-            for k in range(120)
-        ]
-        (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
+        rows = []
+        for k in range(120):
+            rows.append(
+                f"{words[k * k % 5] if k != 3 else gap},{k % 7},{(k * 3 + k // 9) % 2}"
+            )
+        text = "\n".join(["t,x,y", *rows])
+        (folder / "old.csv").write_text(text)
         trained(folder, folder / "old.csv", "--networks", "2")
         members += nn.Model.load(folder / "m.bin").network.members
-    assert {type(member.encoding.encoders[0]).__name__ for member in members} == {
-        "TruthEncoder",
-        "CategoryEncoder",
-    }
+    types = {type(member.encoding.encoders[0]).__name__ for member in members}
+    assert types == {"TruthEncoder", "CategoryEncoder"}
     net = nn.Model.load(folder / "m.bin").network
     net.combine(members, [1.0] * len(members))
     net.export(folder / "m.bin")
@@ -136,9 +134,8 @@ def test_yes_and_no_that_are_categories_to_some_members(folder):
         "0.0",
         "2",
     ]
-    (folder / "new.csv").write_text(
-        "\n".join(["t,x,y", *(f"{word},3,1" for word in asked)])
-    )
+    text = "\n".join(["t,x,y", *(f"{word},3,1" for word in asked)])
+    (folder / "new.csv").write_text(text)
     check_program(folder, folder / "new.csv")
 
 
@@ -148,11 +145,11 @@ def test_times_of_one_morning(folder):
     seconds = rng.integers(0, 9000, size=300)
     size = rng.normal(size=300).round(3)
     when = np.datetime64("2024-05-06T08:00") + seconds * np.timedelta64(1, "s")
-    rows = [
-        f"{time},{value},{0.001 * second + value}"
-        for time, value, second in zip(when, size, seconds)
-    ]
-    (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
+    rows = []
+    for time, value, second in zip(when, size, seconds):
+        rows.append(f"{time},{value},{0.001 * second + value}")
+    text = "\n".join(["when,size,goal", *rows])
+    (folder / "old.csv").write_text(text)
     trained(folder, folder / "old.csv", "--backend", "seq")
     check_program(folder, folder / "old.csv", backend="seq")
 
@@ -174,10 +171,10 @@ def test_real_tables(name, target, flags, shared, folder):
     if not path.exists():
         pytest.skip(f"{path} is not there")
     lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
-    (folder / "old.csv").write_text("".join(lines[:801]), encoding="utf-8")
-    (folder / "new.csv").write_text(
-        "".join([lines[0], *lines[-150:]]), encoding="utf-8"
-    )
+    text = "".join(lines[:801])
+    (folder / "old.csv").write_text(text, encoding="utf-8")
+    text = "".join([lines[0], *lines[-150:]])
+    (folder / "new.csv").write_text(text, encoding="utf-8")
     trained(
         folder, folder / "old.csv", *(["--target", target] if target else []), *flags
     )
@@ -205,8 +202,8 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
             for place, name in enumerate(names)
         ]
     ).T
-    wanted = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
-    assert relative_distance(library.predict(rows), wanted) < SINGLE
+    expected = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
+    assert relative_distance(library.predict(rows), expected) < SINGLE
     colour = names.index("colour")
     truth = names.index("truth")
     gap_code = library.code(colour, "")
@@ -226,7 +223,8 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
         bad = rows[0].copy()
         bad[place] = np.inf
         code, out = library.answer(bad)
-        assert (code, np.isnan(out).all()) == (place + 1, True)
+        assert code == place + 1
+        assert np.isnan(out).all()
 
 
 def test_plain_numbers_have_no_gaps_and_an_output_that_is_not_finite_is_told(folder):
@@ -238,13 +236,14 @@ def test_plain_numbers_have_no_gaps_and_an_output_that_is_not_finite_is_told(fol
         }
     )
     library = Library.of(net, folder)
-    for row, code in (
+    cases = (
         ([0, np.nan], 2),
         ([-np.inf, np.nan], 1),
         ([0, 3e38], 0),
         ([3e38, 0], -1),
         ([1e38, 0], 0),
-    ):
+    )
+    for row, code in cases:
         assert library.answer(row)[0] == code, row
     with pytest.raises(nn.DataError, match="not finite"):
         net.predict(np.array([[3e38, 0]], np.float32))
@@ -253,8 +252,11 @@ def test_plain_numbers_have_no_gaps_and_an_output_that_is_not_finite_is_told(fol
 
 
 def test_classes_that_are_called_as_the_words_of_a_column(folder):
-    rows = [f"{'ab'[k % 2]},{k % 7},{'ab'[k % 3 == 0]}" for k in range(120)]
-    (folder / "old.csv").write_text("\n".join(["word,x,goal", *rows]))
+    rows = []
+    for k in range(120):
+        rows.append(f"{'ab'[k % 2]},{k % 7},{'ab'[k % 3 == 0]}")
+    text = "\n".join(["word,x,goal", *rows])
+    (folder / "old.csv").write_text(text)
     trained(folder, folder / "old.csv", "--target", "goal")
     check_program(folder, folder / "old.csv")
 
@@ -269,7 +271,8 @@ def test_two_models_in_one_program(folder):
         net = network("2,3,1", dtype="float64", seed=ord(name))
         fill(net, 1, seed=ord(name))
         nn.export(net, folder / f"{name}.c")
-        compiled(folder / f"{name}.c", "-c", *renamed, output=f"{name}.o")
+        source = folder / f"{name}.c"
+        compiled(source, "-c", *renamed, output=f"{name}.o")
     (folder / "main.c").write_text(
         '#define NN_HEADER\n#define nn_predict a_predict\n#include "a.c"\n'
         "int b_predict(const nn_real *row, nn_real *out);\n"
@@ -283,11 +286,8 @@ def test_two_models_in_one_program(folder):
 
 
 def test_threshold_can_be_set_by_the_compiler(folder):
-    library = Library.of(
-        network("2,1:sigmoid", dtype="float64", task="binary"),
-        folder,
-        "-DNN_THRESHOLD=0.9",
-    )
+    net = network("2,1:sigmoid", dtype="float64", task="binary")
+    library = Library.of(net, folder, "-DNN_THRESHOLD=0.9")
     assert [library.label(np.array([score])) for score in (0.1, 0.7, 0.9)] == [
         "0",
         "0",
@@ -329,11 +329,11 @@ def test_every_compiler_takes_it_without_warning_and_other_processors_give_the_s
         x, _ = fill(net, 6)
         nn.export(net, folder / "m.c")
         made = c_models.program(folder / "m.c", compiler=tools["compiler"])
-        _, found = c_models.answers(
-            [*tools["runner"], made], net, x.reshape(6, -1).tolist()
-        )
+        rows = x.reshape(6, -1).tolist()
+        command = [*tools["runner"], made]
+        _, outputs = c_models.answers(command, net, rows)
         assert (
-            relative_distance(np.array(list(found.values())[1:]).T, net.predict(x))
+            relative_distance(np.array(list(outputs.values())[1:]).T, net.predict(x))
             < tolerance
         ), dtype
 
@@ -342,37 +342,33 @@ def test_the_header_says_how_much_memory_it_takes(tables, folder):
     require("size")
     everything(tables, folder)
     compiled(folder / "m.c", "-c", "-fstack-usage", output="m.o")
-    told = (folder / "m.c").read_text(encoding="utf-8")
-    constants = int(re.search("Constants: (\\d+)", told)[1])
-    stack = int(re.search("at most (\\d+) bytes", told)[1])
-    used = [
-        line.split("\t")[1]
-        for line in next(folder.glob("*.su")).read_text().splitlines()
-    ]
+    text = (folder / "m.c").read_text(encoding="utf-8")
+    constants = int(re.search("Constants: (\\d+)", text)[1])
+    stack = int(re.search("at most (\\d+) bytes", text)[1])
+    lines = next(folder.glob("*.su")).read_text().splitlines()
+    used = [line.split("\t")[1] for line in lines]
     # all functions at once: more than any chain of calls
     assert sum(map(int, used)) <= stack
-    sections = subprocess.run(
-        ["size", "-A", folder / "m.o"], capture_output=True, text=True
-    ).stdout
-    found = dict(
+    command = ["size", "-A", folder / "m.o"]
+    sections = subprocess.run(command, capture_output=True, text=True).stdout
+    result = dict(
         line.split()[:2] for line in sections.splitlines() if line.startswith(".")
     )
     kept = sum(
         int(size)
-        for name, size in found.items()
+        for name, size in result.items()
         if ".rodata" in name or ".data.rel.ro" in name
     )
     assert kept == pytest.approx(constants, rel=0.1, abs=512)
-    assert int(found.get(".bss", 0)) == int(found.get(".data", 0)) == 0
+    assert int(result.get(".bss", 0)) == int(result.get(".data", 0)) == 0
 
 
 def test_a_compiler_leaves_out_what_a_network_does_not_need(folder):
     require("nm")
     nn.export(network("4,3:tanh,2", dtype="float32"), folder / "m.c")
     compiled(folder / "m.c", "-c", output="m.o")
-    names = subprocess.run(
-        ["nm", folder / "m.o"], capture_output=True, text=True, check=True
-    ).stdout
+    command = ["nm", folder / "m.o"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     absent = (
         r"\b(exp|erfc|sin|log|window_|find|gaps|encode_word|encode_cycle|vocabularies)"
     )
@@ -397,7 +393,8 @@ def test_the_c_files_compile_as_they_stand():
             str(source),
         ]
         done = subprocess.run(command, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.returncode == 0
+        assert done.stderr == ""
 
 
 @pytest.mark.timing
@@ -405,8 +402,10 @@ def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes(folder):
     """Both called from Python on one thread, in turn. 10 times as fast is the goal;
     half of it is left to the load of the machine."""
     runtime = pytest.importorskip("onnxruntime")
-    x = np.random.default_rng(0).normal(size=(2000, 30)) * np.arange(1, 31)
-    ds = nn.load(x, y=(x[:, 0] + x[:, 1] > 0).astype(int))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 30)) * np.arange(1, 31)
+    y = (x[:, 0] + x[:, 1] > 0).astype(int)
+    ds = nn.load(x, y=y)
     net = nn.Network.for_data(ds, "30,60,10,1")
     nn.train(net, ds, epochs=1)
     nn.export(net, folder / "m.onnx")
@@ -426,9 +425,8 @@ def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes(folder):
     )
     blocks = [[timeit.timeit(call, number=500) for call in calls] for _ in range(60)]
     ours, theirs = np.min(blocks, axis=0)
-    assert out[0] == pytest.approx(
-        session.run(["probabilities"], {"features": x[:1]})[0][0, 1], abs=1e-5
-    )
+    expected = session.run(["probabilities"], {"features": x[:1]})[0][0, 1]
+    assert out[0] == pytest.approx(expected, abs=1e-5)
     assert theirs > 5 * ours
 
 
@@ -442,8 +440,11 @@ def test_numbers_that_are_not_finite_are_refused(folder):
 
 
 def test_a_very_long_word_is_refused(folder):
-    rows = [f"{'ab'[k % 2] * 4001},{k % 5},{k % 3 == 1}" for k in range(60)]
-    (folder / "old.csv").write_text("\n".join(["word,x,y", *rows]))
+    rows = []
+    for k in range(60):
+        rows.append(f"{'ab'[k % 2] * 4001},{k % 5},{k % 3 == 1}")
+    text = "\n".join(["word,x,y", *rows])
+    (folder / "old.csv").write_text(text)
     succeed(
         "--train",
         "--dataset",
@@ -455,10 +456,8 @@ def test_a_very_long_word_is_refused(folder):
         "-q",
     )
     result = run("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
-    assert (
-        result.code,
-        "column word: a value of 4001 bytes, expected at most 4000" in result.err,
-    ) == (2, True)
+    assert result.code == 2
+    assert "column word: a value of 4001 bytes, expected at most 4000" in result.err
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
@@ -471,34 +470,32 @@ def test_every_kind_of_model_compiles_without_a_warning_at_every_level(
     models = {"words": [], "waves": ["--number_embedding", "waves4", "--networks", "2"]}
     for name, flags in models.items():
         trained(folder, old, "--epochs", "1", *flags)
-        nn.export(nn.Model.load(folder / "m.bin").network, folder / f"{name}.c")
-    (folder / "plain.csv").write_text(
-        "\n".join(["a,b,y", *(f"{k % 7},{k * k % 11},{k % 2}" for k in range(120))])
-    )
+        net = nn.Model.load(folder / "m.bin").network
+        nn.export(net, folder / f"{name}.c")
+    text = "\n".join(["a,b,y", *(f"{k % 7},{k * k % 11},{k % 2}" for k in range(120))])
+    (folder / "plain.csv").write_text(text)
     for name, flags in {
         "plain": [],
         "pieces": ["--number_embedding", "pieces4"],
     }.items():
         trained(folder, folder / "plain.csv", "--epochs", "1", *flags)
-        nn.export(nn.Model.load(folder / "m.bin").network, folder / f"{name}.c")
+        net = nn.Model.load(folder / "m.bin").network
+        nn.export(net, folder / f"{name}.c")
     nn.export(
         network("3x12x12,conv17k3p1,avgpool2,pad1,4", "seq", "float32"),
         folder / "images.c",
     )
     for name in (*models, "plain", "pieces", "images"):
-        compiled(folder / f"{name}.c", level, "-c", output=f"{name}.o")
+        source = folder / f"{name}.c"
+        compiled(source, level, "-c", output=f"{name}.o")
 
 
 @pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only"])
 def test_flags_that_lose_nan_are_refused_by_the_file(flag, folder):
     nn.export(network("3,2", "seq", "float32"), folder / "m.c")
     require("gcc")
-    done = subprocess.run(
-        ["gcc", flag, "-c", "m.c", "-o", "m.o"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
+    command = ["gcc", flag, "-c", "m.c", "-o", "m.o"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode
     assert "#error" in done.stderr
     assert "without -ffast-math" in done.stderr

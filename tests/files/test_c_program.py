@@ -29,7 +29,8 @@ GUIDE = (REPOSITORY / "docs" / "using.md").read_text(encoding="utf-8")
 
 def guides_program(folder, rows: list[str], *flags: str) -> Path:
     """The guide's program for a model of these rows of CSV, under sanitizers."""
-    (folder / "old.csv").write_text("\n".join(rows) + "\n")
+    text = "\n".join(rows) + "\n"
+    (folder / "old.csv").write_text(text)
     trained(folder, folder / "old.csv", *flags)
     (folder / "predict.c").write_text(OF_THE_GUIDE, encoding="utf-8")
     return compiled(
@@ -46,37 +47,38 @@ def guides_program(folder, rows: list[str], *flags: str) -> Path:
     ],
 )
 def test_the_guides_program_prints_what_predict_writes(goal, flags, folder):
-    rows = ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{goal(k)}" for k in range(60))]
-    done = run(guides_program(folder, rows, *flags), (folder / "old.csv").read_bytes())
-    assert (done.returncode, done.stderr) == (0, b"")
-    wanted = c_models.predicted(folder, folder / "old.csv")
+    rows = ["a,b,goal"]
+    for k in range(60):
+        rows.append(f"{k / 7},{(k * 5) % 11},{goal(k)}")
+    command = guides_program(folder, rows, *flags)
+    done = run(command, (folder / "old.csv").read_bytes())
+    assert done.returncode == 0
+    assert done.stderr == b""
+    expected = c_models.predicted(folder, folder / "old.csv")
     names = [
         "row",
-        *(name for name in wanted if name.startswith(("predicted", "score"))),
+        *(name for name in expected if name.startswith(("predicted", "score"))),
     ]
-    columns = list(
-        zip(
-            *(line.split(",") for line in done.stdout.decode().splitlines()),
-            strict=True,
-        )
-    )
+    lines = done.stdout.decode().splitlines()
+    columns = list(zip(*(line.split(",") for line in lines), strict=True))
     if "score" in " ".join(names):
         texts = {"row", "predicted"}
     else:
         texts = {"row"}
-    found = {
-        name: list(values) if name in texts else list(map(float, values))
-        for name, values in zip(names, columns)
-    }
-    c_models.check_agreement(found, wanted, c_models.SINGLE)
+    results = {}
+    for name, values in zip(names, columns):
+        results[name] = list(values) if name in texts else list(map(float, values))
+    c_models.check_agreement(results, expected, c_models.SINGLE)
 
 
 def test_the_guides_program_refuses_hostile_rows(folder):
-    made = guides_program(
-        folder, ["a,b,goal", *(f"{k / 7},{(k * 5) % 11},{k % 2}" for k in range(60))]
-    )
+    rows = ["a,b,goal"]
+    for k in range(60):
+        rows.append(f"{k / 7},{(k * 5) % 11},{k % 2}")
+    made = guides_program(folder, rows)
     plain = run(made, "a,b\n1.5,2\n")
-    assert (plain.returncode, plain.stdout.count(b"\n")) == (0, 1)
+    assert plain.returncode == 0
+    assert plain.stdout.count(b"\n") == 1
     for text in (
         "a,b\n1.5,2",
         "\n1.5,2,7,text\r\n",
@@ -85,13 +87,16 @@ def test_the_guides_program_refuses_hostile_rows(folder):
     ):
         assert run(made, text).stdout == plain.stdout, text
     for text in ("a,b", "", "\0"):
-        assert (run(made, text).returncode, run(made, text).stdout) == (0, b"")
-    median = nn.Model.load(folder / "m.bin").network.medians[0]
+        assert run(made, text).returncode == 0
+        assert run(made, text).stdout == b""
+    model = nn.Model.load(folder / "m.bin")
+    median = model.network.medians[0]
     of_gap = run(made, "nan,2").stdout
-    assert of_gap == run(made, f"{median:.17g},2").stdout
+    result = run(made, f"{median:.17g},2")
+    assert of_gap == result.stdout
     assert of_gap != plain.stdout
     long = "1" * (1 << 21)
-    for text in (
+    cases = (
         *(
             "1.5",
             "1.5,",
@@ -114,14 +119,13 @@ def test_the_guides_program_refuses_hostile_rows(folder):
             "x" * (1 << 20),
             "," * (1 << 20),
         ),
-    ):
+    )
+    for text in cases:
         for end in ("", "\n", "\r\n", "\n1.5,2\n"):
             done = run(made, f"a,b\n{text}{end}".encode("latin-1"))
-            assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (
-                65,
-                b"",
-                1,
-            ), text[:40]
+            assert done.returncode == 65, text[:40]
+            assert done.stdout == b"", text[:40]
+            assert done.stderr.count(b"\n") == 1, text[:40]
             assert done.stderr.startswith(b"row 0: "), done.stderr
 
 
@@ -137,18 +141,15 @@ def test_quotes_and_hostile_names(folder):
     ]
     names = ['"so, ""said"""', '"/* */ ??/ #include ""example_values.h"""', "goal"]
     given = ['yes, ""sure""', "no\\"]
-    rows = [f'"{words[k % 7]}",{k % 5},"{given[k % 7 > 2]}"' for k in range(120)]
-    (folder / "old.csv").write_text(
-        "\n".join([",".join(names), *rows]) + "\n", encoding="utf-8"
-    )
+    rows = []
+    for k in range(120):
+        rows.append(f'"{words[k % 7]}",{k % 5},"{given[k % 7 > 2]}"')
+    text = "\n".join([",".join(names), *rows]) + "\n"
+    (folder / "old.csv").write_text(text, encoding="utf-8")
     trained(folder, folder / "old.csv", "--categories", "0")
     check_program(folder, folder / "old.csv")
-    windows = (
-        (folder / "old.csv")
-        .read_text(encoding="utf-8")
-        .replace("1.50", "1.5")
-        .encode("cp1252")
-    )
+    text = (folder / "old.csv").read_text(encoding="utf-8")
+    windows = text.replace("1.50", "1.5").encode("cp1252")
     (folder / "windows.csv").write_bytes(windows)
     check_program(folder, folder / "windows.csv")
 
@@ -210,12 +211,12 @@ WORDS = [
 def hostile(rows: list[list]) -> list[list]:
     """Rows of which one value, or all, are hostile: words and numbers in columns of
     either kind."""
-    found = [
-        [one if i == place else old for i, old in enumerate(rows[k % len(rows)])]
-        for k, one in enumerate([*WORDS, *NUMBERS])
+    results = [
+        [field if i == place else old for i, old in enumerate(rows[k % len(rows)])]
+        for k, field in enumerate([*WORDS, *NUMBERS])
         for place in range(len(rows[0]))
     ]
-    return [*found, *([one] * len(rows[0]) for one in [*WORDS, *NUMBERS])]
+    return [*results, *([field] * len(rows[0]) for field in [*WORDS, *NUMBERS])]
 
 
 def check_hostile(folder, net, rows: list[list]) -> list[int]:
@@ -224,14 +225,16 @@ def check_hostile(folder, net, rows: list[list]) -> list[int]:
     made = program(folder / "m.c", *SANITIZED)
     codes, found = answers(made, net, hostile(rows))
     assert {-1, 0} & set(codes)
-    assert all(-1 <= code <= net.inputs for code in codes)
+    for code in codes:
+        assert -1 <= code <= net.inputs
     good = np.array(codes) == 0
     numbers = np.array(
         [values for values in found.values() if not isinstance(values[0], str)]
     )
     assert np.isfinite(numbers[:, good]).all()
     # no terminator where one must be
-    for cut in (fields(rows)[:-1], fields(rows[:1])[:5], b"w", b"d", b""):
+    cuts = (fields(rows)[:-1], fields(rows[:1])[:5], b"w", b"d", b"")
+    for cut in cuts:
         assert run(made, cut).returncode == 0
     return codes
 
@@ -270,24 +273,25 @@ def test_hostile_rows_of_tables(target, flags, tables, folder):
     net = nn.Model.load(folder / "m.bin").network
     kinds = [encoder.reads for encoder in net.encoding.encoders]
     raw = [read_raw(old)[name][:3] for name in net.encoding.names]
-    rows = [
-        [
-            column[k].encode() if kind == "text" else float(k)
-            for kind, column in zip(kinds, raw)
-        ]
-        for k in range(3)
-    ]
+    rows = []
+    for k in range(3):
+        rows.append(
+            [
+                column[k].encode() if kind == "text" else float(k)
+                for kind, column in zip(kinds, raw)
+            ]
+        )
     for code, row in zip(check_hostile(folder, net, rows), hostile(rows)):
-        infinite = [
-            place
-            for place, one in enumerate(row)
-            if isinstance(one, float) and np.isinf(one)
-        ]
+        infinite = []
+        for place, field in enumerate(row):
+            if isinstance(field, float) and np.isinf(field):
+                infinite.append(place)
         assert not infinite or code == infinite[0] + 1 or 0 < code < infinite[0] + 1
 
 
 def test_hostile_numbers_of_classes_have_no_name(folder):
-    nn.export(network("2,1:sigmoid", dtype="float64", task="binary"), folder / "m.c")
+    net = network("2,1:sigmoid", dtype="float64", task="binary")
+    nn.export(net, folder / "m.c")
     (folder / "names.c").write_text(
         '#include "m.c"\n#include <limits.h>\nint main(void)\n{\n    const nn_real none[NN_OUTPUTS] = {NAN};\n'
         "    const int odd = nn_class_name(-1) || nn_class_name(NN_CLASSES) || nn_class_name(INT_MIN);\n"

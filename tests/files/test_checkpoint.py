@@ -72,9 +72,8 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
             process.kill()
             process.communicate()
         if process.returncode == 0:  # it was over sooner: begin again
-            assert (folder / "m.bin").read_bytes() == (
-                folder / "peace.bin"
-            ).read_bytes()
+            data = (folder / "m.bin").read_bytes()
+            assert data == (folder / "peace.bin").read_bytes()
             (folder / "m.bin").unlink()
             (folder / "c.ck").unlink()
             continue
@@ -83,7 +82,8 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
         advanced += before is not None and position("c.ck")["epoch"] > before["epoch"]
     code, err = wait_for(start_saving_each_epoch(*given))
     assert code == 0, err
-    assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
+    data = (folder / "m.bin").read_bytes()
+    assert data == (folder / "peace.bin").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,14 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
         if found == 0:
             break
         assert found == code, err
-        told = "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
-        assert err.splitlines()[-1] == f"nn: stopped by {signum.name}: {told}"
+        message = "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
+        expected = f"nn: stopped by {signum.name}: {message}"
+        assert err.splitlines()[-1] == expected
         inside += position("c.ck")["row"] > 0
     assert inside
     succeed(*given)
-    assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
+    data = (folder / "m.bin").read_bytes()
+    assert data == (folder / "peace.bin").read_bytes()
     assert not list(folder.glob("*.part"))
 
 
@@ -158,10 +160,11 @@ def test_a_signal_while_the_data_is_read_loses_nothing(
     result = run(
         *SMALL, "--model", "m.bin", *(["--checkpoint", "c.ck"] if saving else [])
     )
-    told = (
+    message = (
         f"nn: stopped by {signum.name}: training had not begun, m.bin was not written\n"
     )
-    assert (result.code, result.err) == (code, told)
+    assert result.code == code
+    assert result.err == message
     assert (folder / "c.ck").read_bytes() == b"as it was"
     assert not (folder / "m.bin").exists()
 
@@ -289,7 +292,8 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(
         except Stopped:
             inside += position(saved)["row"] > 0
     net.export(tmp_path / "m.bin")
-    assert (tmp_path / "m.bin").read_bytes() == (tmp_path / "peace.bin").read_bytes()
+    data = (tmp_path / "m.bin").read_bytes()
+    assert data == (tmp_path / "peace.bin").read_bytes()
     assert result["loss"] == expected["loss"]
     assert result["val_loss"] == expected["val_loss"]
     assert inside > 40 or backend in ("cuda", "cudnn")
@@ -313,7 +317,8 @@ def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypat
     with pytest.raises(Stopped):
         nn.train(net, ds, epochs=3, checkpoint=tmp_path / "c.ck", stop=stop)
     facts = position(tmp_path / "c.ck")
-    assert (facts["epoch"], facts["row"]) == (0, expected["rows"])
+    assert facts["epoch"] == 0
+    assert facts["row"] == expected["rows"]
     net = nn.Network("5,8,1", task="binary")
     result = nn.train(
         net, ds, epochs=3, checkpoint=tmp_path / "c.ck", resume=tmp_path / "c.ck"

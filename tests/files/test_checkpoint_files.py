@@ -44,13 +44,14 @@ def saved(folder):
     return folder
 
 
-def resume(*more, file="c.ck"):
-    return run(*SMALL, "--model", "again.bin", "--resume", file, *more)
+def resume(*flags, file="c.ck"):
+    return run(*SMALL, "--model", "again.bin", "--resume", file, *flags)
 
 
 def test_the_model_does_not_show_that_checkpoints_were_taken(saved):
     succeed(*SMALL, "--model", "without.bin")
-    assert (saved / "m.bin").read_bytes() == (saved / "without.bin").read_bytes()
+    data = (saved / "m.bin").read_bytes()
+    assert data == (saved / "without.bin").read_bytes()
     assert sorted(path.name for path in saved.iterdir()) == [
         "c.ck",
         "images.npz",
@@ -62,7 +63,7 @@ def test_the_model_does_not_show_that_checkpoints_were_taken(saved):
 
 def test_resuming_a_finished_training_writes_its_model_again(saved):
     before = (saved / "c.ck").read_bytes()
-    first = succeed(*SMALL, "--model", "first.bin", "--json").json
+    figures = succeed(*SMALL, "--model", "first.bin", "--json").json
     result = succeed(
         *SMALL,
         "--model",
@@ -73,20 +74,19 @@ def test_resuming_a_finished_training_writes_its_model_again(saved):
         "--checkpoint",
         "c.ck",
     ).json
-    assert (saved / "again.bin").read_bytes() == (saved / "m.bin").read_bytes()
+    data = (saved / "again.bin").read_bytes()
+    assert data == (saved / "m.bin").read_bytes()
     assert (saved / "c.ck").read_bytes() == before
     assert result["us_per_batch"] > 0
-    assert result["loss"] == first["loss"]
-    assert result["val_loss"] == first["val_loss"]
+    assert result["loss"] == figures["loss"]
+    assert result["val_loss"] == figures["val_loss"]
 
 
 def test_resume_auto_starts_afresh_where_there_is_no_checkpoint(folder):
-    assert (
-        "going on"
-        not in succeed(
-            *SMALL, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"
-        ).err
+    result = succeed(
+        *SMALL, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"
     )
+    assert "going on" not in result.err
     assert position("c.ck")["epoch"] == 3
 
 
@@ -111,11 +111,12 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
         "c.ck",
     ]
     every_third = ["--checkpoint_every", 3]
-    for seconds, every, epochs in (
+    cases = (
         (0, every_third, [3, 6, 7]),
         (0, [], [*range(1, 8)]),
         (1000, [], [1, 7]),
-    ):
+    )
+    for seconds, every, epochs in cases:
         monkeypatch.setattr(checkpoints, "LEAST_SECONDS", seconds)
         kept.clear()
         succeed("--train", *given, *every)
@@ -135,8 +136,8 @@ def test_the_history_goes_on_where_it_was(folder):
     ds = nn.load("two.csv")
     with pytest.raises(Stopped):
         nn.train(net, ds, epochs=5, checkpoint="c.ck", callback=Stopping(), stop=stop)
-    told = []
-    for more in (["--resume", "c.ck"], []):
+    messages = []
+    for flags in (["--resume", "c.ck"], []):
         given = [
             "--train",
             "--dataset",
@@ -148,11 +149,13 @@ def test_the_history_goes_on_where_it_was(folder):
             "--history",
             "h.csv",
         ]
-        succeed(*given, "--model", "m.bin", *more)
-        lines = csv.DictReader((folder / "h.csv").read_text().splitlines())
-        told.append([(line["epoch"], line["loss"], line["val_loss"]) for line in lines])
-    assert told[0] == told[1]
-    assert len(told[0]) == 5
+        succeed(*given, "--model", "m.bin", *flags)
+        text = (folder / "h.csv").read_text()
+        lines = csv.DictReader(text.splitlines())
+        records = [(line["epoch"], line["loss"], line["val_loss"]) for line in lines]
+        messages.append(records)
+    assert messages[0] == messages[1]
+    assert len(messages[0]) == 5
 
 
 @pytest.mark.parametrize("name", ["c.ck", "m.bin"])
@@ -171,10 +174,10 @@ def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
 
 
 def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
-    told = succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck").err
+    messages = succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck").err
     assert (
         "nn: warning: c.ck will be replaced; --resume auto would go on from it"
-        in told.splitlines()
+        in messages.splitlines()
     )
 
 
@@ -196,10 +199,11 @@ def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
     assert code == 73
     messages = [line for line in err.splitlines() if line.startswith("nn: ")]
     failure = "c.ck: cannot write: File too large"
-    assert messages[-2:] == [
+    expected = [
         f"nn: warning: {failure}; the training goes on",
         f"nn: {failure}; m.bin is written",
     ]
+    assert messages[-2:] == expected
     assert (folder / "c.ck").read_bytes() == b"as it was"
     assert sorted(path.name for path in folder.iterdir()) == [
         "c.ck",
@@ -208,7 +212,8 @@ def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
         "two.csv",
     ]
     succeed(*given, "--model", "n.bin")
-    assert (folder / "m.bin").read_bytes() == (folder / "n.bin").read_bytes()
+    data = (folder / "m.bin").read_bytes()
+    assert data == (folder / "n.bin").read_bytes()
 
 
 def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(folder):
@@ -227,8 +232,9 @@ def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(fold
     read_until(process, "cannot write")
     process.send_signal(signal.SIGTERM)
     code, err = wait_for(process)
-    told = "nn: stopped by SIGTERM: c.ck: cannot write: File too large; the unfinished network is in m.bin.part"
-    assert (code, err.splitlines()[-1]) == (73, told)
+    message = "nn: stopped by SIGTERM: c.ck: cannot write: File too large; the unfinished network is in m.bin.part"
+    assert code == 73
+    assert err.splitlines()[-1] == message
     succeed("--info", "--model", "m.bin.part")
 
 
@@ -239,12 +245,8 @@ def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
         )
 
     monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Refusing)
-    nn.train(
-        nn.Network("2,4,1", task="binary"),
-        nn.load("two.csv"),
-        epochs=2,
-        checkpoint="c.ck",
-    )
+    net = nn.Network("2,4,1", task="binary")
+    nn.train(net, nn.load("two.csv"), epochs=2, checkpoint="c.ck")
     assert position("c.ck")["epoch"] == 2
 
 
@@ -314,7 +316,8 @@ def test_wrong_use_is_told_in_one_line_before_the_data_is_read(
 ):
     (folder / "two.csv").write_text("no data at all")
     result = run(*SMALL, "--model", "m.bin", *flags)
-    assert (result.code, result.out) == (code, "")
+    assert result.code == code
+    assert result.out == ""
     assert result.err.startswith(f"nn: {words}")
     assert result.err.count("\n") == 1
 
@@ -374,11 +377,10 @@ def rewritten(**changed):
     tensors = {name: array for name, array in tensors.items() if array is not None}
     of_run = {name: changed.pop(name) for name in OF_RUN if name in changed}
     of_network = {name: changed.pop(name) for name in COUNTS if name in changed}
-    told = {
-        "runs": [{**old["runs"][0], **of_run}],
-        "members": [{**old["members"][0], **of_network}],
-    }
-    checkpoints._CHECKPOINT_FILE.save("made.ck", tensors, {**old, **told, **changed})
+    member = old["members"][0]
+    runs = [{**old["runs"][0], **of_run}]
+    facts = {"runs": runs, "members": [{**member, **of_network}]}
+    checkpoints._CHECKPOINT_FILE.save("made.ck", tensors, {**old, **facts, **changed})
     return Path("made.ck").read_bytes()
 
 
@@ -415,9 +417,9 @@ def test_facts_and_arrays_that_cannot_be_are_refused(saved, facts):
 
 
 def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
-    told = refused(rewritten(format=1))
-    assert "checkpoint format 1" in told
-    assert "leave out --resume to start afresh" in told
+    message = refused(rewritten(format=1))
+    assert "checkpoint format 1" in message
+    assert "leave out --resume to start afresh" in message
 
 
 @pytest.mark.parametrize(
@@ -427,7 +429,8 @@ def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
 def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
     ds = dense_data()
     flags = {"folds": 2, "validation": "fold", "epochs": 2, "batch_number": 16}
-    nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, checkpoint="c.ck")
+    net = nn.Network("5,4,1", task="binary")
+    nn.train(net, ds, **flags, checkpoint="c.ck")
     tensors = safetensors.numpy.load(Path("c.ck").read_bytes())
     facts = position("c.ck")
     assert tensors["member0.judged"].dtype == np.float32
@@ -452,12 +455,8 @@ def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
 def test_an_order_that_would_read_beyond_the_rows_is_refused(folder, arrays):
     ds = dense_data()
     options = {"epochs": 2, "batch_number": 7}
-    nn.train(
-        nn.Network("5,4,1", task="binary", reference=True),
-        ds,
-        **options,
-        checkpoint="c.ck",
-    )
+    net = nn.Network("5,4,1", task="binary", reference=True)
+    nn.train(net, ds, **options, checkpoint="c.ck")
     rewritten(**arrays)
     with pytest.raises(DataError, match="damaged checkpoint"):
         nn.train(
@@ -470,9 +469,8 @@ def test_an_order_that_would_read_beyond_the_rows_is_refused(folder, arrays):
 
 def test_data_in_memory_is_known_by_its_numbers(tmp_path):
     ds = dense_data()
-    nn.train(
-        nn.Network("5,4,1", task="binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck"
-    )
+    net = nn.Network("5,4,1", task="binary")
+    nn.train(net, ds, epochs=2, checkpoint=tmp_path / "c.ck")
     ds.x[7, 3] += 1e-9
     with pytest.raises(UsageError, match="other data"):
         nn.train(
@@ -489,13 +487,15 @@ def test_another_processor_is_a_warning(saved, monkeypatch):
 
 def test_a_flag_that_differs_is_named_before_the_data_unless_data_decide_it():
     before = checkpoints.RunFacts({"layers": "2,1", "epochs": 3}, "a", "omp")
-    for flag, value, data, told in (
+    cases = (
         ("epochs", 4, "a", "--epochs: c.ck was written with 3, this run has 4"),
         ("epochs", 4, "b", "--epochs: c.ck was written with 3, this run has 4"),
         ("layers", "3,1", "a", '--layers: c.ck was written with "2,1"'),
         ("layers", "3,1", "b", "--dataset: c.ck was written while training on other"),
-    ):
-        run_now = checkpoints.RunFacts({**before.config, flag: value}, data, "omp")
-        with pytest.raises(UsageError, match=re.escape(told)):
+    )
+    for flag, value, data, message in cases:
+        config = {**before.config, flag: value}
+        run_now = checkpoints.RunFacts(config, data, "omp")
+        with pytest.raises(UsageError, match=re.escape(message)):
             checkpoints._check_agreement("c.ck", before, run_now)
     checkpoints._check_agreement("c.ck", before, before)

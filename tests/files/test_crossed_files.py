@@ -49,9 +49,8 @@ def written(path, tensors, metadata):
         {**metadata, "sha256": "0" * 64}, sort_keys=True, separators=(",", ":")
     )
     content = safetensors.numpy.save(tensors, {"nn": text})
-    path.write_bytes(
-        content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode())
-    )
+    digest = hashlib.sha256(content).hexdigest()
+    path.write_bytes(content.replace(b"0" * 64, digest.encode()))
     return path
 
 
@@ -64,7 +63,8 @@ def test_folds_and_scores_come_back_bit_for_bit_from_files_and_copies(model):
     assert np.flatnonzero(tensors["rows.fold"] == 255).tolist() == [7]
     assert tensors["rows.score"].dtype == np.float32
     assert tensors["rows.score"].shape == (89, 3)
-    for other in (net, copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+    cases = (net, copy.deepcopy(net), pickle.loads(pickle.dumps(net)))
+    for other in cases:
         assert np.array_equal(other.crossed.fold, tensors["rows.fold"])
         assert np.array_equal(other.crossed.scores, tensors["rows.score"])
         kept = {
@@ -162,10 +162,11 @@ def test_a_network_of_its_own_has_no_folds(tmp_path):
     net.export(tmp_path / "m.bin")
     tensors, metadata = model_file.load(tmp_path / "m.bin")
     assert "crossed" not in metadata
-    for more in (
+    cases = (
         {"rows.fold": np.zeros(3, np.uint8)},
         {"rows.score": np.zeros((3, 1), np.float32)},
-    ):
+    )
+    for more in cases:
         with pytest.raises(DataError, match="rows"):
             model_file.load(written(tmp_path / "x.bin", {**tensors, **more}, metadata))
     facts = {**metadata, "crossed": {"thresholds": [0.5], "temperatures": [1.0]}}
@@ -183,13 +184,8 @@ def test_a_network_of_its_own_has_no_folds(tmp_path):
 def test_as_many_folds_as_there_may_be_have_numbers(folds, name):
     assert fold_type(folds) == name
     assert no_fold(fold_type(folds)) >= folds
-    crossed = Crossed.of(
-        folds + 2,
-        np.arange(folds),
-        np.arange(folds),
-        np.zeros((folds, 1), np.float32),
-        folds,
-    )
+    scores = np.zeros((folds, 1), np.float32)
+    crossed = Crossed.of(folds + 2, np.arange(folds), np.arange(folds), scores, folds)
     assert np.array_equal(crossed.of_row, np.arange(folds))
     assert np.array_equal(crossed.rows, np.arange(folds))
 
@@ -254,7 +250,8 @@ def test_other_rows_than_those_of_the_folds_are_refused(earlier):
     ):
         out_of_fold(net, nn.load("two.csv").of_rows(np.arange(79)))
     lines = (earlier / "two.csv").read_text().splitlines(keepends=True)
-    (earlier / "two.csv").write_text("".join(lines[:-1]))
+    text = "".join(lines[:-1])
+    (earlier / "two.csv").write_text(text)
     done = run("--test", "--model", "new.bin", "--force")
     assert done.code == 65
     assert "found 79 rows, expected the 80" in done.err

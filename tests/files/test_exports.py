@@ -77,9 +77,8 @@ def test_numbers_as_they_are(tables, folder):
 
 def test_gaps_and_words_that_training_did_not_have(tables, folder):
     old, new = tables("two", gaps=0)
-    new.write_text(
-        new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8"
-    )
+    text = new.read_text(encoding="utf-8").replace("green", "purple")
+    new.write_text(text, encoding="utf-8")
     trained(folder, old)
     check_both(folder, new)
 
@@ -92,11 +91,11 @@ def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
     ) * np.timedelta64(1, "s")
     when[3] = np.datetime64("NaT")
     size = rng.normal(size=300).round(3)
-    rows = [
-        f"{'' if np.isnat(time) else time},{value},{value}"
-        for time, value in zip(when, size)
-    ]
-    (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
+    rows = []
+    for time, value in zip(when, size):
+        rows.append(f"{'' if np.isnat(time) else time},{value},{value}")
+    text = "\n".join(["when,size,goal", *rows])
+    (folder / "old.csv").write_text(text)
     trained(
         folder,
         folder / "old.csv",
@@ -110,20 +109,16 @@ def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
     check_both(folder, folder / "old.csv", backend="seq")
     model = nn.Model.load(folder / "m.bin")
     frame = pd.DataFrame({"when": when, "size": size})
-    assert model.network.encoding.encoders[0].parts == [
-        "month",
-        "monthday",
-        "weekday",
-        "hour",
-    ]
+    encoder = model.network.encoding.encoders[0]
+    assert encoder.parts == ["month", "monthday", "weekday", "hour"]
     assert (
         model.predict(frame) == model.predict(pd.read_csv(folder / "old.csv"))
     ).all()
 
 
-@pytest.mark.parametrize("more", [[], ["--folds", "2", "--dtype", "float64"]], ids=str)
+@pytest.mark.parametrize("flags", [[], ["--folds", "2", "--dtype", "float64"]], ids=str)
 @pytest.mark.parametrize("target", ["number", "two", "three"])
-def test_means_of_the_targets_of_words(target, more, folder):
+def test_means_of_the_targets_of_words(target, flags, folder):
     """One column has many words as well as slots of its own, the other words of one or
     two rows alone."""
     rng = np.random.default_rng(2)
@@ -131,33 +126,27 @@ def test_means_of_the_targets_of_words(target, more, folder):
     names = rng.integers(0, 250, 400)
     size = rng.normal(size=400).round(3)
     goal = rng.normal(size=30)[places] + rng.normal(size=250)[names] + size
-    classes = {
-        "number": goal,
-        "two": np.where(goal > 0.3, "a", "b"),
-        "three": np.digitize(goal, [-1, 1]),
-    }
+    three = np.digitize(goal, [-1, 1])
+    two = np.where(goal > 0.3, "a", "b")
+    classes = {"number": goal, "two": two, "three": three}
     words = [f"Zürich {place}" if place else "" for place in places]
-    rows = [
-        f"{word},n{name},{one},{value}"
-        for word, name, one, value in zip(words, names, size, classes[target])
-    ]
-    (folder / "old.csv").write_text(
-        "\n".join(["place,name,size,goal", *rows]), encoding="utf-8"
+    rows = []
+    for word, name, number, value in zip(words, names, size, classes[target]):
+        rows.append(f"{word},n{name},{number},{value}")
+    text = "\n".join(["place,name,size,goal", *rows])
+    (folder / "old.csv").write_text(text, encoding="utf-8")
+    unseen = []
+    for word, name in [("x", "n1"), ("", "?"), ("Zürich 2", "y")]:
+        unseen.append(f"{word},{name},1.5,{classes[target][0]}")
+    text = "\n".join(["place,name,size,goal", *unseen, *rows])
+    (folder / "new.csv").write_text(text, encoding="utf-8")
+    trained(
+        folder, folder / "old.csv", "--target_means", "--categories", "name", *flags
     )
-    unseen = [
-        f"{word},{name},1.5,{classes[target][0]}"
-        for word, name in [("x", "n1"), ("", "?"), ("Zürich 2", "y")]
-    ]
-    (folder / "new.csv").write_text(
-        "\n".join(["place,name,size,goal", *unseen, *rows]), encoding="utf-8"
-    )
-    trained(folder, folder / "old.csv", "--target_means", "--categories", "name", *more)
-    means = [
-        encoder.targets
-        for encoder in nn.Model.load(folder / "m.bin")
-        .network.members[0]
-        .encoding.encoders[:2]
-    ]
+    model = nn.Model.load(folder / "m.bin")
+    member = model.network.members[0]
+    encoders = member.encoding.encoders[:2]
+    means = [encoder.targets for encoder in encoders]
     assert means == [{"number": 1, "two": 1, "three": 3}[target]] * 2
     check_both(folder, folder / "new.csv")
 
@@ -165,57 +154,61 @@ def test_means_of_the_targets_of_words(target, more, folder):
 def test_numbers_of_which_some_are_often_repeated(folder):
     rng = np.random.default_rng(2)
     sums = [*np.zeros(3000), *(np.arange(2000) % 70 + 1) * 1.1]
-    rows = [
-        f"{'' if k % 97 == 5 else format(one, 'g')},{rng.normal():g},{one % 3 > 1:d}"
-        for k, one in enumerate(sums)
-    ]
-    (folder / "old.csv").write_text("\n".join(["sum,size,goal", *rows]))
-    (folder / "new.csv").write_text(
-        "\n".join(["sum,size,goal", *rows[::40], "2.3,1,0", "1e9,1,1", "-1,0,1"])
-    )
+    rows = []
+    for k, total in enumerate(sums):
+        rows.append(
+            f"{'' if k % 97 == 5 else format(total, 'g')},{rng.normal():g},{total % 3 > 1:d}"
+        )
+    text = "\n".join(["sum,size,goal", *rows])
+    (folder / "old.csv").write_text(text)
+    text = "\n".join(["sum,size,goal", *rows[::40], "2.3,1,0", "1e9,1,1", "-1,0,1"])
+    (folder / "new.csv").write_text(text)
     for flags in (
         ["--networks", "2"],
         ["--dtype", "float64", "--number_embedding", "waves3"],
     ):
         trained(folder, folder / "old.csv", *flags, "--backend", "seq")
-        assert (
-            len(
-                nn.Model.load(folder / "m.bin").members[0].encoding.encoders[0].frequent
-            )
-            == 70
-        )
+        model = nn.Model.load(folder / "m.bin")
+        member = model.members[0]
+        encoder = member.encoding.encoders[0]
+        assert len(encoder.frequent) == 70
         check_both(folder, folder / "new.csv", backend="seq")
 
 
 def test_yes_and_no_in_every_way_that_a_model_reads(folder):
-    rows = [f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90)]
-    (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
+    rows = []
+    for k in range(90):
+        rows.append(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}")
+    text = "\n".join(["t,x,y", *rows])
+    (folder / "old.csv").write_text(text)
     words = "yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"
-    (folder / "new.csv").write_text(
-        "\n".join(["t,x,y", *(f"{word},3,1" for word in words)])
-    )
+    text = "\n".join(["t,x,y", *(f"{word},3,1" for word in words)])
+    (folder / "new.csv").write_text(text)
     trained(folder, folder / "old.csv")
     check_both(folder, folder / "new.csv")
 
 
-def write_rows(path, seconds, price, *others) -> None:
+def write_rows(path, seconds, price, *flags) -> None:
     """A CSV file with a column of dates as people write them, one of prices, two of
     words and a target."""
-    moments = [
-        None
-        if np.isnan(one)
-        else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, one)
-        for one in seconds
-    ]
+    moments = []
+    for one in seconds:
+        moments.append(
+            None
+            if np.isnan(one)
+            else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, one)
+        )
     dates = [
         "" if moment is None else moment.strftime("%d.%m.%Y %H:%M")
         for moment in moments
     ]
     prices = ["" if np.isnan(one) else f"${one:,.2f}" for one in price]
     with open(path, "w", newline="") as file:
-        csv.writer(file).writerows(
-            [["when", "price", "size", "grade", "goal"], *zip(dates, prices, *others)]
-        )
+        rows = [
+            ["when", "price", "size", "grade", "goal"],
+            *zip(dates, prices, *flags),
+        ]
+        csv.writer(file).writerows(rows)
 
 
 def codes_of(library: Library, column: int, words) -> list[int]:
@@ -245,7 +238,8 @@ def test_ordered_words_and_what_people_write_in_their_own_way(
     goal = seconds / 1e9 + np.arange(200) % 3 + (size == "M") + price / 1e7
     if target == "two":
         goal = np.where(goal > np.median(goal), "high", "low")
-    for values, gap in [(seconds, np.nan), (price, np.nan), (size, ""), (grade, "")]:
+    cases = [(seconds, np.nan), (price, np.nan), (size, ""), (grade, "")]
+    for values, gap in cases:
         values[50:][rng.random(150) < gaps] = gap
     write_rows(folder / "old.csv", seconds, price, size, grade, goal)
     size[:4] = ["XXL", "NA", "2.5", "2.500"]
@@ -264,39 +258,35 @@ def test_ordered_words_and_what_people_write_in_their_own_way(
         *flags,
     )
     net = nn.Model.load(folder / "m.bin").network
-    assert [one.kind for one in net.encoding.encoders] == [
-        "written date",
-        "written number",
-        "ordered",
-        "ordered",
-    ]
+    kinds = [encoder.kind for encoder in net.encoding.encoders]
+    assert kinds == ["written date", "written number", "ordered", "ordered"]
     found = predicted(folder, folder / "new.csv", "--backend", "seq")
-    wanted = np.array(
+    expected = np.array(
         found["score low" if target == "two" else "predicted goal"], np.float64
     )
 
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.onnx", "-q")
     columns = {"when": seconds, "price": price, "size": size, "grade": grade}
-    out = outputs(
-        folder / "m.onnx",
-        {name: np.array(values)[:, None] for name, values in columns.items()},
-    )
+    inputs = {}
+    for name, values in columns.items():
+        inputs[name] = np.array(values)[:, None]
+    out = outputs(folder / "m.onnx", inputs)
     if target == "two":
         of_onnx = out["probabilities"][:, 1]
     else:
         of_onnx = out["values"][:, 0]
-    assert relative_distance(of_onnx, wanted) < TOLERANCE[net.dtype]
+    assert relative_distance(of_onnx, expected) < TOLERANCE[net.dtype]
 
     library = Library.of(net, folder)
-    rows = np.column_stack(
-        [seconds, price, codes_of(library, 2, size), codes_of(library, 3, grade)]
-    )
+    codes = codes_of(library, 2, size)
+    rows = np.column_stack([seconds, price, codes, codes_of(library, 3, grade)])
     of_c = library.predict(rows, double=True)[:, 0]
-    assert relative_distance(of_c, wanted) < (
+    assert relative_distance(of_c, expected) < (
         1e-14 if net.dtype == "float64" else SINGLE
     )
     rows[[0, 1], 2] = np.nan  # a gap is NaN too, as a word of no rank is
-    assert library.predict(rows, double=True)[:, 0].tolist() == of_c.tolist()
+    predictions = library.predict(rows, double=True)
+    assert predictions[:, 0].tolist() == of_c.tolist()
 
 
 # --------------------------------------------------- numbers and images, through Python
@@ -306,20 +296,22 @@ def both(net, folder, rows, features=None, name="m", double=False) -> list[np.nd
     """What the ONNX file and the C file of a network give for rows. features: as the
     ONNX file takes them."""
     nn.export(net, folder / f"{name}.onnx")
-    found = outputs(
-        folder / f"{name}.onnx", features or {"features": np.asarray(rows, np.float64)}
-    )
-    if "values" in found:
-        of_onnx = found["values"]
+    inputs = features or {"features": np.asarray(rows, np.float64)}
+    result = outputs(folder / f"{name}.onnx", inputs)
+    if "values" in result:
+        of_onnx = result["values"]
     else:
-        of_onnx = found["probabilities"]
+        of_onnx = result["probabilities"]
     if net.outputs == 1 and of_onnx.shape[1] == 2:
         of_onnx = of_onnx[:, 1:]
     library = Library.of(net, folder, name=name)
     of_c = library.predict(rows, double)
-    if "label" in found:
-        assert found["label"].tolist() == [library.label(row) for row in of_c]
-        assert found["label"].tolist() == list(map(str, nn.Model(net).predict(rows)))
+    if "label" in result:
+        expected = [library.label(row) for row in of_c]
+        assert result["label"].tolist() == expected
+        predictions = nn.Model(net).predict(rows)
+        expected = list(map(str, predictions))
+        assert result["label"].tolist() == expected
     return [of_onnx, of_c]
 
 
@@ -332,7 +324,8 @@ def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
     else:
         time = rng.normal(size=300)
     x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0), time])
-    ds = nn.load(x, y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
+    y = (x[:, 0] * 3 + x[:, 1] > 0.2).astype(int)
+    ds = nn.load(x, y=y, dtype=dtype)
     net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
     nn.train(net, ds, epochs=3, scaling=scaling)
     predictions = net.predict(ds.x)
@@ -352,17 +345,19 @@ def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
 def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     rng = np.random.default_rng(4)
     x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
-    ds = nn.Dataset(x, rng.integers(3, size=60), "multiclass", ["cat", "dog", "eel"])
+    y = rng.integers(3, size=60)
+    ds = nn.Dataset(x, y, "multiclass", ["cat", "dog", "eel"])
     net = nn.Network.for_data(
         ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq"
     )
     nn.train(net, ds, epochs=2, scaling=scaling)
     if dtype == "float64":  # which onnxruntime does not have of conv
-        assert Library.of(net, folder).predict(x).tobytes() == net.predict(x).tobytes()
+        predictions = Library.of(net, folder).predict(x)
+        expected = net.predict(x).tobytes()
+        assert predictions.tobytes() == expected
         return
-    of_onnx, of_c = both(
-        net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)}
-    )
+    features = {"features": x if scaling == "pixel" else x.astype(np.float64)}
+    of_onnx, of_c = both(net, folder, x, features)
     assert relative_distance(of_onnx, net.predict(x)) < 1e-5
     assert relative_distance(of_c, net.predict(x)) < SINGLE
 
@@ -370,10 +365,10 @@ def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
 @pytest.mark.parametrize("white", [1, 65535])
 def test_pixels_of_another_range_are_numbers(white, folder):
     """What a model of floats divides by nothing was divided by 255."""
-    x = np.random.default_rng(4).integers(0, 65536, size=(60, 1, 6, 6)) / 65535 * white
-    ds = nn.Dataset(
-        x.astype(np.float32), np.arange(60) % 3, "multiclass", ["cat", "dog", "eel"]
-    )
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 65536, size=(60, 1, 6, 6)) / 65535 * white
+    y = np.arange(60) % 3
+    ds = nn.Dataset(x.astype(np.float32), y, "multiclass", ["cat", "dog", "eel"])
     if white == 1:
         ds.pixel_range = None
     else:
@@ -382,15 +377,19 @@ def test_pixels_of_another_range_are_numbers(white, folder):
     nn.train(net, ds, epochs=2)
     assert net.pictures["range"] == white
     assert net.scaling.kind == "pixel"
-    of_onnx, of_c = both(net, folder, ds.x, {"features": ds.x.astype(np.float64)})
-    assert relative_distance(of_onnx, net.predict(ds.x)) < 1e-5
-    assert relative_distance(of_c, net.predict(ds.x)) < SINGLE
+    features = {"features": ds.x.astype(np.float64)}
+    of_onnx, of_c = both(net, folder, ds.x, features)
+    expected = net.predict(ds.x)
+    assert relative_distance(of_onnx, expected) < 1e-5
+    predictions = net.predict(ds.x)
+    assert relative_distance(of_c, predictions) < SINGLE
 
 
 def test_a_text_model_of_the_original(folder):
-    ds = nn.load(
-        np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2
-    )
+    rng = np.random.default_rng(1)
+    path = rng.normal(size=(50, 3)).round(2)
+    y = np.arange(50) % 2
+    ds = nn.load(path, y=y)
     net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
     nn.train(net, ds, epochs=2)
     net.export(folder / "m.m")
@@ -398,7 +397,8 @@ def test_a_text_model_of_the_original(folder):
     x = ds.x.astype(np.float64)
     of_onnx, of_c = both(again, folder, x)
     assert relative_distance(of_onnx, again.predict(x)) < 1e-12
-    assert of_c.tobytes() == again.predict(x).tobytes()
+    expected = again.predict(x).tobytes()
+    assert of_c.tobytes() == expected
     written = (folder / "m.c").read_bytes()
     succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
     assert (folder / "m.c").read_bytes() == written
@@ -413,15 +413,17 @@ def test_members_with_and_without_an_encoding(folder):
 
 
 def test_predictions_that_are_clipped(folder):
-    x = np.random.default_rng(3).normal(size=(200, 2))
-    ds = nn.load(x, y=np.column_stack([9 * x[:, 0] + 50, x[:, 1]]))
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 2))
+    columns = np.column_stack([9 * x[:, 0] + 50, x[:, 1]])
+    ds = nn.load(x, y=columns)
     net = nn.Network.for_data(ds, backend="seq")
     nn.train(net, ds, epochs=2, clip=True)
     far = (100 * x).astype(np.float32)
-    wanted = net.predict(far)
+    expected = net.predict(far)
     for found in both(net, folder, far):
-        assert relative_distance(found, wanted) < 1e-5
-    assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
+        assert relative_distance(found, expected) < 1e-5
+    assert (expected == expected.max(axis=0)).sum() > 10  # at the bounds
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "c"])
@@ -439,7 +441,7 @@ def test_the_same_model_gives_the_same_bytes_and_unexplained_codes_are_refused(
 
 
 @pytest.mark.parametrize(
-    "given, code, told",
+    "given, code, message",
     [
         (
             "--model m.bin -o m.onnx",
@@ -455,11 +457,12 @@ def test_the_same_model_gives_the_same_bytes_and_unexplained_codes_are_refused(
         ("-o m.onnx", 2, "--export needs --model PATH"),
     ],
 )
-def test_what_cannot_be_exported_is_told(given, code, told, folder):
+def test_what_cannot_be_exported_is_told(given, code, message, folder):
     network("4,3:gelu,2", dtype="float64").export(folder / "m.bin")
     (folder / "link.c").symlink_to("/dev/null")
     result = run("--export", *given.split())
-    assert (result.code, told in result.err) == (code, True), result.err
+    assert result.code == code, result.err
+    assert message in result.err, result.err
     assert sorted(path.name for path in folder.iterdir()) == ["link.c", "m.bin"]
 
 
@@ -471,8 +474,11 @@ def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(400, 2)).round(4)
     y = (1e9 + 100 * x[:, 0] + 30 * x[:, 1]).round(3)
-    lines = [f"{a},{b},{target}" for (a, b), target in zip(x.tolist(), y.tolist())]
-    (folder / "old.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    lines = []
+    for (a, b), target in zip(x.tolist(), y.tolist()):
+        lines.append(f"{a},{b},{target}")
+    text = "\n".join(["a,b,y", *lines]) + "\n"
+    (folder / "old.csv").write_text(text)
     (folder / "one.csv").write_text(f"a,b,y\n{lines[0]}\n")
     common = ["--epochs", "150", "--learning_rate", "0.01", "--layers", "2,16,1", "-q"]
     succeed("--train", "--dataset", "old.csv", "--model", "m.bin", *common, *flags)
@@ -487,24 +493,21 @@ def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
     np.testing.assert_array_equal(np.array(predicted["true y"], np.float64), y)
     net = nn.Model.load(folder / "m.bin").network
     frame = [{"a": a, "b": b} for a, b in x.tolist()]
-    np.testing.assert_allclose(
-        nn.Model.load(folder / "m.bin").predict(frame).reshape(-1),
-        values,
-        rtol=0,
-        atol=1e-3,
-    )
+    model = nn.Model.load(folder / "m.bin")
+    predictions = model.predict(frame)
+    np.testing.assert_allclose(predictions.reshape(-1), values, rtol=0, atol=1e-3)
     nn.export(net, folder / "m.onnx")
-    found = session(folder / "m.onnx")
+    runtime = session(folder / "m.onnx")
     # whatever the network makes of the numbers
-    assert [wanted.name for wanted in found.get_inputs()] == ["features"]
-    (out,) = found.run(None, {"features": x})
+    names = [feature.name for feature in runtime.get_inputs()]
+    assert names == ["features"]
+    (out,) = runtime.run(None, {"features": x})
     np.testing.assert_allclose(out[:, 0], values, rtol=0, atol=1e-2)
-    np.testing.assert_allclose(
-        Library.of(net, folder).predict(x, double=True)[:, 0], values, rtol=0, atol=1e-2
-    )
+    predictions = Library.of(net, folder).predict(x, double=True)
+    np.testing.assert_allclose(predictions[:, 0], values, rtol=0, atol=1e-2)
     succeed(
         "--predict", "--model", "m.bin", "--dataset", "one.csv", "-o", "one.p.csv", "-q"
     )
-    one = read_raw(folder / "one.p.csv")
-    assert one["predicted y"] == predicted["predicted y"][:1]
-    assert float(one["true y"][0]) == y[0]
+    scores = read_raw(folder / "one.p.csv")
+    assert scores["predicted y"] == predicted["predicted y"][:1]
+    assert float(scores["true y"][0]) == y[0]

@@ -36,9 +36,8 @@ def test_a_setting_of_another_kind_is_refused_in_every_use(folder, key, value):
     write_two_classes(folder / "two.csv")
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     tensors, metadata = model_file.load("m.bin")
-    model_file._MODEL_FILE.save(
-        "h.bin", tensors, {**metadata, "config": {**metadata["config"], key: value}}
-    )
+    config = {**metadata["config"], key: value}
+    model_file._MODEL_FILE.save("h.bin", tensors, {**metadata, "config": config})
     uses = (
         "info h.bin",
         "test h.bin",
@@ -53,9 +52,9 @@ def test_a_setting_of_another_kind_is_refused_in_every_use(folder, key, value):
     )
     for use in uses:
         result = run(*use.split())
-        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, (
-            use
-        )
+        assert result.code == 65, use
+        assert result.out == "", use
+        assert result.err.count("\n") == 1, use
         assert result.err.startswith("nn: h.bin: damaged model file: `config` is "), use
 
 
@@ -110,26 +109,27 @@ def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value
         "-q",
     )
     tensors, metadata = model_file.load("m.bin")
-    first, second = metadata["members"]
-    model_file._MODEL_FILE.save(
-        "h.bin", tensors, {**metadata, "members": [first, {**second, key: value}]}
-    )
+    member, second = metadata["members"]
+    members = [member, {**second, key: value}]
+    model_file._MODEL_FILE.save("h.bin", tensors, {**metadata, "members": members})
     for use in "info h.bin", "predict h.bin two.csv", "export h.bin -o h.onnx":
         result = run(*use.split())
-        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, (
-            use
-        )
+        assert result.code == 65, use
+        assert result.out == "", use
+        assert result.err.count("\n") == 1, use
         assert result.err.startswith("nn: h.bin: damaged model file: "), use
 
 
 def test_a_member_that_reads_words_as_numbers_is_refused(folder):
     """Also one without an encoding; a member to which yes and no are a category reads
     the same words."""
-    rows = [
-        f"{['yes', 'no'][k % 2]},{['S', 'M', 'L'][k % 3]},{k % 7},{k % 5 > 2:d}"
-        for k in range(60)
-    ]
-    (folder / "t.csv").write_text("\n".join(["truth,size,x,y", *rows]))
+    rows = []
+    for k in range(60):
+        rows.append(
+            f"{['yes', 'no'][k % 2]},{['S', 'M', 'L'][k % 3]},{k % 7},{k % 5 > 2:d}"
+        )
+    text = "\n".join(["truth,size,x,y", *rows])
+    (folder / "t.csv").write_text(text)
     flags = (
         "--layers",
         "auto,1",
@@ -143,21 +143,19 @@ def test_a_member_that_reads_words_as_numbers_is_refused(folder):
     )
     succeed("train", "t.csv", "--model", "m.bin", *flags)
     tensors, metadata = model_file.load("m.bin")
-    first, second = metadata["members"]
+    member, second = metadata["members"]
     columns = metadata["encoding"]["columns"]
     number = {**columns[2], "kind": "number"}
     other_order = {**columns[1], "order": ["L", "M", "S"]}
-    for changed in (
+    variants = (
         [number, *columns[1:]],
         [columns[0], other_order, columns[2]],
         [columns[0], number, columns[2]],
-    ):
+    )
+    for changed in variants:
         encoding = {**metadata["encoding"], "columns": changed}
-        model_file._MODEL_FILE.save(
-            "h.bin",
-            tensors,
-            {**metadata, "members": [first, {**second, "encoding": encoding}]},
-        )
+        members = [member, {**second, "encoding": encoding}]
+        model_file._MODEL_FILE.save("h.bin", tensors, {**metadata, "members": members})
         for use in (
             "info h.bin",
             "predict h.bin t.csv",
@@ -165,9 +163,9 @@ def test_a_member_that_reads_words_as_numbers_is_refused(folder):
             "export h.bin -o h.c",
         ):
             result = run(*use.split())
-            assert (
-                result.code == 65 and result.out == "" and result.err.count("\n") == 1
-            ), use
+            assert result.code == 65, use
+            assert result.out == "", use
+            assert result.err.count("\n") == 1, use
             assert "member 1 has another `encoding` than the model" in result.err, use
 
 
@@ -188,11 +186,11 @@ def test_printed_settings_of_another_kind_are_refused_or_passed_over(folder, key
     """As `nn info --json` prints them for a stranger's model, given to a training by
     --config."""
     write_two_classes(folder / "two.csv")
-    for value in (-1, True, 1.5, "x", {"a": 1}, [[1]], [None], 10**400):
+    cases = (-1, True, 1.5, "x", {"a": 1}, [[1]], [None], 10**400)
+    for value in cases:
         settings = {"layers": "2,1", "epochs": 1, key: value}
-        (folder / "c.json").write_text(
-            json.dumps({"config": settings, "dataset": {"path": "two.csv"}})
-        )
+        text = json.dumps({"config": settings, "dataset": {"path": "two.csv"}})
+        (folder / "c.json").write_text(text)
         result = run("train", "--config", "c.json", "--model", "m.bin", "-q")
         assert result.code in (0, 2), (value, result.err)
         assert result.code == 0 or result.err.splitlines()[-1].startswith("nn: "), (
@@ -306,8 +304,10 @@ def test_each_fact_of_a_model_has_hostile_values():
 def facts(tmp_path_factory):
     """The path of a file, and the tensors and metadata of a model."""
     path = tmp_path_factory.mktemp("facts") / "h.bin"
-    x = np.random.default_rng(0).normal(size=(20, 2))
-    ds = nn.load(x, y=(x[:, 0] > 0).astype(int))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 2))
+    y = (x[:, 0] > 0).astype(int)
+    ds = nn.load(x, y=y)
     net = nn.Network.for_data(ds, "2,1")
     nn.train(net, ds, epochs=1)
     net.columns = ["a", "b"]
@@ -330,4 +330,5 @@ def test_a_fact_of_another_kind_is_refused_in_one_line(facts, name):
         with pytest.raises(DataError, match=f"`{name}` is missing"):
             nn.Model.load(path)
     else:
-        assert getattr(nn.Model.load(path).network, name) == USUAL_FACTS[name]
+        net = nn.Model.load(path).network
+        assert getattr(net, name) == USUAL_FACTS[name]

@@ -30,16 +30,15 @@ def small_model(dtype="float32"):
         "layer1.weight": np.array([[1.0, -1.0, 3.0]], dtype),
         "layer1.bias": np.array([-0.5], dtype),
     }
+    scaling = {"kind": "standardization", "shift": [0.1, -3.0], "scale": [2.0, 1e-3]}
+    history = {"loss": [0.7, 0.1 + 0.2], "val_loss": None}
+    dataset = {"path": "/data/x.csv", "sha256": "5" * 64}
     metadata = {
         "layers": "2,3:relu,1:sigmoid",
         "task": "binary",
         "loss": "bce",
         "dtype": dtype,
-        "scaling": {
-            "kind": "standardization",
-            "shift": [0.1, -3.0],
-            "scale": [2.0, 1e-3],
-        },
+        "scaling": scaling,
         "target_scaling": None,
         "columns": ["a", 'with "quotes", commas \\ and ünïcode'],
         "targets": ["Class"],
@@ -47,8 +46,8 @@ def small_model(dtype="float32"):
         "threshold": 0.5,
         "seed": 7,
         "holdout": 0.2,
-        "dataset": {"path": "/data/x.csv", "sha256": "5" * 64},
-        "history": {"loss": [0.7, 0.1 + 0.2], "val_loss": None},
+        "dataset": dataset,
+        "history": history,
         "config": {"epochs": 2},
     }
     return tensors, metadata
@@ -83,7 +82,8 @@ def refused(path, content: bytes, load=model_file.load) -> str:
 def sealed(content: bytes) -> bytes:
     """With a right SHA-256 in the place of the 64 zeros: damage is then not what gives
     a file away."""
-    return content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode())
+    digest = hashlib.sha256(content).hexdigest()
+    return content.replace(b"0" * 64, digest.encode())
 
 
 def unsealed_text(metadata: dict) -> str:
@@ -107,10 +107,11 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path, dtype):
     tensors, metadata = small_model(dtype)
     model_file.save(tmp_path / "m.bin", tensors, metadata)
     loaded, facts = model_file.load(tmp_path / "m.bin")
-    bits = [
-        {name: (a.tobytes(), a.shape, a.dtype) for name, a in found.items()}
-        for found in (loaded, tensors)
-    ]
+    bits = []
+    for arrays in (loaded, tensors):
+        bits.append(
+            {name: (a.tobytes(), a.shape, a.dtype) for name, a in arrays.items()}
+        )
     assert bits[0] == bits[1]
     assert {key: facts[key] for key in metadata} == metadata
 
@@ -122,7 +123,8 @@ def test_the_same_model_gives_the_same_bytes_however_its_parts_lie(tmp_path):
         name: np.asfortranarray(array) for name, array in reversed(tensors.items())
     }
     model_file.save(tmp_path / "b.bin", columns_first, dict(reversed(metadata.items())))
-    assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
+    data = (tmp_path / "a.bin").read_bytes()
+    assert data == (tmp_path / "b.bin").read_bytes()
 
 
 def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
@@ -152,9 +154,8 @@ def test_the_bytes_are_those_of_safetensors(shapes):
     }
     metadata = {"nn": json.dumps({"a": [1, "\u00e9\n"]})}
     header, arrays = tensor_file._header_of(tensors, metadata)
-    assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(
-        tensors, metadata
-    )
+    expected = safetensors.numpy.save(tensors, metadata)
+    assert header + b"".join(map(bytes, arrays)) == expected
 
 
 @pytest.mark.parametrize(
@@ -185,9 +186,8 @@ def test_every_cut_every_appended_byte_and_white_space_in_the_header_is_refused(
         refused(tmp_path / "longer.bin", content + extra)
     # the same JSON and numbers, but not the bytes that were written
     end = 8 + int.from_bytes(content[:8], "little")
-    refused(
-        tmp_path / "padded.bin", container(content[8:end] + b" " * 8, content[end:])
-    )
+    header = content[8:end] + b" " * 8
+    refused(tmp_path / "padded.bin", container(header, content[end:]))
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,8 @@ WRONG = {  # what metadata cannot be
 )
 def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
     tensors, metadata = small_model()
-    line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, key: value}))
+    content = file_of(tensors, {**metadata, key: value})
+    line = refused(tmp_path / "x.bin", content)
     assert f"`{key}`" in line or f"--{key}" in line
 
 
@@ -359,29 +360,28 @@ def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
     (folder / "x.bin").write_bytes(file_of(tensors, changed))
     model = ["--model", folder / "x.bin"]
     data = ["--dataset", folder / "t.csv"]
-    for command in (
+    commands = (
         ["--info"],
         ["--test", *data],
         ["--predict", *data],
         ["--export", "-o", folder / "x.onnx"],
-    ):
+    )
+    for command in commands:
         result = run(*command, *model)
-        assert (
-            result.code == 65
-            and "damaged" in result.err
-            and len(result.err.splitlines()) == 1
-        ), command
+        assert result.code == 65, command
+        assert "damaged" in result.err, command
+        assert len(result.err.splitlines()) == 1, command
 
 
 def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_todays_is_read(
     tmp_path,
 ):
     tensors, metadata = small_model()
-    assert "newer nn" in refused(
-        tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 4})
-    )
+    content = file_of(tensors, {**metadata, "format": 4})
+    assert "newer nn" in refused(tmp_path / "x.bin", content)
     (tmp_path / "x.bin").write_bytes(file_of(tensors, metadata))
-    assert model_file.load(tmp_path / "x.bin")[1]["layers"] == metadata["layers"]
+    layers = model_file.load(tmp_path / "x.bin")[1]["layers"]
+    assert layers == metadata["layers"]
 
 
 @pytest.mark.parametrize("key", [*small_model()[1], "format"])
@@ -394,7 +394,8 @@ def test_missing_metadata_is_refused_by_name(tmp_path, key):
             tensors, {"nn": json.dumps(complete, separators=(",", ":"))}
         )
     )
-    assert f"`{key}` is missing" in refused(tmp_path / "x.bin", content)
+    message = refused(tmp_path / "x.bin", content)
+    assert f"`{key}` is missing" in message
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool"])
@@ -416,7 +417,8 @@ def test_tensors_that_do_not_fit_the_layers_are_refused_before_memory_is_taken(
     tmp_path, layers
 ):
     tensors, metadata = small_model()
-    line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
+    content = file_of(tensors, {**metadata, "layers": layers})
+    line = refused(tmp_path / "x.bin", content)
     assert "layer" in line
     assert "shape" in line
 
@@ -453,7 +455,8 @@ def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entries
         "__metadata__": {"nn": text},
         **{f"layer{number}.weight": entry for number, entry in enumerate(entries)},
     }
-    content = container(json.dumps(told).encode(), b"\0" * 8)
+    header = json.dumps(told).encode()
+    content = container(header, b"\0" * 8)
     assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
 
 
@@ -474,7 +477,8 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(saved, tmp_path):
     with pytest.raises(OutputError):
         model_file.save(tmp_path / "no folder" / "m.bin", tensors, metadata)
     assert saved.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["m.bin"]
+    names = [file.name for file in tmp_path.iterdir()]
+    assert names == ["m.bin"]
 
 
 # ---------------------------------------------------------------- the original's text
@@ -488,9 +492,9 @@ WEIGHTS = [
 
 
 def test_text_with_six_decimals_has_the_layout_of_the_original(tmp_path):
-    text_model.save(
-        tmp_path / "x.m", [2, 1], [np.array([0.5])], [np.array([[1.0, -2 / 3]])], "%lf"
-    )
+    weights = [np.array([[1.0, -2 / 3]])]
+    biases = [np.array([0.5])]
+    text_model.save(tmp_path / "x.m", [2, 1], biases, weights, "%lf")
     assert (tmp_path / "x.m").read_text() == "2\n2 1 \n0.500000 \n1.000000 -0.666667 \n"
 
 
@@ -500,7 +504,8 @@ def test_the_originals_own_files_are_read_and_written_byte_for_byte(
 ):
     golden = shared / "golden" / f"{name}.m"
     sizes, biases, weights = text_model.load(golden)
-    assert sizes == json.loads(golden.with_suffix(".json").read_text())["layers"]
+    text = golden.with_suffix(".json").read_text()
+    assert sizes == json.loads(text)["layers"]
     text_model.save(tmp_path / "again.m", sizes, biases, weights, "%lf")
     assert (tmp_path / "again.m").read_bytes() == golden.read_bytes()
 
@@ -514,14 +519,15 @@ def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
         return np.array(data.draw(st.lists(number, min_size=count, max_size=count)))
 
     biases = [draw(outputs) for outputs in sizes[1:]]
-    weights = [draw(i * o).reshape(o, i) for i, o in itertools.pairwise(sizes)]
+    weights = []
+    for i, o in itertools.pairwise(sizes):
+        weights.append(draw(i * o).reshape(o, i))
     path = tmp_path_factory.getbasetemp() / "any.m"
     text_model.save(path, sizes, biases, weights)
     again = text_model.load(path)
     assert again[0] == sizes
-    assert [a.tobytes() for a in again[1] + again[2]] == [
-        a.tobytes() for a in biases + weights
-    ]
+    expected = [a.tobytes() for a in biases + weights]
+    assert [a.tobytes() for a in again[1] + again[2]] == expected
 
 
 def test_a_text_with_windows_line_ends_is_read_and_every_cut_is_refused(tmp_path):
@@ -604,4 +610,5 @@ def test_a_core_that_is_not_built_is_no_fault_of_the_model(trained, monkeypatch)
 
     monkeypatch.setattr(nn.Network, "__init__", failing)
     result = run("--info", "--model", "m.bin")
-    assert (result.code, result.err) == (1, "nn: the C core is not built\n")
+    assert result.code == 1
+    assert result.err == "nn: the C core is not built\n"

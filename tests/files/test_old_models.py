@@ -34,12 +34,13 @@ def test_predictions_are_those_of_then(model, backend):
         "--backend",
         backend,
     )
-    found = list(csv.reader(succeed("--predict", *arguments).out.splitlines()))
+    lines = succeed("--predict", *arguments).out.splitlines()
+    result = list(csv.reader(lines))
     with open(FOLDER / f"{Path(model).stem}.predicted.csv", newline="") as file:
         expected = list(csv.reader(file))
-    assert found[0] == expected[0]
+    assert result[0] == expected[0]
     # those of the first rows are kept
-    for one, other in zip(found[1 : len(expected)], expected[1:], strict=True):
+    for one, other in zip(result[1 : len(expected)], expected[1:], strict=True):
         for a, b in zip(one, other, strict=True):
             try:
                 # backends add up in their own order; a deviation is a difference of
@@ -51,18 +52,17 @@ def test_predictions_are_those_of_then(model, backend):
 
 @pytest.mark.parametrize("model", [model for model in MODELS if model.endswith(".bin")])
 def test_what_such_a_model_knows_is_written_again_in_the_newest_format(model, tmp_path):
-    nn.Network.of_file(FOLDER / model).export(tmp_path / model)
+    net = nn.Network.of_file(FOLDER / model)
+    net.export(tmp_path / model)
     (old_tensors, old) = model_file.load(FOLDER / model)
     (tensors, new) = model_file.load(tmp_path / model)
-    assert {name: array.tobytes() for name, array in tensors.items()} == {
-        name: array.tobytes() for name, array in old_tensors.items()
-    }
+    expected = {name: array.tobytes() for name, array in old_tensors.items()}
+    assert {name: array.tobytes() for name, array in tensors.items()} == expected
     changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
     assert changed == {"format", "sha256"}
     assert new["format"] == model_file.MODEL_FORMAT
 
 
 def test_the_rows_that_were_held_out_are_found_beside_the_model():
-    assert (
-        succeed("--test", "--model", FOLDER / "binary.bin", "--json").json["rows"] == 11
-    )
+    result = succeed("--test", "--model", FOLDER / "binary.bin", "--json")
+    assert result.json["rows"] == 11

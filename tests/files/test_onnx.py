@@ -42,12 +42,15 @@ def test_networks_of_every_layer_kind(dtype, spec, folder):
         rows = x.reshape(7, *net.layers[0].in_shape)
     else:
         rows = x.reshape(7, -1)
-    out = outputs(folder / "m.onnx", {"features": rows.astype(np.float64)})["values"]
-    assert relative_distance(out, net.predict(x)) < TOLERANCE[dtype]
+    inputs = {"features": rows.astype(np.float64)}
+    out = outputs(folder / "m.onnx", inputs)["values"]
+    distance = relative_distance(out, net.predict(x))
+    assert distance < TOLERANCE[dtype]
 
 
 def test_plain_numbers_with_waves(folder):
-    x = np.random.default_rng(3).normal(size=(300, 3))
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(300, 3))
     data = np.column_stack([x, (np.sin(9 * x[:, 0]) > x[:, 1]).astype(int)])
     np.savetxt(
         "a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments=""
@@ -68,8 +71,11 @@ def test_plain_numbers_with_waves(folder):
 
 
 def test_decimals_are_found_however_they_are_written(folder):
-    rows = [f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}" for k in range(90)]
-    (folder / "old.csv").write_text("\n".join(["size,x,goal", *rows]))
+    rows = []
+    for k in range(90):
+        rows.append(f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}")
+    text = "\n".join(["size,x,goal", *rows])
+    (folder / "old.csv").write_text(text)
     succeed(
         *ONE,
         "--dataset",
@@ -82,24 +88,24 @@ def test_decimals_are_found_however_they_are_written(folder):
         "--categories",
         "size",
     )
-    (folder / "new.csv").write_text(
-        "\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)])
-    )
+    text = "\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)])
+    (folder / "new.csv").write_text(text)
     check_table(folder, folder / "new.csv")
 
 
 def test_a_series_whose_targets_have_no_common_scale(folder):
-    x = np.random.default_rng(3).normal(size=(200, 4))
-    ds = nn.load(x, y=np.column_stack([x[:, 0] * 1e5 + 7e6, x[:, 1] * 1e-3]))
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 4))
+    columns = np.column_stack([x[:, 0] * 1e5 + 7e6, x[:, 1] * 1e-3])
+    ds = nn.load(x, y=columns)
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=3)
     nn.export(net, folder / "m.onnx")
     out = outputs(folder / "m.onnx", {"features": x})["values"]
     for column in range(2):
-        assert (
-            relative_distance(out[:, column], net.predict(ds.x)[:, column])
-            < TOLERANCE["float32"]
-        )
+        predictions = net.predict(ds.x)[:, column]
+        distance = relative_distance(out[:, column], predictions)
+        assert distance < TOLERANCE["float32"]
 
 
 @pytest.fixture
@@ -119,11 +125,11 @@ def test_a_float64_network_is_exported_in_float32(model, folder):
         "float32",
         "-q",
     )
-    x = np.random.default_rng(0).normal(size=(5, 4))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(5, 4))
     out = outputs(folder / "m.onnx", {"features": x})["values"]
-    assert (
-        relative_distance(out, nn.Network.load(model).predict(x)) < TOLERANCE["float32"]
-    )
+    predictions = nn.Network.load(model).predict(x)
+    assert relative_distance(out, predictions) < TOLERANCE["float32"]
 
 
 def test_without_the_package_the_command_is_told(model, folder):
@@ -137,16 +143,15 @@ def test_without_the_package_the_command_is_told(model, folder):
         "--dtype",
         "float32",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, given)],
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, 'pip install "onnx>=1.14"' in done.stderr) == (2, True)
+    command = [sys.executable, "-c", program, *map(str, given)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert 'pip install "onnx>=1.14"' in done.stderr
 
 
 def test_pieces_whose_edges_meet_in_float32_are_steps(folder):
-    columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
+    edges = (0.0, 1.0, 1 + 1e-12, 2.0)
+    columns = [InputColumn("number", edges=edges)]
     net = network("1,4", "seq", "float32", input_columns=columns)
     net.set_parameters({"layer0.weight": np.eye(4), "layer0.bias": np.zeros(4)})
     x = np.array(
@@ -161,18 +166,20 @@ def test_pieces_whose_edges_meet_in_float32_are_steps(folder):
         (4,),
     )
     onnx.save(graph.model("0", {}), str(folder / "m.onnx"))
-    np.testing.assert_array_equal(
-        outputs(folder / "m.onnx", {"x": x})["out"], net.predict(x)
-    )
-    np.testing.assert_array_equal(net.predict(x)[:, 2], [0, 1, 1])
+    out = outputs(folder / "m.onnx", {"x": x})["out"]
+    np.testing.assert_array_equal(out, net.predict(x))
+    predictions = net.predict(x)[:, 2]
+    np.testing.assert_array_equal(predictions, [0, 1, 1])
 
 
 def test_columns_may_have_the_names_of_values_inside_the_graph(folder):
     names = ["nn/Cast_1", "nn/constant_0", "nn/nn/Concat_0", "nn/"]
-    rows = [
-        [str((k * j + j) % 7) for j in range(1, 5)] + ["ab"[k % 2], str(k % 2)]
-        for k in range(120)
-    ]
-    (folder / "t.csv").write_text("\n".join(map(",".join, [[*names, "w", "y"], *rows])))
+    rows = []
+    for k in range(120):
+        rows.append(
+            [str((k * j + j) % 7) for j in range(1, 5)] + ["ab"[k % 2], str(k % 2)]
+        )
+    text = "\n".join(map(",".join, [[*names, "w", "y"], *rows]))
+    (folder / "t.csv").write_text(text)
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", "2", "-q")
     check_table(folder, folder / "t.csv")

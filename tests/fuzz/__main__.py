@@ -40,12 +40,12 @@ def main() -> int:
     minutes = given.minutes or (1.0 if given.runs is None else math.inf)
     print(f"inputs changed at random; --seed {seed}", flush=True)
     begun = time.monotonic()
-    found = 0
+    findings = 0
     for number, name in enumerate(names, 1):
         result = run(name, seed, given.runs, begun + 60 * minutes * number / len(names))
         print(line_of(name, result), flush=True)
-        found += len(result.findings)
-    if found:
+        findings += len(result.findings)
+    if findings:
         return 1
     return 0
 

@@ -41,8 +41,8 @@ def line_of(name: str, result: Result) -> str:
     if result.skipped:
         return f"{name:17}skipped: {result.skipped}"
     rate = result.inputs / max(result.seconds, 1e-9)
-    found = "".join(f"\n    {finding}" for finding in result.findings)
-    return f"{name:17}{result.inputs:8} inputs {rate:7.0f}/s, {len(result.findings)} findings{found}"
+    findings = "".join(f"\n    {finding}" for finding in result.findings)
+    return f"{name:17}{result.inputs:8} inputs {rate:7.0f}/s, {len(result.findings)} findings{findings}"
 
 
 def run(
@@ -155,17 +155,20 @@ def _quieten() -> None:
 def _death(code: int, folder: Path) -> str:
     """Return why a process has died: the signal, or its last lines."""
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}{' after a silence' if code == -signal.SIGALRM else ''}"
-    told = (folder / "stderr").read_text(errors="replace")
-    lines = [
-        line.strip() for line in told.splitlines() if line.strip() and len(line) < 500
-    ]
+        name = signal.Signals(-code).name
+        return f"ended by {name}{' after a silence' if code == -signal.SIGALRM else ''}"
+    text = (folder / "stderr").read_text(errors="replace")
+    lines = []
+    for line in text.splitlines():
+        if line.strip() and len(line) < 500:
+            lines.append(line.strip())
     return f"exit code {code}: {' | '.join(lines[-8:])}"
 
 
 def _kept(name: str, what: str, data: bytes) -> str:
     """Keep an input in the current folder; return the line that says what is wrong with
     it."""
-    kept = f"finding-{name}-{hashlib.sha256(data).hexdigest()[:8]}"
+    digest = hashlib.sha256(data).hexdigest()
+    kept = f"finding-{name}-{digest[:8]}"
     Path(kept).write_bytes(data)
     return f"{kept}: {what}"

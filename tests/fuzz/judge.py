@@ -79,8 +79,8 @@ def _peak() -> int:
     """Return the most memory that the process has had; getrusage counts what its parent
     had when it was started."""
     with contextlib.suppress(OSError, IndexError):
-        told = os.pread(_status(), 4096, 0)
-        return int(told.partition(b"VmHWM:")[2].split(None, 1)[0]) << 10
+        status = os.pread(_status(), 4096, 0)
+        return int(status.partition(b"VmHWM:")[2].split(None, 1)[0]) << 10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 

@@ -78,10 +78,12 @@ def npy() -> list[bytes]:
 def npz() -> list[bytes]:
     file = io.BytesIO()
     packed = io.BytesIO()
-    np.savez(file, x=np.arange(12.0).reshape(4, 3), y=np.array([0, 1, 0, 1]))
-    np.savez_compressed(
-        packed, x=np.zeros((4, 2, 2, 3), np.uint8), y=np.array(["a", "b", "a", "b"])
-    )
+    x = np.arange(12.0).reshape(4, 3)
+    y = np.array([0, 1, 0, 1])
+    np.savez(file, x=x, y=y)
+    x = np.zeros((4, 2, 2, 3), np.uint8)
+    y = np.array(["a", "b", "a", "b"])
+    np.savez_compressed(packed, x=x, y=y)
     return [file.getvalue(), packed.getvalue()]
 
 
@@ -108,7 +110,10 @@ def idx() -> list[bytes]:
 
 
 def cifar() -> list[bytes]:
-    records = b"".join(bytes([label]) + bytes(3072) for label in (0, 1))
+    rows = []
+    for label in (0, 1):
+        rows.append(bytes([label]) + bytes(3072))
+    records = b"".join(rows)
     return [records, gzip.compress(records, mtime=0)]
 
 
@@ -152,21 +157,10 @@ def _arrow_tables():
 
     plain = pa.table({"a": [1.0, 2.0, None, 4.0], "Class": ["x", "y", "x", "y"]})
     times = pa.array([0, 10**9, 2 * 10**9, None], pa.timestamp("ms", "UTC"))
-    mixed = {
-        "t": times,
-        "w": pa.array(["u", "v", None, "u"]).dictionary_encode(),
-        "b": [True, False, None, True],
-    }
-    return [
-        plain,
-        pa.table(
-            {
-                **mixed,
-                "d": pa.array([1, 2, 3, 4], pa.decimal128(9, 2)),
-                "y": [0, 1, 0, 1],
-            }
-        ),
-    ]
+    w = pa.array(["u", "v", None, "u"]).dictionary_encode()
+    mixed = {"t": times, "w": w, "b": [True, False, None, True]}
+    d = pa.array([1, 2, 3, 4], pa.decimal128(9, 2))
+    return [plain, pa.table({**mixed, "d": d, "y": [0, 1, 0, 1]})]
 
 
 def parquet() -> list[bytes]:
@@ -240,8 +234,8 @@ def sqlite() -> list[bytes]:
         "INSERT INTO sqlite VALUES (1, 'x'), (2, x'00')",
     )
     return [
-        written(lambda path, known=known: write(path, *known))
-        for known in (table, keyless, view)
+        written(lambda path, database=database: write(path, *database))
+        for database in (table, keyless, view)
     ]
 
 
@@ -255,10 +249,10 @@ def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
     return net, ds
 
 
-def train_mixed(checkpoint: Path, **more) -> bytes:
+def train_mixed(checkpoint: Path, **settings) -> bytes:
     """Train beside a checkpoint, which goes; return the parameters."""
     checkpoint.unlink(missing_ok=True)
-    return _mixed_network(checkpoint=str(checkpoint), **more)[0].vector.tobytes()
+    return _mixed_network(checkpoint=str(checkpoint), **settings)[0].vector.tobytes()
 
 
 @cache
@@ -302,9 +296,9 @@ def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
     del facts["sha256"]
     if config:
         facts |= {"config": facts["config"] | config}
-    lines = [
-        json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)
-    ]
+    lines = []
+    for part in (facts, header):
+        lines.append(json.dumps(part, separators=(",", ":")).encode())
     return b"\n".join([*lines, data[8 + size :]])
 
 
@@ -315,7 +309,8 @@ def model_facts() -> list[bytes]:
 def trained_rows() -> nn.Dataset:
     """Return the rows of the training that checkpoints are of."""
     x = np.arange(24.0, dtype=np.float32).reshape(12, 2)
-    return nn.Dataset(x, np.arange(12) % 2, "binary")
+    y = np.arange(12) % 2
+    return nn.Dataset(x, y, "binary")
 
 
 def checkpoint() -> list[bytes]:

@@ -222,7 +222,8 @@ def _load_as_asked(path: Path) -> None:
 def _predict_csv(path: Path) -> None:
     """Read a table by the columns and categories of a model, and predict it."""
     net = seeds.mixed_network()
-    assert np.isfinite(net.predict(loading.load_for(net, path, labelled=False).x)).all()
+    x = loading.load_for(net, path, labelled=False).x
+    assert np.isfinite(net.predict(x)).all()
 
 
 def _parts(path: Path, *names: str) -> list[Path]:
@@ -267,7 +268,8 @@ def _read_model(path: Path) -> None:
         net.encoding is None
         and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES
     ):
-        net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
+        rows = np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1)
+        net.predict(rows)
     # where the training data of some seeds are looked for
     path.with_name("mixed.csv").write_bytes(seeds.MIXED)
     for reading in (loading.training_dataset, loading.held_out):
@@ -289,7 +291,8 @@ def signed(data: bytes, key: str) -> bytes:
     metadata = json.dumps({key: text}).encode()
     header = b'{"__metadata__":' + metadata + b"," + entries.removeprefix(b"{")
     file = len(header).to_bytes(8, "little") + header + arrays
-    return file.replace(b"0" * 64, hashlib.sha256(file).hexdigest().encode(), 1)
+    digest = hashlib.sha256(file).hexdigest()
+    return file.replace(b"0" * 64, digest.encode(), 1)
 
 
 def _read_signed(read: Callable[[Path], object], key: str) -> Callable[[Path], None]:
@@ -313,7 +316,7 @@ def _kept_rows(folder: Path):
     training in this folder."""
     no = {"fits": lambda size: False, "_is_in_memory": lambda folder: False}
     with mock.patch.multiple(records, LEAST_BYTES=0, LEAST_BYTES_MAPPED=0, **no):
-        yield lambda **more: seeds.train_mixed(folder / "c.ck", **more)
+        yield lambda **settings: seeds.train_mixed(folder / "c.ck", **settings)
 
 
 @cache
@@ -353,11 +356,11 @@ def _train_on_kept(path: Path) -> None:
         kept.symlink_to(path)
     with _kept_rows(path.parent) as train:
         try:
-            found = train()
+            result = train()
         except NnError:
             assert how & 8, "refused"
             return
-    assert found == expected or how & 8, "another model"
+    assert result == expected or how & 8, "another model"
     assert not [*path.parent.glob("*c.ck.rows-*")], "records are left over"
 
 
@@ -370,7 +373,8 @@ def _guess(path: Path) -> None:
     """Tell what the lines of a text are, as fields of a column and as its name."""
     words = path.read_bytes().decode("utf-8", "backslashreplace").split("\n")
     codes = np.arange(len(words), dtype=np.int32)
-    for choice in (None, kinds.Kind("number"), kinds.Kind("date")):
+    choices = (None, kinds.Kind("number"), kinds.Kind("date"))
+    for choice in choices:
         with contextlib.suppress(DataError):
             kinds.kind_of(Column("text", codes, words), choice, words[0])
     assert kinds.split_names(",".join(map(kinds.in_a_list, words))) == words
@@ -390,7 +394,8 @@ def _guess_long(path: Path) -> None:
         pattern.match(text)
         if is_searched:
             pattern.findall(text)
-    path.write_bytes(b"\n".join([long, long + b"1", long + b"a", data]))
+    content = b"\n".join([long, long + b"1", long + b"a", data])
+    path.write_bytes(content)
     _guess(path)
 
 
@@ -411,17 +416,16 @@ def _show_names(path: Path) -> None:
         )
     model = file.with_suffix(".bin")
     few = ("--networks", 1, "--epochs", 1, "--target", -1)
-    for command in (
+    commands = (
         ("--train", *few, "--dataset", file, "--verbose"),
         ("--info",),
         ("--test",),
         ("--explain",),
-    ):
+    )
+    for command in commands:
         ended = on_terminal(*command, "--model", model)
-        assert ended.code != INTERNAL and not controls(ended.out + ended.err), (
-            command[0],
-            ended,
-        )
+        assert ended.code != INTERNAL, (command[0], ended)
+        assert not controls(ended.out + ended.err), (command[0], ended)
 
 
 @cache

@@ -23,10 +23,11 @@ def errors_of(wins: int, losses: int) -> np.ndarray:
 
 
 def test_elo_is_what_the_share_of_wins_says():
-    found = errors_of(750, 250)
-    rating = judge.elo(judge.wins(found), reference=1)
+    result = errors_of(750, 250)
+    rating = judge.elo(judge.wins(result), reference=1)
     assert rating[1] == 1000
-    assert rating[0] == pytest.approx(1000 + 400 * np.log10(3), abs=0.1)
+    expected = 1000 + 400 * np.log10(3)
+    assert rating[0] == pytest.approx(expected, abs=0.1)
 
 
 def test_who_always_wins_has_a_rating_and_an_interval_around_it():
@@ -36,17 +37,14 @@ def test_who_always_wins_has_a_rating_and_an_interval_around_it():
 
 
 def test_a_failure_has_the_worst_place_and_a_tie_counts_half():
-    found = np.array([[[0.1, np.inf, 0.1]], [[0.3, 0.2, 0.1]]])
-    assert judge.mean_ranks(found).tolist() == [
-        (1.5 + 3) / 2,
-        (3 + 2) / 2,
-        (1.5 + 1) / 2,
-    ]
+    result = np.array([[[0.1, np.inf, 0.1]], [[0.3, 0.2, 0.1]]])
+    expected = [(1.5 + 3) / 2, (3 + 2) / 2, (1.5 + 1) / 2]
+    assert judge.mean_ranks(result).tolist() == expected
 
 
 def test_a_method_that_took_no_part_in_a_table_is_ranked_by_the_others():
-    found = np.array([[[0.1, 0.2, np.nan]], [[0.3, 0.2, 0.1]]])
-    assert judge.mean_ranks(found).tolist() == [2, 1.5 + 0.5, 1]
+    result = np.array([[[0.1, 0.2, np.nan]], [[0.3, 0.2, 0.1]]])
+    assert judge.mean_ranks(result).tolist() == [2, 1.5 + 0.5, 1]
 
 
 def test_the_front_is_what_no_other_beats_in_time_and_rating():
@@ -64,19 +62,20 @@ def test_what_is_no_prediction_is_a_failure(out):
 
 
 def test_a_result_that_was_half_written_is_trained_again(tmp_path):
-    one = {"method": "nn", "version": "1", "digest": "ab", "split": 0, "error": 0.1}
-    (tmp_path / "r.jsonl").write_text(json.dumps(one) + '\n{"method": "nn", "vers')
-    assert known(tmp_path / "r.jsonl") == {("nn", "1", "ab", 0): one}
+    record = {"method": "nn", "version": "1", "digest": "ab", "split": 0, "error": 0.1}
+    text = json.dumps(record) + '\n{"method": "nn", "vers'
+    (tmp_path / "r.jsonl").write_text(text)
+    assert known(tmp_path / "r.jsonl") == {("nn", "1", "ab", 0): record}
 
 
 def test_tables_are_files_lists_and_those_of_packages(tmp_path):
-    (tmp_path / "a.csv").write_text("word,y,no\n" + "u,1,5\nv,2,6\n" * 6 + "v,9,6\n")
+    text = "word,y,no\n" + "u,1,5\nv,2,6\n" * 6 + "v,9,6\n"
+    (tmp_path / "a.csv").write_text(text)
     (tmp_path / "list.txt").write_text("# a comment\na.csv:y:-no:classes\n")
-    assert (
-        tables_of(["scikit-learn:wine", str(tmp_path / "list.txt")], tmp_path)[0]
-        == "scikit-learn:wine"
-    )
-    table = read(tables_of([str(tmp_path / "list.txt")], tmp_path)[0])
+    tables = tables_of(["scikit-learn:wine", str(tmp_path / "list.txt")], tmp_path)
+    assert tables[0] == "scikit-learn:wine"
+    tables = tables_of([str(tmp_path / "list.txt")], tmp_path)
+    table = read(tables[0])
     # one row of class 9
     assert table.x.columns.tolist() == ["cword"]
     assert table.classes == 2

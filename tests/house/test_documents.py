@@ -70,7 +70,7 @@ class Block(NamedTuple):
 def blocks(path: Path) -> list[Block]:
     """The fenced blocks of a document, in order."""
     text = path.read_text()
-    found = re.finditer(
+    matches = re.finditer(
         r"(<!-- flags only: [^>]+ -->\n)?^```(\w+)\n(.*?)^```$", text, re.M | re.S
     )
     return [
@@ -81,7 +81,7 @@ def blocks(path: Path) -> list[Block]:
             m[3],
             m[1] is not None,
         )
-        for m in found
+        for m in matches
     ]
 
 
@@ -143,20 +143,17 @@ def stand_ins(folder, datasets) -> Path:
         (folder / file).write_text("".join([head, *rows[::20]]))
     rng = np.random.default_rng(0)
     kinds = enumerate(["setosa", "versicolor", "virginica"] * 30)
-    lines = [
-        ",".join([*map(str, (rng.normal(size=4) + 3 * (k % 3)).round(2)), kind])
-        for k, kind in kinds
-    ]
+    lines = []
+    for k, kind in kinds:
+        lines.append(
+            ",".join([*map(str, (rng.normal(size=4) + 3 * (k % 3)).round(2)), kind])
+        )
     (folder / "iris.csv").write_text("\n".join(["a,b,c,d,species", *lines]) + "\n")
     for part in ("train", "t10k"):
-        write_idx(
-            folder / f"{part}-images-idx3-ubyte.gz",
-            rng.integers(0, 256, (100, 28, 28), np.uint8),
-        )
-        write_idx(
-            folder / f"{part}-labels-idx1-ubyte.gz",
-            (np.arange(100) % 10).astype(np.uint8),
-        )
+        array = rng.integers(0, 256, (100, 28, 28), np.uint8)
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", array)
+        array = (np.arange(100) % 10).astype(np.uint8)
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", array)
     return folder
 
 
@@ -172,9 +169,8 @@ def run_shell(block: Block, folder: Path) -> str:
     for program, body in stubs.items():
         (programs / program).write_text(f"#!/bin/bash\n{body}\n")
         (programs / program).chmod(0o755)
-    env = environment(
-        PATH=os.pathsep.join([str(programs), os.environ["PATH"]]), PYTHON=sys.executable
-    )
+    PATH = os.pathsep.join([str(programs), os.environ["PATH"]])
+    env = environment(PATH=PATH, PYTHON=sys.executable)
     outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     command = ["/bin/bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(command, cwd=folder, env=env, timeout=120, **outputs)
@@ -264,7 +260,7 @@ def test_files_that_are_named_exist(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_flags_that_are_named_exist(path):
-    known = {
+    names = {
         *MODES,
         *BY_NAME,
         *GONE,
@@ -277,7 +273,7 @@ def test_flags_that_are_named_exist(path):
         if not re.match(r"nn |--", code):
             continue
         for flag in re.findall(r"--([a-z][\w-]*)", code):
-            assert flag in known or flag.replace("-", "_") in known, f"{code}: --{flag}"
+            assert flag in names or flag.replace("-", "_") in names, f"{code}: --{flag}"
 
 
 SENTENCES = {  # a pattern -> a sentence that it finds
@@ -308,9 +304,9 @@ def test_sentences_begin_with_their_subject(path):
         if not re.search(pattern, example)
     ] == []
     assert [
-        found[0]
+        match[0]
         for pattern in SENTENCES
-        for found in re.finditer(pattern, sentences(path), re.M)
+        for match in re.finditer(pattern, sentences(path), re.M)
     ] == []
 
 
@@ -319,23 +315,21 @@ def test_sentences_begin_with_their_subject(path):
 )
 def test_guides_have_the_words_of_the_field(path):
     assert [
-        (found[0], word)
+        (match[0], word)
         for old, word in WORDS.items()
-        for found in re.finditer(old, sentences(path))
+        for match in re.finditer(old, sentences(path))
     ] == []
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_no_line_is_wider_than_120_characters_but_tables_and_commands(path):
-    assert not [
-        line
-        for line in prose(path).splitlines()
-        if len(line) > 120 and not is_row(line)
-    ]
+    lines = prose(path).splitlines()
+    assert not [line for line in lines if len(line) > 120 and not is_row(line)]
 
 
 def test_the_readme_has_at_most_160_lines():
-    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 160
+    lines = (REPOSITORY / "README.md").read_text().splitlines()
+    assert len(lines) <= 160
 
 
 DEVELOPING = REPOSITORY / "docs" / "developing.md"
@@ -381,9 +375,8 @@ def test_a_checklist_names_files_and_what_is_in_them():
     for item in re.findall(r"^- \[ \] (`.+(?:\n  .+)*)", to_add(), re.M):
         files, _, rest = item.partition(": ")
         text = "".join((REPOSITORY / file).read_text() for file in names_in(files))
-        words = [
-            word for word in names_in(rest.split(". ")[0]) if re.fullmatch(r"\w+", word)
-        ]
+        cell = rest.split(". ")[0]
+        words = [word for word in names_in(cell) if re.fullmatch(r"\w+", word)]
         assert [word for word in words if not re.search(rf"\b{word}\b", text)] == [], (
             item
         )
@@ -459,7 +452,8 @@ def test_messages_install_what_pyproject_toml_names():
 
 
 def test_nothing_says_to_install_this_package_by_a_name_that_may_be_anothers():
-    files = [*DOCUMENTS, *(REPOSITORY / "nn").rglob("*.py")]
+    paths = (REPOSITORY / "nn").rglob("*.py")
+    files = [*DOCUMENTS, *paths]
     assert not [
         name(path)
         for path in files
@@ -480,7 +474,7 @@ def test_every_flag_is_in_the_contract():
 
 @pytest.mark.parametrize(
     "flag",
-    [one for one in FLAGS if one.default or one.metavar == "NAME"],
+    [setting for setting in FLAGS if setting.default or setting.metavar == "NAME"],
     ids=attrgetter("name"),
 )
 def test_the_contract_has_the_names_that_a_setting_may_have_and_its_default(flag):
@@ -545,7 +539,9 @@ def test_activations_with_initial_weights_by_he_are_named(document):
         document.read_text(),
     )[1]
     named = [n for n in nn_aux.ACTIVATIONS if re.search(rf"\b{n}\b", sentence)]
-    assert named == [n for n, known in nn_aux.ACTIVATIONS.items() if known.init == "he"]
+    assert named == [
+        n for n, activation in nn_aux.ACTIVATIONS.items() if activation.init == "he"
+    ]
 
 
 @pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "README.md"], ids=name)
@@ -577,12 +573,12 @@ def test_the_json_keys_are_those_of_the_contract(task, kind, folder):
     train = succeed(*ONE, *given).json
     assert {*json_keys("train"), *json_keys("train, effort")} == several.keys()
     assert list(train) == json_keys("train")
-    assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(
-        f"test, {task}"
-    )
+    figures = list(succeed("--test", "--model", "m.bin", "--json").json)
+    assert figures == json_keys(f"test, {task}")
     fields = {field for row in table_after("Model file") for field in names_in(row[0])}
     info = succeed("--info", "--model", "m.bin", "--json").json
-    assert info.keys() == {*json_keys("info"), *fields} - {"sha256"}
+    expected = {*json_keys("info"), *fields} - {"sha256"}
+    assert info.keys() == expected
     assert model_file.load("m.bin")[1].keys() == fields
 
 
@@ -592,6 +588,5 @@ def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(
     bench = succeed("bench", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")
     plan = datasets / "plans" / "smoke.json"
-    assert list(
-        succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json
-    ) == json_keys("sweep")
+    result = succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json")
+    assert list(result.json) == json_keys("sweep")

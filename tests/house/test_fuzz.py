@@ -45,13 +45,14 @@ def read(name, data, folder):
 @pytest.mark.parametrize("name", FINDINGS)
 def test_findings_stay_mended(name, tmp_path, monkeypatch):
     """In a process of its own: some of them ended it."""
-    inputs = [found.read_bytes() for found in FINDINGS[name]]
+    inputs = [finding.read_bytes() for finding in FINDINGS[name]]
     monkeypatch.setitem(
         TARGETS, name, replace(target_of(name), seeds=lambda: inputs, cost=1)
     )
     monkeypatch.chdir(tmp_path)
     result = campaign.run(name, seed=1, runs=len(inputs))
-    assert (result.inputs, result.findings) == (len(inputs), [])
+    assert result.inputs == len(inputs)
+    assert result.findings == []
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -92,7 +93,7 @@ def refuse(path):
 
 
 @pytest.mark.parametrize(
-    "reader, told",
+    "reader, message",
     [
         (lambda path: 1 / 0, "ZeroDivisionError in "),
         (lambda path: path.read_bytes().decode(), "UnicodeDecodeError in "),
@@ -101,11 +102,11 @@ def refuse(path):
     ],
     ids=["error", "decoding", "time", "an error of nn is no finding"],
 )
-def test_the_judge_finds(reader, told, tmp_path, monkeypatch):
+def test_the_judge_finds(reader, message, tmp_path, monkeypatch):
     monkeypatch.setattr(judge, "SECONDS", 0.2)
     (tmp_path / "input").write_bytes(b"\xff")
     finding = judged(Target(list, reader), tmp_path / "input")
-    assert told in finding.what if told else finding is None
+    assert message in finding.what if message else finding is None
 
 
 def test_the_judge_finds_memory(tmp_path):
@@ -126,18 +127,17 @@ def python(*arguments, **options) -> subprocess.CompletedProcess:
     env = environment(
         PYTHONPATH=os.pathsep.join([str(TESTS), environment()["PYTHONPATH"]])
     )
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=env, **options
-    )
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=env, **options)
 
 
 def test_the_command_prints_a_line_for_a_target(tmp_path):
     ended = python(
         "-m", "fuzz", "--target", "layers", "--runs", "300", "--seed", "7", cwd=tmp_path
     )
-    first, line = ended.stdout.splitlines()
+    heading, line = ended.stdout.splitlines()
     assert ended.returncode == 0
-    assert "--seed 7" in first
+    assert "--seed 7" in heading
     assert re.fullmatch(r"layers +300 inputs +\d+/s, 0 findings", line)
     assert not list(tmp_path.iterdir())
     ended = python("-m", "fuzz", "--target", "plan", *FINDINGS["plan"], cwd=tmp_path)
@@ -148,7 +148,7 @@ def test_the_command_prints_a_line_for_a_target(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "reader, told",
+    "reader, message",
     [
         (lambda path: os.kill(os.getpid(), signal.SIGKILL), "ended by SIGKILL"),
         (lambda path: time.sleep(60), "ended by SIGALRM after a silence"),
@@ -156,11 +156,13 @@ def test_the_command_prints_a_line_for_a_target(tmp_path):
     ],
     ids=["signal", "silence", "exit"],
 )
-def test_a_process_that_dies_is_a_finding(tmp_path, monkeypatch, reader, told):
+def test_a_process_that_dies_is_a_finding(tmp_path, monkeypatch, reader, message):
     monkeypatch.setattr(campaign, "MOST_DEATHS", 2)
     monkeypatch.setattr(campaign, "SILENT_SECONDS", 1)
     monkeypatch.setitem(TARGETS, "dying", Target(lambda: [b"x"], reader))
     monkeypatch.chdir(tmp_path)
-    kept = f"finding-dying-{hashlib.sha256(b'x').hexdigest()[:8]}"
-    assert campaign.run("dying", seed=1).findings == 2 * [f"{kept}: {told}"]
+    digest = hashlib.sha256(b"x").hexdigest()
+    kept = f"finding-dying-{digest[:8]}"
+    expected = 2 * [f"{kept}: {message}"]
+    assert campaign.run("dying", seed=1).findings == expected
     assert (tmp_path / kept).read_bytes() == b"x"

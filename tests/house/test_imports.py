@@ -49,13 +49,13 @@ LEVELS += [
 def modules() -> dict[str, Path]:
     """File of each module; a folder's __init__.py has the folder's name, and that of
     nn/ the name __init__."""
-    found = {}
+    folders = {}
     for path in HOUSE.rglob("*.py"):
         parts = path.relative_to(HOUSE).with_suffix("").parts
         if parts[-1] == "__init__" and len(parts) > 1:
             parts = parts[:-1]
-        found[".".join(parts)] = path
-    return found
+        folders[".".join(parts)] = path
+    return folders
 
 
 def imported(module: str, node: ast.ImportFrom) -> set[str]:
@@ -123,11 +123,8 @@ def neighbours(folder: str) -> tuple[set[str], set[str]]:
 
 def levels_in(text: str) -> set[str]:
     """Levels that a text names; those in brackets are explanations."""
-    return {
-        word
-        for word in re.findall(r"\w+", re.sub(r"\(.*?\)", "", text))
-        if word in LEVELS
-    }
+    matches = re.findall(r"\w+", re.sub(r"\(.*?\)", "", text))
+    return {word for word in matches if word in LEVELS}
 
 
 def test_every_module_has_a_level():
@@ -135,9 +132,10 @@ def test_every_module_has_a_level():
 
 
 def test_imports_go_down():
-    assert {
+    pairs = {
         (a, b) for a, targets in graph().items() for b in targets if level(b) > level(a)
-    } == set()
+    }
+    assert pairs == set()
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -186,10 +184,11 @@ def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
     """About ten lines: a sentence, a line for each file, and the levels that it imports
     and that import it."""
     text = ast.get_docstring(ast.parse(modules()[folder].read_text())) or ""
-    own = modules()[folder].parent
-    files = [path.stem for path in own.glob("*.py") if path.stem != "__init__"]
-    files += [f"{path.parent.name}/" for path in own.glob("*/__init__.py")]
-    assert all(file in text for file in files)
+    directory = modules()[folder].parent
+    files = [path.stem for path in directory.glob("*.py") if path.stem != "__init__"]
+    files += [f"{path.parent.name}/" for path in directory.glob("*/__init__.py")]
+    for file in files:
+        assert file in text
     assert "mport" in text
     assert len(text.splitlines()) >= 5
 

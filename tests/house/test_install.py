@@ -9,10 +9,11 @@ from support.command_line import REPOSITORY, environment
 
 
 @pytest.mark.parametrize(
-    "compiler, found", [("no-such-gcc", "is not there"), ("false", "finds no Python.h")]
+    "compiler, problem",
+    [("no-such-gcc", "is not there"), ("false", "finds no Python.h")],
 )
 def test_without_a_compiler_the_first_line_says_so_and_the_next_what_to_install(
-    compiler, found
+    compiler, problem
 ):
     pytest.importorskip("setuptools", reason="setuptools is not installed")
     command = [sys.executable, "setup.py", "-q", "build_ext"]
@@ -23,21 +24,19 @@ def test_without_a_compiler_the_first_line_says_so_and_the_next_what_to_install(
         text=True,
         env=environment(CC=compiler),
     )
-    first, *cures = (done.stdout + done.stderr).splitlines()
+    reason, *cures = (done.stdout + done.stderr).splitlines()
     assert done.returncode == 1
-    assert first.startswith("nn is built by a C compiler")
-    assert f"{found} ({compiler})" in first
+    assert reason.startswith("nn is built by a C compiler")
+    assert f"{problem} ({compiler})" in reason
     assert any("apt install build-essential python3-dev" in line for line in cures)
 
 
 def test_every_folder_of_the_package_is_installed():
-    listed = re.search(
-        r"^packages = \[(.*)\]$", (REPOSITORY / "pyproject.toml").read_text(), re.M
-    )[1]
+    text = (REPOSITORY / "pyproject.toml").read_text()
+    listed = re.search(r"^packages = \[(.*)\]$", text, re.M)[1]
     folders = {
         path.parent.relative_to(REPOSITORY)
         for path in (REPOSITORY / "nn").rglob("__init__.py")
     }
-    assert {name.strip(' "') for name in listed.split(",")} == {
-        ".".join(folder.parts) for folder in folders
-    }
+    expected = {".".join(folder.parts) for folder in folders}
+    assert {name.strip(' "') for name in listed.split(",")} == expected

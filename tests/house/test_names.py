@@ -20,6 +20,5 @@ WITHOUT_A_NAME = {"NN_REFERENCE"}  # the loss of --reference, which no flag choo
 @pytest.mark.parametrize("table", TABLES)
 def test_every_name_is_a_constant_and_every_constant_a_name(table, build):
     constants = extension(build)[0].typeof(table).relements
-    assert {
-        f"NN_{name.upper()}" for name in TABLES[table]
-    } == constants.keys() - WITHOUT_A_NAME
+    texts = {f"NN_{name.upper()}" for name in TABLES[table]}
+    assert texts == constants.keys() - WITHOUT_A_NAME

@@ -14,7 +14,8 @@ def table(heading: str) -> list[list[str]]:
     """Return the cells of the first table below a heading of the page, its head left
     out."""
     text = (TESTS / "README.md").read_text().split(f"## {heading}\n")[1]
-    lines = re.search(r"(?:^\|.*\n)+", text, re.M)[0].splitlines()
+    match = re.search(r"(?:^\|.*\n)+", text, re.M)
+    lines = match[0].splitlines()
     return [line.strip("|").split("|") for line in lines[2:]]
 
 

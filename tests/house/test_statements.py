@@ -100,13 +100,16 @@ def names_what_comes_later(function: ast.FunctionDef) -> Iterator[ast.Lambda]:
     for node in ast.walk(function):
         if not isinstance(node, ast.Lambda):
             continue
-        own = {
+        arguments = {
             argument.arg
             for argument in ast.walk(node.args)
             if isinstance(argument, ast.arg)
         }
         read = {part.id for part in ast.walk(node.body) if isinstance(part, ast.Name)}
-        if any(first_line.get(each, 0) > node.end_lineno for each in read - own):
+        if any(
+            first_line.get(name_read, 0) > node.end_lineno
+            for name_read in read - arguments
+        ):
             yield node
 
 
@@ -161,15 +164,15 @@ def faults_of_assignment(node: ast.AST) -> Iterator[str]:
 
 def faults(text: str) -> list[str]:
     """Return `line: fault` for each statement of a module that says two things."""
-    found = []
+    results = []
     for node in ast.walk(ast.parse(text)):
         for rule in (faults_of_expression, faults_of_loop, faults_of_assignment):
             place = node if hasattr(node, "lineno") else getattr(node, "iter", node)
-            found += [(place, fault) for fault in rule(node)]
+            results += [(place, fault) for fault in rule(node)]
         if isinstance(node, ast.FunctionDef):
             fault = "a lambda that names what is assigned later"
-            found += [(each, fault) for each in names_what_comes_later(node)]
-    return [f"{getattr(node, 'lineno', node)}: {fault}" for node, fault in found]
+            results += [(each, fault) for each in names_what_comes_later(node)]
+    return [f"{getattr(node, 'lineno', node)}: {fault}" for node, fault in results]
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name)

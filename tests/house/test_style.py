@@ -29,15 +29,14 @@ def test_there_is_code():
 
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_docstring_begins_with_a_verb_or_a_noun(path):
-    nodes = [
-        node
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, DOCUMENTED)
-    ]
-    found = [ast.get_docstring(node) or "" for node in nodes]
+    nodes = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, DOCUMENTED):
+            nodes.append(node)
+    docstrings = [ast.get_docstring(node) or "" for node in nodes]
     assert [
         text.splitlines()[0]
-        for text in found
+        for text in docstrings
         if re.match(r"(What|Whether|That)\b", text)
     ] == []
 
@@ -50,20 +49,21 @@ def test_a_comment_repeats_the_noun(path):
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_function_has_few_parameters(path):
     """A record, or **settings that are checked by one, takes the place of more."""
-    found = {}
+    counts = {}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef):
-            given = [
-                one.arg
-                for one in (
-                    *node.args.posonlyargs,
-                    *node.args.args,
-                    *node.args.kwonlyargs,
-                )
-            ]
-            found[node.name] = len([one for one in given if one not in ("self", "cls")])
+            given = []
+            for parameter in (
+                *node.args.posonlyargs,
+                *node.args.args,
+                *node.args.kwonlyargs,
+            ):
+                given.append(parameter.arg)
+            counts[node.name] = len(
+                [parameter for parameter in given if parameter not in ("self", "cls")]
+            )
     assert {
-        function: count for function, count in found.items() if count > MOST_PARAMETERS
+        function: count for function, count in counts.items() if count > MOST_PARAMETERS
     } == {}
 
 
@@ -93,4 +93,7 @@ def test_a_constant_has_one_value_in_all_modules():
                 if isinstance(target, ast.Name) and target.id.isupper():
                     constant = target.id.lstrip("_")
                     values.setdefault(constant, set()).add(ast.unparse(node.value))
-    assert {constant for constant, found in values.items() if len(found) > 1} == set()
+    constants = {
+        constant for constant, values_found in values.items() if len(values_found) > 1
+    }
+    assert constants == set()

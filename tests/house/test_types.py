@@ -54,16 +54,14 @@ def stub() -> str:
     """What an editor reads of nn.train: its settings by name, as the record has
     them."""
     parameters = inspect.signature(nn.train).parameters.values()
-    positional = [
-        f"    {one.name}: {one.annotation},\n"
-        for one in parameters
-        if one.kind is not one.KEYWORD_ONLY
-    ]
-    named = [
-        f"    {one.name}: {one.annotation} = ...,\n"
-        for one in parameters
-        if one.kind is one.KEYWORD_ONLY
-    ]
+    positional = []
+    for parameter in parameters:
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            positional.append(f"    {parameter.name}: {parameter.annotation},\n")
+    named = []
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            named.append(f"    {parameter.name}: {parameter.annotation} = ...,\n")
     return f'''"""The settings of train by name, made from FLAGS by tests/house/test_types.py."""
 
 from typing import Any
@@ -88,9 +86,8 @@ def test_editors_see_the_settings_of_train():
 
 
 def test_editors_see_the_public_names():
-    names = re.findall(
-        r"^from \S+ import (\w+) as \1$", (PACKAGE / "__init__.pyi").read_text(), re.M
-    )
+    text = (PACKAGE / "__init__.pyi").read_text()
+    names = re.findall(r"^from \S+ import (\w+) as \1$", text, re.M)
     assert sorted([*names, "__version__"]) == sorted(dir(nn))
     assert (PACKAGE / "py.typed").exists()
 

@@ -60,11 +60,9 @@ def pages(tmp_path_factory):
     write_numbers(folder / "numbers.csv", rows=100)
     write_two_classes(folder / "two.csv", rows=300)
     write_three_classes(folder / "three.csv", rows=300)
-    np.savez(
-        folder / "images.npz",
-        x=np.arange(40 * 64, dtype=np.uint8).reshape(40, 1, 8, 8),
-        y=np.arange(40) % 2,
-    )
+    x = np.arange(40 * 64, dtype=np.uint8).reshape(40, 1, 8, 8)
+    y = np.arange(40) % 2
+    np.savez(folder / "images.npz", x=x, y=y)
     for data in ("numbers.csv", "two.csv", "three.csv", "images.npz"):
         if data == "images.npz":
             layers = ["--layers", "1x8x8,4,1"]
@@ -86,14 +84,8 @@ def pages(tmp_path_factory):
             "--test", "--model", model, "--report", model.with_suffix(".html"), "-q"
         )
     for name in ("explain", "info"):
-        succeed(
-            f"--{name}",
-            "--model",
-            folder / "two.bin",
-            "--report",
-            folder / f"{name}.html",
-            "-q",
-        )
+        path = folder / f"{name}.html"
+        succeed(f"--{name}", "--model", folder / "two.bin", "--report", path, "-q")
     return {name: (folder / f"{name}.html").read_text() for name in PAGES}
 
 
@@ -101,7 +93,9 @@ def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
     assert {
         name: check_alone(text).tags.count("svg") for name, text in pages.items()
     } == PAGES
-    shown = {name: {*Page(text).texts} for name, text in pages.items()}
+    shown = {}
+    for name, text in pages.items():
+        shown[name] = {*Page(text).texts}
     assert {"RMSE", "R2", "errors of power by range of the prediction"} <= shown[
         "numbers"
     ]
@@ -137,20 +131,21 @@ def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
 
 
 def test_the_answer_is_a_sentence_with_the_interval(pages):
-    found = {
-        name: text[text.index('<p class="answer">') + 18 :].partition("</p>")[0]
-        for name, text in pages.items()
-    }
+    results = {}
+    for name, text in pages.items():
+        results[name] = text[text.index('<p class="answer">') + 18 :].partition("</p>")[
+            0
+        ]
     rate = r"\d\.\d{4} \(95%: \d\.\d{4} to \d\.\d{4}\)"
     two = rf"On 60 held-out rows, the model finds {rate} of the \d+ of class 1; of its \d+ alarms {rate} are"
-    assert re.match(two, found["two"])
+    assert re.match(two, results["two"])
     assert re.match(
         rf"On 60 held-out rows, the model is right for {rate}; the most frequent class",
-        found["three"],
+        results["three"],
     )
     assert re.match(
         r"On 20 held-out rows, the model is off by [\d.]+ \(95%: [\d.]+ to [\d.]+\)",
-        found["numbers"],
+        results["numbers"],
     )
 
 
@@ -160,24 +155,26 @@ def test_the_writers_tell_the_same(folder):
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "-q")
     for suffix in ("html", "md", "json"):
         succeed("--test", "--model", "m.bin", "--report", f"p.{suffix}", "-q")
-    told = json.loads((folder / "p.json").read_text())
+    content = json.loads((folder / "p.json").read_text())
     shown = check_alone((folder / "p.html").read_text()).texts
     markdown = (folder / "p.md").read_text().replace("\\", "")
-    blocks = list(chain.from_iterable(told["sections"].values()))
+    sections = content["sections"].values()
+    blocks = list(chain.from_iterable(sections))
     tables = [block for block in blocks if "headers" in block]
     lines = chain.from_iterable(table["lines"] for table in tables)
     fields = [field for field in chain.from_iterable(lines) if field]
-    for text in [told["title"], *told["answer"], *told["sections"], *fields]:
+    cases = [content["title"], *content["answer"], *content["sections"], *fields]
+    for text in cases:
         assert text in shown
         assert text in markdown
     pictures = [
         block for block in blocks if "lines" in block and "headers" not in block
     ]
-    assert {"roc", "calibration", "curve-0"} <= {
-        picture["name"] for picture in pictures
-    }
-    assert all(picture["title"] in markdown for picture in pictures)
-    assert str(folder) not in json.dumps(told)
+    names = {picture["name"] for picture in pictures}
+    assert {"roc", "calibration", "curve-0"} <= names
+    for picture in pictures:
+        assert picture["title"] in markdown
+    assert str(folder) not in json.dumps(content)
     result = run("--test", "--model", "m.bin", "--report", "p.pdf")
     assert result.code == 2
     assert (
@@ -220,9 +217,8 @@ def test_the_command_of_a_page_makes_the_same_model(two, flags):
     made = nn.Model.load("m.bin").network
     succeed(*shlex.split(model_page.command_of(made, "again.bin", "two.csv"))[1:], "-q")
     again = nn.Model.load("again.bin").network
-    assert [one.vector.tobytes() for one in made.members] == [
-        one.vector.tobytes() for one in again.members
-    ]
+    expected = [member.vector.tobytes() for member in again.members]
+    assert [member.vector.tobytes() for member in made.members] == expected
     assert {**made.metadata(), "dataset": None} == {**again.metadata(), "dataset": None}
 
 
@@ -239,10 +235,17 @@ def test_names_are_texts_whatever_they_hold(folder):
     for k in range(120):
         word = ("<b>bold</b>", "x|y", "]]>")[k % 3]
         target = ("<img src=x>", "o&k")[k % 7 > 3]
-        lines.append(
-            [k % 7, f"{k % 5}.5", word, f"{np.sin(k):.4f}", f"{np.cos(k):.4f}", target]
-        )
-    (folder / "h <x>&.csv").write_text(csv_of(names, zip(*lines)))
+        line = [
+            k % 7,
+            f"{k % 5}.5",
+            word,
+            f"{np.sin(k):.4f}",
+            f"{np.cos(k):.4f}",
+            target,
+        ]
+        lines.append(line)
+    text = csv_of(names, zip(*lines))
+    (folder / "h <x>&.csv").write_text(text)
     succeed(*ONE, "--dataset", "h <x>&.csv", "--model", "<b>.bin", "--epochs", 1, "-q")
     for suffix in ("html", "md"):
         succeed("--test", "--model", "<b>.bin", "--report", f"p.{suffix}", "-q")
@@ -258,9 +261,8 @@ def test_names_are_texts_whatever_they_hold(folder):
 def test_a_page_of_a_wide_table_is_small():
     names = [f"a column with the long name {k} of many" for k in range(400)]
     rng = np.random.default_rng(0)
-    table = {name: rng.normal(size=60) for name in names} | {
-        "y": np.array([f"class {k % 30:20d}" for k in range(60)])
-    }
+    y = np.array([f"class {k % 30:20d}" for k in range(60)])
+    table = {name: rng.normal(size=60) for name in names} | {"y": y}
     ds = nn.load(table, target="y")
     net = nn.Network("400,4,30", "multiclass")
     nn.train(net, ds, epochs=1, holdout=0)
@@ -275,15 +277,17 @@ NET = nn.Network("2,1", "binary")
 def blocks_of_two_classes(truth, scores, threshold, weights=None):
     result = binary_report(truth, scores, threshold, weights)
     NET.describe(classes=["ok", "fraud"])
-    found = task_blocks.of_two_classes(NET, result, truth, scores[:, None], weights)
-    return result, named(block for block in found if isinstance(block, Plot))
+    blocks = task_blocks.of_two_classes(NET, result, truth, scores[:, None], weights)
+    return result, named(block for block in blocks if isinstance(block, Plot))
 
 
 def test_two_classes_show_curves_with_threshold_and_calibration_and_one_class_none():
     truth = np.array([0, 0, 1, 0, 1, 1])
     scores = np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)
-    written = {name: {*texts(picture.svg())} for name, picture in pictures.items()}
+    written = {}
+    for name, picture in pictures.items():
+        written[name] = {*texts(picture.svg())}
     assert list(written) == ["precision-recall", "roc", "scores", "calibration"]
     assert {
         "recall",
@@ -297,16 +301,14 @@ def test_two_classes_show_curves_with_threshold_and_calibration_and_one_class_no
         "by chance",
     } <= written["roc"]
     assert {"score", "class ok", "class fraud"} <= written["scores"]
-    assert all(
-        "threshold 0.25" in written[name]
-        for name in ("precision-recall", "roc", "scores")
-    )
+    for name in ("precision-recall", "roc", "scores"):
+        assert "threshold 0.25" in written[name]
     scores = np.repeat([0.05, 0.45, 0.95], 100)
     truth = (np.arange(300) % 100 < np.repeat([10, 50, 90], 100)).astype(int)
-    line = blocks_of_two_classes(truth, scores, 0.5)[1]["calibration"].lines[0]
-    assert line.x == pytest.approx([0.05, 0.45, 0.95]) and line.y == pytest.approx(
-        [0.1, 0.5, 0.9]
-    ), "shares of class 1"
+    calibration = blocks_of_two_classes(truth, scores, 0.5)[1]["calibration"]
+    line = calibration.lines[0]
+    assert line.x == pytest.approx([0.05, 0.45, 0.95]), "shares of class 1"
+    assert line.y == pytest.approx([0.1, 0.5, 0.9]), "shares of class 1"
     _, pictures = blocks_of_two_classes(
         np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5
     )
@@ -322,11 +324,13 @@ def test_the_mark_of_the_threshold_lies_on_the_curves():
     weights = rng.random(300)
     _, pictures = blocks_of_two_classes(truth, scores, 0.255, weights)
     cuts = cut_offs(truth, scores, weights)
-    for name, x, y in (
+    cases = (
         ("precision-recall", cuts.recall, cuts.precision),
         ("roc", cuts.fp / cuts.fp[-1], cuts.recall),
-    ):
-        mark = next(line for line in pictures[name].lines if line.look == "mark")
+    )
+    for name, x, y in cases:
+        lines = pictures[name].lines
+        mark = next(line for line in lines if line.look == "mark")
         assert (np.abs(x - mark.x[0]) + np.abs(y - mark.y[0])).min() < 1e-12
 
 
@@ -336,28 +340,26 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     truth = rng.integers(0, classes, 500)
     scores = rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
-    found = task_blocks.of_classes(
-        NET, multiclass_report(truth, scores, names), truth, scores, None
-    )
+    result = multiclass_report(truth, scores, names)
+    blocks = task_blocks.of_classes(NET, result, truth, scores, None)
     counts = np.bincount(
         truth * classes + scores.argmax(axis=1), minlength=classes**2
     ).reshape(classes, classes)
-    tables = {
-        block.caption.partition(";")[0]: block
-        for block in found
-        if isinstance(block, Table)
-    }
+    tables = {}
+    for block in blocks:
+        if isinstance(block, Table):
+            tables[block.caption.partition(";")[0]] = block
     if classes < 60:
         heat = tables["rows of each true class by predicted class"]
-        assert heat.lines[0][1] == str(counts[0, 0])
-        assert heat.shades[0][0] == counts[0, 0] / counts[0].sum()
+        expected = str(counts[0, 0])
+        assert heat.lines[0][1] == expected
+        expected = counts[0, 0] / counts[0].sum()
+        assert heat.shades[0][0] == expected
     np.fill_diagonal(counts, 0)
     a, b = np.unravel_index(counts.argmax(), counts.shape)
-    assert tables["most confused"].lines[0][:3] == [
-        names[a],
-        names[b],
-        str(counts.max()),
-    ]
+    expected = [names[a], names[b], str(counts.max())]
+    line = tables["most confused"].lines[0]
+    assert line[:3] == expected
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -369,9 +371,8 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
         weights = rng.random(400)
     else:
         weights = None
-    table = task_blocks.threshold_table(
-        binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5)
-    )
+    result = binary_report(truth, scores, 0.37, weights)
+    table = task_blocks.threshold_table(result, truth, scores, weights, (1, 5))
     assert table.headers == [
         "threshold",
         "precision",
@@ -380,9 +381,11 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
         "alarms per 1,000 rows",
         "cost",
     ]
-    assert [line[0] for line in table.lines if "used" in line[0]] == ["0.37 (used)"]
-    for first, *shown in table.lines:
-        at = binary_report(truth, scores, float(first.split()[0]), weights)
+    cells = [line[0] for line in table.lines if "used" in line[0]]
+    assert cells == ["0.37 (used)"]
+    for cell, *shown in table.lines:
+        threshold = float(cell.split()[0])
+        at = binary_report(truth, scores, threshold, weights)
         rows = sum(at[key] for key in ("tp", "fp", "fn", "tn"))
         alarms = 1000 * (at["tp"] + at["fp"]) / rows
         rates = [f"{at[key]:.4f}" for key in ("precision", "recall", "f1")]
@@ -402,7 +405,7 @@ def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
         "cost=1:5",
         "-q",
     )
-    told = succeed(
+    figures = succeed(
         "--test",
         "--model",
         "m.bin",
@@ -412,8 +415,9 @@ def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
         "-q",
         "--json",
     ).json
-    shown = {*check_alone((folder / "page.html").read_text()).texts}
-    ends = told["intervals"]
+    text = (folder / "page.html").read_text()
+    shown = {*check_alone(text).texts}
+    ends = figures["intervals"]
     assert {"95 % interval", "cost"} <= shown
     assert {
         " to ".join(f"{end:.4f}" for end in ends[name])
@@ -426,13 +430,16 @@ def test_rows_that_a_model_errs_on_are_named():
     x = rng.normal(size=400)
     word = np.array(["bad", "good", "good", "good"] * 100)
     noise = rng.normal(size=400) * np.where(word == "bad", 5.0, 0.1)
-    ds = nn.load({"x": x, "word": word, "y": x + noise}, target="y")
+    columns = {"x": x, "word": word, "y": x + noise}
+    ds = nn.load(columns, target="y")
     net = nn.Network.for_data(ds)
     truth = ds.y.reshape(-1, 1)
     nn.train(net, ds, epochs=2, holdout=0)
-    found = task_blocks.groups(net, ds.x, truth, truth - noise[:, None])
-    assert found.lines[0][:3] == ["word", "bad", "100"]
-    assert "mean absolute error" in found.headers
+    scores = truth - noise[:, None]
+    groups = task_blocks.groups(net, ds.x, truth, scores)
+    line = groups.lines[0][:3]
+    assert line == ["word", "bad", "100"]
+    assert "mean absolute error" in groups.headers
     assert "No group of at least 20 rows errs" in task_blocks.groups(
         net, ds.x, truth, truth + 1
     )
@@ -440,16 +447,15 @@ def test_rows_that_a_model_errs_on_are_named():
 
 def test_curves_of_many_rows_make_no_large_pictures():
     rng = np.random.default_rng(0)
-    _, pictures = blocks_of_two_classes(
-        rng.integers(0, 2, 200_000), rng.random(200_000), 0.5
-    )
+    truth = rng.integers(0, 2, 200_000)
+    _, pictures = blocks_of_two_classes(truth, rng.random(200_000), 0.5)
     values = np.linspace(0, 1, 100_000)[:, None]
-    found = task_blocks.of_numbers(
+    result = task_blocks.of_numbers(
         nn.Network("1,1", "regression"), {"rmse": 0.0}, values, values, None
     )
-    assert all(
-        len(picture.svg()) < 30_000 for picture in [*pictures.values(), *found[:2]]
-    )
+    cases = [*pictures.values(), *result[:2]]
+    for picture in cases:
+        assert len(picture.svg()) < 30_000
 
 
 @pytest.mark.long
@@ -472,19 +478,15 @@ def test_pages_fit_a_phone_and_a_screen_in_a_browser(pages, folder):
             "--dump-dom",
         ]
         flags += ["--virtual-time-budget=5000"]
-        done = subprocess.run(
-            [browser, *flags, both.as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0 and "CONSOLE" not in done.stderr, done.stderr
-        widths = {
-            int(a): int(b) for a, b in re.findall(r"\[(\d+): (\d+)\]", done.stdout)
-        }
-        assert widths.keys() == {390, 1280} and all(
-            shown <= width for width, shown in widths.items()
-        ), name
+        command = [browser, *flags, both.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "CONSOLE" not in done.stderr, done.stderr
+        matches = re.findall(r"\[(\d+): (\d+)\]", done.stdout)
+        widths = {int(a): int(b) for a, b in matches}
+        assert widths.keys() == {390, 1280}, name
+        for width, shown in widths.items():
+            assert shown <= width, name
 
 
 def test_a_model_shows_its_losses_and_errors(folder):
@@ -506,8 +508,10 @@ def test_a_model_shows_its_losses_and_errors(folder):
         "errors": {"predicted - true (unit of the target)", "rows"},
     }
     for name, labels in expected.items():
-        written = texts((folder / f"pictures/{name}.svg").read_text())
-        assert labels <= {*written} and f"pictures/{name}.svg" in files, name
+        path = folder / f"pictures/{name}.svg"
+        written = texts(path.read_text())
+        assert labels <= {*written}, name
+        assert f"pictures/{name}.svg" in files, name
     assert any(text.startswith("power: mean ") for text in written)
 
 
@@ -545,18 +549,19 @@ def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(
         "--json",
     ).json
     files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
-    assert [file for file in files if file in ("p/loss.svg", "p/metric.svg")] == [
-        f"p/{name}.svg" for name in shown
-    ]
+    expected = [f"p/{name}.svg" for name in shown]
+    assert [
+        file for file in files if file in ("p/loss.svg", "p/metric.svg")
+    ] == expected
     for name, lines in shown.items():
-        written = texts((folder / f"p/{name}.svg").read_text())
+        path = folder / f"p/{name}.svg"
+        written = texts(path.read_text())
         assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(
             written
         )
         assert "held-out rows" not in written
-    assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == (
-        "--validation" in flags
-    )
+    output = succeed("--info", "--model", "m.bin").out
+    assert ("validation loss" in output) == ("--validation" in flags)
 
 
 def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
@@ -565,16 +570,14 @@ def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
         (folder / name).write_bytes(text)
         os.truncate(name, 1 << 40)  # takes no room on the disk
     endless = {66: ["pipe", "/dev/zero"], 65: ["zeros", "half"]}
-    told = {66: "not a regular file", 65: "more than 256 MiB"}
+    messages = {66: "not a regular file", 65: "more than 256 MiB"}
     for code, path in [
         (code, path) for code, paths in endless.items() for path in paths
     ]:
         result = run("--plot", path, "-o", "p")
-        assert (
-            result.code == code
-            and told[code] in result.err
-            and result.err.count("\n") == 1
-        ), path
+        assert result.code == code, path
+        assert messages[code] in result.err, path
+        assert result.err.count("\n") == 1, path
     wrong = {
         ("none.csv", "-o", "p"): 66,
         ("two.csv", "-o", "p"): 65,

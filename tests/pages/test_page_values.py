@@ -65,7 +65,8 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     false_alarms, recall, _ = metrics.roc_curve(
         truth, scores, sample_weight=weights, drop_intermediate=False
     )
-    assert np.allclose(drawn, np.column_stack([false_alarms, recall]), atol=NEAR)
+    expected = np.column_stack([false_alarms, recall])
+    assert np.allclose(drawn, expected, atol=NEAR)
     true_area = metrics.roc_auc_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
     assert f"area {true_area:.4f}" in texts(picture.svg())
@@ -74,12 +75,15 @@ def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
     else:
         w = weights
     alarms = scores >= 0.45
-    mark = [
-        w[alarms & (truth == 0)].sum() / w[truth == 0].sum(),
-        w[alarms & (truth == 1)].sum() / w[truth == 1].sum(),
-    ]
-    assert np.allclose(Drawing(picture).points("mark s1"), [mark], atol=NEAR)
-    assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
+    mark = []
+    for label in (0, 1):
+        is_of_class = truth == label
+        mark.append(w[alarms & is_of_class].sum() / w[is_of_class].sum())
+    points = Drawing(picture).points("mark s1")
+    assert np.allclose(points, [mark], atol=NEAR)
+    expected = [[0, 0], [1, 1]]
+    points = Drawing(picture).points("r")
+    assert np.allclose(points, expected, atol=NEAR)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -91,9 +95,12 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
     precision, recall, _ = metrics.precision_recall_curve(
         truth, scores, sample_weight=weights
     )
-    assert np.allclose(drawn[2::2, 0], recall[:-1][::-1], atol=NEAR)
-    assert np.allclose(drawn[1::2, 1], precision[:-1][::-1], atol=NEAR)
-    assert drawn[0] == pytest.approx([0, precision[-2]], abs=NEAR)
+    expected = recall[:-1][::-1]
+    assert np.allclose(drawn[2::2, 0], expected, atol=NEAR)
+    expected = precision[:-1][::-1]
+    assert np.allclose(drawn[1::2, 1], expected, atol=NEAR)
+    expected = [0, precision[-2]]
+    assert drawn[0] == pytest.approx(expected, abs=NEAR)
     true_area = metrics.average_precision_score(truth, scores, sample_weight=weights)
     assert area(drawn) == pytest.approx(true_area, abs=NEAR)
     if weights is None:
@@ -104,13 +111,14 @@ def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(we
     assert {f"area {true_area:.4f}", f"by chance {share:.3g}"} <= {
         *texts(picture.svg())
     }
-    assert np.allclose(
-        Drawing(picture).points("r"), [[0, share], [1, share]], atol=NEAR
-    )
+    expected = [[0, share], [1, share]]
+    points = Drawing(picture).points("r")
+    assert np.allclose(points, expected, atol=NEAR)
     alarms = scores >= 0.45
     hits = w[alarms & (truth == 1)].sum()
     mark = [hits / w[truth == 1].sum(), hits / w[alarms].sum()]
-    assert np.allclose(Drawing(picture).points("mark s1"), [mark], atol=NEAR)
+    points = Drawing(picture).points("mark s1")
+    assert np.allclose(points, [mark], atol=NEAR)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -132,15 +140,22 @@ def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_leas
     _result, blocks = blocks_of(truth, scores, 0.5, weights if weighted else None)
     expected = []
     for tenth in range(10):
-        own = [k for k in range(len(scores)) if min(twentieths[k] // 2, 9) == tenth]
-        if len(own) >= 10:
-            total = sum(weights[k] for k in own)
-            mean = sum(weights[k] * scores[k] for k in own) / total
-            expected.append([mean, sum(weights[k] for k in own if truth[k]) / total])
+        members = []
+        for k in range(len(scores)):
+            if min(twentieths[k] // 2, 9) == tenth:
+                members.append(k)
+        if len(members) >= 10:
+            total = sum(weights[k] for k in members)
+            mean = sum(weights[k] * scores[k] for k in members) / total
+            expected.append(
+                [mean, sum(weights[k] for k in members if truth[k]) / total]
+            )
     picture = pictures_of(blocks)["calibration"]
     assert len(expected) == 8
-    assert np.allclose(Drawing(picture).points("l s0"), expected, atol=NEAR)
-    assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
+    points = Drawing(picture).points("l s0")
+    assert np.allclose(points, expected, atol=NEAR)
+    points = Drawing(picture).points("r")
+    assert np.allclose(points, [[0, 0], [1, 1]], atol=NEAR)
     brier = np.average((scores - truth) ** 2, weights=weights)
     assert picture.title == f"Calibration (Brier score {brier:.4g})"
     assert picture.x.label == "score of class fraud"
@@ -150,9 +165,8 @@ def test_a_tenth_without_weight_and_one_of_few_rows_of_a_small_table():
     scores = np.array([0.05, 0.25, 0.25, 0.95])
     truth = np.array([0, 1, 0, 1])
     weights = np.array([0.0, 3.0, 1.0, 2.0])
-    line = pictures_of(blocks_of(truth, scores, 0.5, weights)[1])["calibration"].lines[
-        0
-    ]
+    blocks = blocks_of(truth, scores, 0.5, weights)[1]
+    line = pictures_of(blocks)["calibration"].lines[0]
     assert line.x == pytest.approx([0.25, 0.95])
     assert line.y == pytest.approx([0.75, 1.0])
 
@@ -179,22 +193,24 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
     else:
         w = weights
     sure = [max(row) for row in scores]
-    is_right = [
-        int(np.argmax(row) == label) for row, label in zip(scores, truth, strict=True)
-    ]
+    is_right = []
+    for row, label in zip(scores, truth, strict=True):
+        is_right.append(int(np.argmax(row) == label))
     expected = []
     for tenth in range(10):
-        own = [k for k in range(300) if min(int(10 * sure[k]), 9) == tenth]
-        if len(own) >= 10:
+        members = []
+        for k in range(300):
+            if min(int(10 * sure[k]), 9) == tenth:
+                members.append(k)
+        if len(members) >= 10:
             expected.append(
                 [
-                    np.average([each[k] for k in own], weights=w[own])
+                    np.average([each[k] for k in members], weights=w[members])
                     for each in (sure, is_right)
                 ]
             )
-    assert np.allclose(
-        Drawing(pictures_of(blocks)["calibration"]).points("l s0"), expected, atol=NEAR
-    )
+    drawing = Drawing(pictures_of(blocks)["calibration"])
+    assert np.allclose(drawing.points("l s0"), expected, atol=NEAR)
     tables = tables_of(blocks)
     counts = metrics.confusion_matrix(
         truth, scores.argmax(axis=1), sample_weight=weights
@@ -211,33 +227,35 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
 
     else:
         written = str
-    assert heat.lines == [
-        [str(a), *(written(v) if v else "" for v in row)]
-        for a, row in enumerate(counts)
-    ]
+    rows = []
+    for a, row in enumerate(counts):
+        rows.append([str(a), *(written(v) if v else "" for v in row)])
+    assert heat.lines == rows
     assert np.allclose(heat.shades, counts / counts.sum(axis=1, keepdims=True))
-    off = [
-        (-counts[a, b], a, b)
-        for a in range(classes)
-        for b in range(classes)
-        if a != b and counts[a, b] > 0
-    ]
-    expected = [
-        [str(a), str(b), written(-n), f"{-n / counts[a].sum():.1%}"]
-        for n, a, b in sorted(off)
-    ]
+    mistakes = []
+    for a in range(classes):
+        for b in range(classes):
+            if a != b and counts[a, b] > 0:
+                mistakes.append((-counts[a, b], a, b))
+    expected = []
+    for negative, a, b in sorted(mistakes):
+        count = -negative
+        share = count / counts[a].sum()
+        expected.append([str(a), str(b), written(count), f"{share:.1%}"])
     assert tables["most confused"].lines == expected[:12]
     rates = metrics.precision_recall_fscore_support(
         truth, scores.argmax(axis=1), sample_weight=weights
     )
-    lines = [
-        [str(k), *(f"{each[k]:.4f}" for each in rates[:3]), written(rates[3][k])]
-        for k in range(classes)
-    ]
+    lines = []
+    for k in range(classes):
+        line = [str(k)]
+        for rate in rates[:3]:
+            line.append(f"{rate[k]:.4f}")
+        line.append(written(rates[3][k]))
+        lines.append(line)
     support = rates[3]
-    assert tables["classes"].lines == [
-        lines[k] for k in sorted(range(classes), key=lambda k: -support[k])
-    ]
+    order = sorted(range(classes), key=lambda k: -support[k])
+    assert tables["classes"].lines == [lines[k] for k in order]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -259,27 +277,24 @@ def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
         w = np.ones(500)
     else:
         w = weights
-    shares = np.array(
-        [
-            [
-                w[(truth == c) & (place == k)].sum() / w[truth == c].sum()
-                for k in range(40)
-            ]
-            for c in (0, 1)
-        ]
-    )
+    shares = np.zeros((2, 40))
+    for label in (0, 1):
+        is_of_class = truth == label
+        total = w[is_of_class].sum()
+        for k in range(40):
+            shares[label, k] = w[is_of_class & (place == k)].sum() / total
     least = shares[shares > 0].min() / 2
     for label in (0, 1):
-        corners = Drawing(picture, (False, True)).points(f"a f{label} s{label}")
-        assert np.allclose(corners[2:82:2, 0], np.arange(40) / 40, atol=NEAR)
-        assert np.allclose(
-            np.log(corners[2:82:2, 1]),
-            np.log(np.maximum(shares[label], least)),
-            atol=0.03,
-        )
+        drawing = Drawing(picture, (False, True))
+        corners = drawing.points(f"a f{label} s{label}")
+        expected = np.arange(40) / 40
+        assert np.allclose(corners[2:82:2, 0], expected, atol=NEAR)
+        expected = np.log(np.maximum(shares[label], least))
+        assert np.allclose(np.log(corners[2:82:2, 1]), expected, atol=0.03)
     rule = Drawing(picture, (False, True)).points("r")
     assert np.allclose(rule[:, 0], 0.3, atol=NEAR)
-    assert rule[:, 1] == pytest.approx([least, 1], rel=0.03)
+    expected = pytest.approx([least, 1], rel=0.03)
+    assert rule[:, 1] == expected
 
 
 def test_the_confusion_of_two_classes_stands_where_its_names_are():
@@ -290,14 +305,10 @@ def test_the_confusion_of_two_classes_stands_where_its_names_are():
     ).ravel()
     heat = blocks[0]
     assert heat.headers[1:] == ["ok", "fraud"]
-    assert heat.lines == [
-        ["ok", f"{tn:.1f}", f"{fp:.1f}"],
-        ["fraud", f"{fn:.1f}", f"{tp:.1f}"],
-    ]
-    assert np.allclose(
-        heat.shades,
-        [[tn / (tn + fp), fp / (tn + fp)], [fn / (fn + tp), tp / (fn + tp)]],
-    )
+    expected = [["ok", f"{tn:.1f}", f"{fp:.1f}"], ["fraud", f"{fn:.1f}", f"{tp:.1f}"]]
+    assert heat.lines == expected
+    expected = [[tn / (tn + fp), fp / (tn + fp)], [fn / (fn + tp), tp / (fn + tp)]]
+    assert np.allclose(heat.shades, expected)
 
 
 def test_thresholds_of_scores_that_are_no_probabilities_are_tenths_of_their_range():
@@ -306,13 +317,14 @@ def test_thresholds_of_scores_that_are_no_probabilities_are_tenths_of_their_rang
     _result, blocks = blocks_of(truth, scores, 0.8)
     table = tables_of(blocks)["thresholds"]
     cuts = sorted([*np.linspace(-1, 3, 11), 0.8])
-    assert [line[0].split()[0] for line in table.lines] == [
-        f"{cut:.4g}" for cut in cuts
-    ]
+    expected = [f"{cut:.4g}" for cut in cuts]
+    assert [line[0].split()[0] for line in table.lines] == expected
     for cut, line in zip(cuts, table.lines, strict=True):
         alarms = scores >= cut
-        assert line[1] == f"{metrics.precision_score(truth, alarms):.4f}"
-        assert line[4] == f"{1000 * alarms.sum() / 7:.1f}"
+        expected = f"{metrics.precision_score(truth, alarms):.4f}"
+        assert line[1] == expected
+        expected = f"{1000 * alarms.sum() / 7:.1f}"
+        assert line[4] == expected
 
 
 # ---------------------------------------------------------------- numbers
@@ -328,7 +340,8 @@ def numbers(targets: int, rows: int = 200):
 
 def weights_of(rows: int) -> np.ndarray:
     """Weights of rows, of which some are 0."""
-    return np.random.default_rng(12).integers(0, 9, rows) / 4
+    rng = np.random.default_rng(12)
+    return rng.integers(0, 9, rows) / 4
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -366,7 +379,8 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     bins = int(len(truth) ** 0.5)
     for k in range(targets):
         expected = np.column_stack([truth[:, k], predicted[:, k]])
-        assert np.allclose(drawing.points(f"dots s{k}"), expected, atol=wide * 2)
+        points = drawing.points(f"dots s{k}")
+        assert np.allclose(points, expected, atol=wide * 2)
         counts = np.zeros(bins)
         for error, weight in zip(errors[:, k], w, strict=True):
             counts[min(int((error - low) / (high - low) * bins), bins - 1)] += weight
@@ -377,10 +391,8 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
         )
         mean = sum(errors[:, k] * w) / sum(w)
         deviation = (sum(w * (errors[:, k] - mean) ** 2) / sum(w)) ** 0.5
-        assert (
-            pictures["errors"].lines[k].name
-            == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
-        )
+        name = pictures["errors"].lines[k].name
+        assert name == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -412,9 +424,14 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
                 high = edges[at + 1]
             else:
                 high = np.inf
-            own = [row for row in counting if edges[at] <= predicted[row, k] < high]
-            rows = sum(w[row] for row in own)
-            pairs = sorted((predicted[row, k] - truth[row, k], w[row]) for row in own)
+            members = []
+            for row in counting:
+                if edges[at] <= predicted[row, k] < high:
+                    members.append(row)
+            rows = sum(w[row] for row in members)
+            pairs = sorted(
+                (predicted[row, k] - truth[row, k], w[row]) for row in members
+            )
             ends = []
             # the least error at or below which this share of the weights lies
             for share in (0.05, 0.95):
@@ -424,13 +441,20 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
                     place += 1
                     passed += pairs[place][1]
                 ends.append(pairs[place][0])
-            assert line == [
-                f"{edges[at]:.4g} to {edges[at + 1]:.4g}",
-                f"{rows:.1f}" if weighted else str(len(own)),
-                f"{sum(error * weight for error, weight in pairs) / rows:.4g}",
-                f"{(sum(error * error * weight for error, weight in pairs) / rows) ** 0.5:.4g}",
-                f"{ends[0]:.4g} to {ends[1]:.4g}",
-            ]
+            errors = 0.0
+            squares = 0.0
+            for error, weight in pairs:
+                errors += error * weight
+                squares += error * error * weight
+            if weighted:
+                count = f"{rows:.1f}"
+            else:
+                count = str(len(members))
+            assert line[0] == f"{edges[at]:.4g} to {edges[at + 1]:.4g}"
+            assert line[1] == count
+            assert line[2] == f"{errors / rows:.4g}"
+            assert line[3] == f"{(squares / rows) ** 0.5:.4g}"
+            assert line[4:] == [f"{ends[0]:.4g} to {ends[1]:.4g}"]
 
 
 def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
@@ -440,17 +464,18 @@ def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
     )
     (table,) = tables_of(blocks).values()
     assert {line[3] for line in table.lines} == {"undefined"}
-    assert next(line[2] for line in table.lines) == f"{-0.5 * truth[:2].mean():.4g}"
-    assert (
-        pictures_of(blocks)["errors"].lines[0].name
-        == "output 0: mean -7.5e+199, deviation undefined"
-    )
+    expected = f"{-0.5 * truth[:2].mean():.4g}"
+    assert next(line[2] for line in table.lines) == expected
+    lines = pictures_of(blocks)["errors"].lines
+    assert lines[0].name == "output 0: mean -7.5e+199, deviation undefined"
 
 
 def test_ranges_hold_each_known_value_once_and_ties_together():
     values = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, np.nan, 6, 6])
-    found = [(ends, values[own].tolist()) for ends, own in ranges(values, 4)]
-    assert found == [
+    pairs = []
+    for ends, own in ranges(values, 4):
+        pairs.append((ends, values[own].tolist()))
+    assert pairs == [
         ("1 to 2", [1.0] * 5),
         ("2 to 4.5", [2.0, 3.0, 4.0]),
         ("4.5 to 6", [5.0, 6.0, 6.0]),
@@ -467,13 +492,13 @@ def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
     counting = [k for k in range(len(losses)) if w[k] > 0]
     mean = sum(losses[k] * w[k] for k in counting) / sum(w)
     deviation = (sum(w[k] * (losses[k] - mean) ** 2 for k in counting) / sum(w)) ** 0.5
-    found = []
+    lines = []
     for (column, values), of_group in members_of.items():
-        own = [k for k in of_group if w[k] > 0]
-        if least <= len(own) < len(counting):
-            rows = sum(w[k] for k in own)
-            own_mean = sum(losses[k] * w[k] for k in own) / rows
-            standard_error = deviation * sum(w[k] ** 2 for k in own) ** 0.5 / rows
+        members = [k for k in of_group if w[k] > 0]
+        if least <= len(members) < len(counting):
+            rows = sum(w[k] for k in members)
+            own_mean = sum(losses[k] * w[k] for k in members) / rows
+            standard_error = deviation * sum(w[k] ** 2 for k in members) ** 0.5 / rows
             above = (own_mean - mean) / standard_error
             if above > 3:
                 if isinstance(rows, int):
@@ -487,8 +512,8 @@ def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
                     f"{own_mean:.4g}",
                     f"{own_mean / mean:.2f} times",
                 ]
-                found.append((-above, line))
-    return [line for _, line in sorted(found)]
+                lines.append((-above, line))
+    return [line for _, line in sorted(lines)]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -499,7 +524,8 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
     x = rng.permutation(400).astype(float)
     word = np.where(x < 19, "few", np.where(x < 60, "bad", "good"))
     gap = np.where(rng.random(400) < 0.1, np.nan, rng.normal(size=400))
-    ds = nn.load({"x": x, "word": word, "gap": gap, "y": x}, target="y")
+    columns = {"x": x, "word": word, "gap": gap, "y": x}
+    ds = nn.load(columns, target="y")
     net = nn.Network("3,1", "regression")
     net.describe(columns=["x", "word", "gap"])
     errors = (
@@ -513,36 +539,41 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
         weights = weights_of(400)
     else:
         weights = None
-    found = task_blocks.groups(net, ds.x, np.zeros((400, 1)), errors[:, None], weights)
+    truth = np.zeros((400, 1))
+    scores = errors[:, None]
+    groups = task_blocks.groups(net, ds.x, truth, scores, weights)
     members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
     for name in ("few", "bad", "good"):
         members_of["word", name] = np.flatnonzero(word == name)
-    known = np.sort(gap[~np.isnan(gap)])
-    for column, values, edges in (
+    numbers_known = np.sort(gap[~np.isnan(gap)])
+    cases = (
         ("x", x, np.quantile(x, [0, 0.25, 0.5, 0.75, 1])),
-        ("gap", gap, np.quantile(known, [0, 0.25, 0.5, 0.75, 1])),
-    ):
-        for k in range(4):
-            is_in = (values >= edges[k]) & (
-                (values < edges[k + 1]) if k < 3 else (values <= edges[4])
-            )
-            members_of[column, f"{edges[k]:.4g} to {edges[k + 1]:.4g}"] = (
-                np.flatnonzero(is_in)
-            )
-    expected = groups_by_loop(
-        errors, members_of, 20, weights.tolist() if weighted else [1] * 400
+        ("gap", gap, np.quantile(numbers_known, [0, 0.25, 0.5, 0.75, 1])),
     )
+    for column, values, edges in cases:
+        for k in range(4):
+            low = edges[k]
+            high = edges[k + 1]
+            if k < 3:
+                is_below = values < high
+            else:
+                is_below = values <= high
+            members = np.flatnonzero((values >= low) & is_below)
+            members_of[column, f"{low:.4g} to {high:.4g}"] = members
+    if weighted:
+        w = weights.tolist()
+    else:
+        w = [1] * 400
+    expected = groups_by_loop(errors, members_of, 20, w)
     assert len(expected) >= 2
-    assert found.lines == expected
+    assert groups.lines == expected
     if weighted:
         rows = f"{weights.sum():.1f}"
     else:
         rows = "400"
-    assert (
-        found.caption
-        == f"groups of rows; all {rows}: {np.average(errors, weights=weights):.4g}"
-    )
-    assert found.headers == [
+    mean = np.average(errors, weights=weights)
+    assert groups.caption == f"groups of rows; all {rows}: {mean:.4g}"
+    assert groups.headers == [
         "column",
         "values",
         "rows",
@@ -587,22 +618,22 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
     losses = base + low * (word == "bad")
     net = nn.Network("1,1", "regression")
     net.describe(columns=["word"])
-    found = task_blocks.groups(net, ds.x, np.zeros((rows, 1)), losses[:, None])
-    assert isinstance(found, Table) == is_told
+    truth = np.zeros((rows, 1))
+    scores = losses[:, None]
+    groups = task_blocks.groups(net, ds.x, truth, scores)
+    assert isinstance(groups, Table) == is_told
 
 
 def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
     truth = np.array([0, 1, 1])
     scores = np.array([[0.2], [0.9], [0.0]], np.float32)
-    found = row_losses(TWO, truth, scores)
-    assert found == pytest.approx(
-        [-np.log(0.8), -np.log(0.9), -np.log(1e-12)], rel=1e-6
-    )
+    losses = row_losses(TWO, truth, scores)
+    expected = [-np.log(0.8), -np.log(0.9), -np.log(1e-12)]
+    assert losses == pytest.approx(expected, rel=1e-6)
     three = nn.Network("2,3", "multiclass")
     scores = np.array([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
-    assert row_losses(three, np.array([2, 0]), scores) == pytest.approx(
-        [-np.log(0.3), -np.log(0.1)]
-    )
+    expected = pytest.approx([-np.log(0.3), -np.log(0.1)])
+    assert row_losses(three, np.array([2, 0]), scores) == expected
     linear = nn.Network("2,1:linear", "binary", loss="mse")
     linear.describe(threshold=0.4)
     assert row_losses(
@@ -621,9 +652,9 @@ def pixels_of(image: str) -> np.ndarray:
     height = int.from_bytes(data[20 : 20 + 4], "big")
     at = data.index(b"IDAT")
     size = int.from_bytes(data[at - 4 : at], "big")
-    lines = np.frombuffer(
-        zlib.decompress(data[at + 4 : at + 4 + size]), np.uint8
-    ).reshape(height, width + 1)
+    start = at + 4
+    content = zlib.decompress(data[start : start + size])
+    lines = np.frombuffer(content, np.uint8).reshape(height, width + 1)
     return lines[:, 1:]
 
 
@@ -636,11 +667,15 @@ def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels(
     net.describe(classes=["a", "b", "c"])
     table = task_blocks.mistakes(net, x, truth, scores)
     order = sorted(range(30), key=lambda k: scores[k, truth[k]])[:12]
-    assert [line[1:] for line in table.lines] == [
-        [str(k), "abc"[truth[k]], "abc"[int(np.argmax(scores[k]))]] for k in order
-    ]
+    rows = []
+    for k in order:
+        predicted = int(np.argmax(scores[k]))
+        rows.append([str(k), "abc"[truth[k]], "abc"[predicted]])
+    assert [line[1:] for line in table.lines] == rows
     for line, k in zip(table.lines, order, strict=True):
-        expected = 255 * (x[k, 0] - x[k].min()) / (x[k].max() - x[k].min())
+        low = x[k].min()
+        high = x[k].max()
+        expected = 255 * (x[k, 0] - low) / (high - low)
         assert np.array_equal(pixels_of(line[0]), expected.astype(np.uint8))
 
 
@@ -672,20 +707,21 @@ def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(
     of_validation = [120.0, 50.0, 20.0, 9.0, 8.0]
     history = {"loss": losses, "val_loss": of_validation, "val_metric": values}
     pictures = named(model_page._losses_by_epoch(trained_by(history, monitor)))
-    for number, each in enumerate((losses, of_validation)):
-        drawn = Drawing(pictures["loss"], (False, True)).points(f"l s{number}")
+    for number, curve in enumerate((losses, of_validation)):
+        drawing = Drawing(pictures["loss"], (False, True))
+        drawn = drawing.points(f"l s{number}")
         assert np.allclose(drawn[:, 0], [1, 2, 3, 4, 5], atol=0.02)
-        assert np.allclose(drawn[:, 1], each, rtol=0.01)
-    assert [line.name for line in pictures["loss"].lines] == [
-        "training rows",
-        "validation rows",
-    ]
+        assert np.allclose(drawn[:, 1], curve, rtol=0.01)
+    names = [line.name for line in pictures["loss"].lines]
+    assert names == ["training rows", "validation rows"]
     drawn = Drawing(pictures["metric"]).points("l s0")
-    known = [
-        (epoch, value) for epoch, value in enumerate(values, 1) if value is not None
-    ]
-    assert np.allclose(drawn, known, atol=0.02)
-    assert np.allclose(Drawing(pictures["metric"]).points("r")[:, 0], best, atol=0.02)
+    pairs = []
+    for epoch, value in enumerate(values, 1):
+        if value is not None:
+            pairs.append((epoch, value))
+    assert np.allclose(drawn, pairs, atol=0.02)
+    points = Drawing(pictures["metric"]).points("r")
+    assert np.allclose(points[:, 0], best, atol=0.02)
     assert (
         pictures["metric"].title
         == f"{monitor} while training; epoch {best} is the best"
@@ -699,15 +735,16 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
         [np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)]
     )
     gappy = ["x"] * 30 + ["y"] * 10 + [""] * 60
-    table = [
-        {
-            "word": word,
-            "size": str(each) if each == each else "",
-            "gappy": other,
-            "y": rng.normal(),
-        }
-        for word, each, other in zip(words, size, gappy, strict=True)
-    ]
+    table = []
+    for word, number, other in zip(words, size, gappy, strict=True):
+        table.append(
+            {
+                "word": word,
+                "size": str(number) if number == number else "",
+                "gappy": other,
+                "y": rng.normal(),
+            }
+        )
     ds = nn.load(table, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=1, holdout=0)
@@ -719,7 +756,10 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     for value in size[:80]:
         counts[min(int((value - 1) / 99 * 12), 11)] += 1
     most = max(counts)
-    bars = "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // most)] for count in counts)
+    rows = []
+    for count in counts:
+        rows.append(" ▁▂▃▄▅▆▇█"[-(-8 * count // most)])
+    bars = "".join(rows)
     assert by_name["size"] == ["1 to 100, median 40.5", bars, "20.0%"]
     assert " " in bars
     assert "█" in bars
@@ -727,68 +767,72 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
 
 def test_the_answer_has_the_rates_of_the_rows():
     truth, scores, weights = two_classes(True)
-    result = binary_report(truth, scores, 0.5, weights) | {
-        "intervals": {"recall": [0.25, 0.75], "roc_auc": None}
-    }
+    intervals = {"recall": [0.25, 0.75], "roc_auc": None}
+    result = binary_report(truth, scores, 0.5, weights) | {"intervals": intervals}
     alarms = scores >= 0.5
-    there = weights[truth == 1].sum()
+    positives = weights[truth == 1].sum()
     called = weights[alarms].sum()
     hits = weights[alarms & (truth == 1)].sum()
     assert task_blocks.answer(TWO, result, "rows") == (
-        f"On 240 rows, the model finds {hits / there:.4f} (95%: 0.2500 to 0.7500) of the {there:.1f} of class fraud; "
+        f"On 240 rows, the model finds {hits / positives:.4f} (95%: 0.2500 to 0.7500) of the {positives:.1f} of class fraud; "
         f"of its {called:.1f} alarms {hits / called:.4f} are right. "
         f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4f}."
     )
     truth = np.array([0, 0, 1, 2, 0, 1])
     scores = np.eye(3)[[0, 1, 1, 1, 0, 1]]
     several = nn.Network("2,3", "multiclass")
-    told = task_blocks.answer(several, multiclass_report(truth, scores), "new rows")
+    answer = task_blocks.answer(several, multiclass_report(truth, scores), "new rows")
     assert (
-        told
+        answer
         == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
     )
     truth = np.array([[1.0], [2.0], [6.0]])
     predicted = np.array([[2.0], [2.0], [4.0]])
-    told = task_blocks.answer(
+    answer = task_blocks.answer(
         nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows"
     )
     rmse = (5 / 3) ** 0.5
     r2 = 1 - 5 / 14
     off = f"{rmse:.6g} (root mean square), 1 (mean absolute); R2 {r2:.6g}"
-    assert told == f"On 3 rows, the model is off by {off}."
+    assert answer == f"On 3 rows, the model is off by {off}."
 
 
 def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
-    known = SimpleNamespace(
+    low = [3.0, -0.5, 0.0, -1234.5]
+    correlated = [("b", "a", -0.953)]
+    mean = [4.0, 1.0, 0.1, -2.0]
+    high = [5.0, 2.5, 0.2, -1.0]
+    importances = SimpleNamespace(
         metric="rmse",
         baseline=1.25,
         rows=9,
         names=["a", "b", "c", "d"],
-        mean=[4.0, 1.0, 0.1, -2.0],
-        low=[3.0, -0.5, 0.0, -1234.5],
-        high=[5.0, 2.5, 0.2, -1.0],
+        mean=mean,
+        low=low,
+        high=high,
         holds=[True] * 4,
-        correlated=[("b", "a", -0.953)],
+        correlated=correlated,
     )
     net = nn.Network("4,1", "regression")
     points = [(1.0, [0.5]), (2.0, [0.75]), (4.0, [2.0])]
-    table, picture, told = model_page._importance(net, known, {"a": points})
-    assert table.lines == [
+    table, picture, message = model_page._importance(net, importances, {"a": points})
+    expected = [
         ["a", "█" * 12, "4", "3 to 5"],
         ["b", "███", "1", "-0.5 to 2.5"],
         ["c", "▎", "0.1", "0 to 0.2"],
         ["d", "", "-2", "-1234 to -1"],
     ]
+    assert table.lines == expected
     assert table.caption.startswith("how much worse RMSE (1.25) is")
-    assert np.allclose(
-        Drawing(picture).points("l s0"), [[1, 0.5], [2, 0.75], [4, 2]], atol=0.02
-    )
+    expected = [[1, 0.5], [2, 0.75], [4, 2]]
+    assert np.allclose(Drawing(picture).points("l s0"), expected, atol=0.02)
     assert (
-        told
+        message
         == "b and a are correlated (-0.95): what one of them tells, the other may tell too."
     )
     picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3)
-    assert (picture.lines[0].x, picture.lines[0].y) == ([0, 1], [0.25, 0.5])
+    assert picture.lines[0].x == [0, 1]
+    assert picture.lines[0].y == [0.25, 0.5]
     assert picture.x.words == ("red", "(missing)")
     assert picture.lines[0].name == "class fraud"
     three = nn.Network("2,3", "multiclass")
@@ -796,64 +840,36 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     picture = model_page._curve(
         three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0
     )
-    assert {line.name: line.y for line in picture.lines} == {
-        "class a": [0.2, 0.6],
-        "class b": [0.3, 0.3],
-        "class c": [0.5, 0.1],
-    }
+    expected = {"class a": [0.2, 0.6], "class b": [0.3, 0.3], "class c": [0.5, 0.1]}
+    assert {line.name: line.y for line in picture.lines} == expected
 
 
 # ---------------------------------------------------------------- charts
 
 
 def test_the_table_of_a_picture_has_its_first_and_last_points_and_some_between():
-    line = Line("l", np.arange(15.0), 2 * np.arange(15.0))
+    y = 2 * np.arange(15.0)
+    line = Line("l", np.arange(15.0), y)
     headers, lines = Plot("p", "t", Axis("x"), Axis("y"), [line]).table()
     assert headers == ["", "x", "y"]
     assert lines == [["l", str(k), str(2 * k)] for k in range(0, 15, 2)]
-    words = Plot(
-        "p",
-        "t",
-        Axis("x", words=("one", "two")),
-        Axis("y"),
-        [Line("w", [1, 0], [0.12344, 7])],
-    )
-    assert words.table()[1] == [["w", "two", "0.1234"], ["w", "one", "7"]]
+    axis = Axis("x", words=("one", "two"))
+    words = Plot("p", "t", axis, Axis("y"), [Line("w", [1, 0], [0.12344, 7])])
+    expected = [["w", "two", "0.1234"], ["w", "one", "7"]]
+    assert words.table()[1] == expected
 
 
 def test_a_table_of_a_page_has_its_cells_in_order_and_its_shades_on_the_numbers():
-    table = Table(
-        "t",
-        ["name", "x", "y"],
-        [["a", "1", "2"], ["b", "3", "4"]],
-        shades=[[0.25, 0.5], [0.75, 0.0]],
-    )
+    lines = [["a", "1", "2"], ["b", "3", "4"]]
+    table = Table("t", ["name", "x", "y"], lines, shades=[[0.25, 0.5], [0.75, 0.0]])
     cells = re.findall(r"<t[hd]([^>]*)>([^<]*)</t[hd]>", page._html_table(table))
-    assert [text for _, text in cells] == [
-        "name",
-        "x",
-        "y",
-        "a",
-        "1",
-        "2",
-        "b",
-        "3",
-        "4",
-    ]
+    expected = ["name", "x", "y", "a", "1", "2", "b", "3", "4"]
+    assert [text for _, text in cells] == expected
     shades = [
         re.search(r"rgb\(42 127 192/([\d.]+)\)", attributes) for attributes, _ in cells
     ]
-    assert [None if shade is None else shade[1] for shade in shades] == [
-        None,
-        None,
-        None,
-        None,
-        "0.25",
-        "0.50",
-        None,
-        "0.75",
-        None,
-    ]
+    expected = [None, None, None, None, "0.25", "0.50", None, "0.75", None]
+    assert [None if shade is None else shade[1] for shade in shades] == expected
     assert ["word" in attributes for attributes, _ in cells] == [True, False, False] * 3
     assert page._markdown_table("", table.headers, table.lines) == (
         "| name | x | y |\n| --- | --- | --- |\n| a | 1 | 2 |\n| b | 3 | 4 |"
@@ -868,14 +884,14 @@ def test_an_image_of_more_pixels_has_every_second_or_third_of_them():
 
 
 def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithms():
-    is_log = [
-        Scale(Axis(log=True), [1.0, high], 0.0, 400.0).is_log for high in (20.0, 20.1)
-    ]
+    is_log = []
+    for high in (20.0, 20.1):
+        is_log.append(Scale(Axis(log=True), [1.0, high], 0.0, 400.0).is_log)
     assert is_log == [False, True]
-    scale = Scale(Axis(log=True, ends=(1.0, 100.0)), [], 100.0, 300.0)
-    assert [scale.at(value) for value in (1, 10, 100, 0, 0.5, -3)] == pytest.approx(
-        [100, 200, 300, 100, 100, 100]
-    )
+    axis = Axis(log=True, ends=(1.0, 100.0))
+    scale = Scale(axis, [], 100.0, 300.0)
+    expected = pytest.approx([100, 200, 300, 100, 100, 100])
+    assert [scale.at(value) for value in (1, 10, 100, 0, 0.5, -3)] == expected
     assert [text for _, text in scale.ticks] == ["1", "2", "5", "10", "20", "50", "100"]
     plain = Scale(Axis(), [0.0, 10.0], 0.0, 108.0)
     assert [plain.at(value) for value in (0, 10)] == pytest.approx([4, 104]), (
@@ -884,15 +900,16 @@ def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithm
 
 
 def test_ticks_stand_where_the_axis_has_their_values():
-    for axis, values in (
+    cases = (
         (Axis(), [0.0, 7.3]),
         (Axis(log=True), [0.5, 900.0]),
         (Axis(ends=(0, 1)), []),
-    ):
+    )
+    for axis, values in cases:
         scale = Scale(axis, values, 30.0, 426.0)
-        assert all(
-            place == pytest.approx(scale.at(float(text))) for place, text in scale.ticks
-        )
+        for place, text in scale.ticks:
+            expected = scale.at(float(text))
+            assert place == pytest.approx(expected)
         assert all(30 <= place <= 426 for place, _ in scale.ticks)
 
 
@@ -903,40 +920,36 @@ def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
     kept_x = np.array(line.x)
     kept_y = np.array(line.y)
     assert len(kept_x) < 1200
-    assert (kept_x[0], kept_x[-1]) == (x[0], x[-1])
+    assert kept_x[0] == x[0]
+    assert kept_x[-1] == x[-1]
     y = np.cumsum(np.random.default_rng(0).random(10_000)[5000:])
     assert np.abs(np.interp(x, kept_x, kept_y) - y).max() < 0.01 * y.max()
     assert len(Line("", np.arange(400), np.zeros(400)).x) == 400
 
 
 def test_a_comparison_shows_each_models_own_numbers():
+    interval = [-1.5, -0.25]
+    rmse = {"x/a.bin": 2.0, "b.bin": 1.0, "difference": -1.0, "interval": interval}
+    disagree = [{"row": 7, "true": [1.5], "x/a.bin": [0.12345], "b.bin": [2.0, 3.0]}]
+    r2 = {"x/a.bin": None, "b.bin": 0.5, "difference": None, "interval": None}
     result = {
         "models": ["x/a.bin", "b.bin"],
         "rows": 12,
         "verdict": "b.bin is better than x/a.bin: RMSE 1 beside 2",
-        "metrics": {
-            "rmse": {
-                "x/a.bin": 2.0,
-                "b.bin": 1.0,
-                "difference": -1.0,
-                "interval": [-1.5, -0.25],
-            },
-            "r2": {"x/a.bin": None, "b.bin": 0.5, "difference": None, "interval": None},
-        },
-        "disagree": [
-            {"row": 7, "true": [1.5], "x/a.bin": [0.12345], "b.bin": [2.0, 3.0]}
-        ],
+        "metrics": {"rmse": rmse, "r2": r2},
+        "disagree": disagree,
     }
-    told = model_page.of_comparison(result)
-    table, differ = told.sections["Metrics"]
-    assert told.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
+    report = model_page.of_comparison(result)
+    table, differ = report.sections["Metrics"]
+    assert report.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
     assert table.headers[1:3] == ["a.bin", "b.bin"]
     assert table.caption == "12 rows"
     none = "undefined"
-    assert table.lines == [
+    expected = [
         ["RMSE", "2", "1", "-1", "-1.5 to -0.25"],
         ["R2", none, "0.5", none, none],
     ]
+    assert table.lines == expected
     assert differ.lines == [["7", "[1.5]", "0.123", "2; 3"]]
 
 
@@ -945,23 +958,24 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     rng = np.random.default_rng(4)
     x = rng.normal(size=(120, 2)).round(1)
     y = (x[:, 0] + rng.normal(size=120) > 0).astype(int)
-    ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(1, 9, 120) / 4)
+    weights = rng.integers(1, 9, 120) / 4
+    ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=weights)
     net = nn.Network("2,1", "binary", seed=1)
     nn.train(net, ds, epochs=5, holdout=0)
-    told = model_page.of_model(net, "m.bin", ds)
-    scores = net.predict(ds.x)[:, 0]
+    report = model_page.of_model(net, "m.bin", ds)
+    predictions = net.predict(ds.x)
+    scores = predictions[:, 0]
     auc = metrics.roc_auc_score(y, scores, sample_weight=ds.weights)
     loss = metrics.log_loss(y, scores.astype(np.float64), sample_weight=ds.weights)
-    written = {
-        line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines
-    }
+    tables = tables_of(report.sections["Result"])
+    written = {line[0]: line[1] for line in tables["metrics"].lines}
     assert written["ROC-AUC"] == f"{auc:.4f}"
     assert written["log loss"] == f"{loss:.4f}"
-    assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", told.answer[0])
-    assert area(Drawing(named(told.pictures)["roc"]).points("l s0")) == pytest.approx(
-        auc, abs=NEAR
-    )
-    known = SimpleNamespace(
+    assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", report.answer[0])
+    roc = named(report.pictures)["roc"]
+    points = Drawing(roc).points("l s0")
+    assert area(points) == pytest.approx(auc, abs=NEAR)
+    importances = SimpleNamespace(
         metric="roc_auc",
         baseline=0.75,
         rows=120,
@@ -972,53 +986,63 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
         holds=[True, False, True, True, True],
         correlated=[],
     )
-    told = model_page.of_model(net, "m.bin", ds, threshold=0.3, important=(known, {}))
+    report = model_page.of_model(
+        net, "m.bin", ds, threshold=0.3, important=(importances, {})
+    )
     recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
     precision = metrics.precision_score(y, scores >= 0.3, sample_weight=ds.weights)
     assert recall != metrics.recall_score(y, scores >= 0.5, sample_weight=ds.weights)
-    assert f"finds {recall:.4f} (95%: " in told.answer[0]
-    assert f"alarms {precision:.4f} (95%: " in told.answer[0]
-    assert "What matters most: a, c, d." in told.answer
+    assert f"finds {recall:.4f} (95%: " in report.answer[0]
+    assert f"alarms {precision:.4f} (95%: " in report.answer[0]
+    assert "What matters most: a, c, d." in report.answer
     ends = nn.test(net, ds, threshold=0.3, intervals=True)["intervals"]
-    lines = {
-        line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines
-    }
-    assert lines["recall"] == [
+    tables = tables_of(report.sections["Result"])
+    lines = {line[0]: line for line in tables["metrics"].lines}
+    expected = [
         "recall",
         f"{recall:.4f}",
         " to ".join(f"{end:.4f}" for end in ends["recall"]),
     ]
-    assert lines["ROC-AUC"][2] == " to ".join(f"{end:.4f}" for end in ends["roc_auc"])
+    assert lines["recall"] == expected
+    expected = " to ".join(f"{end:.4f}" for end in ends["roc_auc"])
+    assert lines["ROC-AUC"][2] == expected
     measured = importance(net, ds)
     table = model_page.of_model(net, "m.bin", ds).sections["Columns that matter"][0]
-    assert [line[0] for line in table.lines] == measured.names
-    assert [line[2] for line in table.lines] == [
-        f"{mean:.3g}" for mean in measured.mean
-    ]
+    cells = [line[0] for line in table.lines]
+    assert cells == measured.names
+    expected = [f"{mean:.3g}" for mean in measured.mean]
+    assert [line[2] for line in table.lines] == expected
 
 
 @pytest.mark.parametrize("rows, has_intervals", [(9, False), (10, True)])
 def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     x = np.arange(rows, dtype=float).reshape(-1, 1)
-    ds = nn.Dataset(x, x[:, 0] + (-1.0) ** np.arange(rows), "regression")
-    told = model_page.of_model(nn.Network("1,1", "regression", seed=1), "m.bin", ds)
-    lines = {
-        line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines
-    }
+    y = x[:, 0] + (-1.0) ** np.arange(rows)
+    ds = nn.Dataset(x, y, "regression")
+    net = nn.Network("1,1", "regression", seed=1)
+    report = model_page.of_model(net, "m.bin", ds)
+    tables = tables_of(report.sections["Result"])
+    lines = {line[0]: line for line in tables["metrics"].lines}
     assert (" to " in lines["RMSE"][2]) == has_intervals
 
 
 def test_pictures_of_mistakes_are_bytes_as_they_are_or_scaled_by_the_training():
     net = nn.Network("1x1x4,1", "binary")
     bytes_of = np.array([[[[0, 60, 120, 200]]]], np.uint8)
-    table = task_blocks.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
-    assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]]
-    assert table.lines[0][2:] == ["1", "0"]
+    scores = np.array([[0.25]])
+    truth = np.array([1])
+    table = task_blocks.mistakes(net, bytes_of, truth, scores)
+    image = table.lines[0][0]
+    assert pixels_of(image).tolist() == [[0, 60, 120, 200]]
+    line = table.lines[0][2:]
+    assert line == ["1", "0"]
     net.pictures = {"range": 2.0}
-    table = task_blocks.mistakes(
-        net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]])
-    )
-    assert pixels_of(table.lines[0][0]).tolist() == [[63, 127, 191, 255]]
+    scores = np.array([[0.25]])
+    truth = np.array([1])
+    x = np.array([[[[0.5, 1.0, 1.5, 2.5]]]])
+    table = task_blocks.mistakes(net, x, truth, scores)
+    image = table.lines[0][0]
+    assert pixels_of(image).tolist() == [[63, 127, 191, 255]]
 
 
 def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
@@ -1029,7 +1053,8 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
     fold = np.arange(160) % 4
     x[fold == 3] += 0.5
     y = (x[:, 0] + rng.normal(size=160) > 0).astype(int)
-    ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(1, 9, 160) / 4)
+    weights = rng.integers(1, 9, 160) / 4
+    ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=weights)
     net = nn.Network("2,1", "binary", seed=1)
     nn.train(net, ds, epochs=1, holdout=0)
     judged = fold < 3
@@ -1042,12 +1067,12 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
     net.describe(crossed=Crossed(crossed.fold, kept, [0.5, 1.0, 2.0], [0.35, 0.5, 0.6]))
     scores = np.empty(120)
     for number, temperature in enumerate((0.5, 1.0, 2.0)):
-        own = fold[judged] == number
-        scores[own] = tempered(kept[own], temperature)[:, 0]
+        is_member = fold[judged] == number
+        scores[is_member] = tempered(kept[is_member], temperature)[:, 0]
     truth = y[judged]
     w = ds.weights[judged]
     said = scores >= np.array([0.35, 0.5, 0.6])[fold[judged]]
-    known = SimpleNamespace(
+    importances = SimpleNamespace(
         metric="roc_auc",
         baseline=0.75,
         rows=120,
@@ -1058,30 +1083,34 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
         holds=[True],
         correlated=[],
     )
-    told = model_page.of_model(
-        net, "m.bin", ds, out_of_fold=out_of_fold(net, ds), important=(known, {})
+    report = model_page.of_model(
+        net, "m.bin", ds, out_of_fold=out_of_fold(net, ds), important=(importances, {})
     )
-    written = {
-        line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines
+    tables = tables_of(report.sections["Result"])
+    lines = tables["metrics"].lines
+    written = {line[0]: line[1] for line in lines}
+    computed = {}
+    by_classes = {
+        "precision": metrics.precision_score,
+        "recall": metrics.recall_score,
+        "F1": metrics.f1_score,
+        "accuracy": metrics.accuracy_score,
+        "MCC": metrics.matthews_corrcoef,
     }
-    assert written == {
-        name: f"{value:.4f}"
-        for name, value in {
-            "precision": metrics.precision_score(truth, said, sample_weight=w),
-            "recall": metrics.recall_score(truth, said, sample_weight=w),
-            "F1": metrics.f1_score(truth, said, sample_weight=w),
-            "accuracy": metrics.accuracy_score(truth, said, sample_weight=w),
-            "MCC": metrics.matthews_corrcoef(truth, said, sample_weight=w),
-            "ROC-AUC": metrics.roc_auc_score(truth, kept[:, 0], sample_weight=w),
-            "PR-AUC": metrics.average_precision_score(
-                truth, kept[:, 0], sample_weight=w
-            ),
-            "log loss": metrics.log_loss(truth, scores, sample_weight=w),
-            "Brier score": metrics.brier_score_loss(truth, scores, sample_weight=w),
-        }.items()
+    for name, compute in by_classes.items():
+        computed[name] = compute(truth, said, sample_weight=w)
+    by_order = {
+        "ROC-AUC": metrics.roc_auc_score,
+        "PR-AUC": metrics.average_precision_score,
     }
-    pictures = named(told.pictures)
-    result = told.sections["Result"]
+    for name, compute in by_order.items():
+        computed[name] = compute(truth, kept[:, 0], sample_weight=w)
+    by_scores = {"log loss": metrics.log_loss, "Brier score": metrics.brier_score_loss}
+    for name, compute in by_scores.items():
+        computed[name] = compute(truth, scores, sample_weight=w)
+    assert written == {name: f"{value:.4f}" for name, value in computed.items()}
+    pictures = named(report.pictures)
+    result = report.sections["Result"]
     tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
     heat = next(
         block
@@ -1093,25 +1122,27 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
         ["1", f"{fn:.1f}", f"{tp:.1f}"],
     ]
     area_of_scores = metrics.roc_auc_score(truth, scores, sample_weight=w)
-    assert area(Drawing(pictures["roc"]).points("l s0")) == pytest.approx(
-        area_of_scores, abs=NEAR
-    )
+    points = Drawing(pictures["roc"]).points("l s0")
+    assert area(points) == pytest.approx(area_of_scores, abs=NEAR)
     drawn = Drawing(pictures["calibration"]).points("l s0")
     expected = []
     for tenth in range(10):
-        own = np.minimum((scores * 10).astype(int), 9) == tenth
-        if own.sum() >= 10:
+        is_member = np.minimum((scores * 10).astype(int), 9) == tenth
+        if is_member.sum() >= 10:
             expected.append(
-                [np.average(each[own], weights=w[own]) for each in (scores, truth)]
+                [
+                    np.average(each[is_member], weights=w[is_member])
+                    for each in (scores, truth)
+                ]
             )
     assert np.allclose(drawn, expected, atol=NEAR)
-    thresholds = {line[0]: line for line in tables_of(result)["thresholds"].lines}
-    assert (
-        thresholds["0.3"][2]
-        == f"{metrics.recall_score(truth, scores >= 0.3, sample_weight=w):.4f}"
-    )
-    losses = np.average(-np.log(np.where(truth == 1, scores, 1 - scores)), weights=w)
-    assert f"{losses:.4g}" in str(told.sections["Where it errs most"][0])
+    lines = tables_of(result)["thresholds"].lines
+    thresholds = {line[0]: line for line in lines}
+    recall = metrics.recall_score(truth, scores >= 0.3, sample_weight=w)
+    assert thresholds["0.3"][2] == f"{recall:.4f}"
+    likelihoods = np.where(truth == 1, scores, 1 - scores)
+    loss = np.average(-np.log(likelihoods), weights=w)
+    assert f"{loss:.4g}" in str(report.sections["Where it errs most"][0])
 
 
 def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fold(
@@ -1124,20 +1155,18 @@ def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fo
     net = nn.Network("2,1", "regression", seed=1)
     for most, every in ((119, 2), (50, 3), (120, 1)):
         monkeypatch.setattr(model_page, "MOST_EXPLAINED", most)
-        expected = importance(net, ds, parts=[(np.arange(0, 120, every), None)])
-        known, _ = model_page._important(model_page.Tested(net, ds))
-        assert (known.rows, known.mean, known.baseline) == (
-            120 // every,
-            expected.mean,
-            expected.baseline,
-        )
+        parts = [(np.arange(0, 120, every), None)]
+        expected = importance(net, ds, parts=parts)
+        measured, _ = model_page._important(model_page.Tested(net, ds))
+        assert measured.rows == 120 // every
+        assert measured.mean == expected.mean
+        assert measured.baseline == expected.baseline
 
 
 def test_texts_of_axes_have_room_words_that_do_not_fit_are_turned():
     """A letter is 7 units wide, as a usual one of 12 pixels is."""
-    svg = Plot(
-        "p", "t", Axis("x"), Axis("y"), [Line("l", [0, 1], [0.0, 250_000.0])]
-    ).svg()
+    lines = [Line("l", [0, 1], [0.0, 250_000.0])]
+    svg = Plot("p", "t", Axis("x"), Axis("y"), lines).svg()
     upwards = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="e">([^<]*)<', svg)
     assert {text for _, text in upwards} >= {"0", "200000"}
     assert min(float(x) - 7 * len(text) for x, text in upwards) >= 12 + 6, (
@@ -1147,43 +1176,43 @@ def test_texts_of_axes_have_room_words_that_do_not_fit_are_turned():
     # five words and two letters between them on 380 units
     for letters, is_turned in ((6, False), (12, True)):
         words = tuple(letter * letters for letter in "abcde")
-        svg = Plot(
-            "p",
-            "t",
-            Axis("x", words=words),
-            Axis("y"),
-            [Line("l", range(5), range(5), "mark")],
-        ).svg()
-        found = re.findall(
+        lines = [Line("l", range(5), range(5), "mark")]
+        svg = Plot("p", "t", Axis("x", words=words), Axis("y"), lines).svg()
+        matches = re.findall(
             r'<text x="([\d.]+)" y="([\d.]+)" class="(\w)"([^>]*)>([a-e]{2,})<', svg
         )
-        assert [text for *_, text in found] == [*words]
-        assert [kind for _, _, kind, _, _ in found] == ["e" if is_turned else "m"] * 5
-        for x, y, _, turned, _ in found:
+        assert [text for *_, text in matches] == [*words]
+        kinds = [kind for _, _, kind, _, _ in matches]
+        assert kinds == ["e" if is_turned else "m"] * 5
+        for x, y, _, turned, _ in matches:
             assert turned == (f' transform="rotate(-25 {x} {y})"' if is_turned else "")
 
 
 def test_of_many_words_the_eight_most_frequent_are_groups():
     sizes = [100 - 5 * k for k in range(10)]
     word = np.repeat([f"w{k}" for k in range(10)], sizes)
-    ds = nn.load({"word": word, "y": np.zeros(len(word))}, target="y")
+    y = np.zeros(len(word))
+    columns = {"word": word, "y": y}
+    ds = nn.load(columns, target="y")
     net = nn.Network("1,1", "regression")
     net.describe(columns=["word"])
-    errors = np.random.default_rng(0).random(len(word)) + np.isin(
-        word, ["w0", "w7", "w8"]
-    )
-    found = task_blocks.groups(net, ds.x, np.zeros((len(word), 1)), errors[:, None])
-    assert sorted(line[1] for line in found.lines) == ["w0", "w7"]
+    rng = np.random.default_rng(0)
+    errors = rng.random(len(word)) + np.isin(word, ["w0", "w7", "w8"])
+    truth = np.zeros((len(word), 1))
+    scores = errors[:, None]
+    groups = task_blocks.groups(net, ds.x, truth, scores)
+    assert sorted(line[1] for line in groups.lines) == ["w0", "w7"]
 
 
 def test_a_legend_stays_within_the_picture_and_lines_from_the_eighth_on_are_dashed():
-    lines = [
-        Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]) for k in range(9)
-    ]
+    lines = []
+    for k in range(9):
+        lines.append(Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]))
     svg = Plot("p", "t", Axis("x"), Axis("y"), lines).svg()
     names = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(a line[^<]*)<', svg)
     assert [text[-1] for *_, text in names] == list("012345678")
-    assert all(float(x) + 7 * len(text) <= 440 for x, _, text in names)
+    for x, _, text in names:
+        assert float(x) + 7 * len(text) <= 440
     assert len({y for _, y, _ in names}) >= 5
     dashes = re.findall(
         r'<path class="l s(\d)"( stroke-dasharray="7 4")? d="M[\d.]+ [\d.]+L', svg
@@ -1193,7 +1222,8 @@ def test_a_legend_stays_within_the_picture_and_lines_from_the_eighth_on_are_dash
 
 
 def test_the_command_of_a_page_has_the_number_of_networks():
-    ds = nn.Dataset(np.arange(20.0).reshape(-1, 1), np.arange(20.0), "regression")
+    x = np.arange(20.0).reshape(-1, 1)
+    ds = nn.Dataset(x, np.arange(20.0), "regression")
     net = nn.Network("1,1", "regression", seed=4)
     nn.train(net, ds, epochs=1, holdout=0, networks=3)
     words = model_page.command_of(net, "folder/m.bin", "t.csv").split()

@@ -23,16 +23,16 @@ from nn.utils import UsageError
 def test_help_lists_every_flag_and_every_name(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     text = succeed("--help", "--all").out
-    for flag in [*flags.MODES.values(), *flags.FLAGS]:
+    cases = [*flags.MODES.values(), *flags.FLAGS]
+    for flag in cases:
         assert flag.long in text
     for name in {
         *nn_aux.ACTIVATIONS,
         *(name for flag in flags.FLAGS if flag.value for name in flag.value.names),
     }:
         assert re.search(rf"\b{name}\b", text), name
-    assert {*help.COMMON, *flags.SYNONYMS.values()} <= {
-        flag.name for flag in flags.FLAGS
-    }
+    names = {flag.name for flag in flags.FLAGS}
+    assert {*help.COMMON, *flags.SYNONYMS.values()} <= names
 
 
 def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
@@ -40,13 +40,13 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
     text = succeed("--help", "--all").out
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin")
     config = succeed("--info", "--model", "m.bin", "--json").json["config"]
-    told = {
+    names = {
         flag.name
         for flag in flags.FLAGS
         if flag.default is not None and flag.of in ("train", "network")
     }
     for name in sorted(
-        told & config.keys() | {"learning_rate", "weight_decay", "scaling"}
+        names & config.keys() | {"learning_rate", "weight_decay", "scaling"}
     ):
         if isinstance(config[name], str):
             value = config[name]
@@ -66,7 +66,8 @@ def test_help_is_one_screen(words, monkeypatch):
     assert len(text.splitlines()) <= 36
     assert max(map(len, text.splitlines())) <= 80
     assert "score CLASS" in text or "predict" not in words
-    assert ("--epochs" in text) == ("train" in words or "--train" in words)
+    expected = "train" in words or "--train" in words
+    assert ("--epochs" in text) == expected
 
 
 def test_help_of_a_mode_lists_all_of_its_flags_when_asked():
@@ -81,7 +82,8 @@ def test_help_of_a_mode_lists_all_of_its_flags_when_asked():
         for flag in flags.FLAGS
         if flag.short and f"{flag.short}, {flag.long}" in text
     }
-    assert listed | shorts == flags.read_by("test") - {"test"}
+    expected = flags.read_by("test") - {"test"}
+    assert listed | shorts == expected
 
 
 def test_a_mode_has_its_function_and_its_words_are_flags():
@@ -92,7 +94,7 @@ def test_a_mode_has_its_function_and_its_words_are_flags():
 
 
 @pytest.mark.parametrize(
-    "line, found",
+    "line, completions",
     [
         ("''", [*flags.MODES]),
         ("tr", ["train"]),
@@ -102,19 +104,20 @@ def test_a_mode_has_its_function_and_its_words_are_flags():
         ("train CC.csv --optimizer ad", ["adam"]),
     ],
 )
-def test_bash_completes_words_flags_of_the_mode_and_names(line, found):
+def test_bash_completes_words_flags_of_the_mode_and_names(line, completions):
     script = succeed("--completion", "bash").out
     script += f"COMP_WORDS=(nn {line}); COMP_CWORD={len(line.split())}; _nn; echo ${{COMPREPLY[*]}}"
     process = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=True
     )
-    assert process.stdout.split() == found
+    assert process.stdout.split() == completions
 
 
 def test_every_shell_gets_every_flag():
     for shell in help.SHELLS:
         text = succeed("--completion", shell).out
-        assert all(name in text for name in [*flags.MODES, *flags.BY_NAME])
+        for name in [*flags.MODES, *flags.BY_NAME]:
+            assert name in text
     assert "expected bash, zsh, fish" in run("--completion", "tcsh").err
 
 
@@ -132,9 +135,8 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
 
     def processor_seconds(*arguments) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, *arguments], check=True, capture_output=True, env=compiled
-        )
+        command = [sys.executable, *arguments]
+        subprocess.run(command, check=True, capture_output=True, env=compiled)
         # of the user and the system
         return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - sum(before[:2])
 
@@ -207,9 +209,8 @@ def test_help_does_without_numpy_and_version_is_that_of_the_package():
     code = (
         "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
     )
-    subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, env=environment()
-    )
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, check=True, capture_output=True, env=environment())
     assert succeed("--version").out == f"nn {nn.__version__}\n"
 
 
@@ -235,9 +236,8 @@ def test_a_flag_is_a_keyword_of_what_takes_it(flag):
 
 
 def test_each_choice_of_load_is_a_flag():
-    assert {choice.name for choice in fields(Choices)} <= {
-        flag.name for flag in flags.settings_of("load")
-    }
+    names = {flag.name for flag in flags.settings_of("load")}
+    assert {choice.name for choice in fields(Choices)} <= names
 
 
 @pytest.mark.parametrize("estimator", [nn.NetworkClassifier, nn.NetworkRegressor])
@@ -256,7 +256,7 @@ def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "message"),
     [
         ({"epochs": 2.5}, "--epochs 2.5: expected a whole number from 1"),
         ({"refit": 1}, "--refit 1: expected true or false"),
@@ -277,9 +277,9 @@ def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
         ),
     ],
 )
-def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told):
+def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, message):
     ds = nn.load("two.csv")
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         nn.train(nn.Network.for_data(ds), ds, **setting)
 
 
@@ -300,7 +300,8 @@ def test_load_refuses_what_is_no_setting_of_it_and_no_type_that_the_core_knows(
 @pytest.mark.parametrize(("name", "instead"), flags.GONE.items())
 def test_a_flag_that_has_gone_names_what_takes_its_place(name, instead):
     given = ["--train", "--dataset", "data.csv", "--model", "m.bin", f"--{name}", 8]
-    assert run(*given) == (2, "", f"nn: --{name}: has gone; use --{instead}\n")
+    expected = (2, "", f"nn: --{name}: has gone; use --{instead}\n")
+    assert run(*given) == expected
 
 
 @pytest.mark.parametrize(

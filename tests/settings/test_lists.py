@@ -19,18 +19,28 @@ QUICK = ["--networks", 1, "--epochs", 1]
 def columns() -> dict[str, list]:
     """Numbers, ids, words, dates, sizes, a column whose name has a comma, and y."""
     rng = np.random.default_rng(0)
+    texts = []
+    for row in range(ROWS):
+        texts.append(f"{1 + row % 12:02d}/{1 + row % 11:02d}/2019")
+    until = []
+    for row in range(ROWS):
+        until.append(f"{1 + row % 11:02d}/{1 + row % 12:02d}/2019")
+    a = rng.normal(size=ROWS).round(3).tolist()
+    b = rng.normal(size=ROWS).round(3).tolist()
+    y = [row % 2 for row in range(ROWS)]
+    c = rng.integers(1, 4, ROWS).tolist()
     return {
-        "a": rng.normal(size=ROWS).round(3).tolist(),
-        "b": rng.normal(size=ROWS).round(3).tolist(),
-        "c": rng.integers(1, 4, ROWS).tolist(),
+        "a": a,
+        "b": b,
+        "c": c,
         "d, e": rng.normal(size=ROWS).round(3).tolist(),
         "size": rng.choice(["S", "M", "L"], ROWS).tolist(),
         "age": rng.choice(["old", "new", "mid"], ROWS).tolist(),
-        "day": [f"{1 + row % 12:02d}/{1 + row % 11:02d}/2019" for row in range(ROWS)],
-        "until": [f"{1 + row % 11:02d}/{1 + row % 12:02d}/2019" for row in range(ROWS)],
+        "day": texts,
+        "until": until,
         "id": [1000 + 7 * row for row in range(ROWS)],
         "key": [9000 - 11 * row for row in range(ROWS)],
-        "y": [row % 2 for row in range(ROWS)],
+        "y": y,
     }
 
 
@@ -64,18 +74,19 @@ def beside(name: str) -> list:
 
 def facts(path: str = "m.bin") -> dict:
     """What a model keeps of its columns."""
-    found = nn.Network.of_file(path).metadata()
+    metadata = nn.Network.of_file(path).metadata()
+    table = metadata["config"].get("table")
     return {
-        "columns": found["columns"],
-        "encoding": found.get("encoding"),
-        "table": found["config"].get("table"),
+        "columns": metadata["columns"],
+        "encoding": metadata.get("encoding"),
+        "table": table,
     }
 
 
 @pytest.mark.parametrize("name", list(FLAGS))
 def test_flags_of_lists_add_up(folder, name):
     saved(columns(), "t.csv")
-    found = []
+    results = []
     for texts in FLAGS[name]:
         flags = [part for text in texts for part in (f"--{name}", text)]
         succeed(
@@ -88,13 +99,20 @@ def test_flags_of_lists_add_up(folder, name):
             *flags,
             *beside(name),
         )
-        found.append(facts())
-    assert found[0] == found[1]
-    one = [f"--{name}", FLAGS[name][1][-1]]  # of which the last alone counted
+        results.append(facts())
+    assert results[0] == results[1]
+    flag = [f"--{name}", FLAGS[name][1][-1]]  # of which the last alone counted
     done = run(
-        "--train", "--dataset", "t.csv", "--model", "m.bin", *QUICK, *one, *beside(name)
+        "--train",
+        "--dataset",
+        "t.csv",
+        "--model",
+        "m.bin",
+        *QUICK,
+        *flag,
+        *beside(name),
     )
-    assert done.code or facts() != found[0]
+    assert done.code or facts() != results[0]
 
 
 @pytest.mark.parametrize("name", list(FLAGS))
@@ -119,20 +137,12 @@ def test_lists_of_python_and_of_a_file_are_those_of_the_flags(folder, name):
 
 def test_a_name_with_a_comma_is_one_word_of_a_list(folder):
     saved(columns(), "t.csv")
-    assert nn.load("t.csv", drop=["d, e", "day", "until"]).columns == [
-        "a",
-        "b",
-        "c",
-        "size",
-        "age",
-    ]
-    assert nn.load("t.csv", target=["a", "d, e"], drop=["day", "until"]).targets == [
-        "a",
-        "d, e",
-    ]
-    Path("c.json").write_text(
-        json.dumps({"networks": 1, "epochs": 1, "drop": ["d, e", "day", "until"]})
-    )
+    ds = nn.load("t.csv", drop=["d, e", "day", "until"])
+    assert ds.columns == ["a", "b", "c", "size", "age"]
+    ds = nn.load("t.csv", target=["a", "d, e"], drop=["day", "until"])
+    assert ds.targets == ["a", "d, e"]
+    text = json.dumps({"networks": 1, "epochs": 1, "drop": ["d, e", "day", "until"]})
+    Path("c.json").write_text(text)
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--config", "c.json")
     assert facts()["columns"] == ["a", "b", "c", "size", "age"]
 
@@ -175,7 +185,8 @@ def test_texts_of_lists():
     )
     assert LAYERS.text_of(np.array([4, 16, 3])) == "4,16,3"
     assert LAYERS.text_of("4,3") == "4,3"
-    assert [GPUS("--gpus", one) for one in ([1], (0, 2), "2")] == [(1,), (0, 2), (0, 1)]
+    expected = [(1,), (0, 2), (0, 1)]
+    assert [GPUS("--gpus", value) for value in ([1], (0, 2), "2")] == expected
 
 
 # -------------------------------------------------------- NumPy's numbers, layers, rows
@@ -190,17 +201,19 @@ def test_numbers_of_numpy_are_numbers_in_model_files(folder):
         "learning_rate": np.float32(0.25),
     }
     plain = {"epochs": 2, "seed": 3, "holdout": 0.25, "learning_rate": 0.25}
-    for more in (
+    cases = (
         {"layers": [2, 4, 1], "refit": np.False_},
         {"effort": "quick"},
         {"layers": "2,4,1", "networks": 2},
-    ):
-        for number, settings in enumerate((given, plain)):
-            nn.fit("t.csv", np.int64(-1), **settings, **more).save(f"{number}.bin")
-        assert Path("0.bin").read_bytes() == Path("1.bin").read_bytes()
-    net = nn.Network(
-        np.array([2, 4, 1]), "binary", seed=np.int64(5), threads=np.int64(1)
     )
+    for case in cases:
+        for number, settings in enumerate((given, plain)):
+            target = np.int64(-1)
+            model = nn.fit("t.csv", target, **settings, **case)
+            model.save(f"{number}.bin")
+        assert Path("0.bin").read_bytes() == Path("1.bin").read_bytes()
+    layers = np.array([2, 4, 1])
+    net = nn.Network(layers, "binary", seed=np.int64(5), threads=np.int64(1))
     ds = nn.load("t.csv", target=np.int64(2))
     json.dumps(
         nn.train(
@@ -212,7 +225,8 @@ def test_numbers_of_numpy_are_numbers_in_model_files(folder):
         )
     )
     net.export("n.bin")
-    assert json.dumps(nn.test(net, ds, threshold=np.float32(0.25)))
+    metrics = nn.test(net, ds, threshold=np.float32(0.25))
+    assert json.dumps(metrics)
     assert nn.Network.load("n.bin").seed == 5
     pairs = nn.train_many(
         ds, [{"layers": [2, 3, 1], "seed": np.int64(1), "epochs": np.int64(1)}]
@@ -222,7 +236,8 @@ def test_numbers_of_numpy_are_numbers_in_model_files(folder):
 
 def test_layers_and_weights_of_classes_may_be_lists(folder):
     saved({name: columns()[name] for name in ("a", "b", "y")}, "t.csv")
-    for weights in ([1, 5], np.array([1, 5])):
+    cases = ([1, 5], np.array([1, 5]))
+    for weights in cases:
         nn.fit("t.csv", layers=[2, "4:tanh", 1], class_weight=weights, epochs=1).save(
             "list.bin"
         )
@@ -230,28 +245,32 @@ def test_layers_and_weights_of_classes_may_be_lists(folder):
             "text.bin"
         )
         assert Path("list.bin").read_bytes() == Path("text.bin").read_bytes()
-    assert (
-        nn.Network.for_data(nn.load("t.csv"), ["auto", 4, 1]).spec
-        == "2,4:relu,1:sigmoid"
-    )
+    net = nn.Network.for_data(nn.load("t.csv"), ["auto", 4, 1])
+    assert net.spec == "2,4:relu,1:sigmoid"
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_lists_of_rows_and_targets_are_data(kind):
-    rows = [kind([0.5 * row, row % 3, ["u", "v"][row % 2]]) for row in range(ROWS)]
+    rows = []
+    for row in range(ROWS):
+        rows.append(kind([0.5 * row, row % 3, ["u", "v"][row % 2]]))
     labels = [row % 2 for row in range(ROWS)]
     model = nn.fit(rows, labels, networks=1, epochs=1)
     assert model.network.encoding.features == 3
     assert len(model.predict(rows[:4])) == 4
-    assert model.predict_proba(rows[:4]).shape == (4, 2)
+    probabilities = model.predict_proba(rows[:4])
+    assert probabilities.shape == (4, 2)
     assert nn.load(rows).classes == ["u", "v"]
-    assert nn.load(rows, target=1, task="multiclass").classes == ["0", "1", "2"]
+    ds = nn.load(rows, target=1, task="multiclass")
+    assert ds.classes == ["0", "1", "2"]
     numbers = nn.fit([row[:2] for row in rows], labels, layers="2,4,1", epochs=1)
-    found = numbers.predict_proba([kind([1.0, 2]), kind([3, 4])])
-    assert np.array_equal(found, numbers.predict_proba(np.array([[1.0, 2], [3, 4]])))
+    scores = numbers.predict_proba([kind([1.0, 2]), kind([3, 4])])
+    expected = numbers.predict_proba(np.array([[1.0, 2], [3, 4]]))
+    assert np.array_equal(scores, expected)
     assert "a list of rows, each as long" in refusal(lambda: nn.load([[1, 2], [3]]))
     last = nn.fit(rows, 2, networks=1, epochs=1)  # a column of the rows
-    assert set(last.predict([row[:2] for row in rows])) <= {"u", "v"}
+    predictions = last.predict([row[:2] for row in rows])
+    assert set(predictions) <= {"u", "v"}
     assert last.test(rows)["rows"] == ROWS
 
 
@@ -278,13 +297,19 @@ def test_paths_are_taken_wherever_files_are(folder):
     assert Path("n.c").exists()
     again = nn.Model.load(Path("m.bin"))
     assert again.test(data) == model.test("t.csv") == nn.test(model.network, data)
-    assert list(again.predict(data)) == list(model.predict("t.csv"))
+    predictions = list(again.predict(data))
+    assert predictions == list(model.predict("t.csv"))
     assert np.array_equal(
         again.predict_proba(data),
         model.network.predict(data)[:, [0, 0]] * [-1, 1] + [1, 0],
     )
-    assert again.explain(data, data).values.shape == (ROWS, 2)
+    explanation = again.explain(data, data)
+    assert explanation.values.shape == (ROWS, 2)
     assert again.importance(data).names
-    assert nn.compare(Path("m.bin"), Path("m.bin"), data)["rows"] == ROWS
-    assert nn.load(data).rows == nn.load_for(again.network, data).rows == ROWS
-    assert nn.held_out(nn.Network.load(Path("m.bin")), Path("m.bin")).rows < ROWS
+    comparison = nn.compare(Path("m.bin"), Path("m.bin"), data)
+    assert comparison["rows"] == ROWS
+    row_count = nn.load(data).rows
+    rows = nn.load_for(again.network, data)
+    assert row_count == rows.rows == ROWS
+    net = nn.Network.load(Path("m.bin"))
+    assert nn.held_out(net, Path("m.bin")).rows < ROWS

@@ -38,13 +38,12 @@ def quick(monkeypatch):
 
 
 def test_a_name_selects_its_one_case_and_a_beginning_all_of_them():
-    assert len({case.name for case in CASES}) == len(CASES)
-    assert [case.name for case in select(["cc-b10"])] == ["cc-b10"]
-    assert {case.name for case in select(["cnn0", "cnn"])} >= {
-        "cnn0",
-        "cnn2",
-        "cnn1-forward-1",
-    }
+    names = {case.name for case in CASES}
+    assert len(names) == len(CASES)
+    names = [case.name for case in select(["cc-b10"])]
+    assert names == ["cc-b10"]
+    names = {case.name for case in select(["cnn0", "cnn"])}
+    assert names >= {"cnn0", "cnn2", "cnn1-forward-1"}
     assert select() == CASES
     with pytest.raises(UsageError, match="no case solr"):
         select(["solr"])
@@ -52,15 +51,15 @@ def test_a_name_selects_its_one_case_and_a_beginning_all_of_them():
 
 def test_a_case_has_its_operations_and_the_same_data_and_a_duration_three_digits():
     forward = 30 * 60 + 60 * 10 + 10  # backward takes twice that, but for the input
-    assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
+    expected = 2 * 10 * (3 * forward - 30 * 60)
+    assert TrainStepCase("", CC, 10, 1).operations == expected
     x, y = CC.data(1000, "float32")
-    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5, (
-        "labels are balanced"
-    )
+    assert (x == CC.data(1000, "float32")[0]).all(), "labels are balanced"
+    assert y.mean() == 0.5, "labels are balanced"
     assert abs(x.mean()) < 0.02
     assert abs(x.std() - 1) < 0.02
-    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
-    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
+    durations = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
+    assert durations == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -76,12 +75,15 @@ def test_the_table_has_every_case_on_every_backend_but_slow_ones_only_if_named(
 ):
     monkeypatch.setattr(bench, "CASES", SMALL)
     result = bench.bench()
+    expected = [(case.name, backend) for case in SMALL for backend in ("seq", "omp")]
     assert [
         (r["case"], r["backend"])
         for r in result["results"]
         if r["backend"] in ("seq", "omp")
-    ] == [(case.name, backend) for case in SMALL for backend in ("seq", "omp")]
-    assert all(r["us"] > 0 and r["gflops"] > 0 for r in result["results"])
+    ] == expected
+    for r in result["results"]:
+        assert r["us"] > 0
+        assert r["gflops"] > 0
     bench.report(result)
     out = capsys.readouterr().out
     assert all(out.count(case.name + " ") >= 2 for case in SMALL)
@@ -89,19 +91,16 @@ def test_the_table_has_every_case_on_every_backend_but_slow_ones_only_if_named(
     result = bench.bench()
     assert not result["results"]
     assert bench.bench(["small-product"])["results"]
-    assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [
-        case.name for case in SMALL
-    ]
+    expected = [case.name for case in SMALL]
+    assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == expected
 
 
 def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
     result = succeed(
         "bench", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1, "--json"
     ).json
-    assert [(r["case"], r["threads"]) for r in result["results"]] == [
-        ("cc-b10", 1),
-        ("cc-forward-1", 1),
-    ]
+    pairs = [(r["case"], r["threads"]) for r in result["results"]]
+    assert pairs == [("cc-b10", 1), ("cc-forward-1", 1)]
     wrong = run("--bench=cc-b11")
     assert wrong.code == 2
     assert "cc-b11" in wrong.err
@@ -166,14 +165,15 @@ def test_a_build_against_itself_takes_the_same_time_and_is_a_checkout_with_the_c
 ):
     """Both checkouts are one with the package under test. The bounds are wide: a round
     is short and others use the machine."""
-    for cases, against, told in (
+    for cases, against, message in (
         ([], tmp_path, "expected tests/bench"),
         (["solr"], REPOSITORY, "no case solr"),
     ):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             measure(cases, against=str(against), threads=1, rounds=1)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
-    (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
+    directory = Path(nn.__file__).parent
+    (tmp_path / "nn").symlink_to(directory)
     monkeypatch.setattr("tests.bench.compare.ROOT", tmp_path)
     names = ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
     result = measure(
@@ -182,9 +182,9 @@ def test_a_build_against_itself_takes_the_same_time_and_is_a_checkout_with_the_c
     mean, _ = result["geometric_means"]["old"]
     assert [r["case"] for r in result["results"]] == names
     assert 0.2 < mean < 5
-    assert mean == pytest.approx(
-        np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25
-    )
+    ratios = [r["peers"]["old"]["ratio"] for r in result["results"]]
+    expected = np.prod(ratios) ** 0.25
+    assert mean == pytest.approx(expected)
 
 
 def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousand(
@@ -217,10 +217,13 @@ def test_times_are_of_a_batch_and_network_or_of_a_call_and_figures_have_their_un
     case = SimpleNamespace(name="made up", operations=4e6, dtype="float32", per="call")
     case.start = lambda backend, threads: bench.PreparedCase(lambda: 0.002, 3)
     monkeypatch.setattr(bench, "MEASURING_SECONDS", 0.0)
-    found = bench.measure(case, "omp")
-    assert (found["us"], found["gflops"]) == (pytest.approx(2000), pytest.approx(2))
-    assert (found["threads"], found["bytes"]) == (3, None)
-    for case, seconds in ((SMALL[0], 6.0 / 3), (SMALL[3], 6.0 / 3 / 3)):
+    result = bench.measure(case, "omp")
+    assert result["us"] == pytest.approx(2000)
+    assert result["gflops"] == pytest.approx(2)
+    assert result["threads"] == 3
+    assert result["bytes"] is None
+    cases = ((SMALL[0], 6.0 / 3), (SMALL[3], 6.0 / 3 / 3))
+    for case, seconds in cases:
         started = case.start("omp", 1)
         now = iter((1.0, 7.0))
         monkeypatch.setattr(bench.time, "perf_counter", lambda now=now: next(now))
@@ -230,4 +233,5 @@ def test_times_are_of_a_batch_and_network_or_of_a_call_and_figures_have_their_un
     calls = []
     once = bench.timed(lambda: calls.append(1))
     assert len(calls) == 4
-    assert once() == pytest.approx(1 / 4000 / 4)
+    expected = pytest.approx(1 / 4000 / 4)
+    assert once() == expected

@@ -13,9 +13,8 @@ from support.command_line import REPOSITORY
 def honest():
     """Import it as the script that it is."""
     before = list(sys.path)
-    spec = importlib.util.spec_from_file_location(
-        "honest", REPOSITORY / "tests" / "bench" / "honest.py"
-    )
+    path = REPOSITORY / "tests" / "bench" / "honest.py"
+    spec = importlib.util.spec_from_file_location("honest", path)
     module = sys.modules["honest"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
@@ -26,24 +25,27 @@ def honest():
 def source_of(honest, rows=2000):
     """Return a table whose target is its only input."""
     values = np.arange(rows, dtype=float)
-    return honest.Source("made", pd.DataFrame({"a": values}), values)
+    frame = pd.DataFrame({"a": values})
+    return honest.Source("made", frame, values)
 
 
 def test_a_draw_and_its_truth_share_no_row_and_twins_stand_for_rows_that_were_drawn(
     honest,
 ):
     drawn, twins, noise, noise_twins = honest.draws_of(source_of(honest), 300, 0)
-    others = {*drawn.others["a"]}
-    assert [len(draw.known) for draw in (drawn, twins, noise, noise_twins)] == [300] * 4
-    assert len(others) == 1700
-    assert not others & {*drawn.known["a"]}
+    ids = {*drawn.others["a"]}
+    lengths = [len(draw.known) for draw in (drawn, twins, noise, noise_twins)]
+    assert lengths == [300] * 4
+    assert len(ids) == 1700
+    assert not ids & {*drawn.known["a"]}
     assert {*twins.known["a"]} < {*drawn.known["a"]}
     sets = twins.known["a"].value_counts()
     assert len(sets) == 210
     assert (sets > 1).sum() == 16
     assert sets.max() in (6, 7)
     assert (drawn.known["target"] == drawn.known["a"]).all()
-    assert abs(np.corrcoef(noise.known["a"], noise.known["target"])[0, 1]) < 0.2
+    correlations = np.corrcoef(noise.known["a"], noise.known["target"])
+    assert abs(correlations[0, 1]) < 0.2
     by_value = noise_twins.known.groupby("a")["target"]
     assert (by_value.nunique() == 1).all()  # a twin has the target of its row
     whole = honest.draw_of_all(source_of(honest), 0)
@@ -65,8 +67,10 @@ def test_rows_of_groups_and_errors_in_time_are_alike(honest):
         > 0.6
         > left.groupby(made["group"]).std().mean()
     )
-    errors = honest.following(20_000, 0.8, np.random.default_rng(0))
-    assert np.corrcoef(errors[1:], errors[:-1])[0, 1] == pytest.approx(0.8, abs=0.02)
+    rng = np.random.default_rng(0)
+    errors = honest.following(20_000, 0.8, rng)
+    correlations = np.corrcoef(errors[1:], errors[:-1])
+    assert correlations[0, 1] == pytest.approx(0.8, abs=0.02)
     assert errors.std() == pytest.approx(1, abs=0.05)
 
 
@@ -80,15 +84,15 @@ def test_a_difference_is_within_both_by_the_ends_that_lie_between(
     """Told 0.8 (0.77 to 0.9); true (less 0.05, more 0.04): too good may be sqrt(.03^2 +
     .04^2), too bad more."""
     true = 0.8 - difference
-    told = {"f1": 0.8, "intervals": {"f1": [0.77, 0.9]}}
+    measured = {"f1": 0.8, "intervals": {"f1": [0.77, 0.9]}}
+    intervals = {"f1": [true - 0.05, true + 0.04]}
     assert (
-        honest.are_within(
-            "f1", told, {"f1": true, "intervals": {"f1": [true - 0.05, true + 0.04]}}
-        )
+        honest.are_within("f1", measured, {"f1": true, "intervals": intervals})
         is is_within
     )
     assert (
-        honest.are_within("f1", told, {"f1": true, "intervals": {"f1": None}}) is None
+        honest.are_within("f1", measured, {"f1": true, "intervals": {"f1": None}})
+        is None
     )
 
 
@@ -100,11 +104,11 @@ def test_the_tables_have_bias_share_and_noise_that_is_learned(honest, capsys):
             "kind": "drawn",
             "learned": True,
             "metric": "rmse",
-            "told": told,
+            "told": ratio,
             "true": 2.0,
             "within": within,
         }
-        for told, within in ((2.2, True), (1.8, False), (2.6, True))
+        for ratio, within in ((2.2, True), (1.8, False), (2.6, True))
     ] + [
         {
             **about,

@@ -23,27 +23,30 @@ def series():
     times = np.concatenate([np.arange(20.0), np.arange(30.0, 50.0)])
     values = (1000 * np.arange(5)[None, :] + times[:, None]).astype(np.float32)
     places = np.array([[0, 0], [100, 0], [0, 100], [-100, 0], [0, -100]], float)
-    return solar.Series(times, values, [f"s{i}" for i in range(5)], places)
+    texts = [f"s{i}" for i in range(5)]
+    return solar.Series(times, values, texts, places)
 
 
 def test_clouds_are_the_same_for_a_seed_and_like_irradiance_of_days_without_nights():
-    one = solar.clouds(500, seed=0, step=10).values
+    values = solar.clouds(500, seed=0, step=10).values
     again = solar.clouds(500, seed=0, step=10).values
     other = solar.clouds(500, seed=1, step=10).values
-    np.testing.assert_array_equal(one, again)
-    assert not np.allclose(one, other)
-    assert one.shape == (500, 50)
+    np.testing.assert_array_equal(values, again)
+    assert not np.allclose(values, other)
+    assert values.shape == (500, 50)
     assert len(set(solar.clouds(5).stations)) == 50
     # clouds and clear sky
-    assert one.min() > 0
-    assert one.max() < solar.CLEAR_SKY
-    assert one.std() > 100
-    near = np.corrcoef(one[:-1].reshape(-1), one[1:].reshape(-1))[0, 1]
+    assert values.min() > 0
+    assert values.max() < solar.CLEAR_SKY
+    assert values.std() > 100
+    correlations = np.corrcoef(values[:-1].reshape(-1), values[1:].reshape(-1))
+    near = correlations[0, 1]
     assert near > 0.9  # ten seconds later much is as it was
     series = solar.clouds(2 * 2880 + 10, step=10)
     assert series.times[2880] - series.times[2879] == 16 * 3600 + 10
     # six rows at each evening have no row a minute later
-    assert solar.table(series, horizon=60).rows == len(series.times) - 3 * 6
+    expected = len(series.times) - 3 * 6
+    assert solar.table(series, horizon=60).rows == expected
 
 
 def test_the_wind_carries_the_clouds_to_the_east_and_north():
@@ -59,8 +62,12 @@ def test_the_wind_carries_the_clouds_to_the_east_and_north():
     downwind = int(
         np.argmin(np.abs(along - 60 * np.hypot(*solar.WIND)) + np.abs(across))
     )
-    later = np.corrcoef(middle[:-lag], series.values[lag:, downwind])[0, 1]
-    sooner = np.corrcoef(middle[lag:], series.values[:-lag, downwind])[0, 1]
+    values = series.values[lag:, downwind]
+    correlations = np.corrcoef(middle[:-lag], values)
+    later = correlations[0, 1]
+    values = series.values[:-lag, downwind]
+    correlations = np.corrcoef(middle[lag:], values)
+    sooner = correlations[0, 1]
     assert later > 0.5
     assert later > sooner + 0.3
 
@@ -78,9 +85,8 @@ def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_ma
     else:
         made = solar.clouds(20, stations=3, step=10)
     if not shipped:
-        runpy.run_path(str(datasets / "solar.py"))["write_series"](
-            files[0], made, files[1]
-        )
+        write_series = runpy.run_path(str(datasets / "solar.py"))["write_series"]
+        write_series(files[0], made, files[1])
     read = solar.read_series(*files)
     np.testing.assert_allclose(read.values, made.values, atol=0.06)
     np.testing.assert_allclose(read.places, made.places, atol=0.06)
@@ -95,13 +101,17 @@ def test_a_table_has_all_stations_now_and_one_later_over_a_gap_where_there_are_r
     assert ds.columns == ["s0", "s1", "s2", "s3", "s4"]
     assert ds.targets == ["s3_in_5s"]
     assert ds.rows == 2 * 15  # none across the gap
-    np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 3] + 5)
+    expected = ds.x[:, 3] + 5
+    y = ds.y[:, 0]
+    np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(ds.persistence(), ds.x[:, [3]])
     ds = solar.table(series, "s0", horizon=15)
-    np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 0] + 15)
+    expected = ds.x[:, 0] + 15
+    y = ds.y[:, 0]
+    np.testing.assert_array_equal(y, expected)
     assert ds.rows == 5 + 5 + 5  # seconds 0-4, 15-19 (over the gap) and 30-34
-    for station, told in (("s0", "--horizon 1000"), ("s9", "no station s9")):
-        with pytest.raises(nn.UsageError, match=told):
+    for station, message in (("s0", "--horizon 1000"), ("s9", "no station s9")):
+        with pytest.raises(nn.UsageError, match=message):
             solar.table(series, station, horizon=1000)
 
 
@@ -110,43 +120,44 @@ def test_a_map_shows_the_stations_at_their_places_and_else_means_by_distance(
 ):
     ds = solar.maps(series, "s1", horizon=5, side=5)
     assert ds.x.shape == (30, 1, 5, 5)
-    first = ds.x[0, 0]
-    assert (first[2, 2], first[2, 4], first[0, 2], first[2, 0], first[4, 2]) == (
-        0,
-        1000,
-        2000,
-        3000,
-        4000,
-    )
-    np.testing.assert_array_equal(
-        ds.persistence()[:, 0], series.values[np.r_[0:15, 20:35], 1]
-    )
-    np.testing.assert_array_equal(ds.y, solar.table(series, "s1", horizon=5).y)
+    x = ds.x[0, 0]
+    assert x[2, 2] == 0
+    assert x[2, 4] == 1000
+    assert x[0, 2] == 2000
+    assert x[2, 0] == 3000
+    assert x[4, 2] == 4000
+    expected = series.values[np.r_[0:15, 20:35], 1]
+    np.testing.assert_array_equal(ds.persistence()[:, 0], expected)
+    expected = solar.table(series, "s1", horizon=5).y
+    np.testing.assert_array_equal(ds.y, expected)
     # Shepard 1968, for the pixel at (-80, 80)
     weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)
-    assert first[0, 0] == pytest.approx(
-        np.average(np.arange(5) * 1000.0, weights=weights), rel=1e-6
-    )
+    expected = np.average(np.arange(5) * 1000.0, weights=weights)
+    assert x[0, 0] == pytest.approx(expected, rel=1e-6)
 
 
 def test_testing_comes_after_training_and_shares_no_time_with_it():
     series = solar.clouds(500, step=10)
     training, testing = solar.forecast(series, horizon=60, test_share=0.2)
     whole = solar.table(series, horizon=60)
-    assert testing.rows == math.floor(0.2 * whole.rows)
-    np.testing.assert_array_equal(testing.x, whole.x[-testing.rows :])
+    expected = math.floor(0.2 * whole.rows)
+    assert testing.rows == expected
+    expected = whole.x[-testing.rows :]
+    np.testing.assert_array_equal(testing.x, expected)
     # the last six would be told the first test rows
-    assert training.rows == whole.rows - testing.rows - 6
+    expected = whole.rows - testing.rows - 6
+    assert training.rows == expected
     assert solar.forecast(series, test_share=0)[1] is None
 
 
 def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     times = [f"2020-01-01T00:00:0{k}Z" for k in range(3)]
-    (tmp_path / "s.csv").write_text(
-        csv_of(["time", "a", "b"], [times, [1, "", 5], [2, 3, 6]])
-    )
+    columns = [times, [1, "", 5], [2, 3, 6]]
+    text = csv_of(["time", "a", "b"], columns)
+    (tmp_path / "s.csv").write_text(text)
     series = solar.read_series(str(tmp_path / "s.csv"))
-    assert series.values.tolist() == [[1, 2], [5, 6]]
+    expected = [[1, 2], [5, 6]]
+    assert series.values.tolist() == expected
     assert np.diff(series.times).tolist() == [2]
     assert "1 of 3 rows" in caplog.text
 
@@ -162,19 +173,20 @@ def in_berlin(monkeypatch):
 
 
 def test_times_without_a_zone_are_universal_wherever_the_machine_is(folder, in_berlin):
-    told = [
+    messages = [
         "2019-03-31T00:30:00",
         "2019-03-31T02:30:00",
         "2019-03-31 03:30:00Z",
         "2019-03-31T06:30:00+02:00",
     ]
     (folder / "s.csv").write_text(
-        "\n".join(["time,a", *(f"{text},{row}" for row, text in enumerate(told))])
+        "\n".join(["time,a", *(f"{text},{row}" for row, text in enumerate(messages))])
         + "\n"
     )
     seconds = [1553992200.0, 1553999400.0, 1554003000.0, 1554006600.0]
     assert solar.read_series("s.csv").times.tolist() == seconds
-    assert nn.load("s.csv").x.columns[0].values.tolist() == seconds
+    columns = nn.load("s.csv").x.columns
+    assert columns[0].values.tolist() == seconds
 
 
 def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
@@ -188,9 +200,9 @@ def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
         "time,a\n1,1\n0,1\n": "do not increase",
         "time,a\nmorning,1\n": "no row has a time",
     }
-    for text, told in told_of.items():
+    for text, message in told_of.items():
         series.write_text(text)
-        with pytest.raises(nn.DataError, match=told):
+        with pytest.raises(nn.DataError, match=message):
             solar.read_series(str(series))
     series.write_text("time,ghi_001,ghi_002\n0,1,2\n1,1,2\n")
     places.write_text("station,lat,lon\n1,51.5,12.9\n")
@@ -220,9 +232,8 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
         assert np.allclose(read.x, ds.x, rtol=1e-6, atol=0)
         assert np.allclose(read.y, ds.y, rtol=1e-6, atol=0)
     maps = nn.load(tmp_path / "m_test.npz")
-    np.testing.assert_array_equal(
-        maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x
-    )
+    expected = solar.forecast(solar.clouds(400, step=60), "maps")[1].x
+    np.testing.assert_array_equal(maps.x, expected)
     failed = script("--rows", "400", "--horizon", "-1", "--table", "t.csv")
     assert failed.returncode
     assert "Traceback" not in failed.stderr
@@ -246,24 +257,25 @@ def test_a_forecast_is_better_than_persistence(folder, datasets):
     assert [name for name in figures if name not in ("target", "trained_rows")] == names
     ds = nn.load("t_test.csv")
     error = (ds.persistence() - ds.y).astype(float)
-    assert figures["persistence_rmse"] == pytest.approx(
-        float(np.sqrt(np.mean(error**2)))
-    )
-    assert figures["skill"] == pytest.approx(
-        1 - figures["rmse"] / figures["persistence_rmse"]
-    )
+    expected = float(np.sqrt(np.mean(error**2)))
+    assert figures["persistence_rmse"] == pytest.approx(expected)
+    expected = 1 - figures["rmse"] / figures["persistence_rmse"]
+    assert figures["skill"] == pytest.approx(expected)
     assert figures["skill"] > 0.15
     assert (
         "skill"
         in succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "-q").out
     )
-    assert 0 < succeed("--test", "--model", "m.bin", "--json", "-q").json["skill"] < 1
+    result = succeed("--test", "--model", "m.bin", "--json", "-q")
+    assert 0 < result.json["skill"] < 1
 
 
 def test_data_that_is_no_series_has_no_skill(folder):
-    (folder / "d.csv").write_text(
-        "a,b_in_60s\n" + "".join(f"{i},{2 * i + 0.5}\n" for i in range(30))
-    )
+    rows = []
+    for i in range(30):
+        rows.append(f"{i},{2 * i + 0.5}\n")
+    text = "a,b_in_60s\n" + "".join(rows)
+    (folder / "d.csv").write_text(text)
     assert nn.load("d.csv").now is None  # there is no column b
     succeed("--train", "--dataset", "d.csv", "--model", "m.bin", "-q", "--epochs", 1)
     assert "skill" not in succeed("--test", "--model", "m.bin", "--json", "-q").json
@@ -272,17 +284,16 @@ def test_data_that_is_no_series_has_no_skill(folder):
 def test_a_network_that_has_died_is_warned_of(caplog):
     net = nn.Network("2,1:relu", "regression")
     net.set_parameters({"layer0.weight": np.zeros((1, 2)), "layer0.bias": [-1.0]})
-    ds = nn.Dataset(np.ones((3, 2), np.float32), np.arange(3.0)[:, None], "regression")
+    x = np.ones((3, 2), np.float32)
+    y = np.arange(3.0)[:, None]
+    ds = nn.Dataset(x, y, "regression")
     nn.test(net, ds)
     assert "the same value for every row" in caplog.text
 
 
 def test_stations_are_the_same_by_the_number_at_their_end():
-    places = (
-        solar._number("DH07"),
-        solar._number("AP7"),
-        solar._number("AP" + "0" * 5000 + "7"),
-    )
+    station = "AP" + "0" * 5000 + "7"
+    places = (solar._number("DH07"), solar._number("AP7"), solar._number(station))
     assert len(set(places)) == 1
     assert solar._number("AP70") not in places
     assert solar._number("DH7x") == "DH7x"
@@ -293,20 +304,22 @@ def test_places_by_degrees_are_as_far_apart_as_on_a_sphere(tmp_path):
     (tmp_path / "s.csv").write_text("time,a,b,c\n0,1,2,3\n1,1,2,3\n")
     degrees = {"a": (51.5, 12.90), "b": (51.52, 12.90), "c": (51.51, 12.93)}
     lines = [f"{name},{lat},{lon}" for name, (lat, lon) in degrees.items()]
-    (tmp_path / "p.csv").write_text("\n".join(["station,lat,lon", *lines]))
-    places = solar.read_series(str(tmp_path / "s.csv"), str(tmp_path / "p.csv")).places
-    for one in range(3):
+    text = "\n".join(["station,lat,lon", *lines])
+    (tmp_path / "p.csv").write_text(text)
+    path = str(tmp_path / "s.csv")
+    stations_path = str(tmp_path / "p.csv")
+    places = solar.read_series(path, stations_path).places
+    for station in range(3):
         for other in range(3):
-            (lat, lon) = np.radians(degrees["abc"[one]])
+            (lat, lon) = np.radians(degrees["abc"[station]])
             (to_lat, to_lon) = np.radians(degrees["abc"[other]])
             square = (
                 np.sin((to_lat - lat) / 2) ** 2
                 + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2
             )
             apart = 2 * 6_371_000 * np.arcsin(square**0.5)
-            assert np.hypot(*(places[other] - places[one])) == pytest.approx(
+            assert np.hypot(*(places[other] - places[station])) == pytest.approx(
                 apart, abs=1.0
             )
-    assert places[1, 1] > places[0, 1] and places[2, 0] > places[0, 0], (
-        "to the east, and to the north"
-    )
+    assert places[1, 1] > places[0, 1], "to the east, and to the north"
+    assert places[2, 0] > places[0, 0], "to the east, and to the north"

@@ -40,29 +40,27 @@ def write_plan(folder, plan, name="plan.json"):
     return name
 
 
-def sweep_here(plan, results, *more):
+def sweep_here(plan, results, *flags):
     """Run a plan as --sweep does, but its entries in this process."""
     for index in range(len(sweep.read_plan(str(plan)))):
         succeed("--sweep", f"{plan}:{index}", "-o", results, "-q")
-    return succeed("--sweep", plan, "-o", results, *more)  # nothing is left to run
+    return succeed("--sweep", plan, "-o", results, *flags)  # nothing is left to run
 
 
 def test_lists_make_every_combination(folder):
     plan = {**SMALL, "batch_number": [10, 20], "threads": [1, 2, 3]}
     entries = sweep.read_plan(write_plan(folder, plan))
     assert len(entries) == 2 * 2 * 3
-    assert [entry.index for entry in entries] == list(range(12))
+    indexes = [entry.index for entry in entries]
+    assert indexes == list(range(12))
     assert len({entry.name for entry in entries}) == 12
     assert entries[0].settings["layers"] == "50,5,1"
     assert entries[0].settings["data"] == CLOUDS
 
 
 def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
-    plan = {
-        "data": CLOUDS,
-        "epochs": 2,
-        "parts": [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}],
-    }
+    parts = [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}]
+    plan = {"data": CLOUDS, "epochs": 2, "parts": parts}
     assert [
         e.settings.get("seed") for e in sweep.read_plan(write_plan(folder, plan))
     ] == [None, 0, 0]
@@ -80,7 +78,7 @@ def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
         ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
@@ -98,15 +96,14 @@ def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
         ),
     ],
 )
-def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
-    plan = {
-        name: value
-        for name, value in {**SMALL, **change}.items()
-        if (name, value) != ("layers", None)
-    }
+def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, message):
+    plan = {}
+    for name, value in {**SMALL, **change}.items():
+        if (name, value) != ("layers", None):
+            plan[name] = value
     result = run("--sweep", write_plan(folder, plan), "-o", "r.csv")
     assert result.code == 2
-    assert told in result.err
+    assert message in result.err
     assert "plan.json" in result.err
     assert not (folder / "r.csv").exists()
 
@@ -116,9 +113,8 @@ def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(
 ):
     layers = {}
     for plan in (datasets / "plans").glob("*.json"):
-        layers[plan.stem] = {
-            entry.settings["layers"] for entry in sweep.read_plan(str(plan))
-        }
+        entries = sweep.read_plan(str(plan))
+        layers[plan.stem] = {entry.settings["layers"] for entry in entries}
         assert all(map(parse, layers[plan.stem])), plan
     assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"}
     assert len(layers["topologies"]) == 30
@@ -137,19 +133,16 @@ def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(
 def swept(tmp_path_factory):
     """A folder in which a small plan has run."""
     folder = tmp_path_factory.mktemp("swept")
-    plan = {
-        "data": CLOUDS,
-        "epochs": 2,
-        "batch_number": 20,
-        "parts": [
-            {"layers": ["50,5,1", "50,5,3,1"], "backend": "omp"},
-            {"layers": "50,5,1", "backend": "nowhere"},
-            {"layers": "50,800000,800000,1"},
-        ],
-    }
+    parts = [
+        {"layers": ["50,5,1", "50,5,3,1"], "backend": "omp"},
+        {"layers": "50,5,1", "backend": "nowhere"},
+        {"layers": "50,800000,800000,1"},
+    ]
+    plan = {"data": CLOUDS, "epochs": 2, "batch_number": 20, "parts": parts}
     write_plan(folder, plan)
     result = sweep_here(folder / "plan.json", folder / "r.csv", "--json")
-    assert result.json == {"results": str(folder / "r.csv"), "rows": 4, "failed": 2}
+    expected = {"results": str(folder / "r.csv"), "rows": 4, "failed": 2}
+    assert result.json == expected
     return folder
 
 
@@ -160,26 +153,27 @@ def test_a_line_tells_all_that_was_measured(swept):
     nn.train(net, data, epochs=2, batch_number=20, holdout=0)
     rmse = nn.test(net, test_data)["rmse"]
     assert one["rmse"] == pytest.approx(rmse, rel=1e-5), "the error is the test's"
-    assert (one["layers"], two["layers"]) == (
-        "50,5:relu,1:linear",
-        "50,5:relu,3:relu,1:linear",
-    )
+    assert one["layers"] == "50,5:relu,1:linear"
+    assert two["layers"] == "50,5:relu,3:relu,1:linear"
     for row, layers in ((one, "50,5,1"), (two, "50,5,3,1")):
         net = nn.Network(layers, "regression")
         assert row["status"] == "ok"
         assert row["kind"] == "dense"
         assert row["plan"] == "plan"
         assert row["parameters"] == net.parameter_count
-        assert row["depth"] == len(layers.split(",")) - 2
+        expected = len(layers.split(",")) - 2
+        assert row["depth"] == expected
         assert row["backend"] == "omp"
         assert row["engine"] == net.engine.describe()
         assert row["device"]
         assert row["rows"] == 159
         assert row["inputs"] == 50
         assert row["epochs"] == 2
-        assert row["train_s"] == pytest.approx(2 * row["epoch_s"], rel=1e-4)
+        expected = pytest.approx(2 * row["epoch_s"], rel=1e-4)
+        assert row["train_s"] == expected
         assert 0 < row["batch_ms"] <= row["batch_p95_ms"] < 1e3 * row["epoch_s"]
-        assert all(row[f"infer_{n}_ms"] > 0 for n in (1, 2, 64, 512, 1024))
+        for n in (1, 2, 64, 512, 1024):
+            assert row[f"infer_{n}_ms"] > 0
         assert 0 < row["network_bytes"] < row["peak_bytes"]
         assert row["rmse"] >= row["mae"] > 0
         assert row["r2"] < 1
@@ -196,7 +190,8 @@ def test_what_cannot_run_is_a_line_that_says_why(swept):
     assert nowhere["batch_ms"] is None
     assert large["status"].startswith("--layers: a network of ")
     assert "M are left" in large["status"]
-    assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
+    expected = 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
+    assert large["parameters"] == expected
 
 
 def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
@@ -221,15 +216,17 @@ def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
     plan = write_plan(folder, SMALL)
     results = folder / "r.csv"
     succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
-    first = results.read_text()
-    assert len(first.splitlines()) == 2
-    results.write_text(first + "a line that was cut when the power fai")
+    text = results.read_text()
+    assert len(text.splitlines()) == 2
+    results.write_text(text + "a line that was cut when the power fai")
     result = succeed("--sweep", plan, "-o", "r.csv")
-    assert results.read_text().startswith(first)
-    assert [row["index"] for row in sweep.read_results("r.csv")] == [0, 1]
+    assert results.read_text().startswith(text)
+    indexes = [row["index"] for row in sweep.read_results("r.csv")]
+    assert indexes == [0, 1]
     assert "50,5,3,1" in result.err
     assert "50,5,1," not in result.err
-    assert all(words in result.out for words in ("ms/batch", "50,5,1", "261"))
+    for words in ("ms/batch", "50,5,1", "261"):
+        assert words in result.out
     before = results.read_bytes()
     succeed("--sweep", plan, "-o", "r.csv", "-q")
     assert results.read_bytes() == before
@@ -248,7 +245,8 @@ def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     ]
     for i in (0, 1):
         succeed("--sweep", f"{plan}:{i}", "-o", f"found/own-{i}.csv", "-q")
-    assert [row["index"] for row in sweep.collect("found/own-*.csv")] == [0, 1]
+    indexes = [row["index"] for row in sweep.collect("found/own-*.csv")]
+    assert indexes == [0, 1]
     assert len(sweep.collect("found")) == 2, "the same entries in three files"
     result = run("--sweep", f"{plan}:2", "-o", "x.csv")
     assert result.code == 2
@@ -262,7 +260,8 @@ def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
     run_process = subprocess.run
     killed = lambda command, **options: run_process([command[0], "-c", kill], **options)  # noqa: E731
     monkeypatch.setattr(sweep.subprocess, "run", killed)
-    (row,) = sweep.sweep(write_plan(folder, {**SMALL, "layers": "50,5,1"}), "r.csv")
+    plan = write_plan(folder, {**SMALL, "layers": "50,5,1"})
+    (row,) = sweep.sweep(plan, "r.csv")
     assert row["status"] == "ended by signal 9: out of memory?"
     assert row["layers"] == "50,5,1"
     assert row["parameters"] == 261
@@ -278,7 +277,8 @@ def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
-    assert all(row["status"] == "ok" for row in sweep.read_results("r.csv"))
+    for row in sweep.read_results("r.csv"):
+        assert row["status"] == "ok"
 
 
 def test_files_beside_the_plan_are_found_from_anywhere(folder):
@@ -295,14 +295,11 @@ def test_files_beside_the_plan_are_found_from_anywhere(folder):
         {"data": {"path": "numbers.csv", "target": "x"}},
         {"data": {"path": "numbers.csv,numbers.csv"}},
     ]
-    sweep_here(
-        write_plan(
-            folder, {"epochs": 1, "layers": "2,3,1", "parts": parts}, "there/plan.json"
-        ),
-        "r.csv",
-    )
+    plan = {"epochs": 1, "layers": "2,3,1", "parts": parts}
+    sweep_here(write_plan(folder, plan, "there/plan.json"), "r.csv")
     rows = sweep.read_results("r.csv")
-    assert [row["status"] for row in rows] == ["ok"] * 4
+    states = [row["status"] for row in rows]
+    assert states == ["ok"] * 4
     assert [row["rows"] for row in rows] == [72, 8, 72, 144]
     assert rows[0]["accuracy"] is not None
     assert rows[0]["rmse"] is None
@@ -314,7 +311,8 @@ def test_a_measured_series_is_data_too(folder, shared):
     if not series.exists():
         pytest.skip("no measured series in the shared data")
     data = {"series": os.path.relpath(series), "wanted": "ghi_040"}
-    sweep_here(write_plan(folder, {**SMALL, "data": data, "layers": "50,5,1"}), "r.csv")
+    plan = {**SMALL, "data": data, "layers": "50,5,1"}
+    sweep_here(write_plan(folder, plan), "r.csv")
     (row,) = sweep.read_results("r.csv")
     assert row["status"] == "ok"
     assert row["data"] == "hope_melpitz_1s.csv.gz table"
@@ -330,21 +328,22 @@ def test_other_files_are_no_plans_and_no_results_and_another_version_is_named(
     (folder / "bad.json").write_text("{,}")
     before = write_two_classes(folder / "two.csv").read_bytes()
     plan = write_plan(folder, SMALL)
-    for code, *given in (
+    cases = (
         (65, "bad.json", "-o", "r.csv"),
         (2, plan),
         (65, plan, "-o", "two.csv"),
         (73, plan, "-o", "n/r"),
-    ):
+    )
+    for code, *given in cases:
         assert run("--sweep", *given).code == code, given
     assert (folder / "two.csv").read_bytes() == before
-    (folder / "r.csv").write_text(
-        ",".join(name for name in RESULT_COLUMNS if name != "threads_used") + "\n"
-    )
-    for result in (
+    text = ",".join(name for name in RESULT_COLUMNS if name != "threads_used") + "\n"
+    (folder / "r.csv").write_text(text)
+    results = (
         run("--sweep", plan, "-o", "r.csv"),
         run("--plot", "r.csv", "-o", "pictures"),
-    ):
+    )
+    for result in results:
         assert result.code == 65
         assert (
             "written by another version of nn, with other columns (threads_used)"
@@ -368,18 +367,21 @@ def names_of(plan) -> list[str]:
 def test_sweeps_into_one_file_share_the_entries(folder):
     plan = write_plan(folder, SLOW)
     processes = [start("--sweep", plan, "-o", "r.csv") for _ in range(3)]
-    told = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], told
+    outputs = [process.communicate(timeout=120) for process in processes]
+    returncodes = [process.returncode for process in processes]
+    assert returncodes == [0, 0, 0], outputs
     assert entries_of("r.csv") == sorted(names_of(plan)), "each entry once"
     begun = [
         line
-        for _, err in told
+        for _, err in outputs
         for line in err.splitlines()
         if not line.endswith("waiting for its end")
     ]
     assert sorted(line[0] for line in begun) == ["1", "2", "3", "4"]
-    assert all(out.count("50,") == 4 for out, _ in told), "each reports all"
-    assert sorted(os.listdir(folder)) == [plan, "r.csv"]
+    for out, _ in outputs:
+        assert out.count("50,") == 4, "each reports all"
+    names = sorted(os.listdir(folder))
+    assert names == [plan, "r.csv"]
 
 
 def test_single_entries_are_not_run_twice_either(folder):
@@ -396,21 +398,22 @@ def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_d
     folder, ends_well
 ):
     plan = write_plan(folder, SMALL)
-    first, second = names_of(plan)
-    with claim("r.csv", first):
+    claimed, second = names_of(plan)
+    with claim("r.csv", claimed):
         process = start("--sweep", plan, "-o", "r.csv")
         heard = read_until(process, "waiting for its end")
         assert heard.startswith("2/2: 50,5,3,1")
         assert "1/2: 50,5,1, backend omp" in heard
         assert entries_of("r.csv") == [second]
         if ends_well:
-            line = (folder / "r.csv").read_text().splitlines()[1].replace(second, first)
+            lines = (folder / "r.csv").read_text().splitlines()
+            line = lines[1].replace(second, claimed)
             with open("r.csv", "a") as file:
                 file.write(f"{line}\n")
     _out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert err.startswith("1/2: 50,5,1") != ends_well
-    assert entries_of("r.csv") == sorted([first, second])
+    assert entries_of("r.csv") == sorted([claimed, second])
 
 
 def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
@@ -445,17 +448,20 @@ def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
 def test_the_width_of_a_network_is_that_of_its_largest_hidden_layer(
     layers, kind, depth, width
 ):
-    found = sweep.network_facts(parse(layers))
-    assert (found["kind"], found["depth"], found["width"]) == (kind, depth, width)
+    result = sweep.network_facts(parse(layers))
+    assert result["kind"] == kind
+    assert result["depth"] == depth
+    assert result["width"] == width
 
 
 def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path):
-    for name, device, loss in (
+    cases = (
         ("a.csv", "x", 1.0),
         ("a.csv", "y", 2.0),
         ("a.csv", "x", 3.0),
         ("b.csv", "y", 4.0),
-    ):
+    )
+    for name, device, loss in cases:
         facts = dict.fromkeys(
             ("plan", "status", "layers", "kind", "data", "engine", "backend"), "failed"
         )
@@ -464,24 +470,26 @@ def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path)
         )
         row = facts | {"entry": "e", "device": device, "cores": 2, "loss": loss}
         sweep.append_result(str(tmp_path / name), row)
-    assert [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))] == [
-        ("x", 3.0),
-        ("y", 4.0),
-    ]
+    pairs = [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))]
+    assert pairs == [("x", 3.0), ("y", 4.0)]
 
 
 def test_errors_are_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(
     capsys,
 ):
-    x = np.random.default_rng(0).normal(size=(60, 2))
-    ds = nn.Dataset(x, x[:, 0] ** 2, "regression")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = x[:, 0] ** 2
+    ds = nn.Dataset(x, y, "regression")
     net = nn.Network("2,1", "regression", seed=2)
     nn.train(net, ds, epochs=1, holdout=0.25)
     rows = split_rows(ds, 0.25, 0.0, 2).holdout
-    errors = net.predict(x[rows])[:, 0] - x[rows, 0] ** 2
-    found = sweep._errors(net, ds, None)
-    assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
-    assert found["accuracy"] is None
+    predictions = net.predict(x[rows])[:, 0]
+    errors = predictions - x[rows, 0] ** 2
+    result = sweep._errors(net, ds, None)
+    expected = np.abs(errors).mean()
+    assert result["mae"] == pytest.approx(expected, rel=1e-5)
+    assert result["accuracy"] is None
     facts = dict.fromkeys(RESULT_COLUMNS) | {
         "layers": "2,1",
         "backend": "omp",
@@ -491,7 +499,5 @@ def test_errors_are_of_the_rows_held_out_and_the_table_has_the_accuracy_of_class
     sweep.report(
         [facts | {"accuracy": 0.98765}, facts | {"rmse": 1.25, "accuracy": None}]
     )
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]] == [
-        "0.9877",
-        "1.25",
-    ]
+    lines = capsys.readouterr().out.splitlines()[1:3]
+    assert [line.split()[-1] for line in lines] == ["0.9877", "1.25"]

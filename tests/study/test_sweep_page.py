@@ -22,11 +22,14 @@ SIZES = (  # layers, parameters, depth
 )
 
 
-def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
+def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **settings):
     """A line of results with plausible figures."""
     row = dict.fromkeys(RESULT_COLUMNS)
+    entry = f"{layers}{backend}{batch}{settings}"
+    engine = "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)"
+    device = "Some Processor" if backend == "omp" else "Large GPU"
     row |= {
-        "entry": f"{layers}{backend}{batch}{more}",
+        "entry": entry,
         "plan": "made up",
         "status": "ok",
         "data": "clouds table",
@@ -40,8 +43,8 @@ def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
         "batch_number": float(batch),
         "epochs": 3.0,
         "backend": backend,
-        "engine": "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)",
-        "device": "Some Processor" if backend == "omp" else "Large GPU",
+        "engine": engine,
+        "device": device,
         "cores": 8.0,
         "dtype": "float32",
         "train_s": ms / 100,
@@ -60,7 +63,7 @@ def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
         "numpy": "2.0",
     }
     row |= {f"infer_{n}_ms": ms * n / 100 for n in INFERENCE_ROWS}
-    return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
+    return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | settings
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +78,13 @@ def results():
     }
     for size in SIZES:
         for batch in (100, 1000):
-            rows.append(result(*size, batch=batch, ms=size[1] * batch / 1e6))
-            rows.append(
-                result(*size, "cuda", batch=batch, ms=1.0 + size[1] * batch / 1e8)
-            )
+            ms = size[1] * batch / 1e6
+            rows.append(result(*size, batch=batch, ms=ms))
+            ms = 1.0 + size[1] * batch / 1e8
+            rows.append(result(*size, "cuda", batch=batch, ms=ms))
+        ms = size[1] * 190 / 1e6
         rows += [
-            result(*size, threads=1.0, ms=size[1] * 190 / 1e6),
+            result(*size, threads=1.0, ms=ms),
             result(*size, "cuda", ms=0.8, **two),
         ]
     return rows
@@ -127,7 +131,8 @@ LABELS = {
 def test_every_picture_says_what_it_shows(pictures):
     assert pictures.keys() >= LABELS.keys()
     for name, expected in LABELS.items():
-        assert {*expected} <= {*texts(pictures[name].svg())}, name
+        picture = pictures[name].svg()
+        assert {*expected} <= {*texts(picture)}, name
 
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
@@ -139,9 +144,8 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
         for how in ("mirrored", "central")
     ]
     picture = named(sweep_page.pictures_of(rows))["speed-up-gpus"]
-    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {
-        line.name for line in picture.lines
-    }
+    names = {line.name for line in picture.lines}
+    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < names
 
 
 def test_a_picture_has_the_same_bytes_each_time_even_of_rows_that_no_sweep_writes(
@@ -149,22 +153,24 @@ def test_a_picture_has_the_same_bytes_each_time_even_of_rows_that_no_sweep_write
 ):
     again = named(sweep_page.pictures_of(results))["inference"]
     assert chart.alone(again) == chart.alone(pictures["inference"])
-    assert sweep_page.pictures_of(
-        [*results, result(*SIZES[0], batch=0, ms=-1.0, gpus=0.0)]
-    )
+    rows = [*results, result(*SIZES[0], batch=0, ms=-1.0, gpus=0.0)]
+    assert sweep_page.pictures_of(rows)
 
 
 def test_axes_have_numbers_that_can_be_read(pictures):
-    assert {"10000", "100000", "1", "10"} <= {*texts(pictures["training-time"].svg())}
-    for low, high in (
+    picture = pictures["training-time"].svg()
+    assert {"10000", "100000", "1", "10"} <= {*texts(picture)}
+    cases = (
         (0.0, 1.0),
         (-3e-7, 5e-7),
         (18e6, 21e6),
         (5.0, 5.0),
         (-1e30, 1e30),
-    ):
+    )
+    for low, high in cases:
         for log in (False, True):
-            line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])
+            x = [max(low, 1e-3 * log), high or 1.0]
+            line = Line("", x, [0, 1])
             ticks = chart.Scale(Axis(log=log), line.x, 0.0, 400.0).ticks
             places, labels = zip(*ticks, strict=True)
             assert 2 <= len(ticks) <= 12
@@ -182,9 +188,10 @@ def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_its_exceptio
         "on, the smallest measured.",
     ]
     quick = result(*SIZES[-1], ms=0.01)
+    rows = [*results, quick]
     assert (
         "(1 larger ones are faster on Some Processor too)"
-        in sweep_page.verdicts([*results, quick])[0]
+        in sweep_page.verdicts(rows)[0]
     )
     slow = [
         {**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results
@@ -193,10 +200,8 @@ def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_its_exceptio
         "is faster than Large GPU up to 120,401 parameters, the largest measured"
         in sweep_page.verdicts(slow)[0]
     )
-    assert (
-        "nothing to compare"
-        in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
-    )
+    rows = [row for row in results if row["backend"] == "omp"]
+    assert "nothing to compare" in sweep_page.verdicts(rows)[0]
 
 
 def points_of(picture) -> dict:
@@ -216,11 +221,9 @@ def measured():
         for batch in (100, 1000):
             for repeat in (1.0, 1.5, 4.0):
                 ms = (number + 1) * repeat * batch / 100
-                more = {
-                    "rmse": 100.0 * repeat + number,
-                    "network_bytes": 1e6 * (number + 1),
-                }
-                rows.append(result(*size, batch=batch, ms=ms, **more))
+                rmse = 100.0 * repeat + number
+                columns = {"rmse": rmse, "network_bytes": 1e6 * (number + 1)}
+                rows.append(result(*size, batch=batch, ms=ms, **columns))
             rows.append(
                 result(
                     *size,
@@ -238,14 +241,13 @@ def test_lines_go_through_medians_in_the_units_of_their_axes(measured):
     pictures = named(sweep_page.pictures_of(measured))
     omp = "omp (avx2), 2 threads"
     cuda = "cuda (Large GPU)"
-    at_1000 = {
-        name: [
+    at_1000 = {}
+    for name in ("omp", "cuda"):
+        at_1000[name] = [
             row
             for row in measured
             if (row["backend"], row["batch_number"]) == (name, 1000)
         ]
-        for name in ("omp", "cuda")
-    }
     expected = {}
     for backend, name in (("omp", omp), ("cuda", cuda)):
         expected[name] = [
@@ -272,70 +274,77 @@ def test_lines_go_through_medians_in_the_units_of_their_axes(measured):
         cuda: [(100, 15.0), (1000, 1.5)],
     }
     for name in ("omp", "cuda"):
-        own = [
-            row
-            for row in measured
-            if row["backend"] == name and row["layers"] == SIZES[1][0]
-        ]
+        members = []
+        for row in measured:
+            if row["backend"] == name and row["layers"] == SIZES[1][0]:
+                members.append(row)
         if name == "omp":
             key = omp
         else:
             key = cuda
-        calls = [
-            (n, median(row["batch_ms"] * n / 100 for row in own))
-            for n in INFERENCE_ROWS
-        ]
+        calls = []
+        for n in INFERENCE_ROWS:
+            calls.append((n, median(row["batch_ms"] * n / 100 for row in members)))
         assert np.allclose(points_of(pictures["inference-2"])[key], calls, rtol=1e-12)
     errors = points_of(pictures["error"])
-    each = {
-        number: [row["rmse"] for row in measured if row["layers"] == SIZES[number][0]]
-        for number in range(3)
-    }
+    each = {}
+    for number in range(3):
+        each[number] = [
+            row["rmse"] for row in measured if row["layers"] == SIZES[number][0]
+        ]
+    pairs = []
+    for k in (0, 1):
+        pairs.append((SIZES[k][1], median(each[k])))
     assert errors == {
-        "1 hidden layer": [(SIZES[k][1], median(each[k])) for k in (0, 1)],
+        "1 hidden layer": pairs,
         "2 hidden layers": [(SIZES[2][1], median(each[2]))],
     }
     memory = points_of(pictures["memory"])
-    assert memory["omp"] == [(SIZES[k][1], k + 1.0) for k in range(3) for _ in range(6)]
-    assert memory["cuda"] == [(size[1], 2.5) for size in SIZES for _ in range(2)]
+    pairs = [(SIZES[k][1], k + 1.0) for k in range(3) for _ in range(6)]
+    assert memory["omp"] == pairs
+    pairs = [(size[1], 2.5) for size in SIZES for _ in range(2)]
+    assert memory["cuda"] == pairs
 
 
 def test_small_multiples_share_their_axes_and_are_drawn_where_their_values_are(
     measured,
 ):
     pictures = named(sweep_page.pictures_of(measured))
-    three = [pictures[f"batch-size{more}"] for more in ("", "-2", "-3")]
+    three = [pictures[f"batch-size{suffix}"] for suffix in ("", "-2", "-3")]
     values = [v for picture in three for line in picture.lines for v in line.y]
     room = (max(values) / min(values)) ** 0.04
     for picture in three:
-        assert picture.y.ends == pytest.approx((min(values) / room, max(values) * room))
-        assert picture.x.ends == pytest.approx((100 / 10**0.04, 1000 * 10**0.04))
+        expected = (min(values) / room, max(values) * room)
+        assert picture.y.ends == pytest.approx(expected)
+        expected = (100 / 10**0.04, 1000 * 10**0.04)
+        assert picture.x.ends == pytest.approx(expected)
     times = [time for line in pictures["training-time"].lines for time in line.y]
     assert max(times) > 20 * min(times)
     drawing = Drawing(pictures["training-time"], (True, True))
     for line in pictures["training-time"].lines:
-        assert np.allclose(
-            drawing.points(f"l s{line.number}"), [*zip(line.x, line.y)], rtol=0.02
-        )
+        expected = [*zip(line.x, line.y)]
+        points = drawing.points(f"l s{line.number}")
+        assert np.allclose(points, expected, rtol=0.02)
 
 
 def test_a_speed_up_is_over_the_least_number_of_threads_and_the_ideal_is_the_number():
     times = {2: (8.0, 10.0, 30.0), 4: (6.0,), 8: (2.0, 3.0)}
     rows = [
         result(*SIZES[0], threads=float(n), ms=ms)
-        for n, each in times.items()
-        for ms in each
+        for n, milliseconds in times.items()
+        for ms in milliseconds
     ]
     picture = named(sweep_page.pictures_of(rows))["speed-up-threads"]
-    assert points_of(picture) == {
-        "50-50-1, batch 100": [(2, 2.0), (4, 2 * 10 / 6), (8, 2 * 10 / 2.5)]
-    }
+    expected = {"50-50-1, batch 100": [(2, 2.0), (4, 2 * 10 / 6), (8, 2 * 10 / 2.5)]}
+    assert points_of(picture) == expected
     ideal = next(line for line in picture.lines if line.look == "rule")
-    assert (ideal.x, ideal.y) == ([1, 8], [1, 8])
+    assert ideal.x == [1, 8]
+    assert ideal.y == [1, 8]
     alone = result(*SIZES[0], "cuda", ms=9.0)
     two = result(*SIZES[0], "cuda", ms=6.0, gpus=2.0, distribute="mirrored")
     picture = named(sweep_page.pictures_of([alone, two]))["speed-up-gpus"]
-    assert points_of(picture) == {"50-50-1, batch 100, mirrored": [(1, 1.0), (2, 1.5)]}
+    expected = {"50-50-1, batch 100, mirrored": [(1, 1.0), (2, 1.5)]}
+    assert points_of(picture) == expected
 
 
 def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
@@ -349,9 +358,9 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
     )
     page = sweep_page.of_results([row])
     table = page.sections["All figures"][0]
-    told = dict(zip(table.headers, table.lines[0], strict=True))
+    cells = dict(zip(table.headers, table.lines[0], strict=True))
     assert table.caption == "1 networks"
-    assert told == {
+    assert cells == {
         "network": "50,50,1",
         "data": "clouds table",
         "backend": "omp (avx2)",
@@ -374,9 +383,8 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
             for n in INFERENCE_ROWS
         },
     }
-    assert page.sections["Measured on"][0].lines == [
-        ("Some Processor", "omp (avx2)", "8", "0.1.0", "3.11.7")
-    ]
+    lines = page.sections["Measured on"][0].lines
+    assert lines == [("Some Processor", "omp (avx2)", "8", "0.1.0", "3.11.7")]
 
 
 def test_the_processor_wins_equal_times_and_of_several_settings_the_fastest_counts():
@@ -413,7 +421,8 @@ def test_the_processor_wins_equal_times_and_of_several_settings_the_fastest_coun
     ],
 )
 def test_some_of_many_are_spread_from_the_first_to_the_last(count, most, expected):
-    assert sweep_page._spread(list(range(count)), most) == expected
+    items = list(range(count))
+    assert sweep_page._spread(items, most) == expected
 
 
 def test_the_page_holds_the_figures(results):
@@ -423,13 +432,8 @@ def test_the_page_holds_the_figures(results):
         "backend": "cudnn",
         "plan": "x",
     }
-    page = check_alone(
-        html_of(
-            sweep_page.of_results(
-                [*results, {**dict.fromkeys(RESULT_COLUMNS), **failed}]
-            )
-        )
-    )
+    rows = [*results, {**dict.fromkeys(RESULT_COLUMNS), **failed}]
+    page = check_alone(html_of(sweep_page.of_results(rows)))
     assert {"Timing study: made up, x", "no <device>", "83,201", "omp (avx2)"} <= {
         *page.texts
     }
@@ -444,13 +448,13 @@ def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(
 ):
     plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}'
     (folder / "plan.json").write_text(plan)
-    for page, told in (
+    for page, message in (
         ("plan.json", " is both input and output"),
         ("r.csv", ": the same file as --"),
     ):
         result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
         assert result.code == 2
-        assert page + told in result.err
+        assert page + message in result.err
     assert (folder / "plan.json").read_text() == plan
     assert not (folder / "r.csv").exists()
     succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
@@ -477,7 +481,8 @@ def test_a_sweep_becomes_pictures_and_a_page(folder):
             "page.html",
             "-q",
         )
-    assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
+    page_shown = check_alone((folder / "page.html").read_text())
+    assert page_shown.tags.count("svg") >= 3
     files = succeed(
         "--plot", "r.csv", "-o", "pictures", "--report", "again.html"
     ).out.split()

@@ -41,15 +41,15 @@ def test_the_module_and_the_command_are_the_same_program(trained):
 def test_training_tells_its_figures_as_one_json_object(two):
     given = [*ONE, "--dataset", "two.csv", "--model", "m.bin", "--json"]
     result = succeed(*given, "--epochs", 3).json
-    assert (result["rows"], result["holdout"], result["epochs"], result["model"]) == (
-        48,
-        12,
-        3,
-        "m.bin",
-    )
+    assert result["rows"] == 48
+    assert result["holdout"] == 12
+    assert result["epochs"] == 3
+    assert result["model"] == "m.bin"
     assert len(result["loss"]) == len(result["val_loss"]) == 3
     result = succeed(*given, "--holdout", 0, "--epochs", 1).json
-    assert (result["rows"], result["holdout"], result["val_loss"]) == (60, 0, None)
+    assert result["rows"] == 60
+    assert result["holdout"] == 0
+    assert result["val_loss"] is None
 
 
 def test_testing_two_classes_prints_a_table_and_the_same_figures_as_json(trained):
@@ -60,12 +60,13 @@ def test_testing_two_classes_prints_a_table_and_the_same_figures_as_json(trained
         == 12
     )
     table = succeed("--test", "--model", trained).out
-    for label, name in [
+    cases = [
         ("precision", "precision"),
         ("F1", "f1"),
         ("MCC", "mcc"),
         ("PR-AUC", "pr_auc"),
-    ]:
+    ]
+    for label, name in cases:
         assert re.search(rf"^{label} +{figures[name]:.4f}$", table, re.MULTILINE)
     assert re.search(
         rf"^true 1 +{figures['fn']} FN +{figures['tp']} TP$", table, re.MULTILINE
@@ -114,15 +115,12 @@ def test_testing_numbers_tells_errors_in_their_units(folder):
     # of values around 100
     assert figures["r2"] > 0.9
     assert 0 < figures["rmse"] < 10
-    assert re.search(
-        rf"^RMSE +{figures['rmse']:.6g}$",
-        succeed("--test", "--model", "m.bin").out,
-        re.MULTILINE,
-    )
+    output = succeed("--test", "--model", "m.bin").out
+    assert re.search(rf"^RMSE +{figures['rmse']:.6g}$", output, re.MULTILINE)
 
 
 def test_the_first_lines_say_what_runs_on_which_data(two):
-    lines = succeed(
+    result = succeed(
         *ONE,
         "--dataset",
         "two.csv",
@@ -132,27 +130,31 @@ def test_the_first_lines_say_what_runs_on_which_data(two):
         "seq",
         "--seed",
         5,
-    ).err.splitlines()
+    )
+    lines = result.err.splitlines()
     engine = f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
     assert lines[0] == f"{engine}; --networks replaces the choice of --effort"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
     assert lines[2] == "target Class (the last column; --target chooses)"
 
 
-@pytest.mark.parametrize("more", [[], ["--intervals"]])
+@pytest.mark.parametrize("flags", [[], ["--intervals"]])
 @pytest.mark.parametrize("classes", [5, 10])
-def test_a_test_of_several_classes_fits_25_lines(folder, classes, more):
-    rows = "\n".join(f"{k * k % 7},{k % 11},c{k % classes}" for k in range(200))
+def test_a_test_of_several_classes_fits_25_lines(folder, classes, flags):
+    lines = []
+    for k in range(200):
+        lines.append(f"{k * k % 7},{k % 11},c{k % classes}")
+    rows = "\n".join(lines)
     (folder / "many.csv").write_text(f"x,y,kind\n{rows}\n")
     succeed(*ONE, "--dataset", "many.csv", "--model", "m.bin", "--epochs", 1, "-q")
-    out = succeed("--test", "--model", "m.bin", *more).out
+    out = succeed("--test", "--model", "m.bin", *flags).out
     assert len(out.splitlines()) <= 25
     assert "macro F1" in out
     assert ("most frequent errors" in out) == (classes == 10)
 
 
 @pytest.mark.parametrize(
-    "epochs, more, told",
+    "epochs, flags, message",
     [
         (12, [], [1, 3, 5, 7, 9, 11, 12]),
         (12, ["--verbose"], [*range(1, 13)]),
@@ -160,16 +162,15 @@ def test_a_test_of_several_classes_fits_25_lines(folder, classes, more):
     ],
 )
 def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(
-    two, epochs, more, told
+    two, epochs, flags, message
 ):
     _, out, err = succeed(
-        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", epochs, *more
+        *ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", epochs, *flags
     )
-    assert [
-        int(number)
-        for number in re.findall(rf"^epoch +(\d+)/{epochs}  loss \d", err, re.M)
-    ] == told
-    assert len(re.findall("^epoch", err, re.M)) == len(told)
+    matches = re.findall(rf"^epoch +(\d+)/{epochs}  loss \d", err, re.M)
+    assert [int(number) for number in matches] == message
+    matches = re.findall("^epoch", err, re.M)
+    assert len(matches) == len(message)
     assert "\x1b" not in err + out
 
 
@@ -195,7 +196,8 @@ def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(
 )
 def test_a_training_prints_at_most_thirty_lines_into_a_pipe(two, given):
     result = succeed("train", "two.csv", "-m", "m.bin", *given)
-    assert len((result.err + result.out).splitlines()) <= 30
+    lines = (result.err + result.out).splitlines()
+    assert len(lines) <= 30
     *_, how_good, then = result.out.splitlines()
     assert re.search(
         r"loss [\d.e-]+.*; the class shares alone would have (log loss )?0.6\d+$",
@@ -230,29 +232,24 @@ def test_the_flags_of_candidates_are_told_to_the_verbose(two):
     ids=["good", "without hold-out", "nothing learned", "by heart"],
 )
 def test_the_last_line_says_what_to_do_next(two, given, step):
-    assert (
-        step
-        in succeed(
-            *ONE, "--model", "m.bin", "--dataset", "two.csv", *given
-        ).out.splitlines()[-1]
-    )
+    result = succeed(*ONE, "--model", "m.bin", "--dataset", "two.csv", *given)
+    assert step in result.out.splitlines()[-1]
 
 
 def test_quiet_training_says_nothing_and_quiet_testing_its_result_only(trained):
-    assert succeed(*ONE, "--dataset", "two.csv", "--model", "n.bin", "--quiet") == (
-        0,
-        "",
-        "",
-    )
+    result = succeed(*ONE, "--dataset", "two.csv", "--model", "n.bin", "--quiet")
+    assert result == (0, "", "")
     _, out, err = succeed("--test", "--model", trained, "-q")
     assert "precision" in out
     assert err == ""
 
 
 def test_warnings_are_lines_of_their_own_on_stderr(folder):
-    (folder / "constant.csv").write_text(
-        "a,b,c\n" + "".join(f"{i},7,{i % 2}\n" for i in range(20))
-    )
+    rows = []
+    for i in range(20):
+        rows.append(f"{i},7,{i % 2}\n")
+    text = "a,b,c\n" + "".join(rows)
+    (folder / "constant.csv").write_text(text)
     err = succeed(
         "--train", "--dataset", "constant.csv", "--model", "m.bin", "--epochs", 1
     ).err
@@ -264,25 +261,21 @@ def test_warnings_are_lines_of_their_own_on_stderr(folder):
 
 
 def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
-    told = succeed(
+    messages = succeed(
         "--test", "--model", trained, "--epochs", 3, "--checkpoint", "c.ck"
     ).err
-    assert all(
-        f"nn: warning: --{flag} has no effect with --test; ignored" in told
-        for flag in ("epochs", "checkpoint")
-    )
+    for flag in ("epochs", "checkpoint"):
+        assert f"nn: warning: --{flag} has no effect with --test; ignored" in messages
 
 
 def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):
     files = ("--dataset", "two.csv", "--model", "m.bin")
     flags = ("--train", *files, "--epochs", 1, "--layers", "2,5,1", "--backend", "omp")
-    routes = [
-        line
-        for line in succeed(*flags, "--verbose").err.splitlines()
-        if line.startswith("layer ")
-    ]
+    lines = succeed(*flags, "--verbose").err.splitlines()
+    routes = [line for line in lines if line.startswith("layer ")]
     assert [line.split(":")[0] for line in routes] == ["layer 0 5", "layer 1 1"]
-    assert all(line.split(": ")[1] for line in routes)
+    for line in routes:
+        assert line.split(": ")[1]
     assert "layer 0" not in succeed(*flags).err
 
 
@@ -304,11 +297,9 @@ def test_info_shows_layers_shapes_and_parameters(trained):
     for line in (r"0  60 +relu +60 +180", r" +total +801", r"inputs +a, b"):
         assert re.search(f"^{line}$", text, re.MULTILINE), line
     figures = succeed("--info", "--model", trained, "--json").json
-    assert (figures["parameters"], figures["classes"], figures["config"]["epochs"]) == (
-        801,
-        ["0", "1"],
-        30,
-    )
+    assert figures["parameters"] == 801
+    assert figures["classes"] == ["0", "1"]
+    assert figures["config"]["epochs"] == 30
 
 
 def test_info_describes_a_network_that_is_not_trained_yet():
@@ -341,18 +332,20 @@ def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
         "--learning_rate",
         0.01,
     ]
-    told = []
+    messages = []
     for model in ("m.bin", "m.m"):
         succeed(*ONE, "--dataset", "two.csv", *given, "--model", model)
-        told.append(
-            succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json
-        )
+        result = succeed("--test", "--model", model, "--dataset", "two.csv", "--json")
+        messages.append(result.json)
     assert (two.parent / "m.m").read_text().startswith("4\n2 60 10 1 \n")
-    assert [own.pop("target") for own in told] == ["Class", None], (
+    assert [message.pop("target") for message in messages] == ["Class", None], (
         "a file of text knows no names"
     )
-    assert [own.pop("trained_rows") for own in told] == [48, None], "nor its rows"
-    assert told[1] == pytest.approx(told[0], rel=1e-9)
+    assert [message.pop("trained_rows") for message in messages] == [48, None], (
+        "nor its rows"
+    )
+    expected = pytest.approx(messages[0], rel=1e-9)
+    assert messages[1] == expected
 
 
 def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
@@ -384,26 +377,33 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "key"),
+    ("asked", "message", "key"),
     [
         ([], "target Class (the last column; --target chooses)", "Class"),
         (["--target", "a"], "target a", "a"),
         (["--target", "0"], "target a", "a"),
     ],
 )
-def test_the_target_is_named_in_the_first_lines_and_in_json(folder, asked, told, key):
-    rows = "".join(f"{i % 3},{i * i % 7 + 0.5},{'uv'[i % 2]}\n" for i in range(60))
+def test_the_target_is_named_in_the_first_lines_and_in_json(
+    folder, asked, message, key
+):
+    fields = []
+    for i in range(60):
+        fields.append(f"{i % 3},{i * i % 7 + 0.5},{'uv'[i % 2]}\n")
+    rows = "".join(fields)
     (folder / "t.csv").write_text("a,b,Class\n" + rows)
     trained = succeed(
         *ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, *asked
     )
     tested = succeed("--test", "--model", "m.bin", "--report", "r.md")
-    for lines in (trained.err.splitlines()[:4], tested.err.splitlines()[:4]):
-        assert lines.count(told) == 1
-    assert succeed("--info", "--model", "m.bin").out.splitlines()[0] == told
-    assert f"It predicts the {told}." in (folder / "r.md").read_text()
+    cases = (trained.err.splitlines()[:4], tested.err.splitlines()[:4])
+    for lines in cases:
+        assert lines.count(message) == 1
+    output = succeed("--info", "--model", "m.bin").out
+    assert output.splitlines()[0] == message
+    assert f"It predicts the {message}." in (folder / "r.md").read_text()
     succeed("--info", "--model", "m.bin", "--report", "i.md")
-    assert f"({told})" in (folder / "i.md").read_text()
+    assert f"({message})" in (folder / "i.md").read_text()
     again = (
         *ONE,
         "--dataset",
@@ -415,30 +415,37 @@ def test_the_target_is_named_in_the_first_lines_and_in_json(folder, asked, told,
         *asked,
         "--json",
     )
-    for mode in (
+    modes = (
         again,
         ("--test", "--model", "m.bin", "--json"),
         ("--info", "--model", "m.bin", "--json"),
-    ):
+    )
+    for mode in modes:
         assert succeed(*mode).json["target"] == key
-    assert nn.Model.load("m.bin").test("t.csv")["target"] == key
+    model = nn.Model.load("m.bin")
+    assert model.test("t.csv")["target"] == key
 
 
 def test_targets_without_names_and_several_of_them_are_named(folder):
-    (folder / "n.csv").write_text(
-        "".join(f"{i % 2},{i * 0.5},{i * i % 11}.25\n" for i in range(60))
-    )
+    rows = []
+    for i in range(60):
+        rows.append(f"{i % 2},{i * 0.5},{i * i % 11}.25\n")
+    text = "".join(rows)
+    (folder / "n.csv").write_text(text)
     ways = (
         ([], "target the last column (--target chooses)", None),
         (["--target", 0], "target column 0", "0"),
     )
-    for asked, told, key in ways:
+    for asked, message, key in ways:
         call = (*ONE, "--dataset", "n.csv", "--model", "n.bin", "--epochs", 1, *asked)
-        assert told in succeed(*call).err.splitlines()
-        assert str(succeed(*call, "--json").json["target"]) == str(key)
-    (folder / "s.csv").write_text(
-        "a,y,z\n" + "".join(f"{i},{i * 0.5},{i * i % 11}.25\n" for i in range(60))
-    )
+        assert message in succeed(*call).err.splitlines()
+        target = succeed(*call, "--json").json["target"]
+        assert str(target) == str(key)
+    lines = []
+    for i in range(60):
+        lines.append(f"{i},{i * 0.5},{i * i % 11}.25\n")
+    text = "a,y,z\n" + "".join(lines)
+    (folder / "s.csv").write_text(text)
     call = (
         *ONE,
         "--dataset",
@@ -450,7 +457,7 @@ def test_targets_without_names_and_several_of_them_are_named(folder):
         "--target",
         "y,z",
     )
-    assert (
-        "targets y and z" in succeed(*call).err or "targets y, z" in succeed(*call).err
-    )
-    assert succeed("--test", "--model", "s.bin", "--json").json["target"] == ["y", "z"]
+    errors = succeed(*call).err
+    assert "targets y and z" in errors or "targets y, z" in succeed(*call).err
+    figures = succeed("--test", "--model", "s.bin", "--json").json
+    assert figures["target"] == ["y", "z"]

@@ -16,7 +16,7 @@ def folder(folder):
     return folder
 
 
-def train(folder, text, *more, name="flags"):
+def train(folder, text, *flags, name="flags"):
     (folder / name).write_text(text)
     return run(
         *ONE,
@@ -27,7 +27,7 @@ def train(folder, text, *more, name="flags"):
         "--config",
         name,
         "--json",
-        *more,
+        *flags,
     )
 
 
@@ -37,7 +37,8 @@ def test_json_and_toml_say_the_same_whatever_the_file_is_called(folder):
     models = []
     for text, name in ((as_json, "a.toml"), (as_toml, "b.json")):
         result = train(folder, text, name=name)
-        assert (result.code, result.err) == (0, "")
+        assert result.code == 0
+        assert result.err == ""
         assert result.json["epochs"] == 3
         assert result.json["parameters"] == 21
         models.append((folder / "m.bin").read_bytes())
@@ -50,7 +51,7 @@ def test_the_command_line_wins(folder):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]),
         ('{"epochs": "many"}', ["epochs many"]),
@@ -65,16 +66,16 @@ def test_the_command_line_wins(folder):
         ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
     ],
 )
-def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
+def test_wrong_flags_in_a_file_are_wrong_use(folder, text, message):
     result = train(folder, text)
     assert result.code == 2
     assert result.err.count("\n") == 1
     assert not (folder / "m.bin").exists()
-    assert [words for words in ("flags", *told) if words not in result.err] == []
+    assert [words for words in ("flags", *message) if words not in result.err] == []
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]),
         ("epochs = \n", ["flags", "line 1"]),
@@ -82,10 +83,10 @@ def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
         ('{"epochs": ' + "[" * 100_000, ["flags"]),
     ],
 )
-def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
+def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, message):
     result = train(folder, text)
     assert result.code == 65
-    assert [words for words in told if words not in result.err] == []
+    assert [words for words in message if words not in result.err] == []
     assert train(folder, '{"epochs": 3}', "--config", "nowhere.json").code == 66
 
 
@@ -173,22 +174,23 @@ def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
     writer.start()  # as bash's <(nn --info ...)
     succeed("--train", "--config", "facts", "--model", "m2.bin", "-q")
     writer.join()
-    assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()
+    data = (folder / "m2.bin").read_bytes()
+    assert data == (folder / "m.bin").read_bytes()
 
 
 def test_the_flat_config_of_a_model_does_too(folder):
     write_numbers(folder / "numbers.csv")
     given = [*ONE, "--dataset", "numbers.csv", "-q", "--model"]
     succeed(*given, "m.bin", "--epochs", 2, "--activation", "tanh")
-    (folder / "flat.json").write_text(
-        json.dumps(succeed("--info", "--model", "m.bin", "--json").json["config"])
-    )
+    config = succeed("--info", "--model", "m.bin", "--json").json["config"]
+    (folder / "flat.json").write_text(json.dumps(config))
     succeed(*given, "m2.bin", "--config", "flat.json")
-    assert (folder / "m2.bin").read_bytes() == (folder / "m.bin").read_bytes()
+    data = (folder / "m2.bin").read_bytes()
+    assert data == (folder / "m.bin").read_bytes()
 
 
 @pytest.mark.parametrize(
-    "given, found",
+    "given, expected",
     [
         (["--batch_size", "7"], 7),
         (["--batch-size", "7"], 7),
@@ -200,14 +202,16 @@ def test_the_flat_config_of_a_model_does_too(folder):
     ],
 )
 def test_the_batch_size_has_two_names_and_the_command_line_wins_by_either_one(
-    folder, given, found
+    folder, given, expected
 ):
     (folder / "c.json").write_text('{"batch_size": 8}')
-    assert parser.parse(["--train", *given]).batch_number == found
+    assert parser.parse(["--train", *given]).batch_number == expected
 
 
 def test_two_names_of_one_flag_must_not_differ(folder):
-    told = "nn: --batch_number 8 and --batch_size 7: two names of one flag; leave one out\n"
-    assert run("--train", "--batch-size", 7, "--batch_number=8") == (2, "", told)
-    told = "nn: flags: batch_number and batch_size: two names of one flag; remove one\n"
-    assert train(folder, '{"batch_size": 7, "batch_number": 8}') == (2, "", told)
+    message = "nn: --batch_number 8 and --batch_size 7: two names of one flag; leave one out\n"
+    assert run("--train", "--batch-size", 7, "--batch_number=8") == (2, "", message)
+    message = (
+        "nn: flags: batch_number and batch_size: two names of one flag; remove one\n"
+    )
+    assert train(folder, '{"batch_size": 7, "batch_number": 8}') == (2, "", message)

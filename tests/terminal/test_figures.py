@@ -15,7 +15,7 @@ from nn.test.reports import figures_by_target
 
 
 @pytest.mark.parametrize(
-    "value, told",
+    "value, written",
     [
         (None, "undefined"),
         (0, "0"),
@@ -30,12 +30,12 @@ from nn.test.reports import figures_by_target
         (2.0, "2"),
     ],
 )
-def test_a_figure_has_six_digits_and_a_whole_number_all(value, told):
-    assert figures.number_text(value) == told
+def test_a_figure_has_six_digits_and_a_whole_number_all(value, written):
+    assert figures.number_text(value) == written
 
 
 @pytest.mark.parametrize(
-    "value, told",
+    "value, written",
     [
         (None, "undefined"),
         (0.0, "0.0000"),
@@ -46,12 +46,12 @@ def test_a_figure_has_six_digits_and_a_whole_number_all(value, told):
         (1234.5, "1234.5000"),
     ],
 )
-def test_a_rate_has_four_decimals(value, told):
-    assert figures.rate_text(value) == told
+def test_a_rate_has_four_decimals(value, written):
+    assert figures.rate_text(value) == written
 
 
 @pytest.mark.parametrize(
-    "value, told",
+    "value, written",
     [
         (0, "0"),
         (1234567, "1234567"),
@@ -61,12 +61,12 @@ def test_a_rate_has_four_decimals(value, told):
         (-0.04, "-0.0"),
     ],
 )
-def test_a_number_of_rows_is_whole_and_a_sum_of_weights_has_a_tenth(value, told):
-    assert figures.count_text(value) == told
+def test_a_number_of_rows_is_whole_and_a_sum_of_weights_has_a_tenth(value, written):
+    assert figures.count_text(value) == written
 
 
 @pytest.mark.parametrize(
-    "value, told",
+    "value, written",
     [
         (999.4, "999"),
         (999.9, "1e+03"),
@@ -79,9 +79,9 @@ def test_a_number_of_rows_is_whole_and_a_sum_of_weights_has_a_tenth(value, told)
     ],
 )
 def test_what_importance_loses_has_three_digits_and_a_large_one_no_decimals(
-    value, told
+    value, written
 ):
-    assert figures._brief(value) == told
+    assert figures._brief(value) == written
 
 
 def test_ends_shapes_settings_and_bars():
@@ -143,32 +143,35 @@ def test_a_test_of_two_classes_has_counts_in_their_places_and_scikit_learns_rate
 
     else:
         text = str
-    assert shown[0] == [
+    expected = [
         f"90 rows{', weighted' if weighted else ''}, class yes from a score of 0.4"
     ]
-    assert shown[1:4] == [
+    assert shown[0] == expected
+    expected = [
         ["predicted no", "predicted yes"],
         ["true no", f"{text(tn)} TN", f"{text(fp)} FP"],
         ["true yes", f"{text(fn)} FN", f"{text(tp)} TP"],
     ]
-    told = {line[0]: line[1:] for line in shown[5:]}
+    assert shown[1:4] == expected
+    printed = {line[0]: line[1:] for line in shown[5:]}
     p = np.clip(scores, 1e-7, 1 - 1e-7)
     y = truth
-    own = {
-        "precision": metrics.precision_score(y, said, sample_weight=w),
+    precision = metrics.precision_score(y, said, sample_weight=w)
+    rates = {
+        "precision": precision,
         "F1": metrics.f1_score(y, said, sample_weight=w),
         "ROC-AUC": metrics.roc_auc_score(y, p, sample_weight=w),
         "Brier score": metrics.brier_score_loss(y, scores, sample_weight=w),
         "accuracy": metrics.accuracy_score(y, said, sample_weight=w),
     }
-    assert {name: told[name] for name in own} == {
-        name: [f"{value:.4f}"] for name, value in own.items()
-    }
-    assert told["recall"] == [
+    expected = {name: [f"{value:.4f}"] for name, value in rates.items()}
+    assert {name: printed[name] for name in rates} == expected
+    expected = [
         f"{metrics.recall_score(y, said, sample_weight=w):.4f}",
         "0.1250 to 0.7500",
     ]
-    assert told["MCC"][1] == "undefined"
+    assert printed["recall"] == expected
+    assert printed["MCC"][1] == "undefined"
 
 
 @pytest.mark.parametrize("classes, verbose", [(5, False), (6, False), (6, True)])
@@ -179,7 +182,8 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
     truth = rng.integers(0, classes, 200)
     scores = rng.dirichlet(np.ones(classes), 200)
     names = [f"c{k}" for k in range(classes)]
-    tables.test_report(multiclass_report(truth, scores, names), names, None, verbose)
+    result = multiclass_report(truth, scores, names)
+    tables.test_report(result, names, None, verbose)
     shown = lines_of(capsys.readouterr().out)
     counts = metrics.confusion_matrix(truth, scores.argmax(axis=1))
     rates = np.transpose(
@@ -187,29 +191,32 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
             truth, scores.argmax(axis=1), zero_division=0
         )
     )
-    lines = [
-        [names[k], *(f"{rate:.4f}" for rate in rates[k][:3]), f"{rates[k][3]:.0f}"]
-        for k in range(classes)
-    ]
+    lines = []
+    for k in range(classes):
+        line = [names[k]]
+        for rate in rates[k][:3]:
+            line.append(f"{rate:.4f}")
+        line.append(f"{rates[k][3]:.0f}")
+        lines.append(line)
     if classes == 5 or verbose:
-        assert shown[2 : 2 + classes] == [
-            [names[k], *map(str, counts[k])] for k in range(classes)
-        ]
+        rows = []
+        for k in range(classes):
+            rows.append([names[k], *map(str, counts[k])])
+        assert shown[2 : 2 + classes] == rows
         expected = lines
     else:
-        pairs = sorted(
-            (-counts[a, b], a, b)
-            for a in range(6)
-            for b in range(6)
-            if a != b and counts[a, b]
-        )[:5]
-        assert shown[2:7] == [
-            [names[a], names[b], str(-n), f"{-n / counts[a].sum():.1%}"]
-            for n, a, b in pairs
-        ]
-        expected = [
-            lines[k] for k in sorted(range(classes), key=lambda k: rates[k][2])
-        ][:5]
+        mistakes = []
+        for a in range(6):
+            for b in range(6):
+                if a != b and counts[a, b]:
+                    mistakes.append((-counts[a, b], a, b))
+        rows = []
+        for negative, a, b in sorted(mistakes)[:5]:
+            share = -negative / counts[a].sum()
+            rows.append([names[a], names[b], str(-negative), f"{share:.1%}"])
+        assert shown[2:7] == rows
+        order = sorted(range(classes), key=lambda k: rates[k][2])
+        expected = [lines[k] for k in order[:5]]
     assert [line for line in shown if len(line) == 5 and "." in line[1]] == expected
     macro = next(line for line in shown if line[0] == "macro F1")
     assert macro == ["macro F1", f"{rates[:, 2].mean():.4f}"]
@@ -228,23 +235,23 @@ def test_a_test_of_several_targets_tells_each_ones_figures(capsys, weighted):
     result["per_target"] = figures_by_target(truth, predicted, ["u", "v"], weights=w)
     tables.test_report(result, None, ["u", "v"])
     shown = lines_of(capsys.readouterr().out)
-    told = {line[0]: line[1] for line in shown if len(line) == 2}
+    printed = {line[0]: line[1] for line in shown if len(line) == 2}
     mse = metrics.mean_squared_error(truth, predicted, sample_weight=w)
-    assert told["RMSE"] == f"{mse**0.5:.6g}"
-    assert told["MSE"] == f"{mse:.6g}"
-    assert told["rows"] == "40, weighted" if weighted else "40"
+    assert printed["RMSE"] == f"{mse**0.5:.6g}"
+    assert printed["MSE"] == f"{mse:.6g}"
+    assert printed["rows"] == "40, weighted" if weighted else "40"
     headers = next(line for line in shown if line[0] == "target")
     for k, name in enumerate("uv"):
         line = dict(
             zip(headers, next(line for line in shown if line[0] == name), strict=True)
         )
-        each = truth[:, k], predicted[:, k]
-        mse = metrics.mean_squared_error(*each, sample_weight=w)
+        pair = truth[:, k], predicted[:, k]
+        mse = metrics.mean_squared_error(*pair, sample_weight=w)
         values = {
             "MSE": mse,
-            "MAE": metrics.mean_absolute_error(*each, sample_weight=w),
+            "MAE": metrics.mean_absolute_error(*pair, sample_weight=w),
             "RMSE": mse**0.5,
-            "R2": metrics.r2_score(*each, sample_weight=w),
+            "R2": metrics.r2_score(*pair, sample_weight=w),
         }
         assert line == {
             "target": name,
@@ -255,22 +262,23 @@ def test_a_test_of_several_targets_tells_each_ones_figures(capsys, weighted):
 def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
     mean = {"roc_auc": 0.91234, "rmse": 12.3456789}
     std = {"roc_auc": 0.01, "rmse": 0.5}
-    tables._folds_report({"mean": mean, "std": std, "folds": [1, 2, 3]})
-    assert lines_of(capsys.readouterr().out) == [
+    result = {"mean": mean, "std": std, "folds": [1, 2, 3]}
+    tables._folds_report(result)
+    expected = [
         ["3 folds"],
         ["mean", "deviation"],
         ["ROC-AUC", "0.9123", "0.0100"],
         ["RMSE", "12.3457", "0.5"],
     ]
-    one = {"weight": 2.0, "accuracy": 0.5, "brier": 0.25}
+    assert lines_of(capsys.readouterr().out) == expected
+    member = {"weight": 2.0, "accuracy": 0.5, "brier": 0.25}
     other = {"weight": 1, "accuracy": 1.0, "brier": None}
-    tables._members_report([one, other])
-    assert lines_of(capsys.readouterr().out)[1:] == [
-        ["0", "2", "0.5000", "0.2500"],
-        ["1", "1", "1.0000", "undefined"],
-    ]
+    tables._members_report([member, other])
+    expected = [["0", "2", "0.5000", "0.2500"], ["1", "1", "1.0000", "undefined"]]
+    assert lines_of(capsys.readouterr().out)[1:] == expected
     tables._members_report([{"rmse": 123.4567891}, {"rmse": 2.0}])
-    assert lines_of(capsys.readouterr().out)[1:] == [["0", "123.457"], ["1", "2"]]
+    expected = [["0", "123.457"], ["1", "2"]]
+    assert lines_of(capsys.readouterr().out)[1:] == expected
 
     def trial(weight, score, seed, status="tried"):
         facts = {"settings": {"lr": 0.001 * seed}, "epochs": seed + 1}
@@ -290,10 +298,11 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
         trial(0, 0.95, 5, "given up"),
         trial(1, 0.8, 6),
     ]
-    for monitor, order in (
+    cases = (
         ("roc_auc", [6, 3, 2, 1, 4, 5]),
         ("log_loss", [3, 6, 1, 2, 4, 5]),
-    ):
+    )
+    for monitor, order in cases:
         tables.trials_report({"monitor": monitor, "trials": trials})
         shown = lines_of(capsys.readouterr().out)
         assert shown[0] == ["6 networks tried"]
@@ -301,12 +310,12 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
         by_seed = {line[1]: line for line in shown[2:]}
         assert by_seed["3"] == ["2", "3", "0.003", "4", "0.7"]
         assert by_seed["4"] == ["tried", "4", "0.004", "5", "undefined"]
-    tables.trials_report(
-        {"monitor": "rmse", "trials": [trial(0, k, k) for k in range(9)]}
-    )
+    result = {"monitor": "rmse", "trials": [trial(0, k, k) for k in range(9)]}
+    tables.trials_report(result)
     shown = lines_of(capsys.readouterr().out)
     assert shown[0] == ["9 networks tried, the best 8"]
-    assert [line[1] for line in shown[2:]] == list("01234567")
+    cells = [line[1] for line in shown[2:]]
+    assert cells == list("01234567")
 
 
 def test_a_profile_tells_milliseconds_shares_of_the_batch_and_rates(capsys):
@@ -319,25 +328,25 @@ def test_a_profile_tells_milliseconds_shares_of_the_batch_and_rates(capsys):
         "gflops_forward": 12.34,
         "gflops_backward": None,
     }
-    tables.profile_report(
-        {
-            "layers": [layer],
-            "loss_ms": 0.5,
-            "gather_ms": 0.0,
-            "end_ms": 1.5,
-            "batch_ms": 10.0,
-            "batches": 7,
-            "rows": 32,
-        }
-    )
+    result = {
+        "layers": [layer],
+        "loss_ms": 0.5,
+        "gather_ms": 0.0,
+        "end_ms": 1.5,
+        "batch_ms": 10.0,
+        "batches": 7,
+        "rows": 32,
+    }
+    tables.profile_report(result)
     shown = lines_of(capsys.readouterr().out)
     assert shown[0] == ["median of 7 batches of 32 rows"]
-    assert shown[2:] == [
+    expected = [
         ["0", "dense", "1.2500", "2.5000", "37.5%", "12.3"],
         ["loss", "5.0%"],
         ["rest", "15.0%"],
         ["batch", "10.0000"],
     ]
+    assert shown[2:] == expected
 
 
 def outcome(**facts) -> dict:
@@ -386,9 +395,8 @@ def test_the_last_lines_of_a_training_have_its_own_numbers(capsys):
     )
     of_best = last_lines(capsys, outcome(best_epoch=2, monitor="loss"))[1]
     assert of_best.startswith("validation loss 3.25, training loss 2.00;")
-    of_folds = last_lines(
-        capsys, outcome(best_epoch=2, folds=[1], mean={"f1": 0.5}, std={"f1": 0.1})
-    )[-2]
+    result = outcome(best_epoch=2, folds=[1], mean={"f1": 0.5}, std={"f1": 0.1})
+    of_folds = last_lines(capsys, result)[-2]
     assert of_folds.startswith("out-of-fold loss 3.25, training loss 2.00;")
     alone = outcome(val_loss=[], classes=None, epochs=3)
     assert (
@@ -432,26 +440,25 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
 
 
 def test_the_last_line_has_the_intervals_that_are_known(capsys):
+    intervals = {
+        "roc_auc": [0.9711111, 0.9988888],
+        "log_loss": [0.0214, 0.0391499],
+        "f1": [0.5, 0.6],
+    }
     measured = {
         "roc_auc": 0.98228765,
         "pr_auc": 0.9,
         "log_loss": 0.029969,
-        "intervals": {
-            "roc_auc": [0.9711111, 0.9988888],
-            "log_loss": [0.0214, 0.0391499],
-            "f1": [0.5, 0.6],
-        },
+        "intervals": intervals,
     }
-    line = last_lines(
-        capsys, outcome(effort="quick", chosen=[1], tried=9, out_of_fold=measured)
-    )[1]
+    result = outcome(effort="quick", chosen=[1], tried=9, out_of_fold=measured)
+    line = last_lines(capsys, result)[1]
     assert line.startswith(
         "out of fold: ROC-AUC 0.982 (95 %: 0.971 to 0.999), PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);"
     )
     measured["intervals"] = {"roc_auc": None, "log_loss": [0.0214, 0.0391]}
-    line = last_lines(
-        capsys, outcome(effort="quick", chosen=[1], tried=9, validated=measured)
-    )[1]
+    result = outcome(effort="quick", chosen=[1], tried=9, validated=measured)
+    line = last_lines(capsys, result)[1]
     assert line.startswith(
         "validated: ROC-AUC 0.982, PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);"
     )
@@ -497,31 +504,37 @@ def test_a_short_figure_has_three_digits(value, text):
 def test_a_loss_three_times_that_of_training_by_a_tenth_of_the_baseline_is_far(
     loss, training, baseline, is_far
 ):
-    step = tables._next_step(
-        outcome(loss=[training], val_loss=[loss], baseline=baseline)
-    )
+    result = outcome(loss=[training], val_loss=[loss], baseline=baseline)
+    step = tables._next_step(result)
     assert step.startswith("the training loss is far below the held-out loss") == is_far
 
 
 def test_importance_and_comparison_print_their_own_numbers(capsys):
-    found = {
+    texts = [f"c{k}" for k in range(14)]
+    mean = [14.0 - k for k in range(14)]
+    low = [13.0 - k for k in range(14)]
+    high = [15.5 - k for k in range(14)]
+    correlated = [("c1", "c0", -0.946)]
+    result = {
         "metric": "roc_auc",
         "baseline": 0.87654321,
-        "names": [f"c{k}" for k in range(14)],
-        "mean": [14.0 - k for k in range(14)],
-        "low": [13.0 - k for k in range(14)],
-        "high": [15.5 - k for k in range(14)],
-        "correlated": [("c1", "c0", -0.946)],
+        "names": texts,
+        "mean": mean,
+        "low": low,
+        "high": high,
+        "correlated": correlated,
     }
     words = [(word, [0.25]) for word in ["a", "", "c", "d", "e"]]
-    curves = {"c0": [(1.0, [0.1]), (2.0, [0.5]), (3.25, [0.98765])], "c1": words}
-    tables.importance_report(
-        found, curves, SimpleNamespace(classes=["no", "yes"], outputs=1)
-    )
+    c0 = [(1.0, [0.1]), (2.0, [0.5]), (3.25, [0.98765])]
+    curves = {"c0": c0, "c1": words}
+    net = SimpleNamespace(classes=["no", "yes"], outputs=1)
+    tables.importance_report(result, curves, net)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ROC-AUC 0.876543; what it loses without a column"
-    assert lines[2].split() == ["c0", "█" * 12, "14", "13", "to", "15.5"]
-    assert lines[8].split()[1:] == ["█" * 6 + "▉", "8", "7", "to", "9.5"]
+    expected = ["c0", "█" * 12, "14", "13", "to", "15.5"]
+    assert lines[2].split() == expected
+    expected = ["█" * 6 + "▉", "8", "7", "to", "9.5"]
+    assert lines[8].split()[1:] == expected
     assert (
         len([line for line in lines if line.startswith("c") and " to " in line]) == 12
     )
@@ -531,20 +544,16 @@ def test_importance_and_comparison_print_their_own_numbers(capsys):
         "c1: yes 0.25 at a, 0.25 at (missing), 0.25 at c, 0.25 at d",
         "correlation -0.95 of c1 and c0: see both, --group_columns 'c1+c0'",
     ]
+    interval = [-1.5, -0.125]
+    rmse = {"a": 2.0, "b": 1.25, "difference": -0.75, "interval": interval}
+    disagree = [{"row": 7, "true": "x", "a": [0.12345, 2.0], "b": [0.5]}]
     tables.comparison_report(
         {
             "models": ["a", "b"],
             "rows": 12,
             "verdict": "b is better",
-            "metrics": {
-                "rmse": {
-                    "a": 2.0,
-                    "b": 1.25,
-                    "difference": -0.75,
-                    "interval": [-1.5, -0.125],
-                }
-            },
-            "disagree": [{"row": 7, "true": "x", "a": [0.12345, 2.0], "b": [0.5]}],
+            "metrics": {"rmse": rmse},
+            "disagree": disagree,
         }
     )
     shown = lines_of(capsys.readouterr().out)
@@ -561,40 +570,35 @@ def test_importance_and_comparison_print_their_own_numbers(capsys):
 
 def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
     net = nn.Network("1x6x5,conv2k3,7:relu,3", "multiclass")
-    told = network_facts.facts_of(net)
+    facts = network_facts.facts_of(net)
     conv = 2 * 4 * 3 * (1 * 3 * 3)
     products = conv + 24 * 7 + 7 * 3
     parameters = (9 * 2 + 2) + (24 * 7 + 7) + (7 * 3 + 3)
-    assert told["multiply-adds"] == f"{products:,} a prediction"
-    assert told["parameters"] == f"{parameters:,}"
+    assert facts["multiply-adds"] == f"{products:,} a prediction"
+    assert facts["parameters"] == f"{parameters:,}"
     tables.network_table(net.layers)
     shown = lines_of(capsys.readouterr().out)
-    assert [line[-1] for line in shown[1:]] == [
-        "0",
-        "20",
-        "0",
-        "175",
-        "24",
-        f"{parameters}",
-    ]
-    assert [line[-2] for line in shown[1:-1]] == ["1x6x5", "2x4x3", "24", "7", "3"]
+    cells = [line[-1] for line in shown[1:]]
+    assert cells == ["0", "20", "0", "175", "24", f"{parameters}"]
+    cells = [line[-2] for line in shown[1:-1]]
+    assert cells == ["1x6x5", "2x4x3", "24", "7", "3"]
     members = [nn.Network("4,3,1", "regression", seed=seed) for seed in (5, 6)]
     for member, epochs in zip(members, (2, 3), strict=True):
         member.history = {"loss": [1.0] * epochs, "val_loss": []}
         member.config = {"learning_rate": 0.001 * epochs}
     both = nn.Network("4,3,1", "regression")
     both.combine(members, [2.0, 1.0])
-    told = network_facts.facts_of(both)
-    assert told["networks"] == "2, seeds 5, 6, weights 2, 1"
-    assert told["parameters"] == str(2 * (4 * 3 + 3 + 3 + 1))
-    assert (
-        told["multiply-adds"]
-        == f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
-    )
-    assert network_facts.members_of(both) == (
+    facts = network_facts.facts_of(both)
+    assert facts["networks"] == "2, seeds 5, 6, weights 2, 1"
+    expected = str(2 * (4 * 3 + 3 + 3 + 1))
+    assert facts["parameters"] == expected
+    expected = f"{2 * 15} a prediction, {3 * 15 * (2 + 3)} a row of training"
+    assert facts["multiply-adds"] == expected
+    expected = (
         ["seed", "weight", "learning_rate"],
         [["5", "2", "0.002"], ["6", "1", "0.003"]],
     )
+    assert network_facts.members_of(both) == expected
     candidates = [
         {"layers": "4,1", "loss": 0.123456, "operations": 123456, "weight": 2},
         {"layers": "4,9,1", "loss": None, "operations": 5, "weight": 0},
@@ -609,7 +613,7 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
 
 
 @pytest.mark.parametrize(
-    "count, told",
+    "count, epochs_shown",
     [
         (6, [1, 2, 3, 4, 5, 6]),
         (7, [1, 3, 5, 7]),
@@ -618,10 +622,10 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
         (1, [1]),
     ],
 )
-def test_about_six_epochs_and_the_last_one_are_told(count, told):
+def test_about_six_epochs_and_the_last_one_are_told(count, epochs_shown):
     assert [
         number for number in range(1, count + 1) if progress.is_told(number, count)
-    ] == told
+    ] == epochs_shown
 
 
 def info(**facts) -> dict:
@@ -669,7 +673,7 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
 
 
 @pytest.mark.parametrize(
-    "seconds, told",
+    "seconds, line",
     [
         (10.0, "candidate 1 of 3: 4,1: loss 2; 10.0 s, at most 30 s left"),
         (5 / 3 + 0.01, "candidate 1 of 3: 4,1: loss 2; 1.7 s, at most 5 s left"),
@@ -677,7 +681,7 @@ def test_lines_of_epochs_have_loss_seconds_and_microseconds_a_batch(capsys):
     ],
 )
 def test_a_candidate_tells_the_time_that_its_share_of_the_operations_foretells(
-    capsys, monkeypatch, seconds, told
+    capsys, monkeypatch, seconds, line
 ):
     """A quarter is done: three times as long is left."""
     now = [100.0]
@@ -686,7 +690,7 @@ def test_a_candidate_tells_the_time_that_its_share_of_the_operations_foretells(
     lines.begin([0.25, 0.35, 0.4])
     now[0] += seconds
     lines.ended("4,1", "loss 2")
-    assert capsys.readouterr().err.splitlines() == [f"{told}"]
+    assert capsys.readouterr().err.splitlines() == [f"{line}"]
     now[0] += 10
     lines.ended("5,1", "loss 1")
     lines.ended("6,1", "loss 1")
@@ -728,18 +732,13 @@ def test_a_bar_has_the_share_of_all_epochs_and_the_rows_a_second_of_this_run(
     bar.epoch(3, 4, 0.25, 0.5, 1.0, 1.0)
     now[0] += 0.05
     bar.epoch(4, 4, 0.125, None, 1.0, 1.0)
-    assert [share for share, *_ in bar.shown] == pytest.approx(
-        [1.5 / 4, 1.75 / 4, 3 / 4, 1.0]
-    )
+    expected = pytest.approx([1.5 / 4, 1.75 / 4, 3 / 4, 1.0])
+    assert [share for share, *_ in bar.shown] == expected
     assert bar.shown[1][1:] == ("epoch 2/4", "loss 0.123457 10 rows/s")
-    assert bar.shown[2][1:] == (
-        "epoch 3/4",
-        f"loss 0.25, held-out 0.5 {1.5 * 80 / 2.5:.0f} rows/s",
-    )
-    assert bar.shown[3][1:] == (
-        "epoch 4/4",
-        f"loss 0.125 {2.5 * 80 / 2.55:,.0f} rows/s",
-    )
+    expected = ("epoch 3/4", f"loss 0.25, held-out 0.5 {1.5 * 80 / 2.5:.0f} rows/s")
+    assert bar.shown[2][1:] == expected
+    expected = ("epoch 4/4", f"loss 0.125 {2.5 * 80 / 2.55:,.0f} rows/s")
+    assert bar.shown[3][1:] == expected
 
 
 def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch):
@@ -753,26 +752,23 @@ def test_a_bar_of_candidates_has_the_share_of_all_operations(monkeypatch):
     bar.epoch(3, 4, 0.5, None, 1.0, 1.0)
     bar.ended("5,1", "loss 1")
     bar.ended("6,1", "loss 3")
-    assert [share for share, *_ in bar.shown] == pytest.approx(
-        [0.2, 0.2 + 0.5 * 3 / 4, 0.7, 1.0]
-    )
-    assert [what for _, what, _ in bar.shown] == [
-        f"candidate {k}/3" for k in (2, 2, 3, 3)
-    ]
+    expected = pytest.approx([0.2, 0.2 + 0.5 * 3 / 4, 0.7, 1.0])
+    assert [share for share, *_ in bar.shown] == expected
+    expected = [f"candidate {k}/3" for k in (2, 2, 3, 3)]
+    assert [what for _, what, _ in bar.shown] == expected
 
 
 def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     x = np.zeros((7, 2))
-    ds = nn.Dataset(
-        x, np.array([0, 1, 0, 0, 1, 0, 0]), "binary", ["no", "yes"], path="t.csv"
-    )
+    y = np.array([0, 1, 0, 0, 1, 0, 0])
+    ds = nn.Dataset(x, y, "binary", ["no", "yes"], path="t.csv")
     assert console.about(ds).startswith(
         "t.csv: 7 rows x 2 inputs; binary, classes no (5), yes (2, positive)"
     )
     console.say_run("", "omp", 1, "float32", 7)
     console.say_run("", "omp", 2, "float64", 0, "remark")
-    one, two = capsys.readouterr().err.splitlines()
-    assert one == f"nn {nn.__version__}: omp, 1 thread, float32, seed 7"
+    line, two = capsys.readouterr().err.splitlines()
+    assert line == f"nn {nn.__version__}: omp, 1 thread, float32, seed 7"
     assert two == f"nn {nn.__version__}: omp, 2 threads, float64, seed 0; remark"
 
 

@@ -20,12 +20,15 @@ BROKEN = re.compile(r"\\r(?!\[red\]\\nx)")
 
 
 def write_plan(path) -> None:
-    Path(f"rows{EVIL}.csv").write_text(
-        "x,y\n" + "".join(f"{row % 7},{row % 2}\n" for row in range(60))
-    )
+    rows = []
+    for row in range(60):
+        rows.append(f"{row % 7},{row % 2}\n")
+    text = "x,y\n" + "".join(rows)
+    Path(f"rows{EVIL}.csv").write_text(text)
+    data = {"path": f"rows{EVIL}.csv"}
     plan = {
         "name": f"entry{EVIL}",
-        "data": {"path": f"rows{EVIL}.csv"},
+        "data": data,
         "layers": ["1,2,1", "1,3,1"],
         "epochs": 1,
     }
@@ -40,10 +43,16 @@ def write_table(path, target: str, kind, seed: int = 1, words: str = "abc") -> N
         base.execute(
             "create table t (" + ", ".join(f'"{name}"' for name in names) + ")"
         )
-        rows = [
-            (drawn.random(), f"{words[row % 3]}{EVIL}", f"same{EVIL}", kind(row, drawn))
-            for row in range(60)
-        ]
+        rows = []
+        for row in range(60):
+            rows.append(
+                (
+                    drawn.random(),
+                    f"{words[row % 3]}{EVIL}",
+                    f"same{EVIL}",
+                    kind(row, drawn),
+                )
+            )
         base.executemany("insert into t values (?, ?, ?, ?)", rows)
 
 
@@ -183,16 +192,16 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
             text = RICH.sub("", result.out + result.err)
         else:
             text = result.out + result.err
-        found = CONTROL.search(text) or BROKEN.search("".join(text.split()))
+        match = CONTROL.search(text) or BROKEN.search("".join(text.split()))
         if start is run and code == 0 and ("--predict" in command or "-" in command):
             continue  # a pipe gets the names as they are
         if (
             result.code not in np.atleast_1d(code)
-            or found
+            or match
             or not (WRITTEN_OUT in text or "1/2: 1,2,1" in text)
         ):
-            if found:
-                at = found.start()
+            if match:
+                at = match.start()
             else:
                 at = len(text)
             wrong.append((command, result.code, text[max(at - 200, 0) : at + 50]))
@@ -206,13 +215,13 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
 
 def test_few_places_write_to_a_stream():
     """All others call show, say or table."""
-    own = {
+    sources = {
         path.relative_to(ROOT / "nn").as_posix(): path.read_text()
         for path in (ROOT / "nn").rglob("*.py")
     }
     printing = {
         name
-        for name, text in own.items()
+        for name, text in sources.items()
         if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.M)
     }
     assert printing == {

@@ -45,8 +45,8 @@ def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     read_until(process, "epoch ")
     process.send_signal(getattr(signal, name))
-    found, err = wait_for(process)
-    assert found == code, err
+    returncode, err = wait_for(process)
+    assert returncode == code, err
     assert re.fullmatch(
         rf"nn: stopped by {name}: .*m\.bin\.part.*", err.splitlines()[-1]
     )
@@ -153,7 +153,8 @@ def test_results_are_not_lost_without_a_word(trained, arguments, redirection):
 def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(
     trained,
 ):
-    for flags, code in (["-o", "/dev/stdout"], 73), (["-o", "p.csv"], 0):
+    cases = (["-o", "/dev/stdout"], 73), (["-o", "p.csv"], 0)
+    for flags, code in cases:
         command = [sys.executable, "-m", "nn", "predict", trained, "two.csv", *flags]
         closed = {
             "preexec_fn": lambda: os.close(1),
@@ -161,7 +162,8 @@ def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(
             "env": environment(),
         }
         assert subprocess.run(command, **closed).returncode == code
-    assert (trained.parent / "p.csv").read_text().count("\n") == 61
+    text = (trained.parent / "p.csv").read_text()
+    assert text.count("\n") == 61
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
@@ -216,10 +218,11 @@ def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
 
 
 def test_no_color_is_respected(trained):
-    for arguments in (
+    cases = (
         ["--test", "--model", trained],
         [*ONE, "--dataset", "two.csv", "--model", "n.bin"],
-    ):
+    )
+    for arguments in cases:
         code, text = on_terminal(*arguments, NO_COLOR="1")
         assert code == 0
         assert not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)

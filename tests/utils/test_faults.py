@@ -61,21 +61,22 @@ def test_memory_that_ends_anywhere_in_the_core_is_one_line(folder, backend, comm
     fine, *failed = outcomes(
         "core_allocation", f"{command} --backend {backend} --quiet".split(), folder
     )
-    assert fine.code == 0 and len(failed) > 5, fine.err
+    assert fine.code == 0, fine.err
+    assert len(failed) > 5, fine.err
     for outcome in failed:
-        assert (
-            outcome.code == 1
-            and len(outcome.lines) == 1
-            and "out of memory" in outcome.err
-        ), outcome
+        assert outcome.code == 1, outcome
+        assert len(outcome.lines) == 1, outcome
+        assert "out of memory" in outcome.err, outcome
         assert outcome.files["m.bin"] == old
 
 
 @pytest.mark.parametrize("mode", ["train", "predict", "export"])
 def test_memory_that_ends_anywhere_is_one_line_and_the_old_files_stay(folder, mode):
     prepare(folder, CASES[mode])
-    found = list(faults_of(mode, "large_allocation", folder))
-    assert len(found) > 3 and not any(wrong for _, wrong in found), found
+    faults = list(faults_of(mode, "large_allocation", folder))
+    assert len(faults) > 3, faults
+    for _, wrong in faults:
+        assert not wrong, faults
 
 
 MORE_FORMATS = [
@@ -86,17 +87,21 @@ MORE_FORMATS = [
 
 def write_data(name: str) -> str:
     """Write small data of a format; return the path to give for it."""
-    x = np.random.default_rng(0).random((60, 2))
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
     y = np.arange(60) % 2
-    columns = {"a": x[:, 0].tolist(), "b": x[:, 1].tolist(), "y": y.tolist()}
+    a = x[:, 0].tolist()
+    b = x[:, 1].tolist()
+    columns = {"a": a, "b": b, "y": y.tolist()}
     if name in ("d.csv", "d.db", "d.parquet"):
         return saved(columns, name)
     if name == "d.csv.gz":
-        Path(name).write_bytes(
-            gzip.compress(csv_of(columns, columns.values()).encode())
-        )
+        text = csv_of(columns, columns.values())
+        content = gzip.compress(text.encode())
+        Path(name).write_bytes(content)
     elif name == "d.jsonl":
-        Path(name).write_text("\n".join(map(json.dumps, as_frame(columns, "rows"))))
+        text = "\n".join(map(json.dumps, as_frame(columns, "rows")))
+        Path(name).write_text(text)
     elif name == "d.npz":
         np.savez(name, x=x, y=y)
     elif name == "d.npy":
@@ -128,7 +133,8 @@ def test_a_file_that_cannot_be_read_any_further_is_named(folder, name):
     ]
     command = ["--train", *given]
     fine, *failed = outcomes("read", command, folder)
-    assert fine.code == 0 and len(failed) > 4, fine.err
+    assert fine.code == 0, fine.err
+    assert len(failed) > 4, fine.err
     for outcome in failed:
         is_named = (
             outcome.code in (65, 66)
@@ -155,10 +161,10 @@ def test_a_file_that_cannot_be_written_at_any_point(folder, mode, lasting):
     over."""
     prepare(folder, CASES[mode])
     for kind in FILES:
-        found = list(faults_of(mode, kind, folder, lasting))
-        assert found
+        faults = list(faults_of(mode, kind, folder, lasting))
+        assert faults
         assert not [
             (kind, outcome, wrong)
-            for outcome, wrong in found
+            for outcome, wrong in faults
             if wrong or outcome.code == 1
         ]

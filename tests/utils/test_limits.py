@@ -81,11 +81,12 @@ def test_a_small_limit_on_memory_is_one_line_for_pyarrow_and_for_pictures_too(
         command = [*ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2]
     process = start(*command, "--quiet", **limited(megabytes))
     _, err = process.communicate(timeout=60)
-    assert (
-        process.returncode in (0, 1) and len(err.splitlines()) == process.returncode
-    ), err
-    assert all(line.startswith("nn: ") for line in err.splitlines()), err
-    assert not any(word in err for word in NOT_OURS), err
+    assert process.returncode in (0, 1), err
+    assert len(err.splitlines()) == process.returncode, err
+    for line in err.splitlines():
+        assert line.startswith("nn: "), err
+    for word in NOT_OURS:
+        assert word not in err, err
 
 
 @pytest.mark.parametrize(
@@ -125,26 +126,25 @@ def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_what_fit
         "--train", *given, "--model", "m.bin", "--networks", 200, **limited(1024)
     )
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and err.startswith(
-        "nn: --networks 200: 200 networks need 3.2 GB, but only"
-    ), err
-    assert 1 < int(re.search(r"--networks (\d+) fits", err)[1]) < 60
+    assert process.returncode == 1, err
+    assert err.startswith("nn: --networks 200: 200 networks need 3.2 GB, but only"), err
+    match = re.search(r"--networks (\d+) fits", err)
+    assert 1 < int(match[1]) < 60
 
 
 def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
     code = "from nn.utils import available_memory, memory_left; print(available_memory(), memory_left())"
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        **limited(1024),
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, **limited(1024)
     )
-    assert all(0 < int(size) < 1 << 30 for size in told.stdout.split())
-    assert len(told.stdout.split()) == 2
+    for size in done.stdout.split():
+        assert 0 < int(size) < 1 << 30
+    assert len(done.stdout.split()) == 2
 
 
 @pytest.mark.parametrize(
-    "own, files",
+    "group, files",
     [
         (
             "0::/jobs/7",
@@ -158,20 +158,21 @@ def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
         (None, {"memory.max": 700}),
     ],
 )
-def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, files):
+def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, group, files):
     for name, limit in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{limit}\n")
-    if own:
-        (tmp_path / "groups").write_text(own + "\n")
-    found = [
+    if group:
+        (tmp_path / "groups").write_text(group + "\n")
+    paths = [
         path for path in _group_files(tmp_path / "groups", tmp_path) if path.exists()
     ]
-    assert {str(path.relative_to(tmp_path)) for path in found} == set(files)
+    texts = {str(path.relative_to(tmp_path)) for path in paths}
+    assert texts == set(files)
 
 
 @pytest.mark.parametrize(
-    "error, told",
+    "error, message",
     [
         (
             MemoryError(),
@@ -191,7 +192,7 @@ def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, file
         ),
     ],
 )
-def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
+def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, message):
     usual = builtins.__import__
 
     def importing(name, globals=None, locals=None, fromlist=(), level=0):
@@ -205,7 +206,7 @@ def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
     assert nn.__main__.main() == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"nn: {told}")
+    assert err.startswith(f"nn: {message}")
     assert err.count("\n") == 1
 
 
@@ -284,23 +285,25 @@ def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two
     for flag, path in files.items():
         (two.parent / f"link to {path}").symlink_to(path)
         if flag == "--model":
-            others = []
+            flags = []
         else:
-            others = ["--model", "other.bin"]
+            flags = ["--model", "other.bin"]
         for name in (path, f"link to {path}"):
             second = run(
-                *ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1
+                *ONE, "--dataset", "two.csv", *flags, flag, name, "--epochs", 1
             )
-            told = f"nn: {name}: another training is about to write it; wait for its end, or choose another file"
-            assert (second.code, second.err.splitlines()[-1]) == (73, told)
+            message = f"nn: {name}: another training is about to write it; wait for its end, or choose another file"
+            assert second.code == 73
+            assert second.err.splitlines()[-1] == message
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
-    assert sorted(os.listdir()) == [
+    expected = [
         "c.ck",
         "h.csv",
         *(f"link to {path}" for path in sorted(files.values())),
         "two.csv",
     ]
+    assert sorted(os.listdir()) == expected
     succeed(*TRAIN, "--epochs", 1)
 
 
@@ -326,10 +329,8 @@ def test_a_lock_is_for_one_file_and_none_stays_where_the_file_system_has_none(
     with sole_writer("a"):
         pass
     assert os.listdir() == []
-    monkeypatch.setattr(
-        "fcntl.flock",
-        mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available")),
-    )
+    side_effect = OSError(errno.ENOLCK, "No locks available")
+    monkeypatch.setattr("fcntl.flock", mock.Mock(side_effect=side_effect))
     with sole_writer("a"):
         assert os.listdir() == []
     assert os.listdir() == []
@@ -364,4 +365,5 @@ def test_help_that_is_not_read_to_its_end_is_no_failure(flag):
     os.close(reader)
     process = start(flag, stdout=writer)
     os.close(writer)
-    assert (process.communicate()[1], process.returncode) == ("", 0)
+    assert process.communicate()[1] == ""
+    assert process.returncode == 0

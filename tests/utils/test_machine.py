@@ -43,9 +43,8 @@ def test_the_environment_is_read_as_openmp_reads_it(text, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     assert asked_threads() == threads
     assert default_threads() == (threads or available_cores())
-    assert nn.Network("3,2", backend="omp").engine.threads == (
-        threads or available_cores()
-    )
+    net = nn.Network("3,2", backend="omp")
+    assert net.engine.threads == (threads or available_cores())
     assert nn.Network("3,2", backend="omp", threads=5).engine.threads == 5
 
 
@@ -98,8 +97,9 @@ model.explain(x[:50], background=x[50:90])
 nn.matmul(x, x.T.copy())
 print(most)
 """
+    command = [sys.executable, "-c", script]
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        command,
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -19,7 +19,7 @@ def in_python(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "told, read",
+    "message, read",
     [
         (
             "--epochs 2.5: expected a whole number",
@@ -37,10 +37,10 @@ def in_python(monkeypatch):
         ("a--b", None),
     ],
 )
-def test_a_program_reads_of_parameters(told, read, in_python):
-    assert str(nn.NnError(told)) == (read or told)
+def test_a_program_reads_of_parameters(message, read, in_python):
+    assert str(nn.NnError(message)) == (read or message)
     with errors.speaking_of_flags():
-        assert str(nn.NnError(told)) == told
+        assert str(nn.NnError(message)) == message
 
 
 def test_a_remark_is_a_warning_at_the_line_of_the_caller(two, in_python):
@@ -48,7 +48,8 @@ def test_a_remark_is_a_warning_at_the_line_of_the_caller(two, in_python):
     with pytest.warns(
         nn.NnWarning, match="learned nothing.* another learning_rate or seed"
     ) as told:
-        nn.train(nn.Network.for_data(ds), ds, epochs=1, learning_rate=1e-9)
+        net = nn.Network.for_data(ds)
+        nn.train(net, ds, epochs=1, learning_rate=1e-9)
     assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", nn.NnWarning)
@@ -80,7 +81,7 @@ def test_a_command_prints_remarks_as_lines_and_none_twice(two):
 
 
 @pytest.mark.parametrize(
-    "call, told",
+    "call, message",
     [
         (
             lambda net, ds: nn.train(ds, net),
@@ -104,13 +105,15 @@ def test_a_command_prints_remarks_as_lines_and_none_twice(two):
         ),
     ],
 )
-def test_a_slip_of_a_call_is_told(two, in_python, call, told):
+def test_a_slip_of_a_call_is_told(two, in_python, call, message):
     ds = nn.load("two.csv")
-    with pytest.raises(nn.UsageError, match=told):
+    with pytest.raises(nn.UsageError, match=message):
         call(nn.Network.for_data(ds), ds)
 
 
 def test_layers_may_be_a_list_and_what_is_tested_a_file(two):
     net = nn.Network([2, "5:tanh", 1], "binary")
     assert net.spec == "2,5:tanh,1:sigmoid"
-    assert nn.test(net, "two.csv") == nn.test(net, nn.load_for(net, "two.csv"))
+    metrics = nn.test(net, "two.csv")
+    rows = nn.load_for(net, "two.csv")
+    assert metrics == nn.test(net, rows)

@@ -57,11 +57,12 @@ def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(
 ):
     (two.parent / "device").symlink_to("/dev/null")
     if flag == "--model":
-        others = []
+        flags = []
     else:
-        others = ["--model", "new.bin"]
-    told = f"nn: {target}: a device or a pipe, expected a file name to write to\n"
-    assert run(*TRAIN, *others, flag, target) == (73, "", told)
+        flags = ["--model", "new.bin"]
+    message = f"nn: {target}: a device or a pipe, expected a file name to write to\n"
+    result = run(*TRAIN, *flags, flag, target)
+    assert result == (73, "", message)
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
     assert not os.path.exists("new.bin")
@@ -75,26 +76,29 @@ def test_nothing_replaces_a_device_whoever_asks(pipe):
 
 def test_predictions_and_the_history_are_written_to_a_pipe_and_a_device(trained, pipe):
     expected = succeed(*PREDICT).out
-    found = []
-    for command in (
+    results = []
+    commands = (
         [*PREDICT, "--output"],
         [*TRAIN, "--model", "new.bin", "--history"],
-    ):
-        thread = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    )
+    for command in commands:
+        thread = threading.Thread(target=lambda: results.append(pipe.read_text()))
         thread.start()
         succeed(*command, "pipe")
         thread.join(10)
         succeed(*command, "/dev/null")
         assert stat.S_ISFIFO(os.stat("pipe").st_mode)
         assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    assert found[0] == expected
-    assert [line.split(",")[0] for line in found[1].splitlines()] == ["epoch", "1", "2"]
+    assert results[0] == expected
+    lines = results[1].splitlines()
+    assert [line.split(",")[0] for line in lines] == ["epoch", "1", "2"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_full_device_is_named(trained):
-    told = "nn: /dev/full: cannot write: No space left on device\n"
-    assert run(*PREDICT, "--output", "/dev/full") == (73, "", told)
+    message = "nn: /dev/full: cannot write: No space left on device\n"
+    result = run(*PREDICT, "--output", "/dev/full")
+    assert result == (73, "", message)
 
 
 @pytest.mark.parametrize(
@@ -109,19 +113,21 @@ def test_predictions_go_to_an_open_file(trained, name):
         piped = subprocess.run(
             command, capture_output=True, text=True, env=environment()
         )
-        assert (piped.returncode, piped.stdout) == (0, expected), piped.stderr
+        assert piped.returncode == 0, piped.stderr
+        assert piped.stdout == expected, piped.stderr
     with open("out.csv", "w") as file:
         file.write("before\n")
         file.flush()
         assert subprocess.run(command, stdout=file, env=environment()).returncode == 0
-    assert (trained.parent / "out.csv").read_text() == "before\n" + expected
+    text = (trained.parent / "out.csv").read_text()
+    assert text == "before\n" + expected
 
 
 # ---------------------------------------------------------------- links
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_the_target_of_a_link_is_replaced(two, there):
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_target_of_a_link_is_replaced(two, exists):
     (two.parent / "sub").mkdir()
     files = {
         "--model": "m.bin",
@@ -131,13 +137,14 @@ def test_the_target_of_a_link_is_replaced(two, there):
     }
     for name in files.values():
         (two.parent / name).symlink_to(f"sub/{name}")
-        if there:
+        if exists:
             (two.parent / "sub" / name).write_text("old")
     succeed(*TRAIN, *(part for pair in files.items() for part in pair))
     for name in files.values():
         assert (two.parent / name).is_symlink()
         assert (two.parent / "sub" / name).stat().st_size > 10
-    assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
+    names = sorted(os.listdir("sub"))
+    assert names == ["c.ck", "h.csv", "m.bin", "t.json"]
 
 
 @pytest.mark.parametrize(
@@ -169,15 +176,17 @@ def test_a_file_reaches_the_disk_before_its_name_and_the_name_before_the_end(
 
     def recorded_sync(handle):
         is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
-        steps.append(
+        step = (
             ("folder", os.fstat(handle).st_ino)
             if is_folder
             else ("file", os.fstat(handle).st_size)
         )
+        steps.append(step)
         sync(handle)
 
     def recorded_rename(*names):
-        steps.append(("renamed", os.path.basename(names[1])))
+        step = ("renamed", os.path.basename(names[1]))
+        steps.append(step)
         rename(*names)
 
     monkeypatch.setattr(os, "fsync", recorded_sync)
@@ -230,10 +239,10 @@ def test_every_name_that_the_system_allows_can_be_written(folder, name):
 @pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace", "--history"])
 def test_a_name_that_is_too_long_is_refused_before_the_training(two, flag):
     if flag == "--model":
-        others = []
+        flags = []
     else:
-        others = ["--model", "new.bin"]
-    code, _, err = run(*TRAIN, *others, flag, "n" * 256)
+        flags = ["--model", "new.bin"]
+    code, _, err = run(*TRAIN, *flags, flag, "n" * 256)
     assert code == 73
     assert re.fullmatch("nn: .*: cannot write: File name too long\n", err)
     assert os.listdir() == ["two.csv"]
@@ -250,21 +259,23 @@ def test_a_history_that_cannot_be_written_ends_no_training(two):
     failure = "/dev/full: cannot write: No space left on device"
     warning = f"nn: warning: {failure}; the training goes on without it"
     assert warnings.count(warning) == 1
-    assert (result.code, last) == (73, f"nn: {failure}; m.bin is written")
+    assert result.code == 73
+    assert last == f"nn: {failure}; m.bin is written"
     assert len(result.json["loss"]) == 2
     succeed(*TRAIN, "--model", "n.bin")
-    assert (two.parent / "m.bin").read_bytes() == (two.parent / "n.bin").read_bytes()
+    data = (two.parent / "m.bin").read_bytes()
+    assert data == (two.parent / "n.bin").read_bytes()
 
 
 def test_an_old_history_stays_until_the_first_epoch_is_over(two):
     (two.parent / "h.csv").write_text("old")
-    for code, flags in (
+    cases = (
         (2, ["--layers", "2,1,nonsense"]),
         (1, ["--learning_rate", 1e300, "--optimizer", "sgd"]),
-    ):
-        assert (
-            run(*TRAIN, "--model", "m.bin", "--history", "h.csv", *flags).code == code
-        )
+    )
+    for code, flags in cases:
+        result = run(*TRAIN, "--model", "m.bin", "--history", "h.csv", *flags)
+        assert result.code == code
         assert (two.parent / "h.csv").read_text() == "old"
 
 
@@ -307,7 +318,7 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
 
 
 @pytest.mark.parametrize(
-    "command, code, told",
+    "command, code, message",
     [
         (
             ["--plot", "two.csv", "-o", "pictures", "--report", "two.csv"],
@@ -328,11 +339,11 @@ def test_no_training_replaces_a_file_that_it_reads(two, read, flag):
     ids=["results", "thousands of folders", "model"],
 )
 def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
-    two, command, code, told
+    two, command, code, message
 ):
     result = run(*command)
     assert result.code == code
-    assert result.err.endswith(told)
+    assert result.err.endswith(message)
     assert result.err.count("\n") == 1
     assert os.listdir() == ["two.csv"]
 
@@ -344,8 +355,8 @@ def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     if flag == "--dataset":
         text = two.read_bytes()
     else:
-        text = b"{}"
-    (two.parent / "m.bin.part").write_bytes(text)
+        content = b"{}"
+    (two.parent / "m.bin.part").write_bytes(content)
     result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
     assert result.code == 2
     assert "m.bin.part" in result.err
@@ -357,7 +368,8 @@ def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
 def test_no_file_gets_the_number_of_a_stream_that_is_closed():
     """A C library writes what it has to say to 2, whatever that is."""
     script = "import os; os.closerange(0, 3); import nn.cli; nn.cli._mend_streams(); os._exit(os.open('/dev/null', 0))"
-    done = subprocess.run([sys.executable, "-c", script], env=environment())
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment())
     assert done.returncode > 2
 
 
@@ -389,9 +401,11 @@ def test_names_are_kept_where_the_locale_knows_ascii_alone(folder):
     write_two_classes(folder / "é.csv")
     plain = environment(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     use = ["--dataset", "é.csv", "--model", "é.bin"]
-    for command in ([*ONE, *use, "--epochs", 1, "--history", "é.h"], ["--test", *use]):
+    commands = ([*ONE, *use, "--epochs", 1, "--history", "é.h"], ["--test", *use])
+    for command in commands:
         done = start(*command, "-q", env=plain)
-        assert (done.communicate(timeout=60)[1], done.returncode) == ("", 0)
+        assert done.communicate(timeout=60)[1] == ""
+        assert done.returncode == 0
     assert sorted(os.listdir()) == ["é.bin", "é.csv", "é.h"]
 
 
@@ -430,24 +444,22 @@ def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
 def test_a_current_folder_that_is_gone_is_told_as_that(two, removed):
     folder = two.parent / "sub"
     folder.mkdir()
-    options = {
-        "cwd": folder,
-        "preexec_fn": folder.rmdir if removed == "before" else None,
-    }
+    preexec_fn = folder.rmdir if removed == "before" else None
+    options = {"cwd": folder, "preexec_fn": preexec_fn}
     done = start(
         *ONE, "--dataset", two, "--model", "m.bin", "--epochs", 10**6, **options
     )
     code = 66
-    told = "nn: the current folder is not there any more; change to another one\n"
+    message = "nn: the current folder is not there any more; change to another one\n"
     if removed == "after":
         read_until(done, "loss")
         shutil.rmtree(folder)
         done.send_signal(signal.SIGTERM)
         code = 143
-        told = "No such file or directory), m.bin was not written\n"
+        message = "No such file or directory), m.bin was not written\n"
     err = done.communicate(timeout=60)[1]
     assert done.returncode == code
-    assert err.endswith(told)
+    assert err.endswith(message)
 
 
 # ------------------------------------------------------- the names of files in messages
@@ -460,12 +472,15 @@ def test_a_message_calls_a_file_as_it_was_given(folder, format, flags):
     if format == "csv":
         (folder / "sub" / "one.csv").write_text("a,b,y\n" + "1,2,0\n3,1,0\n" * 20)
     else:
-        np.savez("sub/one.npz", x=np.ones((40, 2)), y=np.zeros(40, int))
-    for path in (
+        x = np.ones((40, 2))
+        y = np.zeros(40, int)
+        np.savez("sub/one.npz", x=x, y=y)
+    paths = (
         f"sub/one.{format}",
         f"./sub/../sub/one.{format}",
         str(folder / "sub" / f"one.{format}"),
-    ):
+    )
+    for path in paths:
         result = run(
             *ONE,
             "--dataset",

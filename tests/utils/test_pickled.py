@@ -77,7 +77,8 @@ def test_joblibs_workers_use_nn():
 @pytest.mark.parametrize("number", range(len(ERRORS)))
 def test_errors_come_back_from_other_processes(number):
     error = ERRORS[number]
-    assert same(pickle.loads(pickle.dumps(error)), error)
+    ours = pickle.loads(pickle.dumps(error))
+    assert same(ours, error)
     assert same(copy.copy(error), error)
     with (
         ProcessPoolExecutor(1, get_context("spawn")) as pool,

@@ -165,9 +165,9 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
     line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
     # -signum: before nn hears signals or when all is done
     lines = {0: "", -signum: "", 128 + signum: line, told: line}
-    found = []
+    results = []
     if not re.fullmatch(lines.get(hit.code, "no such code"), hit.err):
-        found.append(
+        results.append(
             f"exit code {hit.code}, not the line that tells of the signal, or a line without need"
         )
     for name, data in hit.files.items():
@@ -183,12 +183,12 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
         else:
             right = data == peace.files.get(name)
         if not right:
-            found.append(f"{name} is left over or half written")
-    found += [
+            results.append(f"{name} is left over or half written")
+    results += [
         f"{name} is gone"
         for name in peace.files.keys() - hit.files.keys() - {*case.lines, "c.ck"}
     ]
-    return found
+    return results
 
 
 def check_goes_on(case: Case, peace: Ended, hit: Ended) -> None:
@@ -206,7 +206,8 @@ def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
     case = CASES[mode]
     moments = random.Random(mode)
     peace = ended(case, prepared)
-    assert peace.code == 0 and not peace.err, peace.err
+    assert peace.code == 0, peace.err
+    assert not peace.err, peace.err
     stopped = 0
     least = EFFORT * len(SIGNALS)
     for number, signum in enumerate(10 * EFFORT * SIGNALS):
@@ -270,12 +271,13 @@ def test_a_signal_is_no_failure_of_the_file_that_is_read(prepared, monkeypatch):
 def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum):
     """Python ends a module's process by SIGINT once KeyboardInterrupt has left code
     that it made of a text."""
-    (prepared / "hit.py").write_text(
+    text = (
         "import os, signal, sys, nn.cli, nn.ds\n"
         f"def load(*_, **__): exec('os.kill(os.getpid(), {int(signum)})', {{'os': os}})\n"
         "nn.ds.load = load\n"
         "sys.exit(nn.cli.main(sys.argv[1:]))\n"
     )
+    (prepared / "hit.py").write_text(text)
     command = [
         sys.executable,
         "-m",
@@ -301,10 +303,10 @@ def test_a_signal_while_modules_are_made_ends_with_its_own_code(prepared, signum
 
 
 @pytest.mark.parametrize(
-    "mode, told", [("train", ": training had not begun"), ("info", "")]
+    "mode, message", [("train", ": training had not begun"), ("info", "")]
 )
 def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(
-    prepared, monkeypatch, mode, told
+    prepared, monkeypatch, mode, message
 ):
     """Before Python 3.12 a RuntimeError hides what is raised there, as in a dataclass
     that is imported."""
@@ -326,7 +328,7 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(
         flags = ["--model", "old.bin"]
     result = run(f"--{mode}", *flags)
     assert result.code == 143
-    assert result.err.startswith(f"nn: stopped by SIGTERM{told}")
+    assert result.err.startswith(f"nn: stopped by SIGTERM{message}")
     assert result.err.count("\n") == 1
 
 

@@ -33,23 +33,21 @@ def methods(kind) -> dict:
 
 
 def parameters(method) -> list[tuple]:
-    return [
-        (p.name, p.kind, p.default)
-        for p in inspect.signature(method).parameters.values()
-    ]
+    values = inspect.signature(method).parameters.values()
+    return [(p.name, p.kind, p.default) for p in values]
 
 
 def attributes_set(kind) -> set[str]:
     """Names that a class's methods and those of its bases give to self, and class
     attributes."""
     bases = kind.__mro__[:-1]
-    begun = "".join(
-        inspect.getsource(base.__init__) for base in bases if "__init__" in vars(base)
-    )
-    return {
-        *re.findall(r"\bself\.(\w+)(?=[^=(\n]* = )", begun),
-        *(name for base in bases for name in vars(base)),
-    }
+    rows = []
+    for base in bases:
+        if "__init__" in vars(base):
+            rows.append(inspect.getsource(base.__init__))
+    begun = "".join(rows)
+    matches = re.findall(r"\bself\.(\w+)(?=[^=(\n]* = )", begun)
+    return {*matches, *(name for base in bases for name in vars(base))}
 
 
 @pytest.mark.parametrize(
@@ -68,16 +66,16 @@ def test_progress_on_a_gpu_counts_what_that_of_the_core_counts():
     from nn.core import extension
 
     ffi, _ = extension("seq")
-    assert [name for name, _ in ffi.typeof("nn_progress").fields] == list(
-        inspect.get_annotations(Progress)
-    )
+    names = [name for name, _ in ffi.typeof("nn_progress").fields]
+    assert names == list(inspect.get_annotations(Progress))
 
 
 @pytest.mark.parametrize("callback", CALLBACKS)
 def test_callbacks_spell_out_no_method_that_does_nothing(callback):
     assert issubclass(callback, Callback)
     for name, method in methods(callback).items():
-        code = [line for line in inspect.getsource(method).splitlines() if line.strip()]
+        lines = inspect.getsource(method).splitlines()
+        code = [line for line in lines if line.strip()]
         assert code[-1].strip()[-3:] != '"""', (
             f"{callback.__name__}.{name} has a docstring only"
         )

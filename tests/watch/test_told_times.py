@@ -33,7 +33,8 @@ def batch_of(begin: float, factor: float, lane: str = "") -> list[TimedStep]:
     steps = []
     for name, layer, ms in lengths:
         end = begin + ms * factor / 1e3
-        steps.append(TimedStep(name, layer, begin, end, lane))
+        step = TimedStep(name, layer, begin, end, lane)
+        steps.append(step)
         begin = end
     return steps
 
@@ -42,27 +43,26 @@ def test_a_profile_is_medians_in_milliseconds_and_counts_two_operations_a_produc
     net = nn.Network("5,7,2", "regression")
     batches = [batch_of(k, factor) for k, factor in enumerate((1.0, 1.5, 9.0))]
     batches[0] += [TimedStep("forward", 0, 0.0, 99.0, "another GPU")]
-    found = layer_times(net.layers, 10, batches)
-    assert (found["batches"], found["rows"], found["batch_ms"]) == (
-        3,
-        10,
-        pytest.approx(1.5 * 20),
-    )
-    assert [found[f"{name}_ms"] for name in ("gather", "loss", "end")] == pytest.approx(
-        [1.5] * 3
-    )
-    first, second = found["layers"]
+    result = layer_times(net.layers, 10, batches)
+    assert result["batches"] == 3
+    assert result["rows"] == 10
+    assert result["batch_ms"] == pytest.approx(1.5 * 20)
+    expected = pytest.approx([1.5] * 3)
+    assert [result[f"{name}_ms"] for name in ("gather", "loss", "end")] == expected
+    first, second = result["layers"]
     keys = ("forward_ms", "backward_ms", "update_ms")
-    assert [first[key] for key in keys] == pytest.approx([3.0, 6.0, 1.5])
-    assert [second[key] for key in keys] == pytest.approx([4.5, 9.0, 1.5])
-    assert [first["share"], second["share"]] == pytest.approx([7 / 20, 10 / 20])
-    assert first["gflops_forward"] == pytest.approx(2 * 10 * 5 * 7 / 3e-3 / 1e9)
-    assert first["gflops_backward"] == pytest.approx(2 * 10 * 5 * 7 / 6e-3 / 1e9), (
-        "of its weights alone"
-    )
-    assert second["gflops_backward"] == pytest.approx(
-        2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9
-    ), "and of its inputs"
+    expected = pytest.approx([3.0, 6.0, 1.5])
+    assert [first[key] for key in keys] == expected
+    expected = pytest.approx([4.5, 9.0, 1.5])
+    assert [second[key] for key in keys] == expected
+    expected = pytest.approx([7 / 20, 10 / 20])
+    assert [first["share"], second["share"]] == expected
+    expected = 2 * 10 * 5 * 7 / 3e-3 / 1e9
+    assert first["gflops_forward"] == pytest.approx(expected)
+    expected = 2 * 10 * 5 * 7 / 6e-3 / 1e9
+    assert first["gflops_backward"] == pytest.approx(expected), "of its weights alone"
+    expected = 2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9
+    assert second["gflops_backward"] == pytest.approx(expected), "and of its inputs"
 
 
 def read(path) -> list[dict]:
@@ -74,6 +74,7 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
     tmp_path,
 ):
     history = CsvHistory(str(tmp_path / "h.csv"))
+    resumed = {"done": [(4.0, 5.0, 2.0)], "metrics": [0.5]}
     history.start(
         {
             "monitor": "roc_auc",
@@ -81,7 +82,7 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
             "batches": 8,
             "learning_rate": 0.1,
             "schedule": "linear",
-            "resumed": {"done": [(4.0, 5.0, 2.0)], "metrics": [0.5]},
+            "resumed": resumed,
         }
     )
     history.judged(2, "roc_auc", float("nan"), False)
@@ -92,15 +93,15 @@ def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
     history.epoch(1, 2, 9.0, None, 9.0, 9.0)
     history.close()
     names = ["epoch", "loss", "val_loss", "seconds", "us_per_batch", "val_metric"]
-    told = read(tmp_path / "h.csv")
-    assert [[line[name] for name in names] for line in told] == [
+    table = read(tmp_path / "h.csv")
+    expected = [
         ["1", "4.0", "5.0", "2", "250000", "0.5"],
         ["2", "2.0", "", "1.23457", "123.457", ""],
         ["3", "1.5", "2.5", "3", "4", "0.75"],
     ]
-    assert [float(line["learning_rate"]) for line in told] == pytest.approx(
-        [0.1, 0.075, 0.05]
-    )
+    assert [[line[name] for name in names] for line in table] == expected
+    expected = pytest.approx([0.1, 0.075, 0.05])
+    assert [float(line["learning_rate"]) for line in table] == expected
 
 
 def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
@@ -120,7 +121,9 @@ def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
         [1_007_000.0, 6_000.0]
     )
     layers = {name: event["args"].get("layer") for name, event in events.items()}
-    assert (layers["gather"], layers["loss"], layers["update 0 7"]) == ("input", 1, 0)
+    assert layers["gather"] == "input"
+    assert layers["loss"] == 1
+    assert layers["update 0 7"] == 0
 
 
 def test_a_sweep_tells_milliseconds_of_batches_without_the_first_epoch():
@@ -131,28 +134,29 @@ def test_a_sweep_tells_milliseconds_of_batches_without_the_first_epoch():
     epochs = sweep._EpochTimes()
     for us in (9000.0, 1000.0, 2000.0, 6000.0):
         epochs.epoch(1, 4, 0.0, None, 0.0, us)
-    assert sweep._batch_times(Engine([]), epochs) == {
+    expected = {
         "batch_ms": 2.0,
         "batch_p95_ms": pytest.approx(np.percentile([1, 2, 6], 95)),
     }
+    assert sweep._batch_times(Engine([]), epochs) == expected
     alone = sweep._EpochTimes()
     alone.epoch(1, 1, 0.0, None, 0.0, 9000.0)
     assert sweep._batch_times(Engine([]), alone)["batch_ms"] == 9.0
     recorded = [batch_of(k, factor) for k, factor in enumerate((1.0, 2.0, 5.0))]
-    found = sweep._batch_times(Engine(recorded), epochs)
-    assert found == pytest.approx(
-        {"batch_ms": 40.0, "batch_p95_ms": np.percentile([20, 40, 100], 95)}
-    )
+    result = sweep._batch_times(Engine(recorded), epochs)
+    expected = {"batch_ms": 40.0, "batch_p95_ms": np.percentile([20, 40, 100], 95)}
+    assert result == pytest.approx(expected)
 
 
 def test_folds_have_the_mean_and_the_deviation_of_a_sample():
     first = {"rows": 3, "threshold": 0.5, "f1": 1.0, "mcc": None}
     second = {"rows": 4, "threshold": 0.2, "f1": 0.5, "mcc": 0.25}
     third = {"rows": 3, "threshold": 0.1, "f1": 0.75, "mcc": 0.75}
-    each = [first, second, third]
-    found = summary(each)
-    assert found["mean"] == pytest.approx({"f1": 0.75, "mcc": 0.5})
-    assert found["std"] == pytest.approx({"f1": 0.25, "mcc": (2 * 0.25**2) ** 0.5})
+    folds = [first, second, third]
+    result = summary(folds)
+    assert result["mean"] == pytest.approx({"f1": 0.75, "mcc": 0.5})
+    expected = {"f1": 0.25, "mcc": (2 * 0.25**2) ** 0.5}
+    assert result["std"] == pytest.approx(expected)
 
 
 def test_the_history_of_an_effort_has_the_number_of_the_candidate(tmp_path):
@@ -174,39 +178,33 @@ def test_the_history_of_an_effort_has_the_number_of_the_candidate(tmp_path):
         history.close()
         history.ended("2,1", "loss 1")
     history.end()
-    told = [
-        (line["candidate"], line["epoch"], line["loss"])
-        for line in read(tmp_path / "h.csv")
-    ]
-    assert told == [
+    records = []
+    for line in read(tmp_path / "h.csv"):
+        records.append((line["candidate"], line["epoch"], line["loss"]))
+    assert records == [
         (str(k), str(epoch), f"{k}.0") for k in (1, 2, 3) for epoch in (1, 2)
     ]
 
 
 def test_a_training_logs_microseconds_a_batch_of_each_epoch_and_of_the_median_one():
-    told = []
+    messages = []
 
     class Told(Callback):
         def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
-            told.append((seconds, us_per_batch))
+            messages.append((seconds, us_per_batch))
 
-    x = np.random.default_rng(0).normal(size=(240, 2))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 2))
     net = nn.Network("2,1", "regression")
-    result = nn.train(
-        net,
-        nn.Dataset(x, x[:, 0], "regression"),
-        epochs=4,
-        holdout=0,
-        batch_number=50,
-        callback=Told(),
-    )
-    assert [us for _, us in told] == pytest.approx(
-        [1e6 * seconds / 5 for seconds, _ in told]
-    )
-    assert result["us_per_batch"] == pytest.approx(
-        1e6 * np.median([seconds for seconds, _ in told]) / 5
-    )
-    assert result["seconds"] == pytest.approx(sum(seconds for seconds, _ in told))
+    y = x[:, 0]
+    ds = nn.Dataset(x, y, "regression")
+    result = nn.train(net, ds, epochs=4, holdout=0, batch_number=50, callback=Told())
+    expected = [1e6 * seconds / 5 for seconds, _ in messages]
+    assert [us for _, us in messages] == pytest.approx(expected)
+    expected = 1e6 * np.median([seconds for seconds, _ in messages]) / 5
+    assert result["us_per_batch"] == pytest.approx(expected)
+    expected = sum(seconds for seconds, _ in messages)
+    assert result["seconds"] == pytest.approx(expected)
 
 
 def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
@@ -234,18 +232,19 @@ def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(
     board.refit(1, 50)
     board.epoch(1, 1, 1.25, None, 1.0, 30.0)
     board.close()
-    found = reader.EventAccumulator(str(tmp_path))
-    found.Reload()
-    told = {
-        tag: [(event.step, event.value) for event in found.Scalars(tag)]
-        for tag in found.Tags()["scalars"]
-    }
-    assert told == {
+    result = reader.EventAccumulator(str(tmp_path))
+    result.Reload()
+    figures = {}
+    for tag in result.Tags()["scalars"]:
+        figures[tag] = [(event.step, event.value) for event in result.Scalars(tag)]
+    learning_rate = [(1, pytest.approx(0.1)), (2, pytest.approx(0.075))]
+    us_per_batch = [(1, 10.0), (2, 20.0)]
+    assert figures == {
         "loss/training": [(1, 2.0), (2, 1.5)],
         "loss/validation": [(1, 3.0), (2, 2.5)],
         "metric/roc_auc": [(1, 0.75), (2, 0.5)],
-        "us_per_batch": [(1, 10.0), (2, 20.0)],
-        "learning_rate": [(1, pytest.approx(0.1)), (2, pytest.approx(0.075))],
+        "us_per_batch": us_per_batch,
+        "learning_rate": learning_rate,
         "refit/loss/training": [(1, 1.25)],
         "refit/us_per_batch": [(1, 30.0)],
         "refit/learning_rate": [(1, pytest.approx(0.1))],

@@ -20,9 +20,10 @@ NAMES = ["conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"]
 STEPS = {"gather", "forward", "loss", "backward", "update", "communication", "end"}
 
 
-def train(folder, *more):
+def train(folder, *given_flags):
     x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
-    np.savez(folder / "x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
+    y = np.sin(9 * x).mean(axis=(1, 2, 3))
+    np.savez(folder / "x.npz", x=x, y=y)
     flags = [
         "--layers",
         LAYERS,
@@ -41,7 +42,7 @@ def train(folder, *more):
         "--model",
         folder / "m.bin",
         *flags,
-        *more,
+        *given_flags,
     )
 
 
@@ -94,15 +95,12 @@ def test_the_steps_of_a_batch_add_up_to_it(watched):
             "forward",
             "backward",
         }
-        assert sum(step["dur"] for step in inside) == pytest.approx(
-            batch["dur"], abs=1e-3 * len(inside)
-        )
-        assert sum(step["dur"] for step in of_layers) == pytest.approx(
-            batch["dur"], rel=0.05
-        )
-    assert {step["args"]["layer"] for step in steps if step["cat"] == "forward"} == set(
-        range(6)
-    )
+        expected = pytest.approx(batch["dur"], abs=1e-3 * len(inside))
+        assert sum(step["dur"] for step in inside) == expected
+        expected = pytest.approx(batch["dur"], rel=0.05)
+        assert sum(step["dur"] for step in of_layers) == expected
+    layers = {step["args"]["layer"] for step in steps if step["cat"] == "forward"}
+    assert layers == set(range(6))
 
 
 def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched):
@@ -111,13 +109,13 @@ def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched)
         assert {"name", "cat", "ph", "ts", "dur", "pid", "tid"} <= event.keys()
         assert event["ts"] >= 0
         assert event["dur"] >= 0
-    for one in spans:  # of one row: apart, or one within the other
+    for span in spans:  # of one row: apart, or one within the other
         for other in spans:
             apart = (
-                one["ts"] + one["dur"] <= other["ts"] + 1e-6
-                or other["ts"] + other["dur"] <= one["ts"] + 1e-6
+                span["ts"] + span["dur"] <= other["ts"] + 1e-6
+                or other["ts"] + other["dur"] <= span["ts"] + 1e-6
             )
-            assert apart or within(one, other) or within(other, one)
+            assert apart or within(span, other) or within(other, span)
     names = {
         event["args"]["name"] for event in events(watched[0]) if event["ph"] == "M"
     }
@@ -135,7 +133,8 @@ def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched)
     assert len(events(watched[0], "validation")) == 3
     (reading,) = events(watched[0], "reading")
     assert reading["ts"] == 0
-    assert reading["args"]["file"] == str(watched[0] / "x.npz")
+    expected = str(watched[0] / "x.npz")
+    assert reading["args"]["file"] == expected
     assert reading["ts"] + reading["dur"] <= epochs[0]["ts"]
 
 
@@ -156,7 +155,7 @@ def test_nothing_is_noted_unless_asked_for():
         engine.epoch(data, PhiloxOrder(50, 0).epoch(0), settings, engine.progress())
         assert len(engine.recorded()) == steps_noted
     steps = engine.recorded()[0]
-    assert [(s.name, s.layer) for s in steps] == [
+    expected = [
         ("gather", None),
         ("forward", 0),
         ("forward", 1),
@@ -167,61 +166,63 @@ def test_nothing_is_noted_unless_asked_for():
         ("update", 0),
         ("end", None),
     ]
-    assert all(step.begin == before.end for before, step in itertools.pairwise(steps))
+    assert [(s.name, s.layer) for s in steps] == expected
+    for before, step in itertools.pairwise(steps):
+        assert step.begin == before.end
 
 
 def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
-    header, *rows = train(tmp_path, "--profile").out.splitlines()[1:]
-    assert all(
-        name in header for name in ("forward ms", "backward ms", "share", "GFLOP/s")
-    )
+    output = train(tmp_path, "--profile").out
+    header, *rows = output.splitlines()[1:]
+    for name in ("forward ms", "backward ms", "share", "GFLOP/s"):
+        assert name in header
     assert [row.split()[1] for row in rows[:6]] == NAMES
     profile = watched[1]["profile"]
     assert [layer["layer"] for layer in profile["layers"]] == NAMES
     assert profile["rows"] == 10
     assert profile["batches"] == 30
     shares = sum(layer["share"] for layer in profile["layers"])
-    others = (
+    rest = (
         sum(profile[f"{name}_ms"] for name in ("gather", "loss", "end"))
         / profile["batch_ms"]
     )
-    assert shares + others == pytest.approx(1)
+    assert shares + rest == pytest.approx(1)
     first = profile["layers"][0]
     last = profile["layers"][-1]
     assert first["forward_ms"] > 0
     assert first["backward_ms"] > 0
     # 2 * rows * (outputs * inputs of each) operations: 3 maps of 6x6 from 3x3 windows;
     # 1 from 5
-    assert first["gflops_forward"] == pytest.approx(
-        2 * 10 * 3 * 36 * 9 / first["forward_ms"] / 1e6
-    )
-    assert first["gflops_backward"] == pytest.approx(
-        2 * 10 * 3 * 36 * 9 / first["backward_ms"] / 1e6
-    )
-    assert last["gflops_backward"] == pytest.approx(
-        2 * 2 * 10 * 5 / last["backward_ms"] / 1e6
-    )
+    expected = 2 * 10 * 3 * 36 * 9 / first["forward_ms"] / 1e6
+    assert first["gflops_forward"] == pytest.approx(expected)
+    expected = 2 * 10 * 3 * 36 * 9 / first["backward_ms"] / 1e6
+    assert first["gflops_backward"] == pytest.approx(expected)
+    expected = 2 * 2 * 10 * 5 / last["backward_ms"] / 1e6
+    assert last["gflops_backward"] == pytest.approx(expected)
     assert profile["layers"][1]["gflops_forward"] is None
 
 
 def test_the_history_has_a_line_an_epoch(watched, tmp_path):
     lines = history(watched[0])
     result = watched[1]
-    assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
-    assert [float(line["loss"]) for line in lines] == result["loss"]
-    assert [float(line["val_loss"]) for line in lines] == result["val_loss"]
-    assert [float(line["learning_rate"]) for line in lines] == pytest.approx(
-        [0.001, 0.001 * 2 / 3, 0.001 / 3]
-    )
-    assert all(
-        float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines
-    )
+    numbers = [int(line["epoch"]) for line in lines]
+    assert numbers == [1, 2, 3]
+    numbers = [float(line["loss"]) for line in lines]
+    assert numbers == result["loss"]
+    numbers = [float(line["val_loss"]) for line in lines]
+    assert numbers == result["val_loss"]
+    expected = pytest.approx([0.001, 0.001 * 2 / 3, 0.001 / 3])
+    assert [float(line["learning_rate"]) for line in lines] == expected
+    for line in lines:
+        assert float(line["seconds"]) > 0
+        assert float(line["us_per_batch"]) > 0
     train(tmp_path, "--history", tmp_path / "h.csv", "--holdout", 0)
-    assert [line["val_loss"] for line in history(tmp_path)] == ["", "", ""]
+    val_losses = [line["val_loss"] for line in history(tmp_path)]
+    assert val_losses == ["", "", ""]
 
 
-@pytest.mark.parametrize("more", [[], ["--networks", 2], ["--folds", 2]], ids=str)
-def test_tensorboard_reads_what_was_logged(folder, more):
+@pytest.mark.parametrize("flags", [[], ["--networks", 2], ["--folds", 2]], ids=str)
+def test_tensorboard_reads_what_was_logged(folder, flags):
     pytest.importorskip(
         "tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)"
     )
@@ -229,34 +230,34 @@ def test_tensorboard_reads_what_was_logged(folder, more):
         "tensorboard.backend.event_processing.event_accumulator",
         reason="no tensorboard",
     )
-    result = train(folder, "--logdir", "log", "--json", *more).json
+    result = train(folder, "--logdir", "log", "--json", *flags).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
     board.Reload()
-    for name, values in (
+    cases = (
         ("loss/training", result["loss"]),
         ("loss/held-out", result["val_loss"]),
-    ):
+    )
+    for name, values in cases:
         scalars = board.Scalars(name)
         assert [scalar.step for scalar in scalars] == [1, 2, 3]
         assert [scalar.value for scalar in scalars] == pytest.approx(values, rel=1e-6)
     assert {"learning_rate", "us_per_batch"} <= set(board.Tags()["scalars"])
     # the scalars of several networks are means
-    assert bool(board.Tags()["histograms"]) == (not more)
-    if more:
+    assert bool(board.Tags()["histograms"]) == (not flags)
+    if flags:
         parameters = {}
     else:
         parameters = nn.Network.load("m.bin").parameters()
     for name, values in parameters.items():
         histograms = board.Histograms(name.replace(".", "/"))
-        assert [histogram.step for histogram in histograms] == [0, 1, 2, 3]
+        steps = [histogram.step for histogram in histograms]
+        assert steps == [0, 1, 2, 3]
         last = histograms[-1].histogram_value
-        assert (last.min, last.max, last.num) == (
-            values.min(),
-            values.max(),
-            values.size,
-        )
+        assert last.min == values.min()
+        assert last.max == values.max()
+        assert last.num == values.size
     nodes = board.Graph().node
-    assert [node.op for node in nodes] == [
+    expected = [
         "input",
         "conv",
         "dropout",
@@ -266,9 +267,9 @@ def test_tensorboard_reads_what_was_logged(folder, more):
         "dense",
         "loss",
     ]
-    assert all(
-        node.input == [before.name] for before, node in itertools.pairwise(nodes)
-    )
+    assert [node.op for node in nodes] == expected
+    for before, node in itertools.pairwise(nodes):
+        assert node.input == [before.name]
 
 
 def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
@@ -298,7 +299,8 @@ def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
     )
     events = log.read_bytes()
     at = 0
-    assert len(nn.Network.load("m.bin").history["loss"]) == 60
+    net = nn.Network.load("m.bin")
+    assert len(net.history["loss"]) == 60
     assert most // 2 < len(events) <= most
     # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
     while at < len(events):
@@ -310,14 +312,12 @@ def test_an_unwritable_trace_and_a_missing_package_are_said_before_training(
     two, folder, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    told = {
+    failures = {
         ("--trace", "no/t.json"): (73, "no/t.json"),
         ("--logdir", "log"): (2, 'pip install "tensorboardX>=2.6"'),
     }
-    for flags, (code, words) in told.items():
+    for flags, (code, words) in failures.items():
         result = run("--train", "--dataset", "two.csv", "--model", "m.bin", *flags)
-        assert (
-            result.code == code
-            and words in result.err
-            and not (folder / "m.bin").exists()
-        ), flags
+        assert result.code == code, flags
+        assert words in result.err, flags
+        assert not (folder / "m.bin").exists(), flags
