@@ -247,11 +247,11 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
     columns = TABLES["mixed"]
     net = network("mixed,5:tanh,2", processor, "float64")
     x, _ = fill(net, 9)
-    first, second = (
-        place
-        for place, column in enumerate(columns)
-        if column.kind == "embedding" and column.width > 1
-    )
+    places = []
+    for place, column in enumerate(columns):
+        if column.kind == "embedding" and column.width > 1:
+            places.append(place)
+    first, second = places
     # 0: the slot of unseen words
     x[:, first, 0, 0] = 0
     x[:, second, 0, 0] = np.arange(9) % columns[second].values

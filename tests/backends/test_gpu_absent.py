@@ -137,11 +137,9 @@ def test_the_command_line_says_it_in_one_line(datasets, folder):
         "--backend",
         "cuda",
     )
-    assert (result.code, result.err[:20], result.err.count("\n")) == (
-        2,
-        "nn: --backend cuda: ",
-        1,
-    )
+    assert result.code == 2
+    assert result.err[:20] == "nn: --backend cuda: "
+    assert result.err.count("\n") == 1
 
 
 def test_auto_falls_back_to_the_processor_and_says_so(no_driver, monkeypatch, caplog):

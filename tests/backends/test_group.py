@@ -109,7 +109,8 @@ def positions(built, name):
 def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
     """In large buckets, but for the last one."""
     built, layers = program(spec, kind=kind)
-    assert all(4 * values >= BUCKET_BYTES for _, values in built.sent[:-1])
+    for _, values in built.sent[:-1]:
+        assert 4 * values >= BUCKET_BYTES
     sent = sum(values for _, values in built.sent)
     learners = [layer.parameters for layer in layers if layer.parameters]
     assert sent == built.sum_values == sum(-(-size // LINE) * LINE for size in learners)
@@ -144,7 +145,8 @@ def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
     # the layer below still waits for its own: dz is worked out later
     if spec is GIANT and bucket == BUCKET_BYTES:
         assert len(sends) == 3
-        assert all(send < max(positions(built, "backward")) for send in sends[:2])
+        for send in sends[:2]:
+            assert send < max(positions(built, "backward"))
 
 
 def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_alone_sends_nothing():
@@ -190,7 +192,8 @@ def test_threads_gather_in_order_again_and_again_and_add_up_in_member_order():
         ([(rank, turn) for rank in range(4)], [rank == turn for rank in range(4)])
         for turn in range(50)
     ]
-    assert all(result == results[0] for result in results)
+    for result in results:
+        assert result == results[0]
     values = [1e16, 1.0, -1e16, 1.0]
     sums = on_threads(4, lambda rank_group: rank_group.sum(values[rank_group.rank]))
     assert sums == [((1e16 + 1.0) - 1e16) + 1.0] * 4
@@ -286,9 +289,8 @@ def test_a_group_trains_tests_and_predicts_as_one(fake):
 def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fake):
     engine = fake()
     aborted = []
-    engine._communicators[:] = [
-        SimpleNamespace(abort=lambda: aborted.append(1)) for _ in range(3)
-    ]
+    communicator = SimpleNamespace(abort=lambda: aborted.append(1))
+    engine._communicators = [communicator] * 3
     engine.engines[1].fails = True
     data = engine.load(np.ones((30, 2)))
     for _ in range(2):  # the others wait for it in gather

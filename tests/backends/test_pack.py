@@ -109,7 +109,8 @@ def test_an_epoch_runs_without_the_interpreters_lock():
     for job in jobs:
         job.progress.stop = 1
     worker.join()
-    assert all(job.progress.row < len(job.rows) for job in jobs)
+    for job in jobs:
+        assert job.progress.row < len(job.rows)
 
 
 def test_memory_is_that_of_the_members_and_of_a_network_a_thread():

@@ -83,7 +83,8 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
         return create(*arguments, **options)
 
     monkeypatch.setattr(backends, "create", slowly)
-    net, alike = (Network("12,20,1", "binary", backend="omp") for _ in range(2))
+    net = Network("12,20,1", "binary", backend="omp")
+    alike = Network("12,20,1", "binary", backend="omp")
     items = rows_for(net)
     np.testing.assert_equal(
         in_threads(net.predict, items), [alike.predict(x) for x in items]
@@ -255,7 +256,9 @@ def test_a_forked_process_computes_the_same(child, tmp_path):
             cwd=tmp_path,
             timeout=200,
         )
-        assert (done.stdout.split(), done.stderr, done.returncode) == (["0"], "", 0)
+        assert done.stdout.split() == ["0"]
+        assert done.stderr == ""
+        assert done.returncode == 0
 
 
 def test_cuda_in_a_forked_process_is_refused_in_one_line(monkeypatch):

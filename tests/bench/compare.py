@@ -109,7 +109,9 @@ def take_turns(
         ):
             break
         began = time.perf_counter()
-        for side in sides if number % 2 == 0 else sides[::-1]:
+        # there and back again: no side comes after the same one always
+        order = sides if number % 2 == 0 else sides[::-1]
+        for side in order:
             time.sleep(REST_SECONDS)
             taken[side.name].append(side.ask("turn"))
         measured += time.perf_counter() - began

@@ -83,7 +83,8 @@ def epoch_timer(epoch, batches: int):
 
 def padding(layer) -> tuple[int, int, int, int]:
     """Zeros left, right, top and bottom of a convolution's image."""
-    (height, width), (out_height, out_width) = layer.in_shape[1:], layer.out_shape[1:]
+    height, width = layer.in_shape[1:]
+    out_height, out_width = layer.out_shape[1:]
     below = max(
         0, (out_height - 1) * layer.stride + layer.kernel - height - layer.pad_top
     )
@@ -407,7 +408,8 @@ class Jax(Library):
     def start_training(self, case: TrainStepCase):
         """Several networks are trained together, each on rows in an order of its
         own."""
-        jnp, (net, parameters) = self.jax.numpy, self.model(case)
+        jnp = self.jax.numpy
+        net, parameters = self.model(case)
         gradient_of = self.jax.grad(
             lambda parameters, *batch: self.loss(net, parameters, *batch)
         )
@@ -485,7 +487,8 @@ class Jax(Library):
         return run
 
     def start_forward(self, case: Forward):
-        jax, (net, parameters) = self.jax, self.model(case)
+        jax = self.jax
+        net, parameters = self.model(case)
         forward = jax.jit(
             lambda parameters, x: self.forward(
                 net.layers, parameters, x, with_output=True

@@ -152,7 +152,8 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
         "--checkpoint",
         "c.ck",
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
+    assert done.returncode == 0
     result = json.loads(done.stdout)  # one object, of rank 0
     assert result["ranks"] == 3
     assert len(result["loss"]) == 4
@@ -214,7 +215,8 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(
     mpich, folder, how
 ):
     done = mpich.run(3, API.replace("HOW", repr(how)))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
+    assert done.returncode == 0
     lines = sorted(done.stdout.splitlines())
     assert [line[0] for line in lines] == ["0", "1", "2"]
     assert len({line[1:] for line in lines}) == 1
@@ -247,7 +249,8 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(
     with launches.running(mpich, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpich, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
-    assert (launcher.returncode, out) == (code, "")
+    assert launcher.returncode == code
+    assert out == ""
     assert position("c.ck")["step"] > 0
     told = (
         "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
@@ -300,7 +303,8 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(
     )
     done = mpich.run(3, program)
     # of 3 epochs of 4 batches or more
-    assert done.returncode == 0 and int(done.stdout) >= 10, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 10, done.stderr
     assert (folder / "net.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
@@ -354,7 +358,8 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     succeed(*command)
     of_one = (folder / "m.bin").read_bytes()
     done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
-    assert (done.returncode, ours(done.stderr)) == (0, [])
+    assert ours(done.stderr) == []
+    assert done.returncode == 0
     assert (folder / "m.bin").read_bytes() == of_one
     assert (folder / "t.json").exists()
 
@@ -365,7 +370,8 @@ def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
     models = []
     for name in ("mpich", "openmpi"):
         done = find_mpi(name).train(2, *MIRRORED[:-1], how, "--epochs", 3)
-        assert (done.returncode, ours(done.stderr)) == (0, [])
+        assert ours(done.stderr) == []
+        assert done.returncode == 0
         models.append((folder / "m.bin").read_bytes())
     assert models[0] == models[1]
 
@@ -403,7 +409,8 @@ def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(
     done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
     (told,) = ours(done.stderr)
-    assert done.returncode == code and told.startswith(line), done.stderr
+    assert done.returncode == code, done.stderr
+    assert told.startswith(line), done.stderr
 
 
 def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(

@@ -156,7 +156,8 @@ def test_rates_of_independent_rows_have_wilsons_interval():
     assert found["f1"] == pytest.approx([2 * end / (1 + end) for end in overlap])
     report = binary_report(truth, scores, 0.45)
     assert report["f1"] == pytest.approx(2 * both / (called.sum() + (truth == 1).sum()))
-    assert all(low <= report[name] <= high for name, (low, high) in found.items())
+    for name, (low, high) in found.items():
+        assert low <= report[name] <= high
 
 
 def test_a_perfect_area_ends_below_by_the_rule_of_three():
@@ -379,7 +380,8 @@ def test_a_test_gives_intervals_when_asked(folder, write):
         f"macro_{name}": value for name, value in plain.get("macro", {}).items()
     }
     assert intervals
-    assert all(low <= high for low, high in intervals.values())
+    for low, high in intervals.values():
+        assert low <= high
     inside = [low <= flat[name] <= high for name, (low, high) in intervals.items()]
     assert sum(inside) >= len(inside) - 1
     table = succeed("--test", "--model", "m.bin", "--intervals").out

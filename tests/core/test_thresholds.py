@@ -122,7 +122,8 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
     scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
     with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
         decide_by(net, options_of(net, ds, rule), ds.y, scores)
-    assert (net.threshold, net.temperature) == (0.5, 1)
+    assert net.threshold == 0.5
+    assert net.temperature == 1
 
 
 def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
@@ -397,7 +398,8 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     ds = nn.load("two.csv")
     net, told, rows = calibrated_network(ds, "2,20,1", threshold="f1")
     calibration = told["calibration"]
-    assert net.temperature == calibration["temperature"] != 1
+    assert net.temperature == calibration["temperature"]
+    assert calibration["temperature"] != 1
     assert calibration["log_loss"][1] < calibration["log_loss"][0]
     truth = ds.y[rows]
     scores = net.predict(ds.x[rows])

@@ -166,10 +166,8 @@ def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_d
         for name, activation in ACTIVATIONS.items()
         if name != "softmax"
     }
-    of_output, of_input = (
-        [name.upper() for name in kinds if kinds[name] == which]
-        for which in (False, True)
-    )
+    of_output = [name.upper() for name in kinds if not kinds[name]]
+    of_input = [name.upper() for name in kinds if kinds[name]]
     # these are computed a row at a time
     losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]
     code, said = compile_statements(

@@ -11,48 +11,6 @@ FOLDERS = ("nn", "tests")
 PYTHON = [
     path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))
 ]
-# still to be unpacked; a file leaves the list when it is
-TO_DO = frozenset(
-    (
-        "tests/backends/test_blocks.py",
-        "tests/backends/test_gpu_programs.py",
-        "tests/backends/test_group.py",
-        "tests/backends/test_routes.py",
-        "tests/backends/test_threads.py",
-        "tests/bench/arena/__main__.py",
-        "tests/bench/compare.py",
-        "tests/bench/sides.py",
-        "tests/core/test_metrics.py",
-        "tests/core/test_metrics_binary.py",
-        "tests/core/test_thresholds.py",
-        "tests/gpu/test_gpu_compile.py",
-        "tests/gpu/test_gpu_group.py",
-        "tests/gpu/test_gpu_training.py",
-        "tests/nn/test_embedding.py",
-        "tests/nn/test_layers.py",
-        "tests/support/c_models.py",
-        "tests/support/faults.py",
-        "tests/support/moved_images.py",
-        "tests/support/tables.py",
-        "tests/test/test_explain.py",
-        "tests/test/test_told_values.py",
-        "tests/test/test_trained_rows.py",
-        "tests/train/test_candidates.py",
-        "tests/train/test_effort.py",
-        "tests/train/test_estimators.py",
-        "tests/train/test_fit.py",
-        "tests/train/test_folds.py",
-        "tests/train/test_learned.py",
-        "tests/train/test_networks.py",
-        "tests/train/test_pairs.py",
-        "tests/train/test_quality.py",
-        "tests/train/test_retrained.py",
-        "tests/train/test_search.py",
-        "tests/train/test_validation.py",
-        "tests/train/test_weightless.py",
-        "tests/train/test_weights.py",
-    )
-)
 ORDERS = ({ast.Lt, ast.LtE}, {ast.Gt, ast.GtE}, {ast.Eq}, {ast.Is})
 
 
@@ -177,6 +135,4 @@ def faults(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_statement_says_one_thing(path):
-    if name(path) in TO_DO:
-        pytest.skip("to be unpacked")
     assert faults(path.read_text()) == []

@@ -113,10 +113,9 @@ def program(source, *flags: str, **options) -> Path:
 
 def run(command, text: str | bytes) -> subprocess.CompletedProcess:
     """Run a program on this standard input."""
-    command = [
-        str(part)
-        for part in (command if isinstance(command, (list, tuple)) else [command])
-    ]
+    if not isinstance(command, list | tuple):
+        command = [command]
+    command = [str(part) for part in command]
     if isinstance(text, str):
         text = text.encode()
     return subprocess.run(command, input=text, capture_output=True)
@@ -160,7 +159,8 @@ class Library:
     def predict(self, rows, double: bool = False) -> np.ndarray:
         """Return predictions (rows, outputs), all of which must come."""
         answers = [self.answer(row, double) for row in rows]
-        assert not any(code for code, _ in answers)
+        for code, _ in answers:
+            assert not code
         return np.array([out for _, out in answers])
 
     def code(self, column: int, word: str) -> int:
@@ -262,7 +262,8 @@ def answers(command, net, rows: list) -> tuple[list[int], dict]:
     """What the program says of rows: what nn_predict_double returns, and the columns of
     --predict."""
     done = run(command, fields(rows))
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stderr == b""
+    assert done.returncode == 0
     codes, classes, *outputs = (
         np.array(done.stdout.split(b"\0")[:-1]).reshape(len(rows), -1).T.tolist()
     )

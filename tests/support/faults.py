@@ -107,7 +107,12 @@ def _main(command: list[str]) -> None:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(original, copy)
         os.chdir(copy)
-        arm(number, n or -1, (MOST * 1000 if lasting else n) if n else -1, error)
+        if n == 0:  # no call fails
+            arm(number, -1, -1, error)
+        elif lasting:
+            arm(number, n, MOST * 1000, error)
+        else:
+            arm(number, n, n, error)
         result = run(*command)
         made = calls(number)
         arm(number, -1, -1, 0)

@@ -14,15 +14,14 @@ def moved_images(images, batch, moves, seed, first_step=0):
     """Return images (rows, channels, height, width), a row of an epoch each, as its
     batches move them."""
     ffi, lib = extension("seq")
-    word, (rows, columns, mirrors) = ffi.new("uint32_t[4]"), moves
+    word = ffi.new("uint32_t[4]")
+    rows, columns, mirrors = moves
     height, width = images.shape[2:]
     moved = np.empty_like(images)
     for row, image in enumerate(images):
         lib.nn_philox(word, seed, row % batch, first_step + row // batch, LANE)
-        down, right = (
-            (word[i] * (2 * most + 1) >> 32) - most
-            for i, most in enumerate((rows, columns))
-        )
+        down = (word[0] * (2 * rows + 1) >> 32) - rows
+        right = (word[1] * (2 * columns + 1) >> 32) - columns
         if mirrors and word[2] >> 31:
             seen = image[:, :, ::-1]
         else:

@@ -103,7 +103,8 @@ class Members:
                 np.testing.assert_array_equal(
                     pack.get(m, what), vector, f"member {m}, {what}"
                 )
-            assert (jobs[m].progress.loss, jobs[m].progress.step) == (loss, step)
+            assert jobs[m].progress.loss == loss
+            assert jobs[m].progress.step == step
         assert len(
             {pack.get(m, "parameters").tobytes() for m in range(len(jobs))}
         ) == len(jobs)
@@ -122,7 +123,8 @@ class Members:
         """Check that the vectors of three members begin with zeros, and are each one's
         own."""
         before = self.engine.get("parameters")
-        assert not any(pack.get(2, what).any() for what in VECTORS)
+        for what in VECTORS:
+            assert not pack.get(2, what).any()
         pack.set(1, "parameters", self.start(1))
         pack.keep(1)
         pack.set(1, "parameters", self.start(2))

@@ -77,7 +77,8 @@ def check_means(net, told, best_epochs):
             own + [own[best - 1]] * (epochs - len(own))
             for own, best in zip(lists, best_epochs, strict=True)
         ]
-        assert epochs == max(map(len, lists)) and told[name] == net.history[name], name
+        assert epochs == max(map(len, lists)), name
+        assert told[name] == net.history[name], name
         assert told[name] == pytest.approx(
             np.average(lasting, 0, net.member_weights), rel=1e-12
         ), name  # one sum or two

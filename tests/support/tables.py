@@ -198,7 +198,7 @@ def is_mapped(array) -> bool:
     at = array.__array_interface__["data"][0]
     with open("/proc/self/maps") as file:
         for line in file:
-            first, last = (int(number, 16) for number in line.split()[0].split("-"))
-            if first <= at < last:
+            first, last = line.split()[0].split("-")
+            if int(first, 16) <= at < int(last, 16):
                 return line.split()[4] != "0"  # the number of the file
     return False

@@ -18,13 +18,14 @@ def test_a_binary_network_is_judged_on_the_rows_at_its_own_threshold_or_the_one_
     ds.x = np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]])
     own = evaluate(net, ds)
     given_ = evaluate(net, ds, threshold=0.75)
-    assert (own["threshold"], own["tp"], own["fp"], own["tn"]) == (0.3, 2, 1, 1)
-    assert (given_["threshold"], given_["tp"], given_["fp"], given_["fn"]) == (
-        0.75,
-        1,
-        0,
-        1,
-    )
+    assert own["threshold"] == 0.3
+    assert own["tp"] == 2
+    assert own["fp"] == 1
+    assert own["tn"] == 1
+    assert given_["threshold"] == 0.75
+    assert given_["tp"] == 1
+    assert given_["fp"] == 0
+    assert given_["fn"] == 1
     assert own["roc_auc"] == given_["roc_auc"] == 0.75
 
 

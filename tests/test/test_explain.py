@@ -137,16 +137,15 @@ def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_i
 ):
     """A network of one hidden layer that squares: its output has products of two
     columns, and no more."""
-    x, (net, ds) = np.random.default_rng(0).normal(size=(60, 5)), trained(2)
+    x = np.random.default_rng(0).normal(size=(60, 5))
+    net, ds = trained(2)
     squares = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
-    every, drawn = (
-        explain(squares, x[:4], x[30:40], exact=exact) for exact in (True, False)
-    )
+    every = explain(squares, x[:4], x[30:40], exact=True)
+    drawn = explain(squares, x[:4], x[30:40], exact=False)
     assert np.allclose(every.values, drawn.values, atol=1e-12)
     assert drawn.error < 1e-12
-    every, drawn = (
-        explain(net, ds.x[:30], ds.x[100:200], exact=exact) for exact in (True, False)
-    )
+    every = explain(net, ds.x[:30], ds.x[100:200], exact=True)
+    drawn = explain(net, ds.x[:30], ds.x[100:200], exact=False)
     off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
     assert 0 < off < 3 * drawn.error < 0.1
 
@@ -265,11 +264,9 @@ def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
         "t",
     )
     found = succeed("--explain", "--model", "m.bin", "--json").json["importance"]
-    assert (
-        found["rows"]
-        == succeed("--test", "--model", "m.bin", "--json").json["rows"]
-        < 600
-    )
+    tested = succeed("--test", "--model", "m.bin", "--json").json
+    assert found["rows"] == tested["rows"]
+    assert tested["rows"] < 600
 
 
 def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permutations):
@@ -301,11 +298,9 @@ def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_th
         x[:2, :1],
         x[2:8, :1],
     )
-    assert (
-        found.error == 0
-        and found.values.shape == (2, 1)
-        and found.values[0] != found.values[1]
-    ), "one column"
+    assert found.error == 0, "one column"
+    assert found.values.shape == (2, 1), "one column"
+    assert found.values[0] != found.values[1], "one column"
 
 
 def test_a_score_that_rounds_to_1_has_a_finite_value():
@@ -336,10 +331,8 @@ def test_importance_is_scikit_learns():
     assert np.allclose(
         [by_place[str(k)] for k in range(4)], theirs.importances_mean, atol=0.02
     )
-    assert all(
-        low <= mean <= high
-        for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True)
-    )
+    for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True):
+        assert low <= mean <= high
 
 
 def linear_network(weights) -> package.Network:
@@ -469,7 +462,8 @@ def test_curves_go_as_the_prediction_does():
 
 
 def test_images_and_one_class_are_refused():
-    images, (net, ds) = np.zeros((2, 1, 4, 4), np.float32), trained()
+    images = np.zeros((2, 1, 4, 4), np.float32)
+    net, ds = trained()
     with pytest.raises(UsageError, match="images have no columns"):
         explain(package.Network("1x4x4,conv2k3,2", "multiclass"), images, images)
     with pytest.raises(DataError, match="roc_auc is undefined"):
@@ -513,7 +507,8 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
         )
     write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
     refused = run(*of_model, "--dataset", "new.csv")
-    assert refused.code == 65 and "target" in refused.err.splitlines()[-1], (
+    assert refused.code == 65, "without the truth there is no importance"
+    assert "target" in refused.err.splitlines()[-1], (
         "without the truth there is no importance"
     )
     succeed(*of_model, "--dataset", "new.csv", "-o", "why.csv")
@@ -612,7 +607,8 @@ def test_the_more_columns_the_fewer_repeats_which_one_line_tells(
     found = package.importance(
         net, ds, progress=lambda done, total: steps.append((done, total))
     )
-    assert (found.repeats, len(found.names)) == (repeats, columns)
+    assert found.repeats == repeats
+    assert len(found.names) == columns
     assert steps == [(done + 1, repeats * columns) for done in range(repeats * columns)]
     assert [
         name for name, holds in zip(found.names, found.holds, strict=True) if holds

@@ -71,7 +71,8 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
         linear([1.0, -1.0, 0.0], -0.4, threshold=0.6),
     )
     found = compared(nets, [ds, ds], NAMES)
-    first, second = (figures_of_scikit_learn(net, ds) for net in nets)
+    first = figures_of_scikit_learn(nets[0], ds)
+    second = figures_of_scikit_learn(nets[1], ds)
     assert found["metrics"].keys() == first.keys()
     assert found["rows"] == 150
     assert found["models"] == ["a", "b"]
@@ -152,7 +153,8 @@ def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_wit
     for net in nets:
         net.describe(classes=["no", "yes"])
     found = compared(nets, [ds, ds], NAMES)["disagree"]
-    one, other = (net.predict(ds.x)[:, 0] for net in nets)
+    one = nets[0].predict(ds.x)[:, 0]
+    other = nets[1].predict(ds.x)[:, 0]
     order = sorted(range(150), key=lambda k: -abs(one[k] - other[k]))[:5]
     assert found == [
         {"row": k, "true": ["no", "yes"][ds.y[k]], "a": [one[k]], "b": [other[k]]}
@@ -163,8 +165,8 @@ def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_wit
         nn.Network("3,3", "multiclass", dtype="float64"),
     )
     ds = nn.Dataset(ds.x[:20], np.arange(20) % 3, "multiclass", ["a", "b", "c"])
-    one, other = (net.predict(ds.x) for net in three)
-    apart = np.abs(one - other).max(axis=1)
+    distances = np.abs(three[0].predict(ds.x) - three[1].predict(ds.x))
+    apart = distances.max(axis=1)
     assert [
         row["row"] for row in compared(three, [ds, ds], NAMES)["disagree"]
     ] == np.argsort(-apart)[:5].tolist()
@@ -241,10 +243,12 @@ def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
     found = compared(nets, [ds, ds], NAMES)
     has_interval = found["metrics"]["rmse"]["interval"] is not None
     if rows == 9:
-        assert (has_interval, found["better"]) == (False, None)
+        assert has_interval is False
+        assert found["better"] is None
         assert found["verdict"] == "9 rows are too few to tell a and b apart"
     else:
-        assert (has_interval, found["better"]) == (True, "a")
+        assert has_interval is True
+        assert found["better"] == "a"
 
 
 def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_scores_before_temperatures():
@@ -344,11 +348,11 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(
         expected, rel=1e-6
     )
     assert found.mean == sorted(found.mean, reverse=True)
-    assert (
-        found.rows
-        == (150 if ds.weights is None else np.count_nonzero(ds.weights))
-        > 100
-    )
+    if ds.weights is None:
+        assert found.rows == 150
+    else:
+        assert found.rows == np.count_nonzero(ds.weights)
+        assert found.rows > 100
     assert found.baseline == pytest.approx(
         figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6
     )
@@ -749,7 +753,8 @@ def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
     other = importance(
         linear([1.0, -1.5, 0.25], -0.3 + np.log(3)), ds, metric_name="f1", repeats=2
     )
-    assert (one.names, one.mean) == (other.names, pytest.approx(other.mean))
+    assert one.names == other.names
+    assert one.mean == pytest.approx(other.mean)
     assert one.low == pytest.approx(other.low)
     assert one.high == pytest.approx(other.high)
     assert one.low != pytest.approx(
@@ -759,7 +764,9 @@ def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
 
 def test_each_target_of_a_series_has_its_own_persistence():
     rng = np.random.default_rng(4)
-    truth, predicted, now = (rng.normal(size=(30, 2)) * [1, 50] for _ in range(3))
+    truth = rng.normal(size=(30, 2)) * [1, 50]
+    predicted = rng.normal(size=(30, 2)) * [1, 50]
+    now = rng.normal(size=(30, 2)) * [1, 50]
     weights = rng.integers(1, 5, 30) / 2
     for k, told in enumerate(
         figures_by_target(truth, predicted, ["u", "v"], now, weights)

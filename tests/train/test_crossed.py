@@ -393,7 +393,8 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
             text = number_text(tested[name])
         else:
             text = rate_text(tested[name])
-        assert text in page and text in shown, name
+        assert text in page, name
+        assert text in shown, name
     net = nn.Network.of_file("m.bin")
     ds = nn.load("data.csv")
     rows, of_row, _scores = out_of_fold(net, ds)

@@ -125,7 +125,9 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
 def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memory():
     few = candidates_for(300, "best")
     many = candidates_for(30_000, "best")
-    assert (len(few), len(many), {one.folds for one in many}) == (10, 6, {8})
+    assert len(few) == 10
+    assert len(many) == 6
+    assert {one.folds for one in many} == {8}
     assert {one.folds for one in candidates_for(30_000, "standard")} == {4}
     x = np.random.default_rng(1).normal(size=(300, 40)).astype(np.float32)
     reasons = []
@@ -286,9 +288,8 @@ def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder
         *more,
     ]
     result = succeed(*command, "--json").json
-    assert all(
-        f"--folds {folds} " in chosen["flags"] for chosen in result.get("chosen", ())
-    )
+    for chosen in result.get("chosen", ()):
+        assert f"--folds {folds} " in chosen["flags"]
     assert ("effort" in result) == bool(folds)
     if not folds:
         refused = run(*command, "--effort", "quick")
@@ -300,7 +301,8 @@ def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
     x = np.random.default_rng(1).normal(size=80).round(5)
     (folder / "line.csv").write_text(csv_of("xy", [x, 3 * x + 10]))
     figures, _ = trained("line.csv", folder)
-    assert all("--clip" in chosen["flags"].split() for chosen in figures["chosen"])
+    for chosen in figures["chosen"]:
+        assert "--clip" in chosen["flags"].split()
     low = 3 * x.min() + 10
     high = 3 * x.max() + 10
     net = nn.Model.load("m.bin").network
@@ -373,10 +375,8 @@ def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
     call = "--train", "--dataset", "x.csv", "--epochs", 2, "--json", "--model"
     figures = succeed(*call, "m.bin").json
     assert ("threshold" in figures) == rare
-    assert all(
-        chosen["flags"].endswith(" --threshold f1") == rare
-        for chosen in figures["chosen"]
-    )
+    for chosen in figures["chosen"]:
+        assert chosen["flags"].endswith(" --threshold f1") == rare
     succeed(*call, "asked.bin", "--threshold", "f1" if rare else "0.5")
     net = nn.Model.load("m.bin").network
     asked = nn.Model.load("asked.bin").network
@@ -412,7 +412,8 @@ def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_mem
     table, standard, tmp_path
 ):
     """They were those of the first candidate."""
-    (figures, _, path), net = standard, nn.Model.load(standard[2]).network
+    figures, _, path = standard
+    net = nn.Model.load(standard[2]).network
     specs = {member["settings"]["layers"] for member in figures["members"]}
     tried = net.config["candidates"]
     assert len(figures["chosen"]) > 1
@@ -424,14 +425,19 @@ def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_mem
     assert "threshold" not in header
     succeed("--test", "--model", path, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert all(spec in told and spec in page for spec in specs)
+    for spec in specs:
+        assert spec in told
+        assert spec in page
     assert [one["weight"] for one in tried if one["weight"]] == [
         chosen["weight"] for chosen in figures["chosen"]
     ]
     assert len(tried) == figures["tried"]
     assert sum(one["operations"] for one in tried) <= EFFORTS["standard"]
-    assert all(0 < one["loss"] < figures["baseline"] for one in tried)
-    assert all(f"{one['loss']:.4g}" in told and one["layers"] in told for one in tried)
+    for one in tried:
+        assert 0 < one["loss"] < figures["baseline"]
+    for one in tried:
+        assert f"{one['loss']:.4g}" in told
+        assert one["layers"] in told
 
 
 @pytest.mark.parametrize("rare, judged", [(1, 117), (2, 119), (3, 120)])
@@ -460,7 +466,8 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
         0 if rare == 1 else rare
     )
     assert len(told) == (rare == 1)
-    assert all("all networks train on it: c (1)" in line for line in told)
+    for line in told:
+        assert "all networks train on it: c (1)" in line
     told = succeed("--test", "--model", "m.bin", "--json")
     assert told.json["log_loss"] == pytest.approx(
         figures["out_of_fold"]["log_loss"], rel=1e-6
@@ -525,11 +532,9 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
         f"candidate{number}" for number in range(1, 4)
     ]
     flags = figures["chosen"][0]["flags"]
-    assert all(
-        one["layer"] in flags
-        for one in figures["profile"]["layers"]
-        if one["gflops_forward"]
-    )
+    for one in figures["profile"]["layers"]:
+        if one["gflops_forward"]:
+            assert one["layer"] in flags
     events = json.loads((folder / "t.json").read_text())["traceEvents"]
     assert {"reading", "epoch", "batch", "forward"} <= {
         event.get("cat") for event in events
@@ -559,11 +564,8 @@ def test_what_is_stopped_keeps_the_best_so_far(table, folder, monkeypatch, stopp
         "--train", "--dataset", table, "--model", "m.bin", "--effort", "standard", "-q"
     )
     assert result.code == 130
-    assert (
-        (folder / "m.bin.part").exists()
-        != (folder / "m.bin").exists()
-        == bool(stopped_at)
-    )
+    assert (folder / "m.bin.part").exists() != (folder / "m.bin").exists()
+    assert (folder / "m.bin").exists() == bool(stopped_at)
     if stopped_at:
         assert "from the 1 candidate that had ended" in result.err
         assert len(nn.Model.load("m.bin").members) == 8
@@ -623,11 +625,9 @@ def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
             named = "--effort"
         else:
             named = flags.split()[0]
-        assert (
-            result.code == 2
-            and result.err.startswith(f"nn: {named}: ")
-            and result.err.count("\n") == 1
-        ), flags
+        assert result.code == 2, flags
+        assert result.err.startswith(f"nn: {named}: "), flags
+        assert result.err.count("\n") == 1, flags
 
 
 def test_settings_of_a_training_leave_the_choice(table, folder):
@@ -638,4 +638,5 @@ def test_settings_of_a_training_leave_the_choice(table, folder):
     ).json
     assert told["effort"] == "standard"
     assert "calibration" in told
-    assert all("--patience 2 " in one["flags"] for one in told["chosen"])
+    for one in told["chosen"]:
+        assert "--patience 2 " in one["flags"]

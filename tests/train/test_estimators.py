@@ -332,11 +332,9 @@ def test_copies_of_a_network_are_its_model_file(networks, folder):
     for other in copies(net, folder):
         other.export(folder / "copy.bin")
         assert (folder / "copy.bin").read_bytes() == (folder / "m.bin").read_bytes()
-        assert (other.backend, other.init, len(other.members)) == (
-            "seq",
-            "he",
-            networks,
-        )
+        assert other.backend == "seq"
+        assert other.init == "he"
+        assert len(other.members) == networks
 
 
 def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
@@ -452,7 +450,8 @@ def sparse_rows():
 def test_sparse_rows_are_as_their_dense_array_and_refused_where_they_have_no_room(
     sparse_rows, monkeypatch
 ):
-    (sparse, labels), estimators = sparse_rows, sys.modules["nn.train.estimators"]
+    sparse, labels = sparse_rows
+    estimators = sys.modules["nn.train.estimators"]
     given = {"epochs": 5, "validation": None}
     of_sparse = nn.NetworkClassifier(**given).fit(sparse, labels)
     of_dense = nn.NetworkClassifier(**given).fit(sparse.toarray(), labels)
@@ -527,11 +526,9 @@ def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither
 def test_arrays_are_tables_without_names():
     rows = np.array([["a", 1.5, "u"], ["b", None, "v"], ["a", 2.5, "v"]] * 10, object)
     ds = nn.load(rows)
-    assert (ds.x.kinds, ds.classes, ds.columns) == (
-        ("text", "number"),
-        ["v", "u"],
-        None,
-    )
+    assert ds.x.kinds == ("text", "number")
+    assert ds.classes == ["v", "u"]
+    assert ds.columns is None
     assert nn.load(rows[:, :2], y=rows[:, 2]).x.kinds == ds.x.kinds
     values = np.arange(12.0).reshape(4, 3) ** 2
     assert np.array_equal(

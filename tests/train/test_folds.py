@@ -158,7 +158,8 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
         == net.threshold
         == best_threshold(rule, ds.y[rows], scores[:, 0])
     )
-    assert net.threshold != 0.5 == plain.threshold
+    assert net.threshold != 0.5
+    assert plain.threshold == 0.5
     assert net.config["threshold"] == rule
     check_networks(net, plain.members)
     _, of_fold, _ = out_of_fold(plain, ds)
@@ -188,12 +189,9 @@ def test_the_temperature_is_decided_out_of_fold(task):
     nn.train(plain, ds, folds=FOLDS, epochs=4)
     rows, _, scores = out_of_fold(plain, ds)
     calibration = result["calibration"]
-    assert (
-        net.temperature
-        == calibration["temperature"]
-        == best_temperature(ds.y[rows], scores)
-        != 1
-    )
+    expected = best_temperature(ds.y[rows], scores)
+    assert net.temperature == calibration["temperature"] == expected
+    assert expected != 1
     _, of_fold, after = out_of_fold(net, ds)
     # each is calibrated by the temperature that the rows of the others tell
     for fold in range(FOLDS):
@@ -257,7 +255,7 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     assert tested["log_loss"] == told["calibration"]["log_loss"][1]
     assert tested["members"] == told["folds"]
     rows = list(csv.DictReader((folder / "o.csv").open()))
-    (score,) = (name for name in rows[0] if name.startswith("score"))
+    (score,) = [name for name in rows[0] if name.startswith("score")]
     cuts = [fold["threshold"] for fold in told["folds"]]
     for row in rows:
         assert (
@@ -339,11 +337,10 @@ def test_rows_of_a_rare_class_lie_in_as_many_folds_where_rare_classes_are_allowe
         else sorted(counts) == [0] * (8 - rare) + [1] * rare
     )
     for fold in folds:
-        assert (
-            ds.class_counts(fold.training)[2]
-            == rare - ds.class_counts(fold.tested)[2]
-            > 0
-        )
+        training_count = ds.class_counts(fold.training)[2]
+        tested_count = ds.class_counts(fold.tested)[2]
+        assert training_count == rare - tested_count
+        assert training_count > 0
         assert not np.intersect1d(fold.training, fold.tested).size
     assert sum(len(fold.tested) for fold in folds) == 400 - (rare == 1)
     with pytest.raises(UsageError, match=rf"--folds 8: rows of class c \({rare}\)"):

@@ -78,7 +78,8 @@ def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
     for more in (["--validation", "fold"], ["--effort", "quick"]):
         trained = train(task, "m.bin", "--dtype", dtype, *more)
         found, meta = model_file.load("m.bin")
-        assert (found["rows.score"].dtype, meta["dtype"]) == (np.float32, dtype)
+        assert found["rows.score"].dtype == np.float32
+        assert meta["dtype"] == dtype
         told = succeed("test", "m.bin", "--json").json
         for name, value in of_training(trained).items():
             assert told[name] == value

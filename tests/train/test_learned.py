@@ -170,11 +170,8 @@ def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_bas
     best = learned.best_output(loss, targets)
     least = learned.baseline_of(loss, targets, targets).least
     for step in (-0.01, 0.01):
-        assert (
-            loss_of(loss, best + step, *targets)
-            > least
-            == pytest.approx(loss_of(loss, best, *targets))
-        )
+        assert loss_of(loss, best + step, *targets) > least
+        assert least == pytest.approx(loss_of(loss, best, *targets))
     assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES}
     assert {*learned._SLOPES} <= {*nn_aux.LOSSES}
 
@@ -202,13 +199,10 @@ def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline_and_a_re
     expected = -np.mean(np.where(other.y == 1, np.log(share), np.log(1 - share)))
     assert result["baseline"] == pytest.approx(expected, rel=1e-6)
     for task in OUTPUTS:
-        plain, refitted = (
-            trained(data(task), validation=0.25, refit=refit) for refit in (False, True)
-        )
-        assert (
-            plain["baseline"] == refitted["baseline"]
-            and plain["learned"] == refitted["learned"]
-        ), task
+        plain = trained(data(task), validation=0.25, refit=False)
+        refitted = trained(data(task), validation=0.25, refit=True)
+        assert plain["baseline"] == refitted["baseline"], task
+        assert plain["learned"] == refitted["learned"], task
 
 
 def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
@@ -321,10 +315,8 @@ def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]
     first = succeed(*command, "c.ck").json
     again = succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json
-    assert (first["learned"], first["baseline"]) == (
-        again["learned"],
-        again["baseline"],
-    )
+    assert first["learned"] == again["learned"]
+    assert first["baseline"] == again["baseline"]
 
 
 def remark_of(ds, caplog, **flags):

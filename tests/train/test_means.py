@@ -71,7 +71,8 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
     ds = dataset(kind)
     net = reader(ds)
     word, few, _ = net.encoding.encoders
-    assert (word.targets, few.means) == (means, {})
+    assert word.targets == means
+    assert few.means == {}
     assert set(word.means) == set(ds.x.columns[0].words)
     codes = ds.x.columns[0].values
     words = ds.x.columns[0].words
@@ -158,14 +159,14 @@ def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_no
 
 def test_without_the_flag_and_for_few_words_or_many_targets_there_are_none():
     ds = dataset()
-    assert not any(
-        one.means for one in reader(ds, target_means=False).encoding.encoders
-    )
+    for one in reader(ds, target_means=False).encoding.encoders:
+        assert not one.means
     rng = np.random.default_rng(0)
     columns = table() | {"goal": rng.integers(0, MOST_MEANS_TARGETS + 1, ROWS).tolist()}
     many = nn.load(columns, target="goal", task="multiclass")
     assert many.outputs == MOST_MEANS_TARGETS + 1
-    assert not any(one.means for one in reader(many).encoding.encoders)
+    for one in reader(many).encoding.encoders:
+        assert not one.means
 
 
 def test_images_have_no_words():
@@ -223,9 +224,11 @@ def test_the_choice_uses_them_and_its_flags_train_the_same(csv):
     ).json
     model = (csv / "m.bin").read_bytes()
     assert trained(csv, "n.bin", "--threads", 2) == model
-    assert all("--target_means" in one["flags"] for one in figures["chosen"])
+    for one in figures["chosen"]:
+        assert "--target_means" in one["flags"]
     net = nn.Model.load(csv / "m.bin").network
-    assert all(member.encoding.encoders[0].targets == 1 for member in net.members)
+    for member in net.members:
+        assert member.encoding.encoders[0].targets == 1
     first = figures["chosen"][0]["flags"].split()
     alone = succeed(
         "--train", "--dataset", "a.csv", "--model", "n.bin", "--json", *first

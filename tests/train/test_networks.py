@@ -181,7 +181,9 @@ def test_one_network_is_a_single_one(folder):
 
 @pytest.mark.parametrize("task", LAYERS)
 def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
-    (net, _), x, weights = together(task), data(task).x, [1.0, 3.0, 2.0]
+    net, _ = together(task)
+    x = data(task).x
+    weights = [1.0, 3.0, 2.0]
     net.combine(net.members, weights)
     each = np.stack([member.predict(x) for member in net.members]).astype(np.float64)
     mean = np.average(each, axis=0, weights=weights)
@@ -246,13 +248,14 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
             best_threshold("f1", ds.y[rows], first.predict(ds.x[rows])[:, 0])
         )
         assert first.threshold == told["threshold"] == expected
-    assert all(
-        member.temperature == 1 and member.threshold == 0.5 for member in first.members
-    )
+    for member in first.members:
+        assert member.temperature == 1
+        assert member.threshold == 0.5
     net, result = together(task, refit=True, **flags, **rules)
     assert len({member["best_epoch"] for member in told["members"]}) > 1
     assert result["calibration"] == told["calibration"]
-    assert net.temperature == first.temperature != 1
+    assert net.temperature == first.temperature
+    assert first.temperature != 1
     assert result.get("threshold") == told.get("threshold")
     assert net.threshold == first.threshold
     assert not np.array_equal(vector(net.members[0]), vector(first.members[0]))

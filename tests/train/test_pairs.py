@@ -515,10 +515,8 @@ def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
     succeed(
         "train", "changed.csv", "-m", "changed.bin", *flags_of(trained.settings), "-q"
     )
-    (tensors, facts), (others, other_facts) = (
-        model_file.load("m.bin"),
-        model_file.load("changed.bin"),
-    )
+    tensors, facts = model_file.load("m.bin")
+    others, other_facts = model_file.load("changed.bin")
     for name, array in tensors.items():
         np.testing.assert_array_equal(array, others[name], err_msg=name)
     for name in (

@@ -13,13 +13,15 @@ from nn.files.checkpoint import Checkpoint
 from nn.train.effort import Effort
 
 ROWS = 120
-GIVEN, OF_NETWORK = {"epochs": 5, "patience": 3}, {"seed": 3, "backend": "omp"}
+GIVEN = {"epochs": 5, "patience": 3}
+OF_NETWORK = {"seed": 3, "backend": "omp"}
 
 
 def columns_in_time(rows=ROWS, classes=False):
     """Return a table whose target drifts with the time of its rows."""
     rng = np.random.default_rng(0)
-    x, time = rng.normal(size=(rows, 2)).round(4), np.arange(rows)
+    x = rng.normal(size=(rows, 2)).round(4)
+    time = np.arange(rows)
     y = x[:, 0] + time / rows * x[:, 1]
     y = np.where(y > 0, "yes", "no") if classes else y.round(4)
     return {
@@ -74,10 +76,8 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
     size = before.members[0].config["batch_number"]
     steps = best * -(-len(last.training) // size)
     epochs = max(1, round(steps / -(-ROWS // size)))
-    assert (
-        figures["retrained"] == {"rows": ROWS, "epochs": [epochs]}
-        and "retrained" not in of_folds
-    )
+    assert figures["retrained"] == {"rows": ROWS, "epochs": [epochs]}
+    assert "retrained" not in of_folds
     settings = {
         n: before.members[0].config[n]
         for n in (
@@ -93,28 +93,24 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
         ds, net.members[4].written_layers, seed=3 + 4, backend="omp"
     )
     nn.train(alone, ds, holdout=0.0, epochs=epochs, split_seed=3, **settings)
-    own, other = net.members[4].parameters(), alone.parameters()
-    assert len(net.members) == 8 and all(
-        np.array_equal(own[name], other[name]) for name in other
-    )
+    own = net.members[4].parameters()
+    other = alone.parameters()
+    assert len(net.members) == 8
+    for name in other:
+        assert np.array_equal(own[name], other[name])
 
 
 def test_figures_and_crossed_scores_are_those_of_before(monkeypatch, ds, found):
     net, figures = found
     before, of_folds = without_retraining(monkeypatch, ds)
-    assert (
-        figures["out_of_fold"] == of_folds["out_of_fold"]
-        and figures["learned"] == of_folds["learned"]
-    )
-    assert figures["loss"] == of_folds["loss"] and net.history == before.history
-    assert (
-        np.array_equal(net.crossed.scores, before.crossed.scores)
-        and net.crossed.is_retrained
-    )
-    assert (
-        not before.crossed.is_retrained
-        and "retrained" not in before.metadata()["crossed"]
-    )
+    assert figures["out_of_fold"] == of_folds["out_of_fold"]
+    assert figures["learned"] == of_folds["learned"]
+    assert figures["loss"] == of_folds["loss"]
+    assert net.history == before.history
+    assert np.array_equal(net.crossed.scores, before.crossed.scores)
+    assert net.crossed.is_retrained
+    assert not before.crossed.is_retrained
+    assert "retrained" not in before.metadata()["crossed"]
     assert not np.array_equal(net.predict(ds.x), before.predict(ds.x))
 
 
@@ -125,18 +121,18 @@ def test_holdout_and_decisions_stay_as_they_were(monkeypatch, more):
     classes = nn.load(columns_in_time(classes=True), target="y", time="day")
     net, figures = chosen(classes, **more)
     before, of_folds = without_retraining(monkeypatch, classes, **more)
-    assert (net.threshold, net.temperature) == (before.threshold, before.temperature)
+    assert net.threshold == before.threshold
+    assert net.temperature == before.temperature
     assert figures["out_of_fold"] == of_folds["out_of_fold"]
     assert figures["retrained"]["rows"] == ROWS * (1 - more.get("holdout", 0))
-    assert all(
-        member.history["val_loss"] is None or more.get("holdout")
-        for member in net.members
-    )
+    for member in net.members:
+        assert member.history["val_loss"] is None or more.get("holdout")
 
 
 def test_rows_without_times_are_not_trained_on_once_more():
     net, figures = chosen(nn.load(columns_in_time(), target="y"))
-    assert "retrained" not in figures and not net.crossed.is_retrained
+    assert "retrained" not in figures
+    assert not net.crossed.is_retrained
 
 
 def test_a_retraining_that_is_stopped_goes_on_to_the_same_model(ds, found, tmp_path):
@@ -146,11 +142,10 @@ def test_a_retraining_that_is_stopped_goes_on_to_the_same_model(ds, found, tmp_p
     whole, figures = found
     ended.export(tmp_path / "ended.bin")
     whole.export(tmp_path / "whole.bin")
-    assert (
-        stops > 2
-        and (tmp_path / "ended.bin").read_bytes()
-        == (tmp_path / "whole.bin").read_bytes()
-    )
+    assert stops > 2
+    assert (tmp_path / "ended.bin").read_bytes() == (
+        tmp_path / "whole.bin"
+    ).read_bytes()
     assert result == {
         **figures,
         "seconds": result["seconds"],
@@ -169,11 +164,10 @@ def test_a_stop_without_a_checkpoint_keeps_the_networks_of_the_folds(ds, monkeyp
 
     choice = Effort(ds, "quick", GIVEN, OF_NETWORK)
     net, figures = choice.run(stopping)
-    assert choice.stopped is not None and "retrained" not in figures
-    assert (
-        np.array_equal(net.predict(ds.x), before.predict(ds.x))
-        and not net.crossed.is_retrained
-    )
+    assert choice.stopped is not None
+    assert "retrained" not in figures
+    assert np.array_equal(net.predict(ds.x), before.predict(ds.x))
+    assert not net.crossed.is_retrained
 
 
 def test_commands_say_which_rows_the_networks_know(folder):
@@ -187,30 +181,23 @@ def test_commands_say_which_rows_the_networks_know(folder):
     )
     again = nn.Model.load("m.bin").network
     judged = len(again.crossed.rows)
-    assert (
-        again.crossed.is_retrained and again.metadata()["crossed"]["retrained"] is True
-    )
+    assert again.crossed.is_retrained
+    assert again.metadata()["crossed"]["retrained"] is True
     told = succeed("test", "m.bin", "--json", "--report", "p.html")
-    assert (told.json["rows"], told.json["trained_rows"], told.json["out_of_fold"]) == (
-        judged,
-        0,
-        True,
-    )
+    assert told.json["rows"] == judged
+    assert told.json["trained_rows"] == 0
+    assert told.json["out_of_fold"] is True
     assert "The networks know these rows" in (folder / "p.html").read_text()
     given = succeed("test", "m.bin", "t.csv", "--json")
     assert given.json["rmse"] == told.json["rmse"]
-    assert (
-        "m.bin was trained on these" in given.err
-        and "before it was trained once more on all" in given.err
-    )
+    assert "m.bin was trained on these" in given.err
+    assert "before it was trained once more on all" in given.err
     explained = succeed("explain", "m.bin", "--json")
     assert explained.json["trained_rows"] == ROWS
     assert explained.err.count("m.bin was trained on 120 of these 120 rows") == 1
     with_data = succeed("explain", "m.bin", "t.csv", "--json")
-    assert (
-        with_data.json["trained_rows"] == ROWS
-        and "before it was trained" not in with_data.err
-    )
+    assert with_data.json["trained_rows"] == ROWS
+    assert "before it was trained" not in with_data.err
     assert explained.json["importance"] == with_data.json["importance"]
     info = succeed("info", "m.bin").out
     assert (

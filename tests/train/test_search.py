@@ -147,10 +147,8 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(
 
 def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_there_are_no_validation_rows():
     """The refit trains on the rows that choose."""
-    (net, result), (again, refitted) = (
-        together(networks=6),
-        together(networks=6, refit=True),
-    )
+    net, result = together(networks=6)
+    again, refitted = together(networks=6, refit=True)
     assert [own["weight"] for own in result["members"]] == [
         own["weight"] for own in refitted["members"]
     ]

@@ -171,7 +171,8 @@ def test_members_that_differ_in_dropout_share_an_engine_to_predict():
         [own for own, _ in nn.train_many(ds, each, epochs=2, backend="omp")], [1.0] * 5
     )
     found = net.predict(ds.x)
-    assert all(member._engine is None for member in net.members)
+    for member in net.members:
+        assert member._engine is None
     assert np.allclose(
         found, np.mean([member.predict(ds.x) for member in net.members], 0), rtol=1e-6
     )
@@ -213,7 +214,8 @@ def test_ranges_are_drawn_evenly_on_their_scale_and_include_their_ends():
         draws("hidden=32|64") == "32",
     )
     # of a range on its scale; 5 deviations would be 50
-    assert all(160 < half.sum() < 240 for half in halves)
+    for half in halves:
+        assert 160 < half.sum() < 240
     epochs = draws("epochs=2..4")
     assert {*epochs} == {2, 3, 4}
     assert 90 < (epochs == 4).sum() < 180

@@ -65,7 +65,9 @@ def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
         ),
         weight="w",
     )
-    assert (ds.rows, ds.weightless, left.weightless) == (480, 120, 0)
+    assert ds.rows == 480
+    assert ds.weightless == 120
+    assert left.weightless == 0
     assert ds.about_weightless() == "left out: 120 rows of weight 0"
     np.testing.assert_array_equal(ds.x, left.x)
     np.testing.assert_array_equal(ds.y, left.y)
@@ -84,7 +86,9 @@ def test_a_class_whose_rows_all_have_weight_0_is_no_class(tmp_path):
     ]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     ds = nn.load(str(tmp_path / "t.csv"), weight="w")
-    assert (ds.task, ds.classes, ds.rows) == ("binary", ["no", "yes"], 40)
+    assert ds.task == "binary"
+    assert ds.classes == ["no", "yes"]
+    assert ds.rows == 40
 
 
 @pytest.mark.parametrize("word", ["n/k", "inf"])
@@ -95,7 +99,9 @@ def test_odd_words_of_rows_of_weight_0_are_nobodys(tmp_path, word):
     ]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     ds = nn.load(str(tmp_path / "t.csv"), weight="w", task="regression")
-    assert (ds.rows, ds.task, float(ds.y.max())) == (60, "regression", 133.5)
+    assert ds.rows == 60
+    assert ds.task == "regression"
+    assert float(ds.y.max()) == 133.5
 
 
 @pytest.mark.parametrize("validation", [None, 0.25])
@@ -220,7 +226,8 @@ def counted(rows=400, seed=1):
 
 @pytest.mark.parametrize("shape", [(400, 5), (400, 2, 3, 4)])
 def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
-    x, (weights, many) = np.random.default_rng(2).gamma(1.0, size=shape), counted()
+    x = np.random.default_rng(2).gamma(1.0, size=shape)
+    weights, many = counted()
     found = Moments.of(x, weights=weights)
     wanted = Moments.of(x[many])
     for name in ("low", "high", "mean", "deviation"):
@@ -241,10 +248,8 @@ def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 50, 401])
 def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
-    values, (weights, many) = (
-        np.random.default_rng(rows).normal(size=rows).round(1),
-        counted(rows),
-    )
+    values = np.random.default_rng(rows).normal(size=rows).round(1)
+    weights, many = counted(rows)
     shares = np.linspace(0, 1, 12)
     assert median(values, weights) == np.median(values[many])
     wanted = np.quantile(values[many], shares, method="inverted_cdf")
@@ -252,7 +257,8 @@ def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
 
 
 def test_statistics_of_columns_are_those_of_the_repeated_rows():
-    rng, (weights, many) = np.random.default_rng(4), counted(3000)
+    rng = np.random.default_rng(4)
+    weights, many = counted(3000)
     often = np.where(rng.random(3000) < 0.55, 0.0, rng.gamma(2.0, size=3000).round(1))
     gaps = np.where(rng.random(3000) < 0.1, np.nan, rng.normal(size=3000))
     dates = rng.integers(0, 10**9, 3000).astype(np.float64)
@@ -278,7 +284,8 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     assert found[0].edges()
     assert found[0].frequent()
     assert found[3].counts == wanted[3].counts
-    assert (found[3].gaps, found[3].rows) == (wanted[3].gaps, wanted[3].rows)
+    assert found[3].gaps == wanted[3].gaps
+    assert found[3].rows == wanted[3].rows
     assert CategoryEncoder.fit(found[3]) == CategoryEncoder.fit(wanted[3])
     one = NumberEncoder.fit(found[0])
     other = NumberEncoder.fit(wanted[0])
@@ -290,7 +297,8 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
 def test_means_of_words_are_those_of_the_repeated_rows():
     from nn.train.means import WordMeans
 
-    rng, (weights, many) = np.random.default_rng(5), counted(900)
+    rng = np.random.default_rng(5)
+    weights, many = counted(900)
     codes = rng.integers(0, 40, 900).astype(np.int32)
     words = [f"w{i}" for i in range(40)]
     x = rng.normal(size=(900, 1))
@@ -318,7 +326,8 @@ def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
 
 
 def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
-    (weights, many), rng = counted(), np.random.default_rng(8)
+    weights, many = counted()
+    rng = np.random.default_rng(8)
     x = rng.normal(size=(400, 2))
     y = rng.gamma(1.0, size=400)
     ds = nn.load(x, y=y, dtype="float64")
@@ -382,11 +391,9 @@ def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_th
         succeed("--info", "--model", "m.bin", "--json").json["weightless_rows"] == 120
     )
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert (figures["left_out_rows"], figures["rows"], figures["trained_rows"]) == (
-        {"weightless": 120},
-        96,
-        0,
-    )
+    assert figures["left_out_rows"] == {"weightless": 120}
+    assert figures["rows"] == 96
+    assert figures["trained_rows"] == 0
     (tmp_path / "u.csv").write_text(
         "a,w,y\n"
         + "".join(f"{i},{i % 4},{'' if i % 4 == 1 else i}\n" for i in range(40))
@@ -425,12 +432,11 @@ def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_h
     drawn = split_rows(nn.load(x, y=y), 0.2, 0.0, net.seed).holdout
     np.testing.assert_array_equal(old.x, x[drawn])
     np.testing.assert_array_equal(old.weights, weights[drawn])
-    assert (len(new.x), len(old.x)) == (96, 120)
+    assert len(new.x) == 96
+    assert len(old.x) == 120
     figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert (figures["trained_rows"], figures["rows"]) == (
-        0,
-        np.count_nonzero(weights[drawn]),
-    )
+    assert figures["trained_rows"] == 0
+    assert figures["rows"] == np.count_nonzero(weights[drawn])
     whole = succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
     assert whole["trained_rows"] == 480
 
@@ -450,7 +456,8 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
     figures = nn.test(net, ds, intervals=True)
     of_left = nn.test(net, left, intervals=True)
     assert figures.pop("left_out_rows") == {"weightless": 120}
-    assert (figures.pop("trained_rows"), of_left.pop("trained_rows")) == (480, 480)
+    assert figures.pop("trained_rows") == 480
+    assert of_left.pop("trained_rows") == 480
     assert figures == of_left
     assert nn.importance(net, ds) == nn.importance(net, left)
     parts = [(np.arange(0, 600, 2), None), (np.arange(1, 600, 2), None)]

@@ -35,7 +35,8 @@ def known(path: Path) -> dict[tuple, dict]:
 def trained(table, rows, method) -> dict:
     """Return {"error", "train", "predict"} of a method on one split: seconds; error
     None, `failure` where it fails."""
-    (training, tested), began = rows, time.perf_counter()
+    training, tested = rows
+    began = time.perf_counter()
     try:
         predict = method.fit(table.x.iloc[training], table.y[training], table.classes)
         ended = time.perf_counter()
@@ -132,9 +133,8 @@ def draw(lines: list[dict], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     columns = ("train", "elo", "low", "high")
-    seconds, rating, low, high = (
-        np.array([line[name] for line in lines], float) for name in columns
-    )
+    table = [[line[name] for name in columns] for line in lines]
+    seconds, rating, low, high = np.array(table, float).T
     of_front = judge.front(seconds, rating)
     plt.figure(figsize=(8, 5), layout="constrained")
     plt.step(
