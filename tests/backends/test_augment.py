@@ -13,9 +13,8 @@ from nn.utils import UsageError
 
 
 def pictures(shape, rows, dtype):
-    pixels = np.random.default_rng(0).integers(
-        0, 256, (rows, *map(int, shape.split("x"))), np.uint8
-    )
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (rows, *map(int, shape.split("x"))), np.uint8)
     if dtype == "bytes":
         return pixels
     return (pixels / 255).astype(dtype)
@@ -72,7 +71,8 @@ def test_a_model_keeps_how_its_images_were_moved_and_predicts_from_images_as_the
     assert "augment" not in nets[0].config
     assert nets[1].config["augment"] == "shift"
     nets[1].set_parameters(nets[0].parameters())
-    assert np.array_equal(nets[0].predict(ds.x), nets[1].predict(ds.x))
+    expected = nets[1].predict(ds.x)
+    assert np.array_equal(nets[0].predict(ds.x), expected)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,10 @@ def test_a_model_keeps_how_its_images_were_moved_and_predicts_from_images_as_the
     ],
 )
 def test_what_is_no_image_to_the_network_cannot_be_moved(spec, shape, message):
+    indices = np.arange(20, dtype=np.int32)
     ds = nn.Dataset(
         np.zeros((20, *shape), np.float32),
-        np.arange(20, dtype=np.int32) % 2,
+        indices % 2,
         "binary",
         ["a", "b"],
     )

@@ -134,15 +134,14 @@ def test_the_step_of_a_batch_at_the_limits_of_micro_batches_is_that_of_numpy(
         settings(optimizer="sgd", batch=rows, rates=[1.0] * 9),
         weights=weights,
     )
-    assert after.losses[0] == pytest.approx(
-        float(weights @ losses), rel=10 * TOLERANCE[dtype]
-    )
+    expected = float(weights @ losses)
+    rel = 10 * TOLERANCE[dtype]
+    assert after.losses[0] == pytest.approx(expected, rel=rel)
     net.take_parameters()
     for name, value in net.parameters().items():
         step = before[name] - value
-        assert (
-            relative_distance(step, sums[name] / weights.sum()) < 100 * TOLERANCE[dtype]
-        ), name
+        expected = sums[name] / weights.sum()
+        assert relative_distance(step, expected) < 100 * TOLERANCE[dtype], name
 
 
 def records_of(net, x):
@@ -166,9 +165,10 @@ def long_table():
         "kind": draws.choice(["a", "b", "c"], rows),
     }
     logit = 2 * frame["size"] + (frame["kind"] == "a") - 0.5
+    selected = np.where(draws.random(rows) < 1 / (1 + np.exp(-logit)), "yes", "no")
     return (
         frame,
-        np.where(draws.random(rows) < 1 / (1 + np.exp(-logit)), "yes", "no"),
+        selected,
         draws.integers(1, 4, rows),
     )
 
@@ -195,12 +195,14 @@ def test_predictions_beyond_a_block_are_those_of_each_part(
         slice(0, PREDICT_BLOCK),
         slice(PREDICT_BLOCK - 1, PREDICT_BLOCK + 1),
     ):
-        np.testing.assert_array_equal(together[some], pair_of_networks.predict(x[some]))
+        expected = pair_of_networks.predict(x[some])
+        np.testing.assert_array_equal(together[some], expected)
     deviations = pair_of_networks.deviation(x)
     half = PREDICT_BLOCK // 2  # of two networks a block has half of the rows
+    expected = pair_of_networks.deviation(x[half - 1 : half + 2])
     np.testing.assert_array_equal(
         deviations[half - 1 : half + 2],
-        pair_of_networks.deviation(x[half - 1 : half + 2]),
+        expected,
     )
     assert deviations[-1] > 0
 
@@ -209,21 +211,22 @@ def test_metrics_of_more_rows_than_a_block_weigh_each_row(pair_of_networks, long
     frame, answers, weights = long_table
     ds = nn.load({**frame, "count": weights}, y=answers, weight="count")
     figures = nn.test(pair_of_networks, ds)
-    p = pair_of_networks.predict(ds.x)[:, 0].astype(np.float64)
+    predictions = pair_of_networks.predict(ds.x)[:, 0]
+    p = predictions.astype(np.float64)
     is_yes = answers == pair_of_networks.classes[1]
-    row_losses = -np.log(np.where(is_yes, p, 1 - p))
-    assert figures["log_loss"] == pytest.approx(
-        np.average(row_losses, weights=weights), rel=1e-6
-    )
-    assert figures["brier"] == pytest.approx(
-        np.average((p - is_yes) ** 2, weights=weights), rel=1e-6
-    )
+    selected = np.where(is_yes, p, 1 - p)
+    row_losses = -np.log(selected)
+    expected = np.average(row_losses, weights=weights)
+    assert figures["log_loss"] == pytest.approx(expected, rel=1e-6)
+    expected = np.average((p - is_yes) ** 2, weights=weights)
+    assert figures["brier"] == pytest.approx(expected, rel=1e-6)
     right = (p >= pair_of_networks.threshold) == is_yes
-    assert figures["accuracy"] == pytest.approx(
-        np.average(right, weights=weights), rel=1e-9
-    )
-    assert figures["tp"] == weights[right & is_yes].sum()
-    assert figures["tn"] == weights[right & ~is_yes].sum()
+    expected = np.average(right, weights=weights)
+    assert figures["accuracy"] == pytest.approx(expected, rel=1e-9)
+    expected = weights[right & is_yes].sum()
+    assert figures["tp"] == expected
+    expected = weights[right & ~is_yes].sum()
+    assert figures["tn"] == expected
 
 
 def test_losses_of_an_engine_weigh_each_row_of_every_block(dtype, processor):
@@ -234,10 +237,11 @@ def test_losses_of_an_engine_weigh_each_row_of_every_block(dtype, processor):
     data = net.engine.load(x.reshape(rows, -1), y, weights)
     order = np.arange(rows)[::-1].copy()
     outputs = plain_layers.forward(net.layers, net.parameters(), x)[-1]
-    expected = np.average(((outputs - y) ** 2).mean(axis=1), weights=weights)
-    assert net.engine.loss(data, order) == pytest.approx(
-        float(expected), rel=20 * TOLERANCE[dtype]
-    )
+    mean = ((outputs - y) ** 2).mean(axis=1)
+    expected = np.average(mean, weights=weights)
+    loss = net.engine.loss(data, order)
+    rel = 20 * TOLERANCE[dtype]
+    assert loss == pytest.approx(float(expected), rel=rel)
 
 
 # ---- two columns of words side by side, an unseen word in the first
@@ -326,7 +330,7 @@ def test_the_area_of_more_rows_than_a_block_is_that_of_counted_pairs():
     negative = np.sort(scores[y == 0])
     below = np.searchsorted(negative, positive, "left")
     upto = np.searchsorted(negative, positive, "right")
-    expected = (below + upto).sum() / 2 / len(positive) / len(negative)
-    assert metrics.metric("roc_auc", "binary", y, scores) == pytest.approx(
-        expected, rel=1e-12
-    )
+    total = (below + upto).sum()
+    expected = total / 2 / len(positive) / len(negative)
+    figure = metrics.metric("roc_auc", "binary", y, scores)
+    assert figure == pytest.approx(expected, rel=1e-12)

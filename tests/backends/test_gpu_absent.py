@@ -173,14 +173,14 @@ def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     ):
         assert backends.resolve("auto", parse(spec), rows) == chosen, (spec, rows)
     # pieces of numbers make the dense layer wider, and are computed themselves
-    pieces = parse(
-        "1,60,1", columns=[InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))]
-    )
+    columns = [InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))]
+    pieces = parse("1,60,1", columns=columns)
     times = [
         backends.auto.processor_microseconds(layers, 100, 1)
         for layers in (pieces, parse("4,60,1"))
     ]
-    assert times[0] - times[1] == pytest.approx(6 * 100 * 4 / 5e4)
+    expected = 6 * 100 * 4 / 5e4
+    assert times[0] - times[1] == pytest.approx(expected)
 
 
 def test_auto_knows_the_batch_of_a_training(monkeypatch):

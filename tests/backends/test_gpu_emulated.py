@@ -54,7 +54,8 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
     x = x.reshape(ROWS, -1)
-    weights = np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
+    draws = np.random.default_rng(1).random((MEMBERS, ROWS))
+    weights = draws.astype(dtype)
     data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
     how = [settings(**{**own, **changes}) for own in HOW]
     rows = [
@@ -108,7 +109,8 @@ def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
         "seed": 77,
         "augment": "both",
     }
-    assert list(other_values) == [field.name for field in fields(EpochSettings)]
+    expected = [field.name for field in fields(EpochSettings)]
+    assert list(other_values) == expected
     members = prepared()
     members.how = [
         usual,
@@ -146,12 +148,15 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
 def test_a_training_step_ends_where_seq_ends(emulated):
     members = prepared("float64")
     seq = network(SPEC, "seq", "float64").engine
-    own = [seq.load(*fill(network(SPEC, "seq", "float64"), ROWS))] * MEMBERS
+    rows = fill(network(SPEC, "seq", "float64"), ROWS)
+    own = [seq.load(*rows)] * MEMBERS
     ends = [
         each.alone(1, 1) for each in (members, replace(members, engine=seq, data=own))
     ]
-    assert relative_distance(ends[0][0][0], ends[1][0][0]) < 1e-12
-    assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-12)
+    expected = ends[1][0][0]
+    assert relative_distance(ends[0][0][0], expected) < 1e-12
+    expected = ends[1][1]
+    assert ends[0][1] == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_constants_of_a_loss_are_those_of_its_record(emulated, monkeypatch):
@@ -178,7 +183,8 @@ def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(
     jobs = members.jobs()
     jobs[1].progress = StopsAfter(1)
     pack.epoch(jobs)
-    assert [job.progress.row for job in jobs] == [
+    rows = [job.progress.row for job in jobs]
+    assert rows == [
         len(jobs[0].rows),
         20,
         len(jobs[2].rows),
@@ -231,9 +237,8 @@ def test_the_gpu_draws_the_orders_of_the_processor(counts, emulated):
     drawn = packs.Orders(jobs, np.array(counts), False)
     assert not drawn.on_host
     ends = np.cumsum(counts)
-    np.testing.assert_equal(
-        np.split(drawn._drawn, ends[:-1]), [job.order() for job in jobs]
-    )
+    expected = [job.order() for job in jobs]
+    np.testing.assert_equal(np.split(drawn._drawn, ends[:-1]), expected)
 
 
 def test_losses_of_rows_are_added_up_as_on_the_processor(emulated):
@@ -253,10 +258,8 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(emulated):
         device.cupy().asarray(control.view(np.uint8)), len(losses)
     )
     # -0 is not 0
-    assert (
-        np.array(sums).tobytes()
-        == np.array([epoch.summed(own) for own in losses]).tobytes()
-    )
+    expected = np.array([epoch.summed(own) for own in losses]).tobytes()
+    assert np.array(sums).tobytes() == expected
 
 
 def test_the_emulation_notices_a_barrier_that_is_missing(emulated, monkeypatch):
@@ -297,9 +300,8 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     for start in starts:
         engine.set("parameters", start)
         expected.append(engine.predict(data))
-    found = in_threads(
-        lambda vector: engine.predict(data, vector=vector), [*starts, *[None] * 4]
-    )
+    items = [*starts, *[None] * 4]
+    found = in_threads(lambda vector: engine.predict(data, vector=vector), items)
     np.testing.assert_array_equal(found, [*expected, *[expected[-1]] * 4])
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
 
@@ -329,19 +331,23 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
     mine = ours.gradients(rows, y)
     assert mine[0] == pytest.approx(theirs[0], rel=tolerance)
     assert np.linalg.norm(theirs[1][18:61]) > 0  # of the frequencies
-    assert max(map(relative_distance, mine[1:], theirs[1:])) < tolerance
+    largest = max(map(relative_distance, mine[1:], theirs[1:]))
+    assert largest < tolerance
     ends = []
     how = settings(batch=130, weight_decay=0.3)
     for engine in (seq, ours):
+        data = engine.load(rows, y)
+        order = np.random.default_rng(1).permutation(150)
         engine.epoch(
-            engine.load(rows, y),
-            np.random.default_rng(1).permutation(150),
+            data,
+            order,
             how,
             engine.progress(),
         )
         ends.append(engine.get("parameters"))
     assert relative_distance(*ends) < 100 * tolerance
-    assert np.abs(ends[0] - start)[18:61].max() > 0
+    difference = np.abs(ends[0] - start)
+    assert difference[18:61].max() > 0
 
 
 @pytest.mark.parametrize(
@@ -378,7 +384,8 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, emulated, tmp
         assert net.gpus == gpus
     assert models[0] == models[1]
     assert told[0]["loss"] == told[1]["loss"]
-    assert told[0].get("folds") == told[1].get("folds")
+    expected = told[1].get("folds")
+    assert told[0].get("folds") == expected
     used = {member.gpus for member in net.members}
     assert used <= {(0,), (1,), (2,)}
     assert len(used) >= least
@@ -408,7 +415,8 @@ def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(
 
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])
 def test_images_are_moved_as_on_the_processor(augment, raw, emulated):
-    pixels = np.random.default_rng(0).integers(0, 256, (70, 3, 9, 7), np.uint8)
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (70, 3, 9, 7), np.uint8)
     if raw:
         x = pixels
     else:

@@ -60,11 +60,8 @@ def test_kernels_are_told_every_name_of_the_tables_and_have_formulas_for_them():
 def test_every_layer_kind_has_kernels_and_one_without_is_named():
     images = parse(ONE_OF_EACH_KIND, "relu", "linear")
     table = parse("5,3", columns=COLUMNS)
-    assert (
-        {layer.kind for layer in [*images, *table]}
-        == set(LAYER_FILES)
-        == set(LAYER_KINDS)
-    )
+    kinds = {layer.kind for layer in [*images, *table]}
+    assert kinds == set(LAYER_FILES) == set(LAYER_KINDS)
     for layers in (images, table):
         built = Builder(layers, "mse", 4, PROCESSORS).build(
             Purpose("train", 10, dropout=True, optimizer="SGD")

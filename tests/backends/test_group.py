@@ -66,7 +66,8 @@ def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
         3, lambda rank: epoch.batch_weights(weights, order, 8, rank)
     ):
         assert sums.tolist() == expected
-    assert epoch.batch_weights(weights, order[:16], 8, ALONE).tolist() == expected[:2]
+    batch_weights = epoch.batch_weights(weights, order[:16], 8, ALONE)
+    assert batch_weights.tolist() == expected[:2]
     how = EpochSettings("sgd", 8, [0.5] * 9)
     table = epoch.update_table(
         how, epoch.Progress(), 20, np.float64, np.array([4.0, 0.0, 0.5])
@@ -76,10 +77,8 @@ def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
     ones = epoch.update_table(
         how, epoch.Progress(), 20, np.float64, np.array([8.0, 8.0, 4.0])
     )
-    assert (
-        ones.tobytes()
-        == epoch.update_table(how, epoch.Progress(), 20, np.float64).tobytes()
-    )
+    bits = epoch.update_table(how, epoch.Progress(), 20, np.float64).tobytes()
+    assert ones.tobytes() == bits
 
 
 def program(spec, distribute="mirrored", kind="train", here=True):
@@ -152,8 +151,10 @@ def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
 def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_alone_sends_nothing():
     for here in (True, False):
         built, layers = program(GIANT, "central", here=here)
-        assert [how for how, _ in built.sent] == ["reduce"] * 3 + ["broadcast"]
-        assert built.sent[-1][1] == sum(layer.parameters for layer in layers)
+        expected = ["reduce"] * 3 + ["broadcast"]
+        assert [how for how, _ in built.sent] == expected
+        expected = sum(layer.parameters for layer in layers)
+        assert built.sent[-1][1] == expected
         updates = positions(built, "update")
         assert bool(updates) == here
         assert not updates or updates[0] < positions(built, "communication")[-2]
@@ -188,10 +189,11 @@ def test_threads_gather_in_order_again_and_again_and_add_up_in_member_order():
         return said
 
     results = on_threads(4, talk)
-    assert results[0] == [
+    expected = [
         ([(rank, turn) for rank in range(4)], [rank == turn for rank in range(4)])
         for turn in range(50)
     ]
+    assert results[0] == expected
     for result in results:
         assert result == results[0]
     values = [1e16, 1.0, -1e16, 1.0]
@@ -231,7 +233,8 @@ class FakeEngine:
         if self.fails:
             raise NnError("out of memory on GPU 1")
         own = group.own_rows(order, training, self.rank_group)
-        self.vector = np.array([sum(self.rank_group.gather(float(data[own].sum())))])
+        total = sum(self.rank_group.gather(float(data[own].sum())))
+        self.vector = np.array([total])
         progress.row = len(order)
 
     def get(self, what):
@@ -269,16 +272,20 @@ def test_a_group_trains_tests_and_predicts_as_one(fake):
     assert engine.bytes() == 30
     # a study's rows with one and with several are of one device
     assert engine.device_name() == "Fake"
-    x = np.random.default_rng(0).integers(0, 100, (2000, 2)).astype(float)
+    draws = np.random.default_rng(0).integers(0, 100, (2000, 2))
+    x = draws.astype(float)
     data = engine.load(x, x)
     progress = engine.progress()
-    for rows in (None, np.arange(1999, -1, -1), np.arange(5)):
+    indices = np.arange(1999, -1, -1)
+    for rows in (None, indices, np.arange(5)):
         if rows is None:
             expected = x
         else:
             expected = x[rows]
         assert np.array_equal(engine.predict(data, rows), expected)
-    assert engine.loss(data, np.arange(2000)) == np.cumsum(x[:, 0])[-1] / 2000
+    loss = engine.loss(data, np.arange(2000))
+    sums = np.cumsum(x[:, 0])
+    assert loss == sums[-1] / 2000
     engine.epoch(data, np.arange(2000), 64, progress)
     assert engine.get("parameters")[0] == x.sum()
     assert progress.row == 2000
@@ -320,7 +327,8 @@ def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(
 ):
     with pytest.raises(UsageError, match=words):
         engine = fake(gpus)
-        engine.epoch(engine.load(np.ones((2, 2))), np.arange(2), 10, engine.progress())
+        data = engine.load(np.ones((2, 2)))
+        engine.epoch(data, np.arange(2), 10, engine.progress())
 
 
 @pytest.mark.parametrize(

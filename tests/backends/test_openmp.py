@@ -18,7 +18,8 @@ def test_both_compute_the_same_in_either_order_of_imports(package):
         command, capture_output=True, text=True, env=environment(), timeout=280
     )
     assert done.returncode == 0, done.stderr
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+    expected = [
         f"nn {package}",
         f"{package} nn",
     ]
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == expected

@@ -42,9 +42,11 @@ def members_of(spec, backend, dtype="float32", weights=None, **options):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [CpuPack, Turns])
 def test_each_member_has_the_bits_of_the_network_alone(processor, make, kind):
+    rng = np.random.default_rng(1)
+    draws = rng.integers(0, 3, (MEMBERS - 1, ROWS))
     weights = [
         None,
-        *np.random.default_rng(1).integers(0, 3, (MEMBERS - 1, ROWS)).astype("float32"),
+        *draws.astype("float32"),
     ]
     members = members_of(KINDS[kind], processor, weights=weights, threads=2)
     pack = members.pack(make)

@@ -29,16 +29,20 @@ WIDE = "50,700,301,3"  # wide enough that 8 threads all have work
 
 def regression_data(shape, outputs, rows, seed=1):
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, *np.atleast_1d(shape))).astype(np.float32)
-    y = np.tanh(x.reshape(rows, -1) @ rng.normal(size=(np.prod(shape), outputs)))
+    size = (rows, *np.atleast_1d(shape))
+    x = rng.normal(size=size).astype(np.float32)
+    draws = rng.normal(size=(np.prod(shape), outputs))
+    y = np.tanh(x.reshape(rows, -1) @ draws)
     y += 0.1 * rng.normal(size=(rows, outputs))
     return nn.Dataset(x=x, y=y.astype(np.float32), task="regression")
 
 
 def binary_data(inputs, rows, seed):
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, inputs)).astype(np.float32)
-    y = (x @ rng.normal(size=inputs) + 0.3 * rng.normal(size=rows) > 0).astype(np.int32)
+    draws = rng.normal(size=(rows, inputs))
+    x = draws.astype(np.float32)
+    draws = rng.normal(size=inputs)
+    y = (x @ draws + 0.3 * rng.normal(size=rows) > 0).astype(np.int32)
     return nn.Dataset(x=x, y=y, task="binary", classes=["0", "1"])
 
 
@@ -60,12 +64,14 @@ def with_the_same_bits(spec, ds, counts, **settings):
     ends = []
     for threads in counts:
         net, told = trained(spec, ds, threads=threads, **settings)
+        predictions = net.predict(ds.x)
+        vector = flattened(net.parameters())
         ends.append(
             (
-                flattened(net.parameters()),
+                vector,
                 told["loss"],
                 told.get("val_loss"),
-                net.predict(ds.x),
+                predictions,
             )
         )
         np.testing.assert_equal(ends[-1], ends[0], f"{threads} threads")
@@ -102,7 +108,8 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
 ):
     """It is trained in parts, as many as its rows ask for, and the shorter last batch
     in fewer, or as a whole."""
-    ds = binary_data(int(spec.split(",")[0]), rows, seed=1)
+    inputs = int(spec.split(",")[0])
+    ds = binary_data(inputs, rows, seed=1)
     how = {
         "dtype": "float64",
         "epochs": 1,
@@ -125,7 +132,8 @@ def test_large_products_have_the_same_bits_for_any_thread_count(
 ):
     """Those of the matrix unit, where there is one: of all three passes, with steps in
     the product and without."""
-    ds = regression_data(int(spec.split(",")[0]), outputs, 1300)
+    shape = int(spec.split(",")[0])
+    ds = regression_data(shape, outputs, 1300)
     how = {
         "epochs": 1,
         "batch_number": batch,
@@ -210,9 +218,8 @@ def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     settings = EpochSettings(
         optimizer="adam", batch=1, rates=[1e-3] * 9, momentum=0, weight_decay=0, seed=1
     )
-    engine.epoch(
-        engine.load(x, x[:, :2].copy()), np.arange(300), settings, engine.progress()
-    )
+    data = engine.load(x, x[:, :2].copy())
+    engine.epoch(data, np.arange(300), settings, engine.progress())
     for moment in ("moment1", "moment2"):
         of_weights = engine.get(moment)[:6].reshape(2, 3)
         assert ((of_weights[:, 0] == 0) | (of_weights[:, 0] == tiny)).all()
@@ -233,7 +240,8 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
     for seed in range(20):
         seq = nn.Network(spec, "regression", backend="seq", dtype=dtype, seed=seed)
         omp = nn.Network(spec, "regression", backend="omp", dtype=dtype, seed=seed)
-        ds = regression_data(seq.inputs, seq.outputs, 1 + 3 * seed, seed)
+        rows = 1 + 3 * seed
+        ds = regression_data(seq.inputs, seq.outputs, rows, seed)
         loss, grads, dx = seq.gradients(ds.x, ds.y)
         omp_loss, omp_grads, omp_dx = omp.gradients(ds.x, ds.y)
         assert np.linalg.norm(flattened(grads)) > 0
@@ -279,7 +287,8 @@ def test_three_epochs_of_float32_end_where_seq_ends(spec, optimizer):
     makes a step of it."""
     distances = []
     for seed in range(5):
-        ds = binary_data(int(spec.split(",")[0]), 2000, seed)
+        inputs = int(spec.split(",")[0])
+        ds = binary_data(inputs, 2000, seed)
         how = {"epochs": 3, "optimizer": optimizer}
         ends = (
             parameters(spec, ds, backend, threads=None, seed=seed, **how)
@@ -358,10 +367,8 @@ def test_the_same_seed_gives_the_same_model_file_which_predicts_alike_on_both_ba
         files.append((tmp_path / "m.bin").read_bytes())
     assert files[0] == files[1]
     other = nn.Network("30,60,10,1", "binary", seed=6, backend=processor)
-    assert (
-        relative_distance(flattened(other.parameters()), flattened(net.parameters()))
-        > 0.1
-    )
+    expected = flattened(net.parameters())
+    assert relative_distance(flattened(other.parameters()), expected) > 0.1
     scores = [
         nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x)
         for backend in ("seq", "omp")
@@ -382,14 +389,11 @@ def test_the_same_seed_gives_the_same_model_file_which_predicts_alike_on_both_ba
 def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
     """Threads take blocks of rows as they come: which rows lie in one, and who computes
     it, must not show."""
-    x = (
-        np.random.default_rng(7)
-        .normal(size=(301, int(spec.split(",")[0])))
-        .astype(dtype)
-    )
-    many = nn.Network(
-        spec, "regression", backend="omp", dtype=dtype, threads=4
-    ).predict(x)
+    size = (301, int(spec.split(",")[0]))
+    draws = np.random.default_rng(7).normal(size=size)
+    x = draws.astype(dtype)
+    net = nn.Network(spec, "regression", backend="omp", dtype=dtype, threads=4)
+    many = net.predict(x)
     assert not np.array_equal(many[0], many[1])
     for rows, threads in (
         (slice(0, 1), 4),
@@ -400,8 +404,10 @@ def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
         few = nn.Network(
             spec, "regression", backend="omp", dtype=dtype, threads=threads
         )
-        np.testing.assert_array_equal(few.predict(x[rows]), many[rows])
-    seq = nn.Network(spec, "regression", backend="seq", dtype=dtype).predict(x)
+        predictions = few.predict(x[rows])
+        np.testing.assert_array_equal(predictions, many[rows])
+    net = nn.Network(spec, "regression", backend="seq", dtype=dtype)
+    seq = net.predict(x)
     assert relative_distance(many, seq) < {"float32": 1e-5, "float64": 1e-12}[dtype]
 
 
@@ -429,15 +435,18 @@ def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(
 ):
     """Of few rows, of long sums, of a grid, and of sums of nothing."""
     rng = np.random.default_rng(m + n + k)
-    a = rng.normal(size=(m, k)).astype(np.float32)
-    b = rng.normal(size=(k, n)).astype(np.float32)
+    draws = rng.normal(size=(m, k))
+    a = draws.astype(np.float32)
+    draws = rng.normal(size=(k, n))
+    b = draws.astype(np.float32)
     truth = a.astype(np.float64) @ b
     if "a" in transposed:
         a = np.asfortranarray(a)
     if "b" in transposed:
         b = np.asfortranarray(b)
     one = nn.matmul(a, b, threads=1)
-    assert np.linalg.norm(one - truth) <= 1e-6 * np.linalg.norm(truth)
+    norm = np.linalg.norm(one - truth)
+    assert norm <= 1e-6 * np.linalg.norm(truth)
     for threads in (2, 3, 5, 16):
         np.testing.assert_array_equal(nn.matmul(a, b, threads=threads), one)
 
@@ -453,9 +462,8 @@ def test_what_is_no_number_stays_so_in_a_product_and_does_not_spread(value):
     product = nn.matmul(a, b)
     spoilt = nn.matmul(b, a)
     assert not np.isfinite(product[7]).any() or np.isfinite(value)
-    np.testing.assert_array_equal(
-        np.delete(product, 7, axis=0), np.delete(sound, 7, axis=0)
-    )
+    expected = np.delete(sound, 7, axis=0)
+    np.testing.assert_array_equal(np.delete(product, 7, axis=0), expected)
     assert not np.isfinite(spoilt[:, 300]).any() or np.isfinite(value)
     assert np.isfinite(np.delete(spoilt, 300, axis=1)).all()
 

@@ -26,9 +26,8 @@ XOR = {
 def train_reference(case: dict, path, **flags):
     layers = case["layers"]
     ds = nn.load(path, inputs=layers[0], outputs=layers[-1], dtype="float64")
-    net = nn.Network(
-        ",".join(map(str, layers)), ds.task, seed=case["seed"], reference=True
-    )
+    text = ",".join(map(str, layers))
+    net = nn.Network(text, ds.task, seed=case["seed"], reference=True)
     result = nn.train(
         net,
         ds,
@@ -58,15 +57,18 @@ def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_pa
     golden = shared / "golden"
     case = json.loads((golden / f"{name}.json").read_text())
     stored = np.load(golden / f"{name}.npz")
-    net, ds, result = train_reference(case, golden / case["dataset"])
+    path = golden / case["dataset"]
+    net, ds, result = train_reference(case, path)
     net.export(tmp_path / "model.m")
-    assert (tmp_path / "model.m").read_bytes() == (golden / f"{name}.m").read_bytes()
+    expected = (golden / f"{name}.m").read_bytes()
+    assert (tmp_path / "model.m").read_bytes() == expected
     # 1e-12 allows for another exp(); with the same C library they are equal
     np.testing.assert_allclose(
         in_original_order(net.parameters()), stored["params"], rtol=1e-12
     )
     np.testing.assert_allclose(result["loss"], stored["losses"], rtol=1e-12)
-    np.testing.assert_allclose(net.predict(ds.x)[:, 0], stored["scores"], rtol=1e-12)
+    predictions = net.predict(ds.x)[:, 0]
+    np.testing.assert_allclose(predictions, stored["scores"], rtol=1e-12)
     if not name.startswith("iris"):
         report = nn.test(net, ds)
         assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case[
@@ -182,13 +184,13 @@ def test_other_runs_agree_with_an_independent_account(
     if outputs == 1:
         y = np.arange(count)[:, None] % 2
     else:
-        y = np.arange(count)[:, None] % outputs == np.arange(outputs)
-    rows = np.hstack(
-        [np.random.default_rng(count).normal(size=(count, sizes[0])), y]
-    ).tolist()
-    (tmp_path / "data.csv").write_text(
-        "".join(",".join(map(repr, row)) + "\n" for row in rows)
-    )
+        indices = np.arange(count)[:, None]
+        y = indices % outputs == np.arange(outputs)
+    rng = np.random.default_rng(count)
+    draws = rng.normal(size=(count, sizes[0]))
+    rows = np.hstack([draws, y]).tolist()
+    text = "".join(",".join(map(repr, row)) + "\n" for row in rows)
+    (tmp_path / "data.csv").write_text(text)
     losses, parameters = original(rows, sizes, seed, epochs, batch, rate)
     case = {
         "layers": sizes,

@@ -143,7 +143,8 @@ def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(
     layers, rows, times
 ):
     net = Network(layers)
-    x = rows_for(net, most=rows * THREADS // (THREADS - 1))[-1]
+    most = rows * THREADS // (THREADS - 1)
+    x = rows_for(net, most=most)[-1]
 
     def predict(_):
         for _ in range(times):

@@ -68,9 +68,8 @@ class Side:
             "text": True,
             "cwd": checkout,
         }
-        self._process = subprocess.Popen(
-            command, env={**os.environ, "PYTHONPATH": str(checkout)}, **options
-        )
+        env = {**os.environ, "PYTHONPATH": str(checkout)}
+        self._process = subprocess.Popen(command, env=env, **options)
         self.version = self.ask("version")
 
     def ask(self, question: str):

@@ -161,7 +161,8 @@ def draws_of(source: Source, rows: int, seed: int) -> Iterator[Draw]:
 
 def draw_of_all(source: Source, seed: int) -> Draw:
     """Return a draw of most rows of a table."""
-    order = np.random.default_rng(seed).permutation(len(source.y))
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(source.y))
     count = int(ALL_SHARE * len(order))
     frame = source.x.assign(target=source.y)
     return Draw(
@@ -177,7 +178,8 @@ def with_twins(rows: np.ndarray, generator) -> np.ndarray:
     """Return as many rows, of which a few stand for others too: some come several
     times."""
     distinct = rows[: int(DISTINCT_ROWS * len(rows))]
-    repeated = distinct[: max(1, int(REPEATED_ROWS * len(distinct)))]
+    largest = max(1, int(REPEATED_ROWS * len(distinct)))
+    repeated = distinct[:largest]
     copies = np.resize(repeated, len(rows) - len(distinct))
     return generator.permutation(np.concatenate([distinct, copies]))
 
@@ -186,7 +188,8 @@ def noise_like(source: Source, generator) -> np.ndarray:
     """Return targets of which the inputs tell nothing."""
     if source.is_regression:
         return generator.permutation(source.y)
-    return np.array(CLASSES)[generator.integers(0, 2, len(source.y))]
+    draws = generator.integers(0, 2, len(source.y))
+    return np.array(CLASSES)[draws]
 
 
 def made_draws(rows: int, seed: int) -> Iterator[Draw]:
@@ -205,8 +208,10 @@ def made_draws(rows: int, seed: int) -> Iterator[Draw]:
 def grouped(rows: int, generator) -> pd.DataFrame:
     """Return rows of groups, the column `group`."""
     group = np.arange(rows) // GROUP_ROWS
-    of_groups = generator.normal(size=(group[-1] + 1, COLUMNS + 1))[group]
-    x = of_groups[:, :COLUMNS] + 0.5 * generator.normal(size=(rows, COLUMNS))
+    size = (group[-1] + 1, COLUMNS + 1)
+    of_groups = generator.normal(size=size)[group]
+    draws = generator.normal(size=(rows, COLUMNS))
+    x = of_groups[:, :COLUMNS] + 0.5 * draws
     target = signal_of(x) + of_groups[:, COLUMNS] + 0.5 * generator.normal(size=rows)
     return frame_of(x).assign(group=group, target=target)
 
@@ -222,7 +227,8 @@ def in_time(rows: int, generator) -> pd.DataFrame:
 
 def frame_of(x: np.ndarray) -> pd.DataFrame:
     """Return inputs with names."""
-    return pd.DataFrame(x, columns=[f"x{column}" for column in range(x.shape[1])])
+    columns = [f"x{column}" for column in range(x.shape[1])]
+    return pd.DataFrame(x, columns=columns)
 
 
 def signal_of(x: np.ndarray) -> np.ndarray:
@@ -236,9 +242,8 @@ def following(rows: int, correlation: float, generator) -> np.ndarray:
     errors = np.empty(rows)
     errors[0] = steps[0]
     for row in range(1, rows):
-        errors[row] = (
-            correlation * errors[row - 1] + math.sqrt(1 - correlation**2) * steps[row]
-        )
+        root = math.sqrt(1 - correlation**2)
+        errors[row] = correlation * errors[row - 1] + root * steps[row]
     return errors
 
 
@@ -409,7 +414,8 @@ def noise_lines(frame: pd.DataFrame) -> list[list[str]]:
 def coverage_line(one: dict) -> list[str]:
     """Return the cells of what coverage_of_series returns."""
     shares = [f"{100 * one[name]:.0f} %" for name in ("by rows", "by blocks")]
-    return [f"{one['rows']:,}", f"{one['correlation']:g}", str(one["series"]), *shares]
+    series = str(one["series"])
+    return [f"{one['rows']:,}", f"{one['correlation']:g}", series, *shares]
 
 
 # ---------------------------------------------------------------- the command
@@ -496,10 +502,11 @@ def main(
         )
     logging.getLogger("nn").setLevel(logging.ERROR)
     shared = Path(os.environ.get("NN_SHARED", HERE.parents[2] / "shared"))
+    names = [name for name in tables.split(",") if name]
     sources = list(
         sources_of(
             Path(folder or shared / "tables"),
-            [name for name in tables.split(",") if name],
+            names,
         )
     )
     counts = [int(count) for count in rows.split(",")]

@@ -34,7 +34,8 @@ CHECKED = 64  # rows of a forward pass or of a product whose error is told
 
 def checked_rows(count: int) -> np.ndarray:
     """Return the indices of some of `count` rows, from the first to the last."""
-    return np.unique(np.linspace(0, count - 1, CHECKED).astype(int))
+    grid = np.linspace(0, count - 1, CHECKED)
+    return np.unique(grid.astype(int))
 
 
 def reads_images(layers) -> bool:
@@ -58,7 +59,8 @@ def checked_batches(case: TrainStepCase):
         count = 1
     else:
         count = 3
-    x, y = case.model.data(count * min(case.batch, LARGEST_CHECKED_BATCH), case.dtype)
+    smallest = min(case.batch, LARGEST_CHECKED_BATCH)
+    x, y = case.model.data(count * smallest, case.dtype)
     return [(x[i::count].copy(), y[i::count].copy()) for i in range(count)]
 
 
@@ -97,15 +99,13 @@ def padding(layer) -> tuple[int, int, int, int]:
 def needed_bytes(case: TrainStepCase) -> int:
     """Return the least bytes of a step: parameters, the optimiser's state, the
     activations of one batch."""
-    layers = [
-        layer
-        for layer in case.model.network(case.dtype).layers
-        if layer.kind != "flatten"
-    ]
+    net = case.model.network(case.dtype)
+    layers = [layer for layer in net.layers if layer.kind != "flatten"]
+    copies = 1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0))
     return network_bytes(
         layers,
         case.dtype,
-        1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0)),
+        copies,
         case.batch,
     )
 
@@ -125,7 +125,8 @@ class Nn:
             return run.once, matmul(*case.factors())[checked_rows(case.m)], facts
         if isinstance(case, Forward):
             x, _ = case.model.data(case.rows, case.dtype)
-            return run.once, run.network.predict(x)[checked_rows(case.rows)], facts
+            predictions = run.network.predict(x)[checked_rows(case.rows)]
+            return run.once, predictions, facts
         if case.networks == 1:  # of several, its members' bits are those of one alone
             run.once()
             facts |= {
@@ -146,7 +147,8 @@ class Nn:
 
     def told_gradient(self, case: TrainStepCase, x, y):
         net = case.model.network(case.dtype, self.backend)
-        return in_order(net.gradients(x, y)[1], net.parameters())
+        gradients = net.gradients(x, y)[1]
+        return in_order(gradients, net.parameters())
 
     def stepped_gradient(self, case: TrainStepCase, x, y):
         """From the parameters before and after an epoch of one batch, whose step is
@@ -154,11 +156,12 @@ class Nn:
         difference."""
         net = case.model.network(case.dtype, self.backend)
         before = net.engine.get("parameters").astype(np.float64)
-        rate = np.linalg.norm(before) / np.linalg.norm(self.told_gradient(case, x, y))
+        norm = np.linalg.norm(self.told_gradient(case, x, y))
+        rate = np.linalg.norm(before) / norm
         settings = at_constant_rate("sgd", rate, len(x))
-        net.engine.epoch(
-            net.engine.load(x, y), np.arange(len(x)), settings, net.engine.progress()
-        )
+        data = net.engine.load(x, y)
+        indices = np.arange(len(x))
+        net.engine.epoch(data, indices, settings, net.engine.progress())
         return (before - net.engine.get("parameters")) / rate
 
 
@@ -424,7 +427,8 @@ class Jax(Library):
         ]
         run = self.epochs(case, gradient_of, parameters, *map(jnp.asarray, case.data()))
         run()  # compiles
-        return epoch_timer(run, case.batches * case.networks), np.stack(gradients)
+        batches = case.batches * case.networks
+        return epoch_timer(run, batches), np.stack(gradients)
 
     def epochs(self, case: TrainStepCase, gradient_of, parameters: list, x, y):
         """A function that trains one epoch, of all networks, and waits for its end."""

@@ -31,9 +31,8 @@ def truth(case) -> np.ndarray:
 def error(result, true: np.ndarray) -> float:
     """Relative distance of the whole, |p - q| / |q|; the median of several batches."""
     result = np.asarray(result, np.float64).reshape(true.shape)
-    return float(
-        np.median(np.linalg.norm(result - true, axis=1) / np.linalg.norm(true, axis=1))
-    )
+    norm = np.linalg.norm(result - true, axis=1)
+    return float(np.median(norm / np.linalg.norm(true, axis=1)))
 
 
 def true_outputs(case: Forward) -> np.ndarray:

@@ -109,31 +109,20 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
         several = f"{name} {processor} {dtype} {how} "
         gradient = epochs[1][one + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
-        assert (
-            relative_distance(epochs[size][several + "31 moment1"], gradient)
-            < tolerance
-        )
-        assert (
-            relative_distance(
-                epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]
-            )
-            < tolerance
-        )
+        distance = relative_distance(epochs[size][several + "31 moment1"], gradient)
+        assert distance < tolerance
+        expected = epochs[1][one + "31 loss"]
+        distance = relative_distance(epochs[size][several + "31 loss"], expected)
+        assert distance < tolerance
     one = f"{name} {processor} float64 {'alone'} 107 "
     several = f"{name} {processor} float64 {how} 107 "
     for what in ("parameters", "loss"):
-        assert (
-            relative_distance(epochs[size][several + what], epochs[1][one + what])
-            < 1e-9
-        )
+        expected = epochs[1][one + what]
+        assert relative_distance(epochs[size][several + what], expected) < 1e-9
         for rows, dtype in ((31, "float64"), (31, "float32"), (107, "float32")):
             key = f"{name} {processor} {dtype} {how} {rows} {what}"
-            assert (
-                relative_distance(
-                    epochs[size][key], epochs[size][key.replace(how, "central")]
-                )
-                < 1e-6
-            )
+            expected = epochs[size][key.replace(how, "central")]
+            assert relative_distance(epochs[size][key], expected) < 1e-6
 
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
@@ -294,7 +283,8 @@ ds = nn.load(DATA)
 def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(
     mpich, folder, layers, data, how
 ):
-    images = np.random.default_rng(0).integers(0, 256, (200, 1, 8, 8), np.uint8)
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (200, 1, 8, 8), np.uint8)
     np.savez("x.npz", x=images, y=np.arange(200) % 3)
     program = (
         STOPPED.replace("HOW", repr(how))
@@ -331,15 +321,16 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
 def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     """Also where two short trainings, whose batches they share, tell whether images are
     mirrored, and where networks are trained once more on all rows."""
-    images = np.random.default_rng(0).integers(0, 256, (60, 1, 4, 4), np.uint8)
-    np.savez(
-        folder / "images.npz", x=images, y=(images[:, 0, 0].mean(1) > 128).astype(int)
-    )
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (60, 1, 4, 4), np.uint8)
+    mean = images[:, 0, 0].mean(1)
+    np.savez(folder / "images.npz", x=images, y=(mean > 128).astype(int))
     lines = [
         f"{row % 7},{row * row % 11},{row},{row * row % 11 + row / 30}"
         for row in range(60)
     ]
-    (folder / "times.csv").write_text("\n".join(["a,b,t,y", *lines]) + "\n")
+    text = "\n".join(["a,b,t,y", *lines])
+    (folder / "times.csv").write_text(text + "\n")
     if data == "times.csv":
         of_times = ["--time", "t", "--epochs", 3]
     else:
@@ -423,8 +414,6 @@ def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_th
     assert told["threads"] == (asked_threads() or max(1, available_cores() // 2))
     assert told["profile"]["communication_ms"] > 0
     assert told["profile"]["update_ms"] > 0
-    names = {
-        event["name"]
-        for event in json.loads((folder / "t.json").read_text())["traceEvents"]
-    }
+    document = json.loads((folder / "t.json").read_text())
+    names = {event["name"] for event in document["traceEvents"]}
     assert "communication" in names

@@ -72,7 +72,8 @@ class Slurm:
 
     def facts(self, job: str) -> dict[str, str]:
         """What SLURM says of a job, or of the element of an array."""
-        words = self.run("scontrol", "-o", "show", "job", job).splitlines()[0].split()
+        lines = self.run("scontrol", "-o", "show", "job", job).splitlines()
+        words = lines[0].split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def wait(self, job: str, until, seconds: float = 60) -> dict[str, str]:
@@ -188,9 +189,8 @@ def test_the_script_as_it_stands_trains_and_tests(slurm, jobs, monkeypatch):
     assert "F1 " in output
     monkeypatch.chdir(slurm.project)
     succeed("--train", "--dataset", "datasets/CC.csv", "--model", "here.bin")
-    assert (slurm.project / f"nn-{job}.bin").read_bytes() == (
-        slurm.project / "here.bin"
-    ).read_bytes()
+    content = (slurm.project / f"nn-{job}.bin").read_bytes()
+    assert content == (slurm.project / "here.bin").read_bytes()
 
 
 def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(
@@ -226,11 +226,8 @@ def test_a_job_with_a_gpu_runs_too_and_a_failure_ends_the_job_with_its_code_and_
     assert "GPUs none\n" in slurm.output(jobs["usual"])
     assert "F1 " in output
     assert slurm.result(jobs["failing"]) == ("FAILED", 66, 0)
-    assert (
-        slurm.output(jobs["failing"])
-        .splitlines()[-1]
-        .startswith("nn: none.csv: no such file")
-    )
+    lines = slurm.output(jobs["failing"]).splitlines()
+    assert lines[-1].startswith("nn: none.csv: no such file")
 
 
 def test_an_array_measures_each_network_of_a_plan(slurm, jobs):
@@ -239,8 +236,10 @@ def test_an_array_measures_each_network_of_a_plan(slurm, jobs):
         assert slurm.result(f"{job}_{index}")[:2] == ("COMPLETED", 0), slurm.output(
             f"{job}_{index}"
         )
-    rows = sweep.collect(str(slurm.project / f"nn-sweep-{job}"))
-    assert sorted(row["index"] for row in rows) == [0, 1, 2]
+    path = str(slurm.project / f"nn-sweep-{job}")
+    rows = sweep.collect(path)
+    indexes = sorted(row["index"] for row in rows)
+    assert indexes == [0, 1, 2]
     states = {row["layers"].split(":")[0]: row["status"] for row in rows}
     assert states["30,4"] == states["30,8"] == "ok"
     assert states["30,9"] != "ok"
@@ -314,22 +313,22 @@ def srun(slurm, *arguments, **variables):
     began = time.monotonic()
     # nothing leaves this machine
     own = {"UCX_TLS": "self,sysv,posix", "UCX_NET_DEVICES": "lo", "FI_PROVIDER": "tcp"}
+    env = {
+        **slurm.env,
+        **own,
+        **variables,
+        "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}",
+    }
     done = subprocess.run(
         ["srun", "--ntasks=2", "--mem=500M", *map(str, arguments)],
-        env={
-            **slurm.env,
-            **own,
-            **variables,
-            "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}",
-        },
+        env=env,
         cwd=slurm.project,
         text=True,
         capture_output=True,
         timeout=120,
     )
-    done.stderr = "".join(
-        line for line in done.stderr.splitlines(True) if not line.startswith("srun: ")
-    )
+    lines = done.stderr.splitlines(True)
+    done.stderr = "".join(line for line in lines if not line.startswith("srun: "))
     return done, time.monotonic() - began
 
 
@@ -359,9 +358,9 @@ def test_srun_starts_ranks_that_train_one_model(slurm, pmi):
         "--json",
         "--quiet",
     ]
-    assert result["loss"] == pytest.approx(
-        succeed(*alone, "--model", slurm.project / "one.bin").json["loss"], rel=1e-4
-    )
+    output = succeed(*alone, "--model", slurm.project / "one.bin")
+    expected = output.json["loss"]
+    assert result["loss"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_srun_without_distribute_or_mpi_is_refused_with_the_fix(slurm):

@@ -47,9 +47,8 @@ def draws(rows, seed=0, resamples=bootstrap.RESAMPLES):
 
 
 def binary_intervals(truth, scores, threshold, weights=None):
-    return intervals(
-        Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth))
-    )
+    judged = Judged("binary", truth, scores, threshold)
+    return intervals(judged, checked_weights(weights, len(truth)))
 
 
 def two_classes(ties=True):
@@ -126,9 +125,9 @@ def test_intervals_of_several_classes_are_percentiles_of_reports():
     names = "precision recall f1 accuracy mcc log_loss brier"
     found = intervals(Judged("multiclass", truth, scores))
     assert_percentiles(found, names, reports, but=("accuracy",))
-    assert found["accuracy"] == pytest.approx(
-        wilson_of_scipy((scores.argmax(axis=1) == truth).sum(), 50)
-    )
+    hits = (scores.argmax(axis=1) == truth).sum()
+    expected = wilson_of_scipy(hits, 50)
+    assert found["accuracy"] == pytest.approx(expected)
 
 
 def wilson_of_scipy(hits, rows) -> list[float]:
@@ -146,16 +145,20 @@ def test_rates_of_independent_rows_have_wilsons_interval():
     found = binary_intervals(truth, scores, 0.45)
     called = scores >= 0.45
     both = (called & (truth == 1)).sum()
-    assert found["precision"] == pytest.approx(wilson_of_scipy(both, called.sum()))
-    assert found["recall"] == pytest.approx(wilson_of_scipy(both, (truth == 1).sum()))
-    assert found["accuracy"] == pytest.approx(
-        wilson_of_scipy((called == truth).sum(), 60)
-    )
+    expected = wilson_of_scipy(both, called.sum())
+    assert found["precision"] == pytest.approx(expected)
+    expected = wilson_of_scipy(both, (truth == 1).sum())
+    assert found["recall"] == pytest.approx(expected)
+    expected = wilson_of_scipy((called == truth).sum(), 60)
+    assert found["accuracy"] == pytest.approx(expected)
     # tp / (tp + fp + fn), of which F1 is 2 r / (1 + r)
     overlap = wilson_of_scipy(both, (called | (truth == 1)).sum())
-    assert found["f1"] == pytest.approx([2 * end / (1 + end) for end in overlap])
+    expected = [2 * end / (1 + end) for end in overlap]
+    assert found["f1"] == pytest.approx(expected)
     report = binary_report(truth, scores, 0.45)
-    assert report["f1"] == pytest.approx(2 * both / (called.sum() + (truth == 1).sum()))
+    total = (truth == 1).sum()
+    expected = 2 * both / (called.sum() + total)
+    assert report["f1"] == pytest.approx(expected)
     for name, (low, high) in found.items():
         assert low <= report[name] <= high
 
@@ -169,7 +172,9 @@ def test_a_perfect_area_ends_below_by_the_rule_of_three():
     perfect = binary_intervals(truth, truth.astype(float), 0.5)
     assert perfect["mcc"] == [0.25, 1.0]
     assert perfect["f1"][0] < 1
-    assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [
+    scores = np.array([0.1, 0.9])
+    roc_auc = binary_intervals(np.array([0, 1]), scores, 0.5)["roc_auc"]
+    assert roc_auc == [
         0.0,
         1.0,
     ]
@@ -197,8 +202,10 @@ def test_rows_of_a_group_are_drawn_together():
     counts = np.stack([sampling.drawn(number) for number in range(500)])
     assert (counts[:, 0] == counts[:, 1]).all()
     assert (counts[:, 2:5] == counts[:, [2]]).all()
-    assert (counts[:, [0, 2, 5]].sum(axis=1) == 3).all()  # as many groups as there are
-    assert counts[:, [0, 2, 5]].mean(axis=0) == pytest.approx([1, 1, 1], abs=0.15)
+    total = counts[:, [0, 2, 5]].sum(axis=1)
+    assert (total == 3).all()  # as many groups as there are
+    mean = counts[:, [0, 2, 5]].mean(axis=0)
+    assert mean == pytest.approx([1, 1, 1], abs=0.15)
 
 
 def starts_of_blocks(counts, rows: int) -> list[int]:
@@ -206,7 +213,8 @@ def starts_of_blocks(counts, rows: int) -> list[int]:
     was drawn."""
     starts = []
     for row, count in enumerate(counts.tolist()):
-        starts.append(count - sum(starts[max(0, row - rows + 1) :]))
+        largest = max(0, row - rows + 1)
+        starts.append(count - sum(starts[largest:]))
     return starts
 
 
@@ -224,7 +232,8 @@ def test_rows_of_a_series_are_drawn_in_blocks_that_follow_each_other_in_time():
         assert starts[61:] == [0, 0, 0]
         begun += starts[:61]
     # four deviations
-    assert begun / 1000 == pytest.approx(np.full(61, 16 / 61), abs=0.08)
+    expected = np.full(61, 16 / 61)
+    assert begun / 1000 == pytest.approx(expected, abs=0.08)
     # the last block is cut
     assert Sampling(65, times=np.arange(65)).drawn(0).sum() == 65
 
@@ -232,11 +241,13 @@ def test_rows_of_a_series_are_drawn_in_blocks_that_follow_each_other_in_time():
 def coverage(sampling_of, errors_of, trials: int = 60) -> float:
     """Return how often the interval of the mean absolute error holds that of many more
     rows."""
-    truth = np.abs(errors_of(np.random.default_rng(99), 100_000)).mean()
+    rng = np.random.default_rng(99)
+    truth = np.abs(errors_of(rng, 100_000)).mean()
     held = 0
     for trial in range(trials):
         errors = errors_of(np.random.default_rng(trial), 400)
-        judged = Judged("regression", np.zeros((400, 1)), errors[:, None])
+        scores = errors[:, None]
+        judged = Judged("regression", np.zeros((400, 1)), scores)
         low, high = intervals(judged, sampling=sampling_of(400))["mae"]
         held += low <= truth <= high
     return held / trials
@@ -244,9 +255,8 @@ def coverage(sampling_of, errors_of, trials: int = 60) -> float:
 
 def errors_of_groups(draws, rows):
     """Errors that rows of a group share: 20 rows each."""
-    return np.repeat(draws.normal(size=-(-rows // 20)), 20)[:rows] + 0.5 * draws.normal(
-        size=rows
-    )
+    repeated = np.repeat(draws.normal(size=-(-rows // 20)), 20)
+    return repeated[:rows] + 0.5 * draws.normal(size=rows)
 
 
 def errors_of_a_series(draws, rows):
@@ -277,8 +287,10 @@ def test_intervals_that_know_groups_and_times_hold_more_often(
 
 
 def test_one_group_has_no_interval():
-    judged = Judged("regression", np.arange(5.0)[:, None], np.zeros((5, 1)))
-    assert set(intervals(judged, sampling=Sampling(5, np.zeros(5))).values()) == {None}
+    truth = np.arange(5.0)[:, None]
+    judged = Judged("regression", truth, np.zeros((5, 1)))
+    sampling = Sampling(5, np.zeros(5))
+    assert set(intervals(judged, sampling=sampling).values()) == {None}
 
 
 def test_a_test_of_rows_with_groups_draws_groups(folder):
@@ -288,12 +300,13 @@ def test_a_test_of_rows_with_groups_draws_groups(folder):
     y = draws_of.integers(0, 2, 30)
     net = nn.Network("2,3,1", "binary", seed=1)
     alone = nn.Dataset(x, y, "binary", ["0", "1"], groups=np.arange(30))
+    groups = np.repeat(np.arange(30), 20)
     repeated = nn.Dataset(
         np.repeat(x, 20, axis=0),
         np.repeat(y, 20),
         "binary",
         ["0", "1"],
-        groups=np.repeat(np.arange(30), 20),
+        groups=groups,
     )
     expected = nn.test(net, alone, intervals=True)["intervals"]
     found = nn.test(net, repeated, intervals=True)["intervals"]
@@ -331,18 +344,21 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says():
 def test_what_is_undefined_has_no_interval():
     assert interval([np.nan, np.inf]) is None
     assert interval([np.nan, 1.0, 1.0]) == [1.0, 1.0]
-    found = binary_intervals(np.zeros(5, int), np.arange(5) / 4, 0.5)
+    scores = np.arange(5) / 4
+    found = binary_intervals(np.zeros(5, int), scores, 0.5)
     assert found["roc_auc"] is None
     assert found["pr_auc"] is None
     assert found["accuracy"] is not None
-    assert (
-        binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
-    )
-    assert (
-        intervals(Judged("regression", np.ones((4, 1)), np.zeros((4, 1))))["r2"] is None
-    )
+    scores = np.array([-1.0, 2.0])
+    truth = np.array([0, 1])
+    assert binary_intervals(truth, scores, 0.5)["brier"] is None
+    truth = np.ones((4, 1))
+    judged = Judged("regression", truth, np.zeros((4, 1)))
+    assert intervals(judged)["r2"] is None
     # half the resamples of two rows lack a class, and do not count
-    assert binary_intervals(np.array([0, 1]), np.array([0.9, 0.1]), 0.5)["roc_auc"] == [
+    truth = np.array([0, 1])
+    scores = np.array([0.9, 0.1])
+    assert binary_intervals(truth, scores, 0.5)["roc_auc"] == [
         0.0,
         0.0,
     ]
@@ -398,10 +414,8 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
     write_two_classes(folder / "two.csv")
     succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
     command = ("--test", "--model", "m.bin", "--dataset", "two.csv", "--intervals")
-    assert (
-        succeed(*command, "--json", "--memory", "100M").json
-        == succeed(*command, "--json").json
-    )
+    output = succeed(*command, "--json", "--memory", "100M")
+    assert output.json == succeed(*command, "--json").json
     result = run(*command, "--reference")
     assert result.code == 2
     assert "--intervals: --reference has no such thing" in result.err
@@ -425,7 +439,8 @@ def quick_data(task: str, rows: int = 120, **more):
     scores = rng.random((rows, ds.outputs))
     if task == "multiclass":
         scores /= scores.sum(axis=1, keepdims=True)
-    return nn.Network(f"1,{ds.outputs}", task), ds, scores
+    net = nn.Network(f"1,{ds.outputs}", task)
+    return net, ds, scores
 
 
 @pytest.mark.parametrize(
@@ -467,10 +482,8 @@ def test_a_training_tells_them_of_its_groups(folder):
     part = rng.normal(size=30)[group]
     x = rng.normal(size=600)
     table = {"x": x, "group": group, "y": x + part + 0.1 * rng.normal(size=600)}
-    wide = nn.fit(table, "y", effort="quick", **{"group": "group"}).metrics[
-        "out_of_fold"
-    ]["intervals"]["rmse"]
-    of_rows = nn.fit(table, "y", effort="quick", **{"drop": "group"}).metrics[
-        "out_of_fold"
-    ]["intervals"]["rmse"]
+    model = nn.fit(table, "y", effort="quick", **{"group": "group"})
+    wide = model.metrics["out_of_fold"]["intervals"]["rmse"]
+    model = nn.fit(table, "y", effort="quick", **{"drop": "group"})
+    of_rows = model.metrics["out_of_fold"]["intervals"]["rmse"]
     assert np.ptp(wide) > 1.5 * np.ptp(of_rows)

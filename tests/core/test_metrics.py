@@ -35,14 +35,13 @@ from nn.utils import DataError, UsageError
 def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
     rng = np.random.default_rng(rows)
     truth = rng.integers(0, classes, rows).astype(np.int32)
-    scores = rng.integers(0, levels, (rows, classes)).astype(np.float32)
+    draws = rng.integers(0, levels, (rows, classes))
+    scores = draws.astype(np.float32)
     report = multiclass_report(truth, scores)
     labels = range(classes)
     predicted = scores.argmax(axis=1)
-    assert (
-        report["confusion"]
-        == metrics.confusion_matrix(truth, predicted, labels=labels).tolist()
-    )
+    confusion = metrics.confusion_matrix(truth, predicted, labels=labels)
+    assert report["confusion"] == confusion.tolist()
     assert report["accuracy"] == close(metrics.accuracy_score(truth, predicted))
     score = metrics.precision_recall_fscore_support
     # of those present
@@ -55,18 +54,16 @@ def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
         ("precision", "recall", "f1", "support"), per_class, strict=True
     ):
         assert [row[rate] for row in report["per_class"]] == close(expected)
-    assert (
-        sum(map(sum, report["confusion"]))
-        == sum(row["support"] for row in report["per_class"])
-        == len(truth)
-    )
+    total = sum(row["support"] for row in report["per_class"])
+    assert sum(map(sum, report["confusion"])) == total == len(truth)
 
 
 def test_a_multiclass_report_worked_by_hand(warnings_of):
     """Truth a a b b, predicted a b b b; class c is neither there nor predicted, and
     counts 0 in the means."""
     scores = np.eye(3)[[0, 1, 1, 1]]
-    report = multiclass_report(np.array([0, 0, 1, 1]), scores, ["a", "b", "c"])
+    truth = np.array([0, 0, 1, 1])
+    report = multiclass_report(truth, scores, ["a", "b", "c"])
     assert list(report) == [
         "rows",
         "accuracy",
@@ -78,12 +75,15 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
         "brier",
     ]
     eps = np.finfo(float).eps  # three rows are certain and right, one certain and wrong
-    assert report["log_loss"] == close((-np.log(eps) - 3 * np.log(1 - eps)) / 4)
+    logarithms = np.log(1 - eps)
+    expected = (-np.log(eps) - 3 * logarithms) / 4
+    assert report["log_loss"] == close(expected)
     assert report["brier"] == close(2 / 4)
     assert report["rows"] == 4
     assert report["accuracy"] == 0.75
-    assert report["confusion"] == [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
-    assert report["per_class"] == [
+    expected = [[1, 1, 0], [0, 2, 0], [0, 0, 0]]
+    assert report["confusion"] == expected
+    expected = [
         {
             "class": "a",
             "precision": 1.0,
@@ -100,16 +100,19 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
         },
         {"class": "c", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0},
     ]
-    assert report["macro"] == {
+    assert report["per_class"] == expected
+    expected = {
         "precision": close(5 / 6),
         "recall": close(3 / 4),
         "f1": close((2 / 3 + 4 / 5) / 2),
     }
+    assert report["macro"] == expected
     assert warnings_of() == [
         "set to 0 (denominator 0): precision of c (never predicted); recall of c (not in the data); f1 of c (neither)"
     ]
     # many absent classes are counted, not listed
-    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])
+    identity = np.eye(100)[[0, 0]]
+    multiclass_report(np.zeros(2, int), identity)
     assert warnings_of()[1].endswith(
         "f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)"
     )
@@ -124,7 +127,8 @@ def test_the_first_of_equal_scores_wins_and_a_score_equal_to_the_threshold_is_cl
 
 def test_confusion_does_not_overflow_the_type_of_the_labels():
     truth = np.array([199, 199, 0], np.int16)  # 199 * 200 passes 2^15
-    confusion = confusion_matrix(truth, np.array([199, 0, 199], np.int16), 200)
+    predicted = np.array([199, 0, 199], np.int16)
+    confusion = confusion_matrix(truth, predicted, 200)
     assert confusion[199, 199] == 1
     assert confusion[199, 0] == 1
     assert confusion[0, 199] == 1
@@ -139,10 +143,11 @@ def test_regression_figures_are_those_of_scikit_learn(
     rows, outputs, dtype, shift, weighted
 ):
     rng = np.random.default_rng(rows)
-    truth = (
-        rng.normal(size=(rows, outputs)) * np.arange(1, outputs + 1) + shift
-    ).astype(dtype)
-    predicted = (truth + rng.normal(size=(rows, outputs))).astype(dtype)
+    draws = rng.normal(size=(rows, outputs))
+    indices = np.arange(1, outputs + 1)
+    truth = (draws * indices + shift).astype(dtype)
+    draws = rng.normal(size=(rows, outputs))
+    predicted = (truth + draws).astype(dtype)
     if weighted:
         weights = rng.random(rows)
     else:
@@ -153,7 +158,7 @@ def test_regression_figures_are_those_of_scikit_learn(
     mse = metrics.mean_squared_error(truth, predicted, sample_weight=weights)
     mae = metrics.mean_absolute_error(truth, predicted, sample_weight=weights)
     r2 = metrics.r2_score(truth, predicted, sample_weight=weights)
-    assert list(report) == [
+    expected = [
         "rows",
         *(["weighted"] if weighted else []),
         "mse",
@@ -161,8 +166,10 @@ def test_regression_figures_are_those_of_scikit_learn(
         "rmse",
         "r2",
     ]
+    assert list(report) == expected
+    expected = [rows, mse, mae, mse**0.5, r2]
     assert [report[name] for name in ("rows", "mse", "mae", "rmse", "r2")] == close(
-        [rows, mse, mae, mse**0.5, r2]
+        expected
     )
 
 
@@ -184,7 +191,8 @@ def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight):
 def test_an_even_error_and_few_rows_are_not_remarked_on(warnings_of):
     truth = np.arange(40.0)[:, None]
     regression_report(truth, truth + 0.5)
-    regression_report(truth[:20], truth[:20] + truth[:20] ** 4)
+    predicted = truth[:20] + truth[:20] ** 4
+    regression_report(truth[:20], predicted)
     assert warnings_of() == []
 
 
@@ -209,23 +217,28 @@ def test_r2_of_a_constant_truth_is_undefined(warnings_of):
     # the mean of three 0.1 is not 0.1
     truth = np.array([[0.1, 1.0], [0.1, 2.0], [0.1, 3.0]])
     report = regression_report(truth, truth + 1, ["power", "heat"])
-    assert report == {
+    expected = {
         "rows": 3,
         "mse": close(1),
         "mae": close(1),
         "rmse": close(1),
         "r2": None,
     }
+    assert report == expected
     assert warnings_of() == [
         "r2 is undefined: the true value is the same in all rows for power"
     ]
-    assert r2(truth[:, 1:], truth[:, 1:] + 1) == close(-0.5)
-    assert regression_report(truth[:1, 1:], truth[1:2, 1:])["r2"] is None  # one row
+    predicted = truth[:, 1:] + 1
+    assert r2(truth[:, 1:], predicted) == close(-0.5)
+    predicted = truth[1:2, 1:]
+    assert regression_report(truth[:1, 1:], predicted)["r2"] is None  # one row
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_squares_beyond_float64_are_undefined(size, warnings_of):
-    report = regression_report(np.array([[0.0], [size]]), np.array([[size], [0.0]]))
+    truth = np.array([[0.0], [size]])
+    predicted = np.array([[size], [0.0]])
+    report = regression_report(truth, predicted)
     assert report["mae"] == size
     assert report["r2"] is None
     assert report["mse"] in (None, 0)
@@ -250,12 +263,10 @@ def test_log_loss_and_brier_score_of_two_classes_are_those_of_scikit_learn(dtype
         def within(value):
             return pytest.approx(value, rel=1e-5)
 
-    assert metric("loss", "binary", truth, scores) == within(
-        metrics.log_loss(truth, scores)
-    )
-    assert metric("brier", "binary", truth, scores) == within(
-        metrics.brier_score_loss(truth, scores)
-    )
+    figure = metric("loss", "binary", truth, scores)
+    assert figure == within(metrics.log_loss(truth, scores))
+    figure = metric("brier", "binary", truth, scores)
+    assert figure == within(metrics.brier_score_loss(truth, scores))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -272,9 +283,8 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(
     else:
         weights = None
     known = {"labels": range(4), "sample_weight": weights}
-    assert metric("loss", "multiclass", truth, scores, weights) == close(
-        metrics.log_loss(truth, scores, **known)
-    )
+    figure = metric("loss", "multiclass", truth, scores, weights)
+    assert figure == close(metrics.log_loss(truth, scores, **known))
     if "labels" not in inspect.signature(metrics.brier_score_loss).parameters:
         pytest.skip(
             "scikit-learn judges the Brier score of several classes from 1.7 on"
@@ -289,9 +299,10 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(
     ids=["below 0", "above 1", "sums of 1.7 and 1.0"],
 )
 def test_scores_that_are_no_probabilities_have_no_log_loss(scores, warnings_of):
+    truth = np.array([0, 1])
     figures = report_of(
         "binary" if np.ndim(scores) == 1 else "multiclass",
-        np.array([0, 1]),
+        truth,
         np.array(scores),
     )
     assert figures["log_loss"] is None
@@ -339,9 +350,11 @@ def test_bad_weights_are_refused(weights, message):
 
 
 def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
-    net = network("multiclass", np.eye(3)[[0, 1, 2, 2]])
+    identity = np.eye(3)[[0, 1, 2, 2]]
+    net = network("multiclass", identity)
     net.predict = lambda x: np.eye(3)[x[:, 0].astype(int)]
-    ds = dataset("multiclass", [0, 1, 2, 1], weights=np.array([1.0, 2, 3, 4]))
+    weights = np.array([1.0, 2, 3, 4])
+    ds = dataset("multiclass", [0, 1, 2, 1], weights=weights)
     ds.x[:, 0] = [0, 1, 2, 2]
     report = evaluate(net, ds)
     assert report["weighted"]
@@ -361,16 +374,16 @@ def test_metrics_have_the_values_of_the_reports():
         report |= report.get("macro", {})
         for name in metrics_of(task):
             value = metric(name, task, truth, scores, weights, threshold=0.45)
-            assert value == close(report[names.get(name, {}).get(task, name)]), (
+            expected = report[names.get(name, {}).get(task, name)]
+            assert value == close(expected), (
                 task,
                 name,
             )
             if (name, task) == ("mcc", "multiclass"):
-                assert value == close(
-                    metrics.matthews_corrcoef(
-                        truth, scores.argmax(axis=1), sample_weight=weights
-                    )
+                expected = metrics.matthews_corrcoef(
+                    truth, scores.argmax(axis=1), sample_weight=weights
                 )
+                assert value == close(expected)
 
 
 def test_metrics_know_which_way_is_better_and_each_has_a_formula_for_each_of_its_tasks():
@@ -406,9 +419,9 @@ def test_a_perfect_prediction_has_the_best_value():
         "regression": numbers,
     }.items():
         for name in metrics_of(task):
-            assert metric(name, task, y, scores) == pytest.approx(
-                best[METRICS[name].higher_is_better], abs=1e-15
-            )
+            figure = metric(name, task, y, scores)
+            expected = best[METRICS[name].higher_is_better]
+            assert figure == pytest.approx(expected, abs=1e-15)
 
 
 def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
@@ -443,17 +456,19 @@ def test_macro_figures_leave_out_a_class_that_is_neither_there_nor_predicted():
     assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(
         usual
     )
-    assert [row["f1"] for row in report["per_class"]] == close([2 / 3, 2 / 3, 0])
+    f1s = [row["f1"] for row in report["per_class"]]
+    assert f1s == close([2 / 3, 2 / 3, 0])
     predicted = scores.copy()
     predicted[0] = 0, 0, 1
-    assert multiclass_report(truth, predicted)["macro"]["recall"] == close(
-        (1 / 3 + 2 / 3 + 0) / 3
-    ), "it is predicted"
+    recall = multiclass_report(truth, predicted)["macro"]["recall"]
+    expected = (1 / 3 + 2 / 3 + 0) / 3
+    assert recall == close(expected), "it is predicted"
     weights = np.array([1, 1, 1, 1, 1, 0])
-    third = np.where(np.arange(6)[:, None] == 5, [0.0, 0.0, 1.0], scores)
-    assert multiclass_report(truth, third, weights=weights)["macro"]["f1"] == close(
-        (4 / 5 + 4 / 5) / 2
-    ), "of weight 0"
+    indices = np.arange(6)[:, None]
+    third = np.where(indices == 5, [0.0, 0.0, 1.0], scores)
+    f1 = multiclass_report(truth, third, weights=weights)["macro"]["f1"]
+    expected = (4 / 5 + 4 / 5) / 2
+    assert f1 == close(expected), "of weight 0"
 
 
 def report_of_targets(truth, predicted, targets=None) -> dict:
@@ -465,21 +480,25 @@ def report_of_targets(truth, predicted, targets=None) -> dict:
 def test_figures_of_several_targets_are_told_by_target_too():
     rng = np.random.default_rng(3)
     truth = rng.normal(size=(200, 2)) * [1, 10]
-    predicted = truth + rng.normal(size=(200, 2)) * [0.1, 9.5]
+    draws = rng.normal(size=(200, 2))
+    predicted = truth + draws * [0.1, 9.5]
     report = report_of_targets(truth, predicted, ["good", "bad"])
-    assert [row["target"] for row in report["per_target"]] == ["good", "bad"]
+    targets = [row["target"] for row in report["per_target"]]
+    assert targets == ["good", "bad"]
     for number, row in enumerate(report["per_target"]):
         alone = regression_report(
             truth[:, number : number + 1], predicted[:, number : number + 1]
         )
-        assert [row[name] for name in ("mse", "mae", "rmse", "r2")] == close(
-            [*alone.values()][1:]
-        )
-    assert report["r2"] == close(np.mean([row["r2"] for row in report["per_target"]]))
+        expected = [*alone.values()][1:]
+        assert [row[name] for name in ("mse", "mae", "rmse", "r2")] == close(expected)
+    r2s = [row["r2"] for row in report["per_target"]]
+    expected = np.mean(r2s)
+    assert report["r2"] == close(expected)
     truth[:, 1] = 7
     constant = report_of_targets(truth, predicted)
     assert constant["r2"] is None
     assert constant["per_target"][1]["r2"] is None
     assert constant["per_target"][0]["r2"] > 0.9
-    assert [row["target"] for row in constant["per_target"]] == ["0", "1"]
+    targets = [row["target"] for row in constant["per_target"]]
+    assert targets == ["0", "1"]
     assert "per_target" not in report_of_targets(truth[:, :1], predicted[:, :1])

@@ -37,7 +37,8 @@ SCORES = {  # of rows, by a generator and their truth
 @pytest.mark.parametrize("make", SCORES)
 def test_binary_figures_are_those_of_scikit_learn(make, positives):
     rng = np.random.default_rng(positives)
-    truth = rng.permutation(np.arange(1000) < positives).astype(np.int32)
+    order = rng.permutation(np.arange(1000) < positives)
+    truth = order.astype(np.int32)
     scores = SCORES[make](rng, truth)
     assert_as_sklearn(binary_report(truth, scores, 0.5), truth, scores, 0.5)
 
@@ -50,22 +51,19 @@ def assert_as_sklearn(report, truth, scores, threshold, **known):
     )[:3]
     assert [report[rate] for rate in ("precision", "recall", "f1")] == close(rates)
     if not known:
-        counts = (
-            metrics.confusion_matrix(truth, predicted, labels=[0, 1]).ravel().tolist()
-        )
+        confusion = metrics.confusion_matrix(truth, predicted, labels=[0, 1])
+        counts = confusion.ravel().tolist()
         assert [report[count] for count in ("tn", "fp", "fn", "tp")] == counts
-    assert report["accuracy"] == close(
-        metrics.accuracy_score(truth, predicted, **known)
-    )
+    expected = metrics.accuracy_score(truth, predicted, **known)
+    assert report["accuracy"] == close(expected)
     # else scikit-learn takes the root of a rounding error
     if not known or (predicted.any() and not predicted.all()):
-        assert report["mcc"] == close(
-            metrics.matthews_corrcoef(truth, predicted, **known)
-        )
-    assert report["roc_auc"] == close(metrics.roc_auc_score(truth, scores, **known))
-    assert report["pr_auc"] == close(
-        metrics.average_precision_score(truth, scores, **known)
-    )
+        expected = metrics.matthews_corrcoef(truth, predicted, **known)
+        assert report["mcc"] == close(expected)
+    expected = metrics.roc_auc_score(truth, scores, **known)
+    assert report["roc_auc"] == close(expected)
+    expected = metrics.average_precision_score(truth, scores, **known)
+    assert report["pr_auc"] == close(expected)
 
 
 def test_a_binary_report_worked_by_hand():
@@ -82,6 +80,7 @@ def test_a_binary_report_worked_by_hand():
     scores = np.array([0.9, 0.7, 0.7, 0.6, 0.4, 0.2])
     truth = np.array([1, 1, 0, 0, 1, 0])
     report = binary_report(truth, scores, 0.65)
+    mean = np.log([0.9, 0.7, 0.3, 0.4, 0.4, 0.8]).mean()
     expected = {
         "rows": 6,
         "threshold": 0.65,
@@ -96,7 +95,7 @@ def test_a_binary_report_worked_by_hand():
         "mcc": close(1 / 3),
         "roc_auc": close(6.5 / 9),
         "pr_auc": close((1 + 2 / 3 + 3 / 5) / 3),
-        "log_loss": close(-np.log([0.9, 0.7, 0.3, 0.4, 0.4, 0.8]).mean()),
+        "log_loss": close(-mean),
         "brier": close((0.01 + 0.09 + 0.49 + 0.36 + 0.36 + 0.04) / 6),
     }
     assert report == expected
@@ -134,8 +133,10 @@ def test_minus_zero_and_zero_are_the_same_score():
 
 def test_counts_of_billions_do_not_overflow():
     assert mcc(Counts(10**12, 0, 0, 10**12)) == 1.0
-    assert mcc(Counts(0, 10**12, 10**12, 0)) == -1.0
-    assert mcc(Counts(3 * 10**10, 10**10, 10**10, 3 * 10**10)) == close(0.5)
+    counts = Counts(0, 10**12, 10**12, 0)
+    assert mcc(counts) == -1.0
+    counts = Counts(3 * 10**10, 10**10, 10**10, 3 * 10**10)
+    assert mcc(counts) == close(0.5)
     # From rows, where the product of the four sums is 2.56e22: 1/4 of each class is
     # wrong, mcc = 3/4 - 1/4.
     truth = np.repeat(np.array([0, 1], np.int32), 400_000)
@@ -202,9 +203,11 @@ def test_what_has_no_denominator_is_0_and_said_once(
 
 
 def test_a_defined_report_warns_of_nothing(warnings_of):
-    binary_report(np.array([0, 1, 0, 1]), np.array([0.1, 0.2, 0.7, 0.8]), 0.5)
+    truth = np.array([0, 1, 0, 1])
+    binary_report(truth, np.array([0.1, 0.2, 0.7, 0.8]), 0.5)
     multiclass_report(np.array([0, 1]), np.eye(2))
-    regression_report(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]))
+    truth = np.array([[0.0], [1.0]])
+    regression_report(truth, np.array([[0.0], [2.0]]))
     assert warnings_of() == []
 
 

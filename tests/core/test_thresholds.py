@@ -44,7 +44,8 @@ def check_best(rule, truth, scores, weights=None):
     """The threshold is as good as the best cut-off, and it is the highest of those as
     good. Cut-offs: each distinct score as threshold, and one above all."""
     goal, allowed = GOALS[rule]
-    thresholds = [np.inf, *np.unique(scores.astype(np.float64))[::-1]]
+    distinct = np.unique(scores.astype(np.float64))
+    thresholds = [np.inf, *distinct[::-1]]
     fitting = [
         c
         for t in thresholds
@@ -97,17 +98,19 @@ def test_the_threshold_lies_half_way_to_the_next_lower_score():
     # neighbours: nothing lies between them
     low = 0.5
     high = np.nextafter(0.5, 1)
-    assert best_threshold("f1", np.array([0, 1]), np.array([low, high])) == high
+    threshold = best_threshold("f1", np.array([0, 1]), np.array([low, high]))
+    assert threshold == high
 
 
 @pytest.mark.parametrize("rule", GOALS)
 def test_without_numbers_or_a_positive_row_there_is_nothing_to_choose(rule):
     """Rows without a number are of class 1 from no cut-off on, and would be silently
     missed."""
+    scores = np.array([0.1, np.nan, 0.9])
     with pytest.raises(
         DataError, match=f"--threshold {rule}: found nan among the scores"
     ):
-        best_threshold(rule, np.array([0, 1, 1]), np.array([0.1, np.nan, 0.9]))
+        best_threshold(rule, np.array([0, 1, 1]), scores)
     with pytest.raises(
         DataError, match=f"--threshold {rule}: no row to choose it by is of class 1"
     ):
@@ -120,8 +123,9 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
     net = nn.Network("1,1", "binary")
     ds = nn.Dataset(np.zeros((4, 1)), np.array([0, 1, 0, 1]), "binary", ["a", "b"])
     scores = np.array([[0.1], [0.2], [value], [0.4]], np.float32)
+    options = options_of(net, ds, rule)
     with pytest.raises(NnError, match="not finite for 1 of the 4 rows"):
-        decide_by(net, options_of(net, ds, rule), ds.y, scores)
+        decide_by(net, options, ds.y, scores)
     assert net.threshold == 0.5
     assert net.temperature == 1
 
@@ -172,13 +176,17 @@ def two_classes(rng, rows=400, sharpness=3.0):
     """Truth, and scores (rows, 1) whose logits are `sharpness` times too large."""
     logits = rng.normal(size=(rows, 1)) * 2
     truth = (rng.random(rows) < 1 / (1 + np.exp(-logits[:, 0]))).astype(np.int32)
-    return truth, 1 / (1 + np.exp(-sharpness * logits))
+    exponentials = np.exp(-sharpness * logits)
+    return truth, 1 / (1 + exponentials)
 
 
 def several_classes(rng, rows=400, sharpness=0.4):
     logits = rng.normal(size=(rows, 4)) * 2
-    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    truth = (rng.random((rows, 1)) > shares.cumsum(axis=1)).sum(axis=1).clip(0, 3)
+    total = np.exp(logits).sum(axis=1, keepdims=True)
+    shares = np.exp(logits) / total
+    draws = rng.random((rows, 1))
+    total = (draws > shares.cumsum(axis=1)).sum(axis=1)
+    truth = total.clip(0, 3)
     flat = np.exp(sharpness * logits)
     return truth, flat / flat.sum(axis=1, keepdims=True)
 
@@ -206,7 +214,8 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
 
 
 def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_ends_for_rows_all_right_or_all_wrong():
-    truth, scores = two_classes(np.random.default_rng(2), rows=200_000, sharpness=1.0)
+    rng = np.random.default_rng(2)
+    truth, scores = two_classes(rng, rows=200_000, sharpness=1.0)
     assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
     truth = np.array([0, 1])
     scores = np.array([[0.2], [0.9]])
@@ -226,9 +235,9 @@ def test_a_temperature_divides_the_logits(dtype):
     assert (np.diff(halved[:, 0]) > 0).all()
     shares = np.array([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0]], dtype)
     halved = tempered(shares, 2.0)
-    assert halved[0] == pytest.approx(
-        np.sqrt(shares[0]) / np.sqrt(shares[0]).sum(), rel=1e-6
-    )
+    total = np.sqrt(shares[0]).sum()
+    expected = np.sqrt(shares[0]) / total
+    assert halved[0] == pytest.approx(expected, rel=1e-6)
     assert halved.sum(axis=1) == pytest.approx(1)
     assert halved[1].argmax() == 0
 
@@ -238,9 +247,11 @@ def two(folder):
     """Overlapping classes: 200 rows, a third of class 1."""
     rng = np.random.default_rng(0)
     truth = np.arange(200) % 3 == 0
-    x = rng.normal(size=(200, 2)) + truth[:, None]
+    draws = rng.normal(size=(200, 2))
+    x = draws + truth[:, None]
     lines = [f"{a:.6f},{b:.6f},{int(t)}" for (a, b), t in zip(x, truth, strict=True)]
-    (folder / "two.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    text = "\n".join(["a,b,y", *lines])
+    (folder / "two.csv").write_text(text + "\n")
     return folder
 
 
@@ -272,7 +283,9 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
     net = nn.Network.load("m.bin")
     ds = nn.load("two.csv")
     rows = nn.ds.split_rows(ds, holdout, 0, 0).training
-    best = best_threshold(rule, ds.y[rows], net.predict(ds.x[rows])[:, 0])
+    predictions = net.predict(ds.x[rows])
+    scores = predictions[:, 0]
+    best = best_threshold(rule, ds.y[rows], scores)
     assert net.threshold == done.json["threshold"] == best
     assert net.config["threshold"] == rule
     assert (
@@ -281,13 +294,11 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
         ]
         == best
     )
-    predicted = [
-        line.split(",")[1]
-        for line in succeed(
-            "--predict", "--model", "m.bin", "--dataset", "two.csv", "-q"
-        ).out.splitlines()[1:]
-    ]
-    assert predicted.count("1") == (net.predict(ds.x).astype(np.float64) >= best).sum()
+    output = succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
+    lines = output.out.splitlines()[1:]
+    predicted = [line.split(",")[1] for line in lines]
+    predictions = net.predict(ds.x).astype(np.float64)
+    assert predicted.count("1") == (predictions >= best).sum()
 
 
 def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(
@@ -387,9 +398,10 @@ def calibrated_network(data, layers, **more):
     nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
     rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
     given = {"holdout": 0.5, "calibrate": "temperature"} | more
+    options = options_of(net, data, given)
     return (
         net,
-        decide_by(net, options_of(net, data, given), *judged(net, data, rows)),
+        decide_by(net, options, *judged(net, data, rows)),
         rows,
     )
 
@@ -404,15 +416,18 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     truth = ds.y[rows]
     scores = net.predict(ds.x[rows])
     for name in ("log_loss", "brier"):
-        assert metric(name, "binary", truth, scores) == calibration[name][1], name
+        figure = metric(name, "binary", truth, scores)
+        assert figure == calibration[name][1], name
     assert (
         told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
     )
     net.export("c.bin")
     again = nn.Network.load("c.bin")
     assert again.temperature == net.temperature
-    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
-    assert nn.test(again, ds)["log_loss"] == nn.test(net, ds)["log_loss"]
+    expected = net.predict(ds.x)
+    assert np.array_equal(again.predict(ds.x), expected)
+    report = nn.test(again, ds)
+    assert report["log_loss"] == nn.test(net, ds)["log_loss"]
     assert "temperature" in succeed("--info", "--model", "c.bin").out
     nn.train(net, ds, epochs=1)
     assert net.temperature == 1, "another training forgets it"
@@ -426,7 +441,8 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
     assert told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
     after = net.predict(ds.x)
     net.describe(temperature=1.0)
-    assert np.array_equal(after.argmax(axis=1), net.predict(ds.x).argmax(axis=1))
+    expected = net.predict(ds.x).argmax(axis=1)
+    assert np.array_equal(after.argmax(axis=1), expected)
 
 
 def test_the_text_format_has_the_temperature_in_its_last_layer(two):
@@ -436,9 +452,9 @@ def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     nn.train(net, ds, epochs=2)
     net.describe(temperature=2.5)
     net.export("c.m")
-    assert nn.Network.load("c.m").predict(ds.x) == pytest.approx(
-        net.predict(ds.x), abs=1e-5
-    )
+    predictions = nn.Network.load("c.m").predict(ds.x)
+    expected = net.predict(ds.x)
+    assert predictions == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])

@@ -170,11 +170,11 @@ def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_d
     of_input = [name.upper() for name in kinds if kinds[name]]
     # these are computed a row at a time
     losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]
-    code, said = compile_statements(
-        formulas(of_output, of_input, losses, MOMENTS), tmp_path
-    )
+    statements = formulas(of_output, of_input, losses, MOMENTS)
+    code, said = compile_statements(statements, tmp_path)
     assert code == 0, said
-    code, said = compile_statements(formulas(["99"], ["99"], ["99"], ["99"]), tmp_path)
+    statements = formulas(["99"], ["99"], ["99"], ["99"])
+    code, said = compile_statements(statements, tmp_path)
     assert code != 0
     for function in (
         "activate",

@@ -83,9 +83,11 @@ def network(name, backend, dtype, items="13:tanh,3", **options):
         input_columns=columns,
         **options,
     )
+    rng = np.random.default_rng(1)
+    draws = rng.normal(0, 0.5, net.engine.size)
     net.engine.set(
         "parameters",
-        np.random.default_rng(1).normal(0, 0.5, net.engine.size).astype(dtype),
+        draws.astype(dtype),
     )
     return net
 
@@ -107,7 +109,8 @@ def rows_of(name, dtype, rows):
             values[rng.random(rows) < (0.5 if column.kind == "embedding" else 0)] = (
                 column.values - 1
             )
-    return records, rng.normal(size=(rows, 3)).astype(dtype)
+    draws = rng.normal(size=(rows, 3))
+    return records, draws.astype(dtype)
 
 
 def reals(records, dtype):
@@ -169,7 +172,8 @@ def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
     mine = ours.engine.gradients(x, y)
     assert mine[0] == pytest.approx(theirs[0], rel=TOLERANCE[dtype])
     assert_near(mine[1], theirs[1], ours.layers, TOLERANCE[dtype])
-    assert relative_distance(mine[2], theirs[2]) < TOLERANCE[dtype]
+    distance = relative_distance(mine[2], theirs[2])
+    assert distance < TOLERANCE[dtype]
     codes = [column.kind in ("onehot", "embedding") for column in COLUMNS[name]]
     assert not mine[2][np.isnan(x) | codes].any()
     assert mine[2][:, 0].any()
@@ -200,12 +204,17 @@ def test_three_epochs_of_records_end_where_seq_ends(
     for which in ("seq", backend):
         net = network(name, which, dtype)
         ends.append(trained(net, records, y, optimizer, batch, epochs=3))
-        outs.append(net.engine.predict(ends[-1].data, np.arange(600)[::-1].copy()))
+        indices = np.arange(600)[::-1].copy()
+        predictions = net.engine.predict(ends[-1].data, indices)
+        outs.append(predictions)
     assert_near(ends[1].parameters, ends[0].parameters, net.layers, AFTER_EPOCHS[dtype])
     # gradients, ever smaller
-    assert_near(ends[1].moment1, ends[0].moment1, net.layers, 100 * AFTER_EPOCHS[dtype])
-    assert ends[1].losses == pytest.approx(ends[0].losses, rel=10 * AFTER_EPOCHS[dtype])
-    assert relative_distance(outs[1], outs[0]) < 10 * AFTER_EPOCHS[dtype]
+    tolerance = 100 * AFTER_EPOCHS[dtype]
+    assert_near(ends[1].moment1, ends[0].moment1, net.layers, tolerance)
+    rel = 10 * AFTER_EPOCHS[dtype]
+    assert ends[1].losses == pytest.approx(ends[0].losses, rel=rel)
+    distance = relative_distance(outs[1], outs[0])
+    assert distance < 10 * AFTER_EPOCHS[dtype]
 
 
 def test_dropout_draws_the_masks_of_seq(backend):
@@ -239,8 +248,10 @@ def test_records_of_any_layout_are_read(name, dtype, gpu):
     records, _ = rows_of(name, dtype, 300)
     seq = network(name, "seq", dtype, "3")
     ours = network(name, "cuda", dtype, "3")
-    theirs = seq.engine.predict(seq.engine.load(records), np.arange(1, 299))
-    mine = ours.engine.predict(ours.engine.load(records), np.arange(1, 299))
+    data = seq.engine.load(records)
+    theirs = seq.engine.predict(data, np.arange(1, 299))
+    data = ours.engine.load(records)
+    mine = ours.engine.predict(data, np.arange(1, 299))
     assert relative_distance(mine, theirs) < TOLERANCE[dtype]
 
 
@@ -248,10 +259,11 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
     """Values between, on and beyond the edges; a dense layer lets one output of a row
     pass."""
     edges = np.array(EDGES)[:, None] + [0, 0.001, 3, -3]
+    draws = np.random.default_rng(2).normal(size=(400, 4))
     x = np.concatenate(
         [
             edges,
-            np.random.default_rng(2).normal(size=(400, 4)),
+            draws,
             [[0, np.nan, 0, np.nan]],
         ]
     )
@@ -263,14 +275,15 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
 def test_waves_are_good_to_a_few_units_in_the_last_place(dtype, gpu):
     rng = np.random.default_rng(3)
     columns = [InputColumn("number", waves=100)]
-    x = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]])
+    draws = rng.normal(0, 100, (500, 1))
+    x = np.concatenate([draws, [[1e30], [-1e30], [0]]])
     frequencies = rng.normal(size=100)
     outs = [
         encoded(backend, dtype, columns, x, frequencies) for backend in ("seq", "cuda")
     ]
-    np.testing.assert_allclose(
-        outs[1][:, 1:], outs[0][:, 1:], atol=4 * np.finfo(dtype).eps
-    )
+    expected = outs[0][:, 1:]
+    atol = 4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(outs[1][:, 1:], expected, atol=atol)
 
 
 def test_records_resident_and_streamed_and_again_give_the_same_bits(
@@ -284,9 +297,11 @@ def test_records_resident_and_streamed_and_again_give_the_same_bits(
         net = network("mixed", backend, "float32")
         end = trained(net, records, y, "sgd", epochs=2, room=room)
         assert end.data.resident == (room is None)
+        indices = np.arange(900)[::-1].copy()
+        predictions = net.engine.predict(end.data, indices)
         outs = (
             net.engine.predict(end.data),
-            net.engine.predict(end.data, np.arange(900)[::-1].copy()),
+            predictions,
         )
         results.append((*end.bits, *(out.tobytes() for out in outs)))
     assert results[0] == results[1] == results[2]
@@ -298,7 +313,8 @@ def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
     for x in (records, reals(records, "float32")):
         net = network("few", "cuda", "float32")
         end = trained(net, x, y, batch=300)
-        ends.append((end.bits, net.engine.loss(end.data, np.arange(5, 499))))
+        loss = net.engine.loss(end.data, np.arange(5, 499))
+        ends.append((end.bits, loss))
     assert ends[0] == ends[1]
 
 
@@ -308,7 +324,8 @@ def test_recorded_steps_name_the_layer(gpu):
     records, y = rows_of("mixed", "float32", 200)
     trained(net, records, y, "sgd")
     for steps in net.engine.recorded():
-        assert {step.layer for step in steps if step.name in ("forward", "update")} == {
+        layers = {step.layer for step in steps if step.name in ("forward", "update")}
+        assert layers == {
             0,
             1,
             2,
@@ -351,12 +368,13 @@ def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monke
     for room in (None, 1000):
         two = network(name, "cuda", "float64", gpus=gpus, distribute=distribute)
         end = trained(two, records, y, room=room)
-        found.append((end.parameters, end.losses, two.engine.predict(end.data)))
+        predictions = two.engine.predict(end.data)
+        found.append((end.parameters, end.losses, predictions))
     assert_near(found[0][0], expected.parameters, one.layers, 1e-9)
     assert found[0][1] == pytest.approx(expected.losses, rel=1e-9)
-    assert (
-        relative_distance(found[0][2], one.engine.predict(one.engine.load(records)))
-        < 1e-9
-    )
-    assert found[0][0].tobytes() == found[1][0].tobytes()
-    assert found[0][2].tobytes() == found[1][2].tobytes()
+    predictions = one.engine.predict(one.engine.load(records))
+    assert relative_distance(found[0][2], predictions) < 1e-9
+    bits = found[0][0].tobytes()
+    assert bits == found[1][0].tobytes()
+    bits = found[0][2].tobytes()
+    assert bits == found[1][2].tobytes()

@@ -39,9 +39,8 @@ def network(spec, gpus=(), distribute=None, backend="cuda", dtype="float64"):
 
 def trained(net, rows, batch, optimizer="adam", **how):
     """(parameters, loss) after an epoch over `rows` random rows."""
-    falling = settings(
-        optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3
-    )
+    rates = list(np.linspace(0.01, 0, 9))
+    falling = settings(optimizer=optimizer, batch=batch, rates=rates, seed=3)
     end = ended(net, *fill(net, rows), falling, **how)
     return end.parameters, end.losses[0]
 
@@ -80,12 +79,11 @@ def test_one_batch_has_the_gradients_of_one_gpu(
         expected, found = gradients
         assert np.linalg.norm(expected[1]) > 0
         assert found[0] == pytest.approx(expected[0], rel=tolerance)
-        apart.append(
-            [
-                relative_distance(b, a)
-                for a, b in zip(expected[1:], found[1:], strict=True)
-            ]
-        )
+        distances = [
+            relative_distance(b, a)
+            for a, b in zip(expected[1:], found[1:], strict=True)
+        ]
+        apart.append(distances)
     assert np.all(np.median(apart, axis=0) < tolerance)
 
 
@@ -105,7 +103,8 @@ def test_an_epoch_ends_where_one_gpu_ends(
 ):
     """Whether mirrored or central: they end alike."""
     expected = trained(network(spec), rows, batch, optimizer)
-    found = trained(network(spec, gpus, distribute, backend), rows, batch, optimizer)
+    net = network(spec, gpus, distribute, backend)
+    found = trained(net, rows, batch, optimizer)
     assert relative_distance(found[0], expected[0]) < 1e-9
     assert found[1] == pytest.approx(expected[1], rel=1e-9)
 
@@ -167,7 +166,8 @@ def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
     for net in nets:
         x, y = fill(net, 5000)
     assert relative_distance(several.predict(x), one.predict(x)) < 1e-6
-    assert np.array_equal(several.predict(x[:3]), one.predict(x[:3]))
+    expected = one.predict(x[:3])
+    assert np.array_equal(several.predict(x[:3]), expected)
     rows = np.random.default_rng(0).permutation(5000)[:4001]
     losses = [
         net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in nets
@@ -196,10 +196,12 @@ def test_the_command_line_trains_and_tests_on_several_gpus(
             "cuda",
             "--json",
         )
-        trained = succeed(*ONE, *data, "--epochs", 3, *flags).json
-        tested = succeed(
+        output = succeed(*ONE, *data, "--epochs", 3, *flags)
+        trained = output.json
+        output = succeed(
             "--test", "--model", model, "--backend", "cuda", "--json", *flags[:2]
-        ).json
+        )
+        tested = output.json
         figures[name] = (
             trained["loss"] + trained["val_loss"] + [tested["f1"], tested["roc_auc"]]
         )
@@ -304,7 +306,8 @@ def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):
         trained(net, 500, 32)
     monkeypatch.undo()
     again = trained(net, 500, 32)
-    assert relative_distance(again[0], trained(network(SMALL), 500, 32)[0]) < 1e-9
+    expected = trained(network(SMALL), 500, 32)[0]
+    assert relative_distance(again[0], expected) < 1e-9
 
 
 def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
@@ -320,10 +323,9 @@ def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
     assert result.code == 2
     assert "this machine has" in result.err
     assert result.err.count("\n") == 1
+    net = nn.Network(SMALL, "binary")
     with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
-        cuda.CudaEngine(
-            "cuda", nn.Network(SMALL, "binary").layers, "bce", "float32", device=99
-        )
+        cuda.CudaEngine("cuda", net.layers, "bce", "float32", device=99)
 
 
 def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
@@ -335,9 +337,8 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:
-        assert {step.lane for step in steps} == {
-            f"gpu {number}{more}" for number in gpus for more in ("", " nccl")
-        }
+        expected = {f"gpu {number}{more}" for number in gpus for more in ("", " nccl")}
+        assert {step.lane for step in steps} == expected
         messages = [step for step in steps if step.lane.endswith("nccl")]
         assert {step.name for step in messages} == {"communication"}
         for step in messages:

@@ -100,7 +100,8 @@ def test_the_last_layers_step_as_seq_does(
     ends = []
     for net, limit in zip(nets, (None, 0, 1e12)):
         monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
-        ends.append(ended(net, x, y, how, order=np.arange(len(x))))
+        order = np.arange(len(x))
+        ends.append(ended(net, x, y, how, order=order))
     for end in ends[1:]:
         assert relative_distance(end.parameters, ends[0].parameters) < tolerance
         assert end.losses == pytest.approx(ends[0].losses, rel=100 * tolerance)
@@ -119,7 +120,8 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     """Values, gradients, and the parameters after an epoch that ends in a short
     batch."""
     nets, (x, y) = twins(spec, ("seq", backend), "float64", 10, task=task, loss=loss)
-    classes = np.arange(10) % max(2, nets[0].outputs)
+    largest = max(2, nets[0].outputs)
+    classes = np.arange(10) % largest
     if task != "regression":
         y = nets[0].target_rows(classes.astype(float) if task == "binary" else classes)
     if labels and task == "multiclass":
@@ -130,7 +132,8 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     for net in nets:
         value, grads, dx = net.engine.gradients(x.reshape(10, -1), y)
         how = settings(optimizer="sgd", batch=4, rates=[0.1] * 9)
-        end = ended(net, x, targets, how, order=np.arange(10)[::-1].copy())
+        order = np.arange(10)[::-1].copy()
+        end = ended(net, x, targets, how, order=order)
         assert end.step == 3
         parts = (
             [value],
@@ -171,9 +174,12 @@ def test_every_optimizer_steps_as_seq_does(
         tolerance = 1e-12
     else:
         tolerance = 1e-5
-    assert relative_distance(ends[1][0], ends[0][0]) < tolerance
+    expected = ends[0][0]
+    assert relative_distance(ends[1][0], expected) < tolerance
     if momentum or optimizer == "adam":
-        assert relative_distance(ends[1][1], ends[0][1]) < 10 * tolerance
+        expected = ends[0][1]
+        distance = relative_distance(ends[1][1], expected)
+        assert distance < 10 * tolerance
 
 
 def test_bytes_become_pixels_as_in_seq(backend):
@@ -186,7 +192,8 @@ def test_bytes_become_pixels_as_in_seq(backend):
     ends = []
     for net in nets:
         end = ended(net, x, y, settings(batch=8), order=np.arange(50))
-        ends.append((end.parameters, net.engine.predict(end.data, np.arange(3, 40))))
+        predictions = net.engine.predict(end.data, np.arange(3, 40))
+        ends.append((end.parameters, predictions))
     assert max(map(relative_distance, ends[1], ends[0])) < 1e-12
 
 
@@ -234,11 +241,13 @@ def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatc
         ended(net, x, y, WITH_MOMENTUM, order=np.arange(700)).parameters
         for net in (omp, ours)
     ]
+    vector = flattened(mine[1])
     pairs = (
-        (flattened(mine[1]), flattened(theirs[1])),
+        (vector, flattened(theirs[1])),
         (mine[2], theirs[2]),
         (ends[1], ends[0]),
     )
     for pair in pairs:
         assert relative_distance(*pair) < tolerance
-    assert relative_distance(ours.predict(x), omp.predict(x)) < 10 * tolerance
+    distance = relative_distance(ours.predict(x), omp.predict(x))
+    assert distance < 10 * tolerance

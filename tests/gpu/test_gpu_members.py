@@ -70,7 +70,8 @@ def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(
     model = tmp_path / "m.bin"
     told = succeed(*command).json
     expected = model.read_bytes()
-    assert timeless(succeed(*command, "--gpus", gpus).json) == timeless(told)
+    output = succeed(*command, "--gpus", gpus)
+    assert timeless(output.json) == timeless(told)
     assert model.read_bytes() == expected, "GPUs of a process"
     # else there are more ranks than networks
     if gpus <= told["networks"] or "trials" in told:
@@ -87,9 +88,11 @@ def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(
 def test_networks_of_images_on_several_gpus_have_the_bytes_of_one(name, gpus, tmp_path):
     require(name)
     rng = np.random.default_rng(0)
+    draws = rng.integers(0, 256, (500, 1, 12, 12), np.uint8)
+    indices = np.arange(500, dtype=np.int32)
     ds = nn.Dataset(
-        rng.integers(0, 256, (500, 1, 12, 12), np.uint8),
-        np.arange(500, dtype=np.int32) % 3,
+        draws,
+        indices % 3,
         "multiclass",
         ["a", "b", "c"],
     )
@@ -114,12 +117,13 @@ def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):
             spans.append((self._engine.device, began, time.perf_counter()))
 
         monkeypatch.setattr(kind, "epoch", timed)
-    x = np.random.default_rng(0).normal(size=(20_000, 30)).astype(np.float32)
+    draws = np.random.default_rng(0).normal(size=(20_000, 30))
+    x = draws.astype(np.float32)
     ds = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"])
-    nn.train(
-        nn.Network(DENSE, "binary", backend="cuda", gpus=gpus), ds, epochs=5, networks=8
-    )
-    assert {device for device, *_ in spans} == set(range(gpus))
+    net = nn.Network(DENSE, "binary", backend="cuda", gpus=gpus)
+    nn.train(net, ds, epochs=5, networks=8)
+    expected = set(range(gpus))
+    assert {device for device, *_ in spans} == expected
     assert any(a[0] != b[0] and a[1] < b[1] < a[2] for a in spans for b in spans)
 
 
@@ -166,7 +170,8 @@ def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
     ]
     with mpich.started(gpus, sys.executable, "-m", "nn", *command) as launcher:
         wait_for_checkpoint(launcher, tmp_path / "c.ck")
-        os.kill(rank_process(launcher, mpich, gpus - 1), signal.SIGTERM)
+        pid = rank_process(launcher, mpich, gpus - 1)
+        os.kill(pid, signal.SIGTERM)
         _, err = launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75
     assert "stopped by SIGTERM: the state is saved" in err

@@ -14,8 +14,10 @@ LEARNERS = {0, 2, 5, 6}
 
 @pytest.fixture(autouse=True)
 def images(folder):
-    x = np.linspace(-1, 1, 600 * 144, dtype=np.float32).reshape(600, 1, 12, 12)
-    np.savez("x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
+    grid = np.linspace(-1, 1, 600 * 144, dtype=np.float32)
+    x = grid.reshape(600, 1, 12, 12)
+    mean = np.sin(9 * x).mean(axis=(1, 2, 3))
+    np.savez("x.npz", x=x, y=mean)
 
 
 def train(backend, *more):
@@ -65,12 +67,10 @@ def test_the_steps_of_a_traced_batch_add_up_to_it(backend):
         assert batch["tid"] == lanes["training"]
         assert inside(batch, epochs[0])
         of_batch = [step for step in steps if inside(step, batch)]
-        assert {
-            step["args"]["layer"] for step in of_batch if step["cat"] == "update"
-        } == LEARNERS
-        assert sum(step["dur"] for step in of_batch) == pytest.approx(
-            batch["dur"], rel=0.05
-        )
+        layers = {step["args"]["layer"] for step in of_batch if step["cat"] == "update"}
+        assert layers == LEARNERS
+        total = sum(step["dur"] for step in of_batch)
+        assert total == pytest.approx(batch["dur"], rel=0.05)
 
 
 def test_the_layers_of_a_profile_add_up_to_the_batch(backend):

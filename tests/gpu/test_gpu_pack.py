@@ -35,7 +35,9 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
     net = network(spec, "cuda", dtype)
     x, y = fill(net, ROWS)
     x = x.reshape(ROWS, -1)
-    weights = np.random.default_rng(1).integers(1, 4, (2, ROWS)).astype(dtype) / 2
+    rng = np.random.default_rng(1)
+    draws = rng.integers(1, 4, (2, ROWS))
+    weights = draws.astype(dtype) / 2
     data = [net.engine.load(x, y, own if weighted else None) for own in weights]
     how = [
         settings(**{"seed": member, **HOW[member % len(HOW)], **changes})
@@ -87,11 +89,13 @@ def test_bits_are_the_same_with_every_optimiser_weights_of_rows_and_other_layers
 def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
     net = network("20,40:relu,7", "cuda", task="multiclass")
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (ROWS, 20)).astype(np.uint8)
+    draws = rng.integers(0, 256, (ROWS, 20))
+    x = draws.astype(np.uint8)
     y = rng.integers(0, 7, ROWS).astype(np.int32)
     how = [settings(seed=m, batch=batch) for m, batch in enumerate((12, 64, 9))]
     rows = [np.arange(150 + 7 * m) * 13 % ROWS for m in range(3)]
-    members = Members(net.engine, [net.engine.load(x, y)] * 3, how, rows)
+    data = [net.engine.load(x, y)] * 3
+    members = Members(net.engine, data, how, rows)
     pack = members.pack()
     members.check_forward(pack, members.check(pack, 2))
 
@@ -104,10 +108,12 @@ def test_orders_are_those_of_the_processor(count):
     rows = np.arange(count)[::-1].copy()
     jobs = [PackJob(m, None, rows, settings(seed=m), None, 7 * m) for m in range(5)]
     with engine.here("orders"):
-        drawn = packs.Orders(jobs, np.array([count] * 5), False)
+        counts = np.array([count] * 5)
+        drawn = packs.Orders(jobs, counts, False)
         found = drawn._drawn.get().reshape(5, count)
     assert bool(drawn.on_host) == (count == 100_000)
-    np.testing.assert_array_equal(found, [job.order() for job in jobs])
+    expected = [job.order() for job in jobs]
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_every_run_gives_the_same_bits():
@@ -117,7 +123,8 @@ def test_every_run_gives_the_same_bits():
     for _ in range(5):
         pack = members.pack()
         pack.epoch(members.jobs())
-        ends.add(
-            b"".join(pack.get(member, "parameters").tobytes() for member in range(300))
+        content = b"".join(
+            pack.get(member, "parameters").tobytes() for member in range(300)
         )
+        ends.add(content)
     assert len(ends) == 1

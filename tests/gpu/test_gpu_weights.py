@@ -27,7 +27,8 @@ def after_epoch(net, weights, batch, room=None):
         weights=weights,
         room=room,
     )
-    return end.parameters, end.losses[0], net.engine.loss(end.data, np.arange(5, 600))
+    loss = net.engine.loss(end.data, np.arange(5, 600))
+    return end.parameters, end.losses[0], loss
 
 
 def check_as_seq(ours, seq):
@@ -37,7 +38,8 @@ def check_as_seq(ours, seq):
 
 
 def some_weights(dtype="float64"):
-    return np.random.default_rng(1).integers(0, 4, ROWS).astype(dtype) / 2
+    draws = np.random.default_rng(1).integers(0, 4, ROWS)
+    return draws.astype(dtype) / 2
 
 
 @pytest.mark.parametrize(("spec", "batch", "runner"), RUNNERS)
@@ -46,7 +48,8 @@ def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend
     seq = after_epoch(network(spec, "seq"), some_weights(), batch)
     check_as_seq(ours, seq)
     net = network(spec, backend)
-    assert relative_distance(ours[0], after_epoch(net, None, batch)[0]) > 1e-6
+    expected = after_epoch(net, None, batch)[0]
+    assert relative_distance(ours[0], expected) > 1e-6
     assert runner in net.engine.routes(batch)[0]
 
 
@@ -58,7 +61,6 @@ def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
 
 
 def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):
-    ours = after_epoch(
-        network(SMALL, "cuda", gpus=gpus, distribute=distribute), some_weights(), 60
-    )
+    net = network(SMALL, "cuda", gpus=gpus, distribute=distribute)
+    ours = after_epoch(net, some_weights(), 60)
     check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))

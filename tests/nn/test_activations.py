@@ -18,12 +18,10 @@ def every_size(dtype) -> np.ndarray:
     around 0."""
     word = {"float32": np.uint32, "float64": np.uint64}[dtype]
     largest = np.array(np.finfo(dtype).max).view(word)[()]
-    positive = (
-        np.linspace(0, int(largest), 200_000).astype(word).clip(0, largest).view(dtype)
-    )
-    return np.concatenate(
-        [positive, -positive, np.linspace(-120, 120, 400_000).astype(dtype)]
-    )
+    grid = np.linspace(0, int(largest), 200_000).astype(word)
+    positive = grid.clip(0, largest).view(dtype)
+    grid = np.linspace(-120, 120, 400_000).astype(dtype)
+    return np.concatenate([positive, -positive, grid])
 
 
 def activate(name, z):
@@ -31,21 +29,26 @@ def activate(name, z):
     output behind it, is 1."""
     engine = backends.create("omp", parse(f"1,1:{name},1:linear"), "mse", z.dtype.name)
     engine.set("parameters", np.array([1, 0, 1, 0], z.dtype))
-    return engine.predict(engine.load(z[:, None]))[:, 0]
+    data = engine.load(z[:, None])
+    return engine.predict(data)[:, 0]
 
 
 def sigmoid(z):
     e = np.exp(-np.abs(z))
-    return np.where(z < 0, e, 1) / (1 + e)
+    selected = np.where(z < 0, e, 1)
+    return selected / (1 + e)
 
 
 def normal_cdf(z):
     """The C library's erfc, and its derivative times what the argument loses as a
     float64."""
-    x = np.clip(-z / np.sqrt(z.dtype.type(2)), -40, 40)
+    root = np.sqrt(z.dtype.type(2))
+    x = np.clip(-z / root, -40, 40)
     near = x.astype(np.float64)
     erfc = np.fromiter(map(math.erfc, near.tolist()), np.float64, len(near))
-    return (erfc - (x - near) * (2 / math.sqrt(math.pi)) * np.exp(-near * near)) / 2
+    exponentials = np.exp(-near * near)
+    root = math.sqrt(math.pi)
+    return (erfc - (x - near) * (2 / root) * exponentials) / 2
 
 
 PRODUCTS = ("silu", "gelu")
@@ -98,7 +101,8 @@ def test_within_some_units_in_the_last_place(name, dtype):
         if name in PRODUCTS:
             unit = np.maximum(unit, np.abs(z) * np.finfo(dtype).smallest_subnormal)
         is_finite = np.isfinite(right)
-        error = np.abs(found - exact)[is_finite] / unit[is_finite]
+        difference = np.abs(found - exact)[is_finite]
+        error = difference / unit[is_finite]
     assert (found[~is_finite] == right[~is_finite]).all()
     assert error.max() <= UNITS.get(name, 2), (
         f"{float(error.max()):.2f} units at {z[error.argmax()]!r}"

@@ -40,7 +40,8 @@ def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight_with
         1,
     )
     assert layers[1].in_shape == first.out_shape
-    assert [layer.kind for layer in layers[1:]] == ["dense", "dense"]
+    kinds = [layer.kind for layer in layers[1:]]
+    assert kinds == ["dense", "dense"]
     assert input_shape(layers) == 4
     assert to_spec(layers) == "4,9:relu,2:linear"
     shapes = parameter_shapes(parse("4,9,2", columns=COLUMNS))
@@ -172,7 +173,8 @@ def test_rows_of_a_table_begin_with_length_1_or_so():
     for width, table in ((2, tables[:8000]), (8, tables[8000:])):
         assert table.std() == pytest.approx(width**-0.5, rel=0.03)
         assert abs(table.mean()) < 0.03
-    np.testing.assert_allclose(given, tables * np.sqrt(2), rtol=1e-6)
+    expected = tables * np.sqrt(2)
+    np.testing.assert_allclose(given, expected, rtol=1e-6)
 
 
 def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
@@ -193,7 +195,8 @@ def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
     assert weight.shape == (21 + 512,)
     assert layer.biases == 0
     assert layer.undecayed == 512
-    assert weight[21:277].std() == pytest.approx(0.1, rel=0.15)
+    deviation = weight[21:277].std()
+    assert deviation == pytest.approx(0.1, rel=0.15)
     assert weight[277:].std() == pytest.approx(20, rel=0.15)
     for init in ("he", "glorot", "uniform"):
         np.testing.assert_array_equal(
@@ -205,12 +208,13 @@ def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
 
 def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
     records = record_type("float64", 3, 1, 3, 6)
-    assert [(name, records.fields[name][1]) for name in records.names] == [
+    expected = [
         ("numbers", 0),
         ("codes4", 24),
         ("codes2", 28),
         ("codes1", 34),
     ]
+    assert [(name, records.fields[name][1]) for name in records.names] == expected
     assert records.itemsize == 40
     assert counts_of(records, "float64") == (3, 1, 3, 6)
     assert record_type("float32", 0, 0, 0, 5).names == ("codes1",)
@@ -240,7 +244,8 @@ def records_of(rows: int, dtype, seed: int = 3) -> np.ndarray:
 def test_values_of_records_come_in_order_and_other_columns_and_codes_past_their_table_are_refused():
     records = records_of(4, "float64")
     values = list(values_of(records))
-    assert [value.dtype.name for value in values] == [
+    names = [value.dtype.name for value in values]
+    assert names == [
         "float64",
         "float64",
         "uint32",
@@ -248,7 +253,8 @@ def test_values_of_records_come_in_order_and_other_columns_and_codes_past_their_
         "uint8",
         "uint8",
     ]
-    np.testing.assert_array_equal(values[5], records["codes1"][:, 1])
+    expected = records["codes1"][:, 1]
+    np.testing.assert_array_equal(values[5], expected)
     check_rows(records, COLUMNS)
     for field, k, code in (("codes4", 0, 70000), ("codes2", 0, 300), ("codes1", 1, 20)):
         records = records_of(5, "float32")
@@ -287,7 +293,8 @@ def engine_of(
 
 
 def targets(rows: int, dtype) -> np.ndarray:
-    return np.random.default_rng(1).normal(size=(rows, 2)).astype(dtype)
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(rows, 2)).astype(dtype)
 
 
 def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.ndarray:
@@ -311,17 +318,20 @@ def test_records_count_as_the_numbers_in_them(processor, dtype):
         engine = engine_of(processor, dtype)
         data = engine.load(x, y)
         some = np.arange(7, 250, 3)
+        predictions = engine.predict(data, some)
+        loss = engine.loss(data, some)
         before = (
             engine.predict(data),
-            engine.predict(data, some),
-            engine.loss(data, some),
+            predictions,
+            loss,
         )
         ends.append(
             (*before, trained(engine, data, rows, 32), trained(engine, data, rows, 256))
         )
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(ends[0][0][some], ends[0][1])
+    expected = ends[0][1]
+    np.testing.assert_array_equal(ends[0][0][some], expected)
     assert np.isfinite(ends[0][3]).all()
     assert (ends[0][3] != ends[0][4]).any()
 
@@ -340,7 +350,8 @@ def test_records_count_as_the_numbers_in_them(processor, dtype):
 def test_records_may_lack_any_of_their_fields(processor, counts):
     records = np.zeros(40, record_type("float64", *counts))
     for name in records.dtype.names:
-        records[name] = np.random.default_rng(2).integers(9, size=records[name].shape)
+        rng = np.random.default_rng(2)
+        records[name] = rng.integers(9, size=records[name].shape)
     columns = [InputColumn("number")] * counts[0] + [
         InputColumn("embedding", values=9, width=2)
     ] * sum(counts[1:])
@@ -378,9 +389,8 @@ def test_a_code_outside_its_column_reads_and_trains_nothing(processor):
         InputColumn("onehot", values=3),
         InputColumn("embedding", 3, 2),
     ]
-    net = network(
-        "4,1", processor, input_columns=[*columns, InputColumn("embedding", 3, 2)]
-    )
+    input_columns = [*columns, InputColumn("embedding", 3, 2)]
+    net = network("4,1", processor, input_columns=input_columns)
     x = np.array(
         [
             [code] * 4
@@ -393,7 +403,8 @@ def test_a_code_outside_its_column_reads_and_trains_nothing(processor):
     assert not grads["layer0.weight"].any()
     assert not dx.any()
     assert not grads["layer1.weight"].any()
-    assert grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
+    expected = 2 * (bias - 1)
+    assert grads["layer1.bias"][0] == pytest.approx(expected)
 
 
 WAVES = (
@@ -433,16 +444,15 @@ def test_pieces_have_their_shares_after_the_usual_outputs(processor, dtype):
 def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
     x = np.random.default_rng(4).normal(size=(70, 1))
     for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64):
-        edges = np.sort(np.random.default_rng(count).normal(size=count + 1))
+        rng = np.random.default_rng(count)
+        edges = np.sort(rng.normal(size=count + 1))
         columns = [InputColumn("number", edges=tuple(edges.tolist()))]
         seq = encoded("seq", dtype, columns, x)
         omp = encoded("omp", dtype, columns, x)
-        expected = np.concatenate(
-            [x, np.clip((x - edges[:-1]) / np.diff(edges), 0, 1)], 1
-        )
-        np.testing.assert_allclose(
-            seq, expected, atol={"float32": 1e-4, "float64": 1e-12}[dtype]
-        )
+        clipped = np.clip((x - edges[:-1]) / np.diff(edges), 0, 1)
+        expected = np.concatenate([x, clipped], 1)
+        atol = {"float32": 1e-4, "float64": 1e-12}[dtype]
+        np.testing.assert_allclose(seq, expected, atol=atol)
         np.testing.assert_array_equal(omp, seq)
 
 
@@ -469,11 +479,12 @@ def test_a_piece_has_a_gradient_between_its_edges_alone(processor, dtype):
     net.set_parameters({"layer0.weight": weights, "layer0.bias": np.zeros(1)})
     x = np.array([[x, x] for x in SHARES] + [[0.125, np.nan]], dtype)
     y = net.predict(x) - len(x) / 2  # mean squared error: dz is 1 in every row
-    dx = net.gradients(x, y)[2].reshape(-1, 2)
+    gradients = net.gradients(x, y)[2]
+    dx = gradients.reshape(-1, 2)
     pieces = np.array([0, 0, 1, 0, 2, 0, 2, 0, 0])
-    np.testing.assert_allclose(
-        dx, [*np.stack([3 + pieces, 5 + pieces], 1), [5, 0]], rtol=1e-5
-    )
+    stacked = np.stack([3 + pieces, 5 + pieces], 1)
+    expected = [*stacked, [5, 0]]
+    np.testing.assert_allclose(dx, expected, rtol=1e-5)
 
 
 def test_sines_and_cosines_come_last_and_are_exact_at_quarters(processor, dtype):
@@ -489,7 +500,8 @@ def test_sines_and_cosines_come_last_and_are_exact_at_quarters(processor, dtype)
         [-0.5, 0, 0, -1, 1, 0.5, 1, 0.5, 1, 0],
         [3, 0, 0, 1, 1, 4, 0, 1, 0, 1],
     ]
-    np.testing.assert_allclose(out, expected, atol=2 * np.finfo(dtype).eps)
+    atol = 2 * np.finfo(dtype).eps
+    np.testing.assert_allclose(out, expected, atol=atol)
 
 
 @pytest.mark.parametrize("waves", [1, 2, 3, 7, 8, 9, 12, 15, 16, 17, 31, 33, 256])
@@ -504,7 +516,8 @@ def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dty
         out = encoded(
             backend, dtype, [InputColumn("number", waves=waves)], x, frequencies
         )
-        np.testing.assert_allclose(out, expected, atol=4 * np.finfo(dtype).eps)
+        atol = 4 * np.finfo(dtype).eps
+        np.testing.assert_allclose(out, expected, atol=atol)
 
 
 def test_waves_of_huge_numbers_stay_within_their_bounds(processor, dtype):
@@ -517,7 +530,8 @@ def test_waves_of_huge_numbers_stay_within_their_bounds(processor, dtype):
     assert np.isfinite(out).all()
     assert np.abs(out).max() <= 1
     np.testing.assert_allclose(out[:, :3] ** 2 + out[:, 3:] ** 2, 1, rtol=1e-6)
-    np.testing.assert_array_equal(out[:3], [[0, 0, 0, 1, 1, 1]] * 3)
+    expected = [[0, 0, 0, 1, 1, 1]] * 3
+    np.testing.assert_array_equal(out[:3], expected)
 
 
 def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(processor):
@@ -527,14 +541,15 @@ def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(processor
     weight = net.parameters()["layer1.weight"].copy()
     weight[0, 1] = 0  # the output that tells the gap
     net.set_parameters({"layer1.weight": weight})
-    of_gap = net.gradients(np.array([[np.nan]]), np.ones((1, 1)))[1:]
-    of_fill = net.gradients(np.array([[0.5]]), np.ones((1, 1)))[1:]
+    gradients = net.gradients(np.array([[np.nan]]), np.ones((1, 1)))
+    of_gap = gradients[1:]
+    gradients = net.gradients(np.array([[0.5]]), np.ones((1, 1)))
+    of_fill = gradients[1:]
     assert np.abs(of_gap[0]["layer0.weight"]).min() > 0
     assert not of_gap[1].any()
     assert of_fill[1].all()
-    np.testing.assert_array_equal(
-        of_gap[0]["layer0.weight"], of_fill[0]["layer0.weight"]
-    )
+    expected = of_fill[0]["layer0.weight"]
+    np.testing.assert_array_equal(of_gap[0]["layer0.weight"], expected)
 
 
 def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequencies(
@@ -552,10 +567,10 @@ def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequ
     net.engine.epoch(data, np.zeros(1, np.int64), settings, net.engine.progress())
     after = net.engine.get("parameters")[:48]
     np.testing.assert_array_equal(after[8:], before[8:])
-    np.testing.assert_allclose(
-        after[[0, 1, 4, 5, 6, 7]], 0.95 * before[[0, 1, 4, 5, 6, 7]], rtol=1e-12
-    )
-    assert (np.abs(after[:8] - 0.95 * before[:8])[2:4] > 1e-3).all()
+    expected = 0.95 * before[[0, 1, 4, 5, 6, 7]]
+    np.testing.assert_allclose(after[[0, 1, 4, 5, 6, 7]], expected, rtol=1e-12)
+    difference = np.abs(after[:8] - 0.95 * before[:8])
+    assert (difference[2:4] > 1e-3).all()
 
 
 TRAINED = {"pieces": COLUMNS[:2], "waves": WAVES[:2], "only waves": WAVES[:1]}
@@ -620,10 +635,12 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(
     by_omp = [end_of("omp", threads) for threads in (1, 2, 3, 8)]
     for one in by_omp[1:]:
         np.testing.assert_equal(one, by_omp[0])
-    distances = [relative_distance(by_omp[0][0], end_of("seq", 1)[0])]
+    expected = end_of("seq", 1)[0]
+    distances = [relative_distance(by_omp[0][0], expected)]
     if (dtype, optimizer) == ("float32", "adam"):
         for seed in (4, 5, 6, 7):
-            distances.append(
-                relative_distance(end_of("omp", 1, seed)[0], end_of("seq", 1, seed)[0])
+            distance = relative_distance(
+                end_of("omp", 1, seed)[0], end_of("seq", 1, seed)[0]
             )
+            distances.append(distance)
     assert np.median(distances) < {"float64": 1e-9, "float32": 1e-5}[dtype]

@@ -93,7 +93,8 @@ def test_a_row_does_not_depend_on_the_batch_around_it(spec, processor):
     x, _ = fill(net, 200)
     whole = net.predict(x)
     for i in (*range(9), 63, 199):
-        assert np.array_equal(net.predict(x[i : i + 1])[0], whole[i])
+        predictions = net.predict(x[i : i + 1])
+        assert np.array_equal(predictions[0], whole[i])
 
 
 @pytest.mark.parametrize(
@@ -112,12 +113,11 @@ def test_the_published_example_worked_by_hand(item, expected, processor, dtype):
     7.5."""
     net = network(f"1x3x3,{item}", processor, dtype)
     if net.parameter_count:
-        net.set_parameters(
-            {"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0.0]}
-        )
-    assert net.predict(np.arange(9.0).reshape(1, 1, 3, 3)).tolist() == [
-        np.ravel(expected).tolist()
-    ]
+        indices = np.arange(4.0).reshape(1, 1, 2, 2)
+        net.set_parameters({"layer0.weight": indices, "layer0.bias": [0.0]})
+    indices = np.arange(9.0).reshape(1, 1, 3, 3)
+    predictions = net.predict(indices)
+    assert predictions.tolist() == [np.ravel(expected).tolist()]
 
 
 def test_a_tie_in_max_pooling_goes_to_the_first_in_row_major_order(processor):
@@ -125,7 +125,8 @@ def test_a_tie_in_max_pooling_goes_to_the_first_in_row_major_order(processor):
     _, _, dx = net.gradients(
         np.array([[[[1.0, 1, 0, 2], [1, 1, 2, 2]]]]), np.zeros((1, 2))
     )
-    assert dx[0, 0].tolist() == [[1, 0, 0, 2], [0, 0, 0, 0]]
+    expected = [[1, 0, 0, 2], [0, 0, 0, 0]]
+    assert dx[0, 0].tolist() == expected
 
 
 def test_philox_gives_the_published_words():

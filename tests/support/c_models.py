@@ -136,8 +136,9 @@ class Library:
         """Return the compiled C file of a network, which is exported into the folder;
         each name is loaded once."""
         nn.export(net, folder / f"{name}.c")
+        source = folder / f"{name}.c"
         return cls(
-            compiled(folder / f"{name}.c", *flags),
+            compiled(source, *flags),
             net.dtype,
             net.outputs,
             net.value_dtype,
@@ -237,12 +238,11 @@ def fields(rows: list) -> bytes:
 def rows_of(net, path) -> list[list]:
     """The rows of a CSV file in the order of a network's inputs, as bytes, whatever
     their encoding, and numbers."""
+    content = Path(path).read_bytes()
     rows = list(
         filter(
             None,
-            csv.reader(
-                io.StringIO(Path(path).read_bytes().decode("latin-1"), newline="")
-            ),
+            csv.reader(io.StringIO(content.decode("latin-1"), newline="")),
         )
     )
     places = net.encoding.places
@@ -276,15 +276,14 @@ def answers(command, net, rows: list) -> tuple[list[int], dict]:
 
 def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
     """All columns of the program are those of --predict; tolerance 0: bit by bit."""
-    assert list(found) == [name for name in wanted if name in found]
+    expected = [name for name in wanted if name in found]
+    assert list(found) == expected
     for name, values in found.items():
         if isinstance(values[0], str):
             assert values == list(wanted[name])
         else:
-            assert (
-                relative_distance(np.array(values), np.array(wanted[name], float))
-                <= tolerance
-            ), name
+            expected = np.array(wanted[name], float)
+            assert relative_distance(np.array(values), expected) <= tolerance, name
 
 
 def check_program(
@@ -292,8 +291,7 @@ def check_program(
 ) -> None:
     """The C file gives for the rows of the file `new` what --predict gives."""
     net = nn.Model.load(folder / "m.bin").network
-    codes, found = answers(
-        [*runner, program(folder / "m.c", **options)], net, rows_of(net, new)
-    )
+    command = [*runner, program(folder / "m.c", **options)]
+    codes, found = answers(command, net, rows_of(net, new))
     assert not any(codes)
     check_agreement(found, predicted(folder, new, "--backend", backend), tolerance)

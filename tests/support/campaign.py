@@ -115,9 +115,8 @@ def faults_of(
 ) -> Iterator[tuple[Outcome, list[str]]]:
     """Yield what came of each fault, and what is wrong with that."""
     case = CASES[mode]
-    fine, *failed = outcomes(
-        kind, f"{case.command} --quiet".split(), folder, lasting=lasting
-    )
+    command = f"{case.command} --quiet".split()
+    fine, *failed = outcomes(kind, command, folder, lasting=lasting)
     assert fine.code == 0, fine.err
     for outcome in failed:
         yield outcome, list(_wrong(case, fine, outcome))

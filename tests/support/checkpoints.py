@@ -56,7 +56,8 @@ def wait_for(process, timeout=30):
 
 
 def dense_data(task="binary", rows=150, inputs=5):
-    x = np.random.default_rng(2).normal(size=(rows, inputs))
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(rows, inputs))
     if task == "regression":
         return Dataset(x, x[:, :2] @ np.array([[1.0, 2.0], [3.0, -1.0]]), task)
     return Dataset(x, (x[:, 0] > x[:, 1]).astype(np.int32), task, classes=["0", "1"])

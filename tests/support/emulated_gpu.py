@@ -101,9 +101,8 @@ def _library(code: str, options: tuple[str, ...]):
     )
     calls = "\n".join(LAUNCH.replace("NAME", name) for name in names)
     source = Path(_headers(options).name, f"{_library.cache_info().misses}.cpp")
-    source.write_text(
-        "\n".join([f'#include "{HEADER.name}"', code.replace(PRELUDE, ""), calls])
-    )
+    text = "\n".join([f'#include "{HEADER.name}"', code.replace(PRELUDE, ""), calls])
+    source.write_text(text)
     library = source.with_suffix(".so")
     subprocess.run(
         ["g++", "-shared", *FLAGS, *options, "-o", str(library), str(source)],
@@ -213,13 +212,16 @@ def module() -> ModuleType:
         "getDeviceCount": lambda: 1,
         "getDeviceProperties": lambda number: {"name": b"emulated"},
     }
+    memory = SimpleNamespace(OutOfMemoryError=errors[0])
+    driver = SimpleNamespace(CUDADriverError=errors[1])
+    runtime = SimpleNamespace(CUDARuntimeError=errors[2], **properties)
     cupy.cuda = SimpleNamespace(
         Device=_Device,
         Stream=_Stream,
         get_current_stream=_Stream,
-        memory=SimpleNamespace(OutOfMemoryError=errors[0]),
-        driver=SimpleNamespace(CUDADriverError=errors[1]),
-        runtime=SimpleNamespace(CUDARuntimeError=errors[2], **properties),
+        memory=memory,
+        driver=driver,
+        runtime=runtime,
     )
     return cupy
 

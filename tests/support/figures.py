@@ -58,10 +58,13 @@ def column(scores):
 def judged_rows(task, rng, rows=60):
     """Truth and scores with ties; class 3 of four is missing."""
     if task == "binary":
-        return rng.integers(0, 2, rows), rng.integers(0, 11, rows) / 10
+        draws = rng.integers(0, 2, rows)
+        return draws, rng.integers(0, 11, rows) / 10
     if task == "multiclass":
-        return rng.integers(0, 3, rows), rng.multinomial(10, np.ones(4) / 4, rows) / 10
-    return rng.normal(size=(rows, 2)), rng.normal(size=(rows, 2))
+        draws = rng.integers(0, 3, rows)
+        return draws, rng.multinomial(10, np.ones(4) / 4, rows) / 10
+    draws = rng.normal(size=(rows, 2))
+    return draws, rng.normal(size=(rows, 2))
 
 
 def report_of(task, truth, scores, weights=None):

@@ -176,7 +176,8 @@ def process_ids(launcher: subprocess.Popen, size: int) -> list[int]:
     found = sorted(
         tuple(map(int, launcher.stdout.readline().split())) for _ in range(size)
     )
-    assert [rank for rank, _ in found] == [*range(size)]
+    expected = [*range(size)]
+    assert [rank for rank, _ in found] == expected
     return [pid for _, pid in found]
 
 
@@ -185,7 +186,8 @@ def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
     children = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            text = (entry / "stat").read_text()
+            parent = int(text.rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(entry.name))
     below = [launcher.pid]
     for pid in below:  # which grows
@@ -203,9 +205,8 @@ def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
 def is_running(pid: int) -> bool:
     """Whether there is such a process, not counting one that nobody has waited for."""
     try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        )
+        text = Path(f"/proc/{pid}/stat").read_text()
+        return text.rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 

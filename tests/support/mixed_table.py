@@ -10,9 +10,8 @@ def write_table(path, rows: int, seed: int, target: str, gaps: float = 0.05) -> 
     """A table with every kind of column; some words, dates and gaps are in few rows
     alone."""
     rng = np.random.default_rng(seed)
-    words = np.array(["red", "green", "blue", "so, so", "Ü"])[
-        rng.integers(5, size=rows)
-    ]
+    draws = rng.integers(5, size=rows)
+    words = np.array(["red", "green", "blue", "so, so", "Ü"])[draws]
     many = [f"place {k}" for k in (rng.pareto(1, size=rows) * 6).astype(int) % 60]
     size = rng.normal(40, 9, size=rows).round(3)
     gain = np.where(rng.random(rows) < 0.7, 0, rng.normal(size=rows) * 900)
@@ -22,18 +21,17 @@ def write_table(path, rows: int, seed: int, target: str, gaps: float = 0.05) -> 
         + days * np.timedelta64(1, "D")
         + days * np.timedelta64(13, "m")
     )
-    truth = np.array(["Yes", "no"])[rng.integers(2, size=rows)]
-    score = (
-        (size - 40) / 9
-        + (words == "red")
-        + 0.4 * (truth == "no")
-        + 0.3 * rng.normal(size=rows)
-    )
+    draws = rng.integers(2, size=rows)
+    truth = np.array(["Yes", "no"])[draws]
+    draws = rng.normal(size=rows)
+    score = (size - 40) / 9 + (words == "red") + 0.4 * (truth == "no") + 0.3 * draws
+    selected = np.where(score > 0.4, "good", "bad")
     targets = {
-        "two": np.where(score > 0.4, "good", "bad"),
+        "two": selected,
         "three": np.digitize(score, [-0.5, 1]),
         "number": (1000 + 70 * score).round(2),
     }
+    draws = rng.normal(1e6, 3e4, size=rows).round(1)
     columns = {
         "size": size,
         "colour": words,
@@ -41,7 +39,7 @@ def write_table(path, rows: int, seed: int, target: str, gaps: float = 0.05) -> 
         "gain": gain.round(2),
         "when": when,
         "truth": truth,
-        "flat": rng.normal(1e6, 3e4, size=rows).round(1),
+        "flat": draws,
         "label": rng.integers(3, size=rows),
     }
     for name in ("size", "colour", "when", "place"):

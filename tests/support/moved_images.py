@@ -28,9 +28,8 @@ def moved_images(images, batch, moves, seed, first_step=0):
             seen = image
         below = np.arange(height) - down
         beside = np.arange(width) - right
-        moved[row] = seen[:, np.clip(below, 0, height - 1)][
-            :, :, np.clip(beside, 0, width - 1)
-        ]
+        clipped = np.clip(beside, 0, width - 1)
+        moved[row] = seen[:, np.clip(below, 0, height - 1)][:, :, clipped]
     return moved
 
 
@@ -39,7 +38,8 @@ def check_moves(make, x, y, augment, rooms=(None,)):
     which the rule has moved; rooms: for the images, of `ended`."""
     order = np.random.default_rng(1).permutation(len(x))
     how = settings(seed=3, augment=augment)
-    moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3, first_step=5)
+    moves = how.moves(x.shape[1:])
+    moved = moved_images(x[order], 32, moves, seed=3, first_step=5)
     assert augment != "both" or not np.array_equal(moved, x[order])
     plain = replace(how, augment="none")
     expected = ended(

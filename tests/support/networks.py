@@ -231,8 +231,9 @@ def members_with_and_without_an_encoding(backend: str = "auto"):
     """Return rows of plain numbers and two trained networks of members that read them
     scaled, or encoded: the first one's own inputs are encoded, the other's are not."""
     rng = np.random.default_rng(1)
+    draws = rng.normal(size=(90, 3)).astype(np.float32)
     ds = Dataset(
-        rng.normal(size=(90, 3)).astype(np.float32),
+        draws,
         rng.integers(0, 2, 90),
         "binary",
         ["0", "1"],
@@ -262,8 +263,10 @@ def fill(net, rows, seed=7):
     rng = np.random.default_rng(seed)
     for name, values in net.parameters().items():
         fan_in = np.prod(values.shape[1:])
-        net.set_parameters({name: rng.normal(size=values.shape) / np.sqrt(fan_in)})
-    x = rng.normal(size=(rows, *net.layers[0].in_shape)).astype(net.dtype)
+        draws = rng.normal(size=values.shape)
+        net.set_parameters({name: draws / np.sqrt(fan_in)})
+    size = (rows, *net.layers[0].in_shape)
+    x = rng.normal(size=size).astype(net.dtype)
     for k, column in enumerate(net.layers[0].columns):
         if column.kind == "gap":
             x[rng.random(rows) < 0.4, k] = np.nan
@@ -271,7 +274,8 @@ def fill(net, rows, seed=7):
             x[:, k, 0, 0] = rng.integers(
                 column.values + (column.kind == "onehot"), size=rows
             )
-    return x, TARGETS[net.loss](rng.normal(size=(rows, net.outputs))).astype(net.dtype)
+    draws = rng.normal(size=(rows, net.outputs))
+    return x, TARGETS[net.loss](draws).astype(net.dtype)
 
 
 def twins(spec, backends, dtype, rows, seed=7, **options):
@@ -291,7 +295,8 @@ def check_against_numpy(net, rows, **draw):
     x, y = fill(net, rows)
     tolerance = TOLERANCE[net.dtype]
     outs = plain_layers.forward(net.layers, net.parameters(), x)
-    assert relative_distance(net.predict(x), outs[-1]) < tolerance
+    distance = relative_distance(net.predict(x), outs[-1])
+    assert distance < tolerance
     loss, vector, dx = net.engine.gradients(x.reshape(rows, -1), y, **draw)
     grads = by_name(net.layers, vector)
     if draw:
@@ -303,10 +308,12 @@ def check_against_numpy(net, rows, **draw):
     )
     assert loss == pytest.approx(want_loss, rel=tolerance)
     assert np.linalg.norm(want_dx) > 0 or draw  # dropout may leave none
-    assert relative_distance(dx.reshape(want_dx.shape), want_dx) < 4 * tolerance
+    distance = relative_distance(dx.reshape(want_dx.shape), want_dx)
+    assert distance < 4 * tolerance
     assert grads.keys() == want.keys()
     for name in grads:
-        assert relative_distance(grads[name], want[name]) < 4 * tolerance, name
+        distance = relative_distance(grads[name], want[name])
+        assert distance < 4 * tolerance, name
 
 
 class StopsAfter:

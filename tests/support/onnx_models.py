@@ -25,9 +25,8 @@ def session(path) -> onnxruntime.InferenceSession:
 def outputs(path, inputs: dict) -> dict:
     """Return outputs by their names."""
     found = session(path)
-    return dict(
-        zip([output.name for output in found.get_outputs()], found.run(None, inputs))
-    )
+    names = [output.name for output in found.get_outputs()]
+    return dict(zip(names, found.run(None, inputs)))
 
 
 def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) -> dict:

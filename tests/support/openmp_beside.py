@@ -25,7 +25,8 @@ def computed_by_torch() -> float:
     import torch
 
     torch.set_num_threads(THREADS)
-    square = torch.linspace(-1, 1, 512 * 512).reshape(512, 512)
+    grid = torch.linspace(-1, 1, 512 * 512)
+    square = grid.reshape(512, 512)
     return float((square @ square.T).double().sum())
 
 
@@ -34,12 +35,8 @@ def computed_by_sklearn() -> float:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     x = np.random.default_rng(0).normal(size=(2000, 4))
-    return float(
-        HistGradientBoostingRegressor(max_iter=5)
-        .fit(x, x[:, 0] * x[:, 1])
-        .predict(x)
-        .sum()
-    )
+    model = HistGradientBoostingRegressor(max_iter=5).fit(x, x[:, 0] * x[:, 1])
+    return float(model.predict(x).sum())
 
 
 def computed_by_nn() -> str:
@@ -47,13 +44,13 @@ def computed_by_nn() -> str:
 
     import nn
 
-    x = np.random.default_rng(0).normal(size=(4000, 64)).astype(np.float32)
+    draws = np.random.default_rng(0).normal(size=(4000, 64))
+    x = draws.astype(np.float32)
     ds = nn.Dataset(x, (x[:, 0] > 0).astype(int), "binary", ["0", "1"])
     net = nn.Network("64,512,512,1", "binary", threads=THREADS)
     nn.train(net, ds, epochs=1, batch_size=1000)
-    return hashlib.sha256(
-        b"".join(array.tobytes() for array in net.parameters().values())
-    ).hexdigest()
+    content = b"".join(array.tobytes() for array in net.parameters().values())
+    return hashlib.sha256(content).hexdigest()
 
 
 COMPUTED_BY = {
@@ -77,14 +74,11 @@ def in_order(names: list[str]) -> dict:
 def libraries() -> list[str]:
     """Return the OpenMP libraries of this process, where the system tells them."""
     maps = Path("/proc/self/maps")
-    return sorted(
-        set(
-            re.findall(
-                r"/\S*(?:[gi]omp|libomp)\S*\.so\S*",
-                maps.read_text() if maps.exists() else "",
-            )
-        )
+    matches = re.findall(
+        r"/\S*(?:[gi]omp|libomp)\S*\.so\S*",
+        maps.read_text() if maps.exists() else "",
     )
+    return sorted(set(matches))
 
 
 def main(packages: list[str]) -> None:

@@ -25,9 +25,9 @@ class Members:
 
     def start(self, member: int) -> np.ndarray:
         """Return the parameters that a member begins with."""
-        return (np.random.default_rng(member).normal(size=self.engine.size) / 4).astype(
-            self.engine.dtype
-        )
+        rng = np.random.default_rng(member)
+        draws = rng.normal(size=self.engine.size)
+        return (draws / 4).astype(self.engine.dtype)
 
     def pack(self, make=None):
         """Return a pack, of the engine's choice or made by `make`, whose members have
@@ -71,9 +71,10 @@ class Members:
         engine.set("parameters", self.start(member))
         for number in range(epochs):
             progress = engine.progress(step=step)
+            epoch = PhiloxOrder(len(rows), how.seed).epoch(number)
             engine.epoch(
                 self.data[member],
-                rows[PhiloxOrder(len(rows), how.seed).epoch(number)],
+                rows[epoch],
                 how,
                 progress,
             )
@@ -90,7 +91,8 @@ class Members:
         expected = expected or self.expected(epochs)
         jobs = self.jobs()
         for number in range(epochs):
-            jobs = self.jobs(number, [job.progress.step for job in jobs])
+            steps = [job.progress.step for job in jobs]
+            jobs = self.jobs(number, steps)
             pack.epoch(jobs[::-1])
         self.check_ends(pack, jobs, expected)
         return jobs
@@ -105,9 +107,8 @@ class Members:
                 )
             assert jobs[m].progress.loss == loss
             assert jobs[m].progress.step == step
-        assert len(
-            {pack.get(m, "parameters").tobytes() for m in range(len(jobs))}
-        ) == len(jobs)
+        bits = {pack.get(m, "parameters").tobytes() for m in range(len(jobs))}
+        assert len(bits) == len(jobs)
 
     def check_forward(self, pack, jobs: list[PackJob]) -> None:
         """Compare outputs and losses of the members with those of the network alone."""
@@ -115,7 +116,8 @@ class Members:
             jobs, pack.predict(jobs), pack.loss(jobs), strict=True
         ):
             self.engine.set("parameters", pack.get(job.member, "parameters"))
-            assert np.array_equal(outputs, self.engine.predict(job.data, job.rows))
+            expected = self.engine.predict(job.data, job.rows)
+            assert np.array_equal(outputs, expected)
             assert outputs.any()
             assert loss == self.engine.loss(job.data, job.rows)
 

@@ -22,14 +22,16 @@ BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 def data(task="binary", rows=400, seed=1, **more):
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 6)).astype(np.float32)
-    score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
+    draws = rng.normal(size=(rows, 6))
+    x = draws.astype(np.float32)
+    draws = rng.normal(size=rows)
+    score = x[:, 0] * x[:, 1] + draws / 2
     if task == "regression":
-        return nn.Dataset(
-            x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task, **more
-        )
+        stacked = np.stack([3 * score + 50, x[:, 2]], 1)
+        return nn.Dataset(x, stacked.astype(np.float32), task, **more)
     y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
+    classes = ["a", "b", "c"][: y.max() + 1]
+    return nn.Dataset(x, y, task, classes, **more)
 
 
 def network(task, seed=SEED, backend="omp", **options):
@@ -79,9 +81,8 @@ def check_means(net, told, best_epochs):
         ]
         assert epochs == max(map(len, lists)), name
         assert told[name] == net.history[name], name
-        assert told[name] == pytest.approx(
-            np.average(lasting, 0, net.member_weights), rel=1e-12
-        ), name  # one sum or two
+        expected = np.average(lasting, 0, net.member_weights)
+        assert told[name] == pytest.approx(expected, rel=1e-12), name  # one sum or two
 
 
 def check_file(net, path, x):
@@ -125,7 +126,8 @@ def until_ended(train, first=5, spread=7):
     stops = 0
     while True:
         try:
-            return train(StopSoon(first + stops % spread)), stops
+            looks = first + stops % spread
+            return train(StopSoon(looks)), stops
         except Stopped:
             stops += 1
 
@@ -138,7 +140,8 @@ def break_some(monkeypatch, broken):
         net = usual(self, seed, layers)
         if seed in broken:
             name = list(net.parameters())[-2]
-            net.set_parameters({name: np.full_like(net.parameters()[name], np.inf)})
+            parameters = net.parameters()[name]
+            net.set_parameters({name: np.full_like(parameters, np.inf)})
         return net
 
     monkeypatch.setattr(Network, "sibling", sibling)

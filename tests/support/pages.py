@@ -50,10 +50,9 @@ class Drawing:
             for node in written
             if node.get("class") == "m" and float(node.get("y")) == bottom
         ]
+        ticks = [(float(node.get("x")), float(node.text)) for node in across]
         self._scales = [
-            _scale(
-                [(float(node.get("x")), float(node.text)) for node in across], logs[0]
-            ),
+            _scale(ticks, logs[0]),
             _scale(
                 [(float(node.get("y")) - 4, float(node.text)) for node in upwards],
                 logs[1],

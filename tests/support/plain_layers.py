@@ -231,9 +231,8 @@ def pieces_of(column, v):
 def pieces_gradient(column, x, dz):
     low = np.array(column.edges[:-1])
     high = np.array(column.edges[1:])
-    return np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0).sum(
-        1
-    )
+    selected = np.where((low < x[:, None]) & (x[:, None] < high), dz / (high - low), 0)
+    return selected.sum(1)
 
 
 def waves_of(v, frequencies):
@@ -273,7 +272,8 @@ def embedding_forward(layer, x, w, b, mask):
                 waves_of(filled, learned),
             ]
         elif column.kind == "onehot":
-            parts.append(value[:, None] == np.arange(column.values))
+            indices = np.arange(column.values)
+            parts.append(value[:, None] == indices)
         else:
             parts.append(learned[value.astype(int)])
     return np.concatenate(parts, 1)

@@ -34,11 +34,12 @@ class Bucket(BaseHTTPRequestHandler):
             for name, data in self.server.objects.items()
             if name.startswith(prefix)
         ]
+        text = "".join(ENTRY.format(escape(name), len(data)) for name, data in found)
         self.send(
             200,
             LIST.format(
                 len(found),
-                "".join(ENTRY.format(escape(name), len(data)) for name, data in found),
+                text,
             ).encode(),
         )
 

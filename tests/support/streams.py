@@ -28,7 +28,8 @@ def numbered_table(count: int = ROWS) -> np.ndarray:
     table = np.empty((count, 5))
     table[:, 0] = np.arange(count)
     table[0, 0] = 0.5
-    table[:, 1:4] = random.normal([0, 1000, -5], [1, 0.5, 3], (count, 3)).round(4)
+    draws = random.normal([0, 1000, -5], [1, 0.5, 3], (count, 3))
+    table[:, 1:4] = draws.round(4)
     table[:, 4] = table[:, 1] + (table[:, 3] + 5) / 3 > 0
     return table
 

@@ -57,12 +57,10 @@ def assert_same(table, expected, form) -> None:
 def written(frame, folder) -> dict:
     """The table in files of all formats, and as it is: what opens it, by name."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    parquet.write_table(
-        table, folder / "a.parquet", row_group_size=max(1, len(frame) // 3)
-    )
-    feather.write_feather(
-        table, folder / "a.feather", chunksize=max(1, len(frame) // 2)
-    )
+    row_group_size = max(1, len(frame) // 3)
+    parquet.write_table(table, folder / "a.parquet", row_group_size=row_group_size)
+    chunksize = max(1, len(frame) // 2)
+    feather.write_feather(table, folder / "a.feather", chunksize=chunksize)
     no_nulls = [
         pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type)
         for f in table.schema
@@ -77,7 +75,8 @@ def written(frame, folder) -> dict:
         {name: None if v is None else plain(v) for name, v in row.items()}
         for row in rows
     ]
-    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, own)))
+    text = "\n".join(map(json.dumps, own))
+    (folder / "a.jsonl").write_text(text)
     frame.to_csv(folder / "a.csv", index=False)
     (folder / "a.db").unlink(missing_ok=True)
     write_database(frame, folder / "a.db")
@@ -135,13 +134,13 @@ def everything(count: int = 300):
         return np.where(random.random(count) < 0.1, None, values)
 
     words = {name: random.choice(list(name), count) for name in ("abc", "uvwxyz")}
-    days = np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype(
-        "timedelta64[D]"
-    )
+    draws = random.integers(0, 900, count).astype("timedelta64[D]")
+    days = np.datetime64("2020-01-01", "s") + draws
+    draws = random.normal(size=count).round(2)
     return pd.DataFrame(
         {
             "amount": amount,
-            "gappy": some(random.normal(size=count).round(2) + 0.125).astype(float),
+            "gappy": some(draws + 0.125).astype(float),
             "count": random.integers(0, 9, count),
             "land": some(words["abc"]),
             "town": random.zipf(1.3, count) % 90,

@@ -119,7 +119,8 @@ def head_of(path, **options):
 def read_csv(*paths, reads=None, options=None, **wanted):
     """The table of CSV files; reads: of each column, None: as its fields are."""
     schema = Schema(choices=Choices(**(options or {})))
-    source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), schema)
+    text = ",".join(map(str, paths))
+    source = CsvSource([str(path) for path in paths], text, schema)
     if reads is None:
         reads = dict.fromkeys(range(source.width))
     return source.read(

@@ -33,7 +33,9 @@ def check(call, items, rounds: int = 20 * EFFORT) -> None:
 
 
 def two_classes(rows: int, inputs: int = 12) -> nn.Dataset:
-    x = np.random.default_rng(1).normal(size=(rows, inputs)).astype(np.float32)
+    rng = np.random.default_rng(1)
+    draws = rng.normal(size=(rows, inputs))
+    x = draws.astype(np.float32)
     return nn.Dataset(x, (x[:, 0] * x[:, 1] > 0).astype(int), "binary", ["0", "1"])
 
 

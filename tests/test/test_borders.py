@@ -23,9 +23,8 @@ TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}  # ONNX's ->
 @pytest.fixture(scope="module")
 def rows():
     """Inputs of a network, in an order of falling scores."""
-    return np.sort(np.random.default_rng(0).normal(size=(ROWS, 1)), axis=0)[
-        ::-1
-    ].astype(np.float32)
+    draws = np.random.default_rng(0).normal(size=(ROWS, 1))
+    return np.sort(draws, axis=0)[::-1].astype(np.float32)
 
 
 def network_with_threshold_of(
@@ -38,7 +37,8 @@ def network_with_threshold_of(
         {"layer0.weight": np.array([[1.1]]), "layer0.bias": np.array([0.1])}
     )
     net.describe(classes=["no", "yes"], columns=["size"], targets=["answer"])
-    scores = net.predict(rows.astype(dtype))[:, 0]
+    predictions = net.predict(rows.astype(dtype))
+    scores = predictions[:, 0]
     net.describe(threshold=float(scores[place]))
     return net, scores
 
@@ -54,9 +54,9 @@ def test_a_score_that_equals_the_threshold_is_of_class_1_everywhere(
     net.export("m.bin")
     np.savetxt("new.csv", rows, "%.17g", header="size", comments="")
     flags = ("-m", "m.bin", "--dataset", "new.csv", "--backend", "seq")
+    output = succeed("--predict", *flags)
     assert [
-        line[1]
-        for line in list(csv.reader(io.StringIO(succeed("--predict", *flags).out)))[1:]
+        line[1] for line in list(csv.reader(io.StringIO(output.out)))[1:]
     ] == expected
     model = nn.Model.load("m.bin", backend="seq")
     assert list(model.predict(rows)) == expected
@@ -71,9 +71,8 @@ def test_a_score_that_equals_the_threshold_is_of_class_1_everywhere(
     nn.export(net, "m.onnx")
     (wanted,) = session("m.onnx").get_inputs()
     by_onnx = outputs("m.onnx", {wanted.name: rows.astype(TYPES[wanted.type])})
-    assert list(by_onnx["label"]) == labels_of(
-        by_onnx["probabilities"][:, 1], net.threshold
-    )
+    labels = labels_of(by_onnx["probabilities"][:, 1], net.threshold)
+    assert list(by_onnx["label"]) == labels
 
 
 def labels_of(scores, threshold: float) -> list[str]:
@@ -95,7 +94,8 @@ def test_counts_tables_and_the_page_take_a_score_at_the_threshold_for_class_1(ro
     line = next(line for line in table.lines if "(used)" in line[0])
     assert float(line[1]) == pytest.approx(figures["precision"], abs=1e-4)
     assert float(line[2]) == pytest.approx(figures["recall"], abs=1e-4)
-    assert float(line[4]) == pytest.approx(1000 * 12 / ROWS)
+    expected = 1000 * 12 / ROWS
+    assert float(line[4]) == pytest.approx(expected)
 
 
 def tables_of(page) -> list:
@@ -120,7 +120,8 @@ def tables_of(page) -> list:
 def test_a_year_of_two_digits_is_of_the_century_that_posix_names(written, date):
     """From 69 on that of 1900, as strptime has it."""
     seconds = date_of(written, "%d.%m.%y")
-    assert np.datetime64(int(seconds), "s") == np.datetime64(date, "s")
+    expected = np.datetime64(date, "s")
+    assert np.datetime64(int(seconds), "s") == expected
 
 
 def test_a_fold_that_diverges_ends_in_one_line(folder):

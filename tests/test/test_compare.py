@@ -13,7 +13,8 @@ NAMES = ("a", "b")
 
 
 def data(rows: int = 400, task: str = "binary", seed: int = 0):
-    x = np.random.default_rng(seed).normal(size=(rows, 4))
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 4))
     value = x[:, 0] + x[:, 1] * x[:, 2]
     return nn.Dataset(
         x, value if task == "regression" else (value > 0).astype(int), task=task
@@ -38,17 +39,18 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     own = found["metrics"][metric]
     tested = [nn.test(net, new)[metric] for net in (little, much)]
     assert [own["a"], own["b"]] == pytest.approx(tested)
-    assert own["difference"] == pytest.approx(tested[1] - tested[0])
+    expected = tested[1] - tested[0]
+    assert own["difference"] == pytest.approx(expected)
     assert own["interval"][0] < own["difference"] < own["interval"][1] < 0
     assert found["better"] == "b"
     assert found["verdict"].startswith("b is better than a")
     apart = [abs(row["a"][0] - row["b"][0]) for row in found["disagree"]]
     assert len(apart) == 5
     assert apart == sorted(apart, reverse=True)
-    swapped = compared([much, little], [new, new], NAMES)["metrics"][metric]
-    assert swapped["interval"] == pytest.approx(
-        [-end for end in reversed(own["interval"])]
-    )
+    metrics = compared([much, little], [new, new], NAMES)["metrics"]
+    swapped = metrics[metric]
+    expected = [-end for end in reversed(own["interval"])]
+    assert swapped["interval"] == pytest.approx(expected)
 
 
 def test_a_paired_interval_is_narrower_than_those_of_the_models_and_rows_that_cannot_tell_say_so():
@@ -58,9 +60,8 @@ def test_a_paired_interval_is_narrower_than_those_of_the_models_and_rows_that_ca
     net = trained(ds, 30)
     same = trained(ds, 30)
     other = trained(ds, 31)
-    low, high = compared([net, other], [new, new], NAMES)["metrics"]["roc_auc"][
-        "interval"
-    ]
+    metrics = compared([net, other], [new, new], NAMES)["metrics"]
+    low, high = metrics["roc_auc"]["interval"]
     alone = nn.test(net, new, intervals=True)["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
     found = compared([net, same], [ds, ds], NAMES)
@@ -74,10 +75,12 @@ def test_other_tasks_and_other_rows_are_refused():
     ds = data()
     values = data(task="regression")
     net = trained(ds, 1)
+    nets = [net, trained(values, 1)]
     with pytest.raises(UsageError, match="a and b predict different things"):
-        compared([net, trained(values, 1)], [ds, values], NAMES)
+        compared(nets, [ds, values], NAMES)
+    datasets = [ds, data(seed=5)]
     with pytest.raises(DataError, match="different rows or targets"):
-        compared([net, net], [ds, data(seed=5)], NAMES)
+        compared([net, net], datasets, NAMES)
     assert nn.compare(net, nn.Model(trained(ds, 20)), data(seed=9))["better"] == "b"
 
 

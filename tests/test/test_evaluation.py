@@ -169,18 +169,20 @@ def test_what_cannot_be_judged_is_one_clear_line(net, ds, error, words):
 
 def test_a_threshold_is_finite_and_for_two_classes():
     for threshold in (np.nan, np.inf):
+        net = network("binary", column([0.5]))
         with pytest.raises(UsageError, match="threshold"):
             evaluate(
-                network("binary", column([0.5])),
+                net,
                 dataset("binary", [1]),
                 threshold=threshold,
             )
+    net = network("multiclass", np.eye(2))
     with pytest.raises(
         UsageError,
         match="threshold 0.3: is for two classes, the task is multiclass; leave it out",
     ):
         evaluate(
-            network("multiclass", np.eye(2)),
+            net,
             dataset("multiclass", [0, 1]),
             threshold=0.3,
         )

@@ -47,9 +47,8 @@ def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
 
 def write(rows: list[dict], path: str = "t.csv") -> None:
     with open(path, "w", newline="") as file:
-        file.write(
-            csv_of(list(rows[0]), zip(*(row.values() for row in rows), strict=True))
-        )
+        columns = zip(*(row.values() for row in rows), strict=True)
+        file.write(csv_of(list(rows[0]), columns))
 
 
 @pytest.fixture
@@ -70,10 +69,12 @@ def trained(networks: int = 1, classes: int = 2, layers: str = "4,6:tanh,1"):
 def logits(net, x) -> np.ndarray:
     """The value of rows by the plain way: the network's scores, in float64 as far as
     they go."""
-    p = np.clip(net.predict(x).astype(np.float64), 1e-12, 1 - 1e-12)
+    predictions = net.predict(x).astype(np.float64)
+    p = np.clip(predictions, 1e-12, 1 - 1e-12)
     if net.outputs == 1:
         return np.log(p / (1 - p))
-    return np.log(p) - np.log(p).mean(axis=1, keepdims=True)
+    mean = np.log(p).mean(axis=1, keepdims=True)
+    return np.log(p) - mean
 
 
 def by_hand(net, rows, background) -> np.ndarray:
@@ -126,10 +127,11 @@ def test_base_and_columns_add_up_to_the_value(exact, by_permutations):
     net, ds = trained(3)
     found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
     values = Value(net).of(Value(net).read(ds.x[:40]))
-    assert (
-        np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
-    )
-    assert np.allclose(values, logits(net, ds.x[:40]), atol=1e-4)
+    total = found.values.sum(axis=1)
+    difference = np.abs(found.base_values + total - values[:, 0])
+    assert difference.max() < 1e-9
+    expected = logits(net, ds.x[:40])
+    assert np.allclose(values, expected, atol=1e-4)
 
 
 def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_in_pairs(
@@ -146,7 +148,8 @@ def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_i
     assert drawn.error < 1e-12
     every = explain(net, ds.x[:30], ds.x[100:200], exact=True)
     drawn = explain(net, ds.x[:30], ds.x[100:200], exact=False)
-    off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
+    mean = np.mean((drawn.values - every.values) ** 2)
+    off = np.sqrt(mean)
     assert 0 < off < 3 * drawn.error < 0.1
 
 
@@ -166,11 +169,14 @@ def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
         explain(net, ds.x[:5], background, exact=exact, seed=k)
         for k, background in enumerate(draws)
     ]
-    real = np.sqrt(np.var([one.values for one in found], axis=0, ddof=1).mean())
-    told = np.sqrt(np.mean([one.background_error**2 for one in found]))
+    mean = np.var([one.values for one in found], axis=0, ddof=1).mean()
+    real = np.sqrt(mean)
+    mean = np.mean([one.background_error**2 for one in found])
+    told = np.sqrt(mean)
     assert real > 0.01
     assert abs(told / real - 1) < 0.2
-    assert max(one.background_error for one in found) < 2 * real
+    largest = max(one.background_error for one in found)
+    assert largest < 2 * real
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -184,16 +190,16 @@ def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(
     alone = [explain(net, x[:7], x[20 + k :][:1], exact=exact) for k in range(12)]
     together = explain(net, x[:7], x[20:32], exact=exact)
     each = np.array([one.values for one in alone])[:, : shapley.CHECKED]
-    expected = np.sqrt(np.mean(each.var(axis=0, ddof=1) / 12))
+    mean = np.mean(each.var(axis=0, ddof=1) / 12)
+    expected = np.sqrt(mean)
     assert together.background_error == pytest.approx(expected, rel=1e-9)
     assert np.allclose(
         together.values[: shapley.CHECKED], each.mean(axis=0), atol=1e-12
     )
     assert {one.background_error for one in alone} == {None}, "one row cannot tell"
     monkeypatch.setattr(shapley, "THREAD_VALUES", 64 * 4)
-    assert explain(net, x[:7], x[20:32], exact=exact).background_error == pytest.approx(
-        expected, rel=1e-9
-    )
+    explanation = explain(net, x[:7], x[20:32], exact=exact)
+    assert explanation.background_error == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions(
@@ -223,7 +229,8 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
     ]
     line = f"o.csv: contributions of 100 background rows' difference, {numbers[0]}"
     line = f"{line}; by the choice of background rows {numbers[1]}"
-    assert line in succeed(*asked).err.splitlines()[-1]
+    lines = succeed(*asked).err.splitlines()
+    assert line in lines[-1]
     exact = json.loads(succeed(*asked, "--exact", "--json").out)
     assert exact["error"] == 0
     assert exact["background_error"] == pytest.approx(told["background_error"], rel=0.3)
@@ -240,7 +247,8 @@ def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
     blocks = [explainer.explain(ds.x[at : at + 20]).values for at in (0, 20)]
     assert whole.error > 0
     assert np.array_equal(whole.values, np.concatenate(blocks))
-    assert explain(net, ds.x[:20], ds.x[100:120]).error == 0
+    explanation = explain(net, ds.x[:20], ds.x[100:120])
+    assert explanation.error == 0
 
 
 def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
@@ -276,7 +284,8 @@ def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permuta
     for backend, threads in (("omp", 1), ("omp", 2), ("seq", 1)):
         for member in net.members:
             member.compute_on(backend, threads)
-        values.append(explain(net, ds.x[:40], ds.x[100:150]).values)
+        explanation = explain(net, ds.x[:40], ds.x[100:150])
+        values.append(explanation.values)
     assert np.array_equal(*values[:2])
     assert np.allclose(*values[1:], atol=1e-5)
     assert np.abs(values[0]).max() > 0.1
@@ -290,7 +299,9 @@ def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_th
     x = np.random.default_rng(0).normal(size=(30, 5))
     x[:, 4] = 1.0  # alike in all rows
     found = explain(net, x[:4], x[10:], exact=exact)
-    expected = net.parameters()["layer0.weight"] * (x[:4] - x[10:].mean(axis=0))
+    mean = x[10:].mean(axis=0)
+    parameters = net.parameters()["layer0.weight"]
+    expected = parameters * (x[:4] - mean)
     assert np.allclose(found.values, expected, atol=1e-12)
     assert np.abs(found.values[:, 4]).max() < 1e-15
     found = explain(
@@ -309,9 +320,8 @@ def test_a_score_that_rounds_to_1_has_a_finite_value():
     x = np.array([[1.0, 0.0], [-1.0, 2.0], [0.0, 1.0]], np.float32)
     assert net.predict(x)[0, 0] == 1
     found = explain(net, x, x)
-    assert np.allclose(
-        found.base_values + found.values.sum(axis=1), [300, -298, 1], atol=1e-4
-    )
+    total = found.values.sum(axis=1)
+    assert np.allclose(found.base_values + total, [300, -298, 1], atol=1e-4)
 
 
 def test_importance_is_scikit_learns():
@@ -326,7 +336,8 @@ def test_importance_is_scikit_learns():
     theirs = inspection.permutation_importance(
         model, x, y, scoring="roc_auc", n_repeats=20, random_state=0
     )
-    ours = importance(model.network_, package.load(x, y=y), repeats=20)
+    ds = package.load(x, y=y)
+    ours = importance(model.network_, ds, repeats=20)
     by_place = dict(zip(ours.names, ours.mean, strict=True))
     assert np.allclose(
         [by_place[str(k)] for k in range(4)], theirs.importances_mean, atol=0.02
@@ -406,7 +417,8 @@ def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name
         means.append(found.mean[place])
         widths.append((found.high[place] - found.low[place]) / 2 / 1.97)
     # 24 draws: a deviation known to 15 %
-    assert np.std(means, ddof=1) == pytest.approx(np.mean(widths), rel=0.4)
+    deviation = np.std(means, ddof=1)
+    assert deviation == pytest.approx(np.mean(widths), rel=0.4)
 
 
 def test_importance_of_rows_in_groups_knows_that_they_are_alike():
@@ -421,9 +433,10 @@ def test_importance_of_rows_in_groups_knows_that_they_are_alike():
         "task": "regression",
     }
     as_if_independent = importance(net, package.Dataset(**repeated), metric_name="mse")
+    groups = np.repeat(np.arange(40), 10)
     in_groups = importance(
         net,
-        package.Dataset(**repeated, groups=np.repeat(np.arange(40), 10)),
+        package.Dataset(**repeated, groups=groups),
         metric_name="mse",
     )
     widths = [
@@ -466,8 +479,9 @@ def test_images_and_one_class_are_refused():
     net, ds = trained()
     with pytest.raises(UsageError, match="images have no columns"):
         explain(package.Network("1x4x4,conv2k3,2", "multiclass"), images, images)
+    rows = np.flatnonzero(ds.y == 1)
     with pytest.raises(DataError, match="roc_auc is undefined"):
-        importance(net, ds.of_rows(np.flatnonzero(ds.y == 1)))
+        importance(net, ds.of_rows(rows))
     with pytest.raises(UsageError, match="at most 20 have few enough coalitions"):
         explain(
             package.Network("30,1", "binary"),
@@ -489,22 +503,16 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     told = succeed(*of_model, "--json", "--monitor", "loss").json
     assert told["importance"]["metric"] == "loss"
     assert set(told["curves"]) == set(COLUMNS)
-    line = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[
-        -1
-    ]
+    output = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv")
+    line = output.err.splitlines()[-1]
     assert line.startswith("why.csv: ")
     with open("why.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["row", "base", *COLUMNS, "value"]
     assert len(rows) == 240
     for row in rows[:5]:
-        assert (
-            abs(
-                sum(float(row[name]) for name in ["base", *COLUMNS])
-                - float(row["value"])
-            )
-            < 1e-9
-        )
+        total = sum(float(row[name]) for name in ["base", *COLUMNS])
+        assert abs(total - float(row["value"])) < 1e-9
     write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
     refused = run(*of_model, "--dataset", "new.csv")
     assert refused.code == 65, "without the truth there is no importance"
@@ -589,7 +597,8 @@ def wide(columns, rows=60):
     """Return a network and rows of many columns, of which the first alone tells the
     target."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(rows, columns)).astype(np.float32)
+    draws = rng.normal(size=(rows, columns))
+    x = draws.astype(np.float32)
     ds = package.load(x, y=3.0 * x[:, 0])
     net = package.Network.for_data(ds, "auto,1")
     vector = np.zeros_like(net.vector)
@@ -632,7 +641,8 @@ def test_a_long_computation_tells_at_most_thirty_plain_lines(
     for done in [*range(step, total, step), total]:
         steps(done, total)
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == min(-(-total // step), 30)
+    expected = min(-(-total // step), 30)
+    assert len(lines) == expected
     assert lines[-1].startswith(f"importance of columns: {total} of {total}, ")
     assert "\x1b" not in "".join(lines)
 
@@ -673,7 +683,8 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
         what = "contributions to predictions"
     else:
         what = "importance of columns"
-    told = [line for line in succeed(*asked).err.splitlines() if line.startswith(what)]
+    lines = succeed(*asked).err.splitlines()
+    told = [line for line in lines if line.startswith(what)]
     assert 1 <= len(told) <= 30
     assert ", 0 s left" in told[-1]
     for silence in ("--quiet", "--json"):
@@ -727,10 +738,13 @@ def test_a_background_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_is_no
         background = "background.csv"
     found = explain(net, rows, background, exact=True)
     twice = explain(net, rows, repeated(some), exact=True)
-    assert np.abs(found.values - twice.values).max() < 1e-9
-    assert np.abs(found.base_values - twice.base_values).max() < 1e-9
+    difference = np.abs(found.values - twice.values)
+    assert difference.max() < 1e-9
+    difference = np.abs(found.base_values - twice.base_values)
+    assert difference.max() < 1e-9
     alike = explain(net, rows, [row | {"w": 1} for row in some], exact=True)
-    assert np.abs(found.base_values - alike.base_values).max() > 1e-3
+    difference = np.abs(found.base_values - alike.base_values)
+    assert difference.max() > 1e-3
 
 
 def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
@@ -742,10 +756,11 @@ def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
     found = explain(net, "rows.csv", "background.csv")
     twice = explain(net, "rows.csv", repeated(weighted()))
     values = Value(net).of(Value(net).read(package.load_for(net, "rows.csv").x))
-    assert (
-        np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
-    )
-    assert np.abs(found.base_values - twice.base_values).max() < 1e-9
+    total = found.values.sum(axis=1)
+    difference = np.abs(found.base_values + total - values[:, 0])
+    assert difference.max() < 1e-9
+    difference = np.abs(found.base_values - twice.base_values)
+    assert difference.max() < 1e-9
     told = succeed(
         "explain",
         "m.bin",
@@ -774,7 +789,9 @@ def test_the_more_columns_the_fewer_background_rows_which_one_line_tells(
     assert len(explainer.background) == compared
     value = Value(net)
     values = value.of(value.read(ds.x[:2]))[:, 0]
-    assert np.abs(found.base_values + found.values.sum(axis=1) - values).max() < 1e-9
+    total = found.values.sum(axis=1)
+    difference = np.abs(found.base_values + total - values)
+    assert difference.max() < 1e-9
     told = [line for line in caplog.messages if line.startswith("contributions of ")]
     expected = f"contributions of {columns} columns: compared with {compared} of 60 background rows, of up to 100"
     assert told == ([f"{expected} columns with all"] if columns > 100 else [])

@@ -48,8 +48,10 @@ def far(tmp_path_factory):
 def truth_of(path) -> np.ndarray:
     """Return what the one layer of a model predicts of ROWS, computed in float64."""
     net = nn.Model.load(path).network
-    weight = net.parameters()[f"layer0.{'weight'}"].astype(np.float64)
-    bias = net.parameters()[f"layer0.{'bias'}"].astype(np.float64)
+    parameters = net.parameters()[f"layer0.{'weight'}"]
+    weight = parameters.astype(np.float64)
+    parameters = net.parameters()[f"layer0.{'bias'}"]
+    bias = parameters.astype(np.float64)
     x = (ROWS - net.scaling.shift) / net.scaling.scale
     target = net.target_scaling
     values = ((x @ weight.T + bias) * target.scale + target.shift)[:, 0]
@@ -76,9 +78,11 @@ DOORS = {
 @pytest.mark.parametrize("name", ["m.bin", "clipped.bin"])
 @pytest.mark.parametrize("door", DOORS)
 def test_python_predicts_with_the_digits_of_float64(far, door, name):
-    found = DOORS[door](nn.Model.load(far / name), far)
+    model = nn.Model.load(far / name)
+    found = DOORS[door](model, far)
     assert found.dtype == np.float64
-    assert np.abs(np.ravel(found) - truth_of(far / name)).max() < STEP
+    difference = np.abs(np.ravel(found) - truth_of(far / name))
+    assert difference.max() < STEP
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl", "npz"])
@@ -86,16 +90,20 @@ def test_commands_tell_and_train_with_the_digits_of_float64(far, suffix):
     data = far / f"far.{suffix}"
     truth = truth_of(far / "m.bin")
     rows = run("predict", far / "m.bin", data, "--json", "-q").json["rows"]
-    assert np.abs([row["predicted y"] for row in rows] - truth).max() < STEP
+    difference = np.abs([row["predicted y"] for row in rows] - truth)
+    assert difference.max() < STEP
     assert [row["true y"] for row in rows] == Y.tolist()
     figures = run("test", far / "m.bin", data, "--json", "-q").json
-    assert figures["mae"] == pytest.approx(np.abs(truth - Y).mean(), abs=STEP)
-    assert figures["rmse"] == pytest.approx(
-        np.sqrt(np.mean((truth - Y) ** 2)), abs=STEP
-    )
+    expected = np.abs(truth - Y).mean()
+    assert figures["mae"] == pytest.approx(expected, abs=STEP)
+    mean = np.mean((truth - Y) ** 2)
+    expected = np.sqrt(mean)
+    assert figures["rmse"] == pytest.approx(expected, abs=STEP)
     flags = "--networks", 1, "--layers", "2,1", "--epochs", 2, "--holdout", 0, "-q"
     succeed("train", data, "-m", far / f"{suffix}.bin", *flags)
-    assert np.abs(truth_of(far / f"{suffix}.bin") - truth).max() < STEP
+    path = far / f"{suffix}.bin"
+    difference = np.abs(truth_of(path) - truth)
+    assert difference.max() < STEP
 
 
 def test_comparisons_and_importance_have_the_digits_of_float64(far):
@@ -109,21 +117,22 @@ def test_comparisons_and_importance_have_the_digits_of_float64(far):
         "-q",
     ).json
     for path in told["models"]:
-        wanted = np.abs(truth_of(far / Path(path).name) - Y).mean()
-        assert told["metrics"]["mae"][path] == pytest.approx(wanted, abs=STEP)
+        difference = np.abs(truth_of(far / Path(path).name) - Y)
+        wanted = difference.mean()
+        mae = told["metrics"]["mae"]
+        assert mae[path] == pytest.approx(wanted, abs=STEP)
     told = run("explain", far / "m.bin", far / "far.csv", "--json", "-q").json
-    wanted = np.sqrt(np.mean((truth_of(far / "m.bin") - Y) ** 2))
-    assert told["importance"]["baseline"] == pytest.approx(wanted, abs=STEP)
+    mean = np.mean((truth_of(far / "m.bin") - Y) ** 2)
+    wanted = np.sqrt(mean)
+    baseline = told["importance"]["baseline"]
+    assert baseline == pytest.approx(wanted, abs=STEP)
     net = nn.Model.load(far / "m.bin").network
-    slope = (
-        net.parameters()["layer0.weight"][0, 0]
-        * net.target_scaling.scale[0]
-        / net.scaling.scale[0]
-    )
+    parameters = net.parameters()["layer0.weight"]
+    slope = parameters[0, 0] * net.target_scaling.scale[0] / net.scaling.scale[0]
     points = np.array([[value, output[0]] for value, output in told["curves"]["a"]])
-    assert np.diff(points[:, 1]) == pytest.approx(
-        np.diff(points[:, 0]) * slope, abs=STEP
-    )
+    expected = np.diff(points[:, 0]) * slope
+    steps = np.diff(points[:, 1])
+    assert steps == pytest.approx(expected, abs=STEP)
 
 
 def test_pages_and_texts_tell_numbers_apart(far):
@@ -140,13 +149,11 @@ def test_pages_and_texts_tell_numbers_apart(far):
     )
     first, at_first, last, at_last = map(float, ends.groups())
     net = nn.Model.load(far / "m.bin").network
-    slope = (
-        net.parameters()["layer0.weight"][0, 0]
-        * net.target_scaling.scale[0]
-        / net.scaling.scale[0]
-    )
+    parameters = net.parameters()["layer0.weight"]
+    slope = parameters[0, 0] * net.target_scaling.scale[0] / net.scaling.scale[0]
     assert A.min() <= at_first < at_last - 50 <= A.max()
-    assert last - first == pytest.approx(slope * (at_last - at_first), abs=1)
+    expected = slope * (at_last - at_first)
+    assert last - first == pytest.approx(expected, abs=1)
     truth = truth_of(far / "m.bin")
     told = run(
         "compare",
@@ -157,9 +164,12 @@ def test_pages_and_texts_tell_numbers_apart(far):
         "-q",
     ).out
     pattern = r"^row (\d+), true .*m\.bin (\d+\S*), .*clipped\.bin (\d+\S*)$"
-    row, one, other = re.search(pattern, told, re.MULTILINE).groups()
-    assert float(one) == pytest.approx(truth[int(row)], abs=1)
-    assert float(other) == pytest.approx(truth_of(far / "clipped.bin")[int(row)], abs=1)
+    match = re.search(pattern, told, re.MULTILINE)
+    row, one, other = match.groups()
+    expected = truth[int(row)]
+    assert float(one) == pytest.approx(expected, abs=1)
+    expected = truth_of(far / "clipped.bin")[int(row)]
+    assert float(other) == pytest.approx(expected, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -169,21 +179,14 @@ def test_estimators_learn_far_from_0_as_near_it(given):
     pytest.importorskip("sklearn")
     settings = {"layers": "2,1", "networks": 1, "epochs": 20}
     with pytest.warns(nn.NnWarning):  # so short a training has learned nothing
-        far = nn.NetworkRegressor(**settings).fit(given(ROWS), Y).predict(given(ROWS))
-        near = (
-            nn.NetworkRegressor(**settings)
-            .fit(ROWS - [FAR, 0], Y - FAR)
-            .predict(ROWS - [FAR, 0])
-        )
-        score = (
-            nn.NetworkClassifier(**settings)
-            .fit(given(ROWS), Y > FAR + 50)
-            .predict_proba(given(ROWS))
-        )
-        wanted = (
-            nn.NetworkClassifier(**settings)
-            .fit(ROWS - [FAR, 0], Y > FAR + 50)
-            .predict_proba(ROWS - [FAR, 0])
-        )
-    assert np.abs(far - FAR - near).max() < 1e-3
+        model = nn.NetworkRegressor(**settings).fit(given(ROWS), Y)
+        far = model.predict(given(ROWS))
+        model = nn.NetworkRegressor(**settings).fit(ROWS - [FAR, 0], Y - FAR)
+        near = model.predict(ROWS - [FAR, 0])
+        model = nn.NetworkClassifier(**settings).fit(given(ROWS), Y > FAR + 50)
+        score = model.predict_proba(given(ROWS))
+        model = nn.NetworkClassifier(**settings).fit(ROWS - [FAR, 0], Y > FAR + 50)
+        wanted = model.predict_proba(ROWS - [FAR, 0])
+    difference = np.abs(far - FAR - near)
+    assert difference.max() < 1e-3
     assert np.abs(score - wanted).max() < 1e-6

@@ -16,7 +16,8 @@ def write(name: str, of_inputs: float, of_targets: float) -> None:
         f"{a * of_inputs!r},{b * of_inputs!r},{(a + b) * of_targets!r}"
         for a, b in draws.tolist()
     ]
-    Path(name).write_text("\n".join(["a,b,y", *rows]) + "\n")
+    text = "\n".join(["a,b,y", *rows])
+    Path(name).write_text(text + "\n")
 
 
 @pytest.fixture

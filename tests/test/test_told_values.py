@@ -27,8 +27,10 @@ NAMES = ("a", "b")
 def rows_of_two_classes(weighted: bool, rows: int = 150):
     rng = np.random.default_rng(11)
     # sums of them are exact, so that ties are ties everywhere
-    x = np.round(8 * rng.normal(size=(rows, 3))) / 8
-    y = (x[:, 0] - x[:, 1] + rng.normal(size=rows) > 0.4).astype(int)
+    draws = rng.normal(size=(rows, 3))
+    x = np.round(8 * draws) / 8
+    draws = rng.normal(size=rows)
+    y = (x[:, 0] - x[:, 1] + draws > 0.4).astype(int)
     return nn.Dataset(
         x,
         y,
@@ -77,12 +79,10 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
     assert found["rows"] == 150
     assert found["models"] == ["a", "b"]
     for name, told in found["metrics"].items():
-        assert [told["a"], told["b"]] == pytest.approx(
-            [first[name], second[name]], rel=1e-9
-        ), name
-        assert told["difference"] == pytest.approx(
-            second[name] - first[name], rel=1e-9
-        ), name
+        expected = [first[name], second[name]]
+        assert [told["a"], told["b"]] == pytest.approx(expected, rel=1e-9), name
+        expected = second[name] - first[name]
+        assert told["difference"] == pytest.approx(expected, rel=1e-9), name
     losses = [f"{each['log_loss']:.4g}" for each in (second, first)]
     assert (
         found["verdict"]
@@ -112,9 +112,9 @@ def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighte
         "accuracy": [((own >= 0.5) == ds.y).astype(float) for own in scores],
     }.items():
         differences = draws @ (other - one) / draws.sum(axis=1)
-        assert found[name]["interval"] == pytest.approx(
-            np.quantile(differences, [0.025, 0.975]), rel=1e-6
-        ), name
+        expected = np.quantile(differences, [0.025, 0.975])
+        interval = found[name]["interval"]
+        assert interval == pytest.approx(expected, rel=1e-6), name
 
 
 def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
@@ -132,14 +132,13 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
         predicted = net.predict(x)[:, 0]
         mse = metrics.mean_squared_error(y, predicted, sample_weight=weights)
         told = {key: own[name] for key, own in found["metrics"].items()}
-        assert told == pytest.approx(
-            {
-                "mse": mse,
-                "rmse": mse**0.5,
-                "r2": metrics.r2_score(y, predicted, sample_weight=weights),
-                "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
-            }
-        )
+        expected = {
+            "mse": mse,
+            "rmse": mse**0.5,
+            "r2": metrics.r2_score(y, predicted, sample_weight=weights),
+            "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
+        }
+        assert told == pytest.approx(expected)
     assert found["better"] == "a"
     assert found["metric"] == "rmse"
     rmse = [f"{found['metrics']['rmse'][name]:.4g}" for name in NAMES]
@@ -153,23 +152,28 @@ def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_wit
     for net in nets:
         net.describe(classes=["no", "yes"])
     found = compared(nets, [ds, ds], NAMES)["disagree"]
-    one = nets[0].predict(ds.x)[:, 0]
-    other = nets[1].predict(ds.x)[:, 0]
+    predictions = nets[0].predict(ds.x)
+    one = predictions[:, 0]
+    predictions = nets[1].predict(ds.x)
+    other = predictions[:, 0]
     order = sorted(range(150), key=lambda k: -abs(one[k] - other[k]))[:5]
-    assert found == [
+    expected = [
         {"row": k, "true": ["no", "yes"][ds.y[k]], "a": [one[k]], "b": [other[k]]}
         for k in order
     ]
+    assert found == expected
     three = (
         nn.Network("3,3", "multiclass", dtype="float64", seed=1),
         nn.Network("3,3", "multiclass", dtype="float64"),
     )
     ds = nn.Dataset(ds.x[:20], np.arange(20) % 3, "multiclass", ["a", "b", "c"])
-    distances = np.abs(three[0].predict(ds.x) - three[1].predict(ds.x))
+    predictions = three[0].predict(ds.x)
+    distances = np.abs(predictions - three[1].predict(ds.x))
     apart = distances.max(axis=1)
-    assert [
-        row["row"] for row in compared(three, [ds, ds], NAMES)["disagree"]
-    ] == np.argsort(-apart)[:5].tolist()
+    disagree = compared(three, [ds, ds], NAMES)["disagree"]
+    rows = [row["row"] for row in disagree]
+    expected = np.argsort(-apart)[:5].tolist()
+    assert rows == expected
 
 
 def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_most():
@@ -186,17 +190,20 @@ def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_m
             [0, 0.05, 0],
         ]
     )
-    found = _disagree(net, np.zeros(7, int), [one, other], NAMES)
-    assert [row["row"] for row in found] == [3, 0, 1, 5, 4]
-    assert _disagree(net, np.zeros(7, int), [one, other], NAMES)[2]["b"] == [
+    truth = np.zeros(7, int)
+    found = _disagree(net, truth, [one, other], NAMES)
+    rows = [row["row"] for row in found]
+    assert rows == [3, 0, 1, 5, 4]
+    truth = np.zeros(7, int)
+    assert _disagree(net, truth, [one, other], NAMES)[2]["b"] == [
         0.3,
         0.3,
         0.3,
     ]
-    assert [
-        row["row"]
-        for row in _disagree(net, np.zeros(3, int), [one[:3], other[:3]], NAMES)
-    ] == [0, 1]
+    scores = [one[:3], other[:3]]
+    truth = np.zeros(3, int)
+    rows = [row["row"] for row in _disagree(net, truth, scores, NAMES)]
+    assert rows == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -261,15 +268,12 @@ def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_
         kept = rng.integers(1, 20, 90)[:, None] / 20
         net = linear([1.0, 0.0, 0.0])
         crossed = Crossed.of(90, np.arange(90), of_row, kept, 3)
+        temperatures = [0.5, 2.0, 3.0 + number]
         net.describe(
-            crossed=replace(
-                crossed, temperatures=[0.5, 2.0, 3.0 + number], thresholds=cuts
-            )
+            crossed=replace(crossed, temperatures=temperatures, thresholds=cuts)
         )
-        logits = (
-            np.log(kept[:, 0] / (1 - kept[:, 0]))
-            / np.array([0.5, 2.0, 3.0 + number])[of_row]
-        )
+        logarithms = np.log(kept[:, 0] / (1 - kept[:, 0]))
+        logits = logarithms / np.array([0.5, 2.0, 3.0 + number])[of_row]
         scores = 1 / (1 + np.exp(-logits))
         nets.append(net)
         expected.append(
@@ -280,9 +284,8 @@ def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_
                 "f1": metrics.f1_score(ds.y, scores >= np.array(cuts)[of_row]),
             }
         )
-    found = compared_sides(
-        [Side.of(net, ds, out_of_fold(net, ds)) for net in nets], NAMES
-    )
+    sides = [Side.of(net, ds, out_of_fold(net, ds)) for net in nets]
+    found = compared_sides(sides, NAMES)
     for name in expected[0]:
         own = found["metrics"][name]
         assert [own["a"], own["b"]] == pytest.approx(
@@ -291,10 +294,8 @@ def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_
     some = np.arange(0, 90, 2)
     only = Side.of(nets[0], ds, out_of_fold(nets[0], ds)).only(some)
     assert np.array_equal(only.crossed.scores, nets[0].crossed.scores[some])
-    assert (
-        only.crossed.threshold_of_row.tolist()
-        == np.array([0.3, 0.5, 0.7])[of_row[some]].tolist()
-    )
+    threshold_of_row = only.crossed.threshold_of_row.tolist()
+    assert threshold_of_row == np.array([0.3, 0.5, 0.7])[of_row[some]].tolist()
 
 
 # ---------------------------------------------------------------- importance
@@ -310,9 +311,8 @@ def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dic
     lost = {name: [] for name in columns}
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
-        chosen = np.flatnonzero(counts)[
-            rng.choice(counts.sum(), counts.sum(), replace=False)
-        ]
+        draws = rng.choice(counts.sum(), counts.sum(), replace=False)
+        chosen = np.flatnonzero(counts)[draws]
         for name, places in columns.items():
             donors = rng.permutation(chosen)
             x = ds.x.copy()
@@ -341,9 +341,8 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(
     found = importance(
         net, ds, metric_name=metric_name, repeats=3, seed=4, group_columns="u+w"
     )
-    expected = importance_by_loop(
-        score, ds, {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}, 3, 4
-    )
+    columns = {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}
+    expected = importance_by_loop(score, ds, columns, 3, 4)
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
         expected, rel=1e-6
     )
@@ -404,7 +403,8 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_r
     ):
         deviation = np.mean(lost[name], axis=0).std(ddof=1)
         wide = stats.t.ppf(0.975, units - 1) * deviation
-        assert [low, high] == pytest.approx([mean - wide, mean + wide], abs=1e-3 * wide)
+        expected = [mean - wide, mean + wide]
+        assert [low, high] == pytest.approx(expected, abs=1e-3 * wide)
         assert holds == (mean > stats.t.ppf(1 - 0.05 / 4, units - 1) * deviation)
 
 
@@ -417,7 +417,8 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
     monkeypatch.setattr(of_importance, "ALL_ROWS", 50)
     rng = np.random.default_rng(3)
     x = rng.normal(size=(rows, 2))
-    y = x @ [1.0, 0.3] + rng.normal(size=rows)
+    draws = rng.normal(size=rows)
+    y = x @ [1.0, 0.3] + draws
     found = importance(
         linear([1.0, 0.3], task="regression"),
         nn.Dataset(x, y, "regression"),
@@ -436,10 +437,12 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
                 ((each @ [1.0, 0.3] - y)[chosen] ** 2).mean() for each in (changed, x)
             ]
             lost[repeat, column] = errors[0] - errors[1]
+    expected = dict(zip("01", lost.mean(axis=0), strict=True))
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
-        dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
+        expected, rel=1e-5
     )
-    assert found.baseline == pytest.approx(((x @ [1.0, 0.3] - y) ** 2).mean(), rel=1e-6)
+    expected = ((x @ [1.0, 0.3] - y) ** 2).mean()
+    assert found.baseline == pytest.approx(expected, rel=1e-6)
     assert found.rows == rows
 
 
@@ -454,7 +457,8 @@ def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_pr
     weights = rng.integers(0, 9, 90) / 4
     nets = [linear(own, task="regression") for own in ([1.0, 0.0], [0.5, 1.0])]
     # those of the last third are not judged
-    rows = [np.arange(1, 90, 3), np.arange(0, 90, 3)]
+    indices = np.arange(1, 90, 3)
+    rows = [indices, np.arange(0, 90, 3)]
     parts = [(own, [(net, 1.0)]) for own, net in zip(rows, nets, strict=True)]
     found = importance(
         nets[0],
@@ -486,15 +490,16 @@ def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_pr
             lost[repeat, column] = np.average(
                 squares[0] - squares[1], weights=weights[judged]
             )
+    expected = dict(zip("01", lost.mean(axis=0), strict=True))
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
-        dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
+        expected, rel=1e-5
     )
     judged = np.concatenate(counting)
     way = np.repeat([0, 1], [len(own) for own in counting])
-    squares = ((x[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
-    assert found.baseline == pytest.approx(
-        np.average(squares, weights=weights[judged]), rel=1e-6
-    )
+    total = (x[judged] * ways[way]).sum(axis=1)
+    squares = (total - y[judged]) ** 2
+    expected = np.average(squares, weights=weights[judged])
+    assert found.baseline == pytest.approx(expected, rel=1e-6)
     assert found.rows == len(judged)
 
 
@@ -583,10 +588,10 @@ def test_the_curve_of_words_has_the_eight_most_frequent_and_gaps_among_them():
         "w6",
     ]
     for word, scores in points:
-        changed = nn.load_for(
-            net, [{**row, "word": word} for row in table], labelled=False
-        ).x
-        assert scores == pytest.approx(net.predict(changed).mean(axis=0), rel=1e-4)
+        path = [{**row, "word": word} for row in table]
+        changed = nn.load_for(net, path, labelled=False).x
+        expected = net.predict(changed).mean(axis=0)
+        assert scores == pytest.approx(expected, rel=1e-4)
 
 
 # ---------------------------------------------------------------- contributions
@@ -601,10 +606,13 @@ def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(
     net = nn.Network("6,8:tanh,4:tanh,1", "regression", dtype="float64", seed=5)
     net.set_parameters({name: 2 * value for name, value in net.parameters().items()})
     x = np.random.default_rng(0).normal(size=(60, 6))
-    truth = explain(net, x[:5], x[20:], exact=True).values
+    explanation = explain(net, x[:5], x[20:], exact=True)
+    truth = explanation.values
     drawn = [explain(net, x[:5], x[20:], seed=2 * seed) for seed in range(12)]
-    real = np.sqrt(np.mean([(each.values - truth) ** 2 for each in drawn]))
-    told = np.sqrt(np.mean([each.error**2 for each in drawn]))
+    mean = np.mean([(each.values - truth) ** 2 for each in drawn])
+    real = np.sqrt(mean)
+    mean = np.mean([each.error**2 for each in drawn])
+    told = np.sqrt(mean)
     assert real > 1e-3
     assert told == pytest.approx(real, rel=0.25)
 
@@ -628,8 +636,12 @@ def test_base_and_contributions_of_two_members_are_means_by_their_weights(weight
     b = sum(
         share * own["layer0.bias"][0] for share, own in zip(shares, each, strict=True)
     )
-    assert np.allclose(found.values, w * (x[:4] - x[10:].mean(axis=0)), atol=1e-12)
-    assert np.allclose(found.base_values, x[10:].mean(axis=0) @ w + b, atol=1e-12)
+    mean = x[10:].mean(axis=0)
+    expected = w * (x[:4] - mean)
+    assert np.allclose(found.values, expected, atol=1e-12)
+    mean = x[10:].mean(axis=0)
+    expected = mean @ w + b
+    assert np.allclose(found.base_values, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
@@ -639,15 +651,19 @@ def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(
     net = linear([1.0, -2.0], 0.5, temperature=temperature)
     x = np.random.default_rng(0).normal(size=(30, 2))
     found = explain(net, x[:4], x[10:])
+    mean = x[10:].mean(axis=0)
+    expected = np.array([1.0, -2.0]) / temperature * (x[:4] - mean)
     assert np.allclose(
         found.values,
-        np.array([1.0, -2.0]) / temperature * (x[:4] - x[10:].mean(axis=0)),
+        expected,
         atol=1e-12,
     )
     scores = net.predict(x[:4])[:, 0]
+    expected = np.log(scores / (1 - scores))
+    total = found.values.sum(axis=1)
     assert np.allclose(
-        found.base_values + found.values.sum(axis=1),
-        np.log(scores / (1 - scores)),
+        found.base_values + total,
+        expected,
         atol=1e-9,
     )
 
@@ -660,7 +676,8 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(
 ):
     net, members, shares = combined(task, weights, layers)
     net.describe(temperature=temperature)
-    x = 3 * np.random.default_rng(0).normal(size=(30, 3))
+    rng = np.random.default_rng(0)
+    x = 3 * rng.normal(size=(30, 3))
 
     def value(rows):
         """By the scores: their mean, sharpened or dulled by the temperature."""
@@ -669,15 +686,17 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(
             for share, member in zip(shares, members, strict=True)
         )
         if task == "binary":
-            return (np.log(p / (1 - p)) / temperature)[:, 0]
+            logarithms = np.log(p / (1 - p))
+            return (logarithms / temperature)[:, 0]
         logs = np.log(p) / temperature
         return logs - logs.mean(axis=1, keepdims=True)
 
     found = explain(net, x[:4], x[10:])
-    assert np.allclose(found.base_values, value(x[10:]).mean(axis=0), atol=1e-9)
-    assert np.allclose(
-        found.base_values + found.values.sum(axis=1), value(x[:4]), atol=1e-9
-    )
+    expected = value(x[10:]).mean(axis=0)
+    assert np.allclose(found.base_values, expected, atol=1e-9)
+    expected = value(x[:4])
+    total = found.values.sum(axis=1)
+    assert np.allclose(found.base_values + total, expected, atol=1e-9)
 
 
 def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number():
@@ -710,34 +729,36 @@ def test_curves_of_many_rows_average_five_hundred_with_their_own_weights():
     )
     averaged = np.random.default_rng(4).choice(700, 500, replace=False)
     for value, (score,) in found["0"]:
-        scores = 1 / (1 + np.exp(-(value - 2 * x[averaged, 1] + 0.3)))
-        assert score == pytest.approx(
-            np.average(scores, weights=weights[averaged]), rel=1e-6
-        )
+        exponentials = np.exp(-(value - 2 * x[averaged, 1] + 0.3))
+        scores = 1 / (1 + exponentials)
+        expected = np.average(scores, weights=weights[averaged])
+        assert score == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_comparison_draws_whole_groups_and_knows_a_series():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(60, 2))
     y = x @ [1.0, 0.5] + rng.normal(size=60)
-    ds = nn.Dataset(x, y, "regression", groups=np.arange(60) // 5, now=[0])
+    groups = np.arange(60) // 5
+    ds = nn.Dataset(x, y, "regression", groups=groups, now=[0])
     nets = linear([1.0, 0.5], task="regression"), linear([0.5, 0.5], task="regression")
     found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
     squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
+    sampling = Sampling(60, groups=np.arange(60) // 5)
     draws = np.stack(
         in_each_resample(
             lambda times: times,
-            Sampling(60, groups=np.arange(60) // 5),
+            sampling,
             None,
             3,
             RESAMPLES,
         )
     )
     differences = draws @ (squares[1] - squares[0]) / draws.sum(axis=1)
-    assert found["mse"]["interval"] == pytest.approx(
-        np.quantile(differences, [0.025, 0.975]), rel=1e-5
-    )
-    persistence = np.mean((x[:, 0] - y) ** 2) ** 0.5
+    expected = np.quantile(differences, [0.025, 0.975])
+    assert found["mse"]["interval"] == pytest.approx(expected, rel=1e-5)
+    mean = np.mean((x[:, 0] - y) ** 2)
+    persistence = mean**0.5
     assert found["persistence_rmse"]["a"] == pytest.approx(persistence)
     skills = [1 - np.mean(own) ** 0.5 / persistence for own in squares]
     assert [found["skill"][name] for name in NAMES] == pytest.approx(skills, rel=1e-5)
@@ -750,9 +771,8 @@ def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
     one = importance(
         linear([1.0, -1.5, 0.25], -0.3, threshold=0.25), ds, metric_name="f1", repeats=2
     )
-    other = importance(
-        linear([1.0, -1.5, 0.25], -0.3 + np.log(3)), ds, metric_name="f1", repeats=2
-    )
+    bias = -0.3 + np.log(3)
+    other = importance(linear([1.0, -1.5, 0.25], bias), ds, metric_name="f1", repeats=2)
     assert one.names == other.names
     assert one.mean == pytest.approx(other.mean)
     assert one.low == pytest.approx(other.low)
@@ -771,8 +791,11 @@ def test_each_target_of_a_series_has_its_own_persistence():
     for k, told in enumerate(
         figures_by_target(truth, predicted, ["u", "v"], now, weights)
     ):
-        own = np.average((predicted[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
-        persistence = np.average((now[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
+        mean = np.average((predicted[:, k] - truth[:, k]) ** 2, weights=weights)
+        own = mean**0.5
+        mean = np.average((now[:, k] - truth[:, k]) ** 2, weights=weights)
+        persistence = mean**0.5
         assert told["persistence_rmse"] == pytest.approx(persistence)
         assert told["rmse"] == pytest.approx(own)
-        assert told["skill"] == pytest.approx(1 - own / persistence)
+        expected = 1 - own / persistence
+        assert told["skill"] == pytest.approx(expected)

@@ -21,7 +21,8 @@ def bars(count, side=8, mirrored=True):
     right."""
     rng = np.random.default_rng(0)
     y = (np.arange(count) % 2).astype(np.int32)
-    x = rng.integers(0, 120, (count, 1, side, side)).astype(np.uint8)
+    draws = rng.integers(0, 120, (count, 1, side, side))
+    x = draws.astype(np.uint8)
     at = rng.integers(1, side - 1, count)
     for image, place, down in zip(x[:, 0], at, y, strict=True):
         if mirrored and not down:
@@ -87,7 +88,8 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
         shortest
         or sum(cost for *_, cost in found) <= candidates.CONVOLVED * EFFORTS[effort]
     )
-    assert {one.augment for one in trials} in (
+    augments = {one.augment for one in trials}
+    assert augments in (
         set(),
         {"none", "mirror"},
         {"shift", "both"},
@@ -132,7 +134,8 @@ def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(
     assert len(net.members) == metrics["networks"] == 2
     assert metrics["validated"]["accuracy"] > 0.95
     assert metrics["learned"] is True
-    assert np.mean((net.predict(ds.x)[:, 0] > 0.5) == ds.y) > 0.95
+    predictions = net.predict(ds.x)[:, 0]
+    assert np.mean((predictions > 0.5) == ds.y) > 0.95
 
 
 def test_settings_that_are_given_hold_and_nothing_is_tried_for_them():
@@ -164,9 +167,8 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(fo
     model.save("fit.bin")
     assert (folder / "fit.bin").read_bytes() == (folder / "m.bin").read_bytes()
     succeed(*command, "--model", "again.bin", *told["chosen"][0]["flags"].split())
-    assert np.array_equal(
-        nn.Model.load("again.bin").network.predict(ds.x), model.network.predict(ds.x)
-    )
+    predictions = nn.Model.load("again.bin").network.predict(ds.x)
+    assert np.array_equal(predictions, model.network.predict(ds.x))
     for flags in (["--test"], [*command, "-o", "o.csv"]):
         refused = run(*flags, "--model", "m.bin")
         assert refused.code == 2
@@ -193,7 +195,8 @@ def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(
 def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_asked_for(
     x, why, folder
 ):
-    np.savez("images.npz", x=np.zeros(x, np.uint8), y=np.arange(x[0]) % 2)
+    indices = np.arange(x[0])
+    np.savez("images.npz", x=np.zeros(x, np.uint8), y=indices % 2)
     command = ["--train", "--dataset", "images.npz", "--model", "m.bin", "--epochs", 1]
     result = succeed(*command, "--json")
     assert "effort" not in result.json

@@ -34,7 +34,8 @@ class StopAfter(Callback):
 def trained_alone(task, ds, number, epochs, backend="omp"):
     """Return the network of a fold, trained alone on its rows and stopped after some
     epochs."""
-    fold = fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)[number]
+    rows = np.arange(ds.rows)
+    fold = fold_rows(ds, rows, FOLDS, SEED)[number]
     net = network(task, SEED + number, backend)
     stopping = StopAfter(epochs)
     try:
@@ -74,18 +75,20 @@ def loss_of(task, ds, fold, net, scores):
         return (((scores - y) / net.target_scaling.scale) ** 2).mean()
     if task == "binary":
         scores = np.hstack([1 - scores, scores])
-    return -np.log(scores[np.arange(len(y)), y]).mean()
+    indices = np.arange(len(y))
+    logarithms = np.log(scores[indices, y])
+    return -logarithms.mean()
 
 
 def baseline_of(task, ds, fold, net):
     """Return the loss of the class shares, or of the mean, of the rows that the fold's
     network is trained on."""
     if task == "regression":
-        constant = np.broadcast_to(
-            ds.y[fold.training].mean(axis=0, dtype=np.float64), ds.y[fold.tested].shape
-        )
+        mean = ds.y[fold.training].mean(axis=0, dtype=np.float64)
+        constant = np.broadcast_to(mean, ds.y[fold.tested].shape)
     else:
-        shares = np.bincount(ds.y[fold.training]) / len(fold.training)
+        counts = np.bincount(ds.y[fold.training])
+        shares = counts / len(fold.training)
         constant = np.tile(
             shares if task == "multiclass" else shares[1:], (len(fold.tested), 1)
         )
@@ -100,25 +103,25 @@ def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alo
     net = network(task)
     told = nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
     losses, scores = losses_alone(task, ds)
-    sizes = [
-        len(fold.tested) for fold in fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)
-    ]
-    common = 1 + int(np.argmin(np.average(losses, axis=1, weights=sizes)))
-    assert [member["best_epoch"] for member in told["members"]] == [common] * FOLDS
+    rows = np.arange(ds.rows)
+    sizes = [len(fold.tested) for fold in fold_rows(ds, rows, FOLDS, SEED)]
+    mean = np.average(losses, axis=1, weights=sizes)
+    common = 1 + int(np.argmin(mean))
+    best_epochs = [member["best_epoch"] for member in told["members"]]
+    assert best_epochs == [common] * FOLDS
     assert 1 < common < EPOCHS
     of_rows = out_of_fold(net, ds)
     crossed_epochs = []
     for number, member in enumerate(net.members):
-        assert np.array_equal(
-            vector(member), vector(trained_alone(task, ds, number, common)[0])
-        )
+        expected = vector(trained_alone(task, ds, number, common)[0])
+        assert np.array_equal(vector(member), expected)
         others = [fold for fold in range(FOLDS) if fold != number]
-        by_others = np.average(
-            losses[:, others], axis=1, weights=[sizes[fold] for fold in others]
-        )
+        weights = [sizes[fold] for fold in others]
+        by_others = np.average(losses[:, others], axis=1, weights=weights)
         crossed_epochs.append(int(np.argmin(by_others)))
         judged = of_rows[2][of_rows[1] == number]
-        assert np.array_equal(judged, scores[crossed_epochs[-1], number])
+        expected = scores[crossed_epochs[-1], number]
+        assert np.array_equal(judged, expected)
     assert len({*crossed_epochs, *np.argmin(losses, axis=0)}) > 1, (
         "the data should be such that folds disagree"
     )
@@ -150,7 +153,8 @@ def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
         best = int(np.argmin(losses)) + 1
         assert told["members"][number]["best_epoch"] == best
         assert len(losses) == min(best + 2, EPOCHS)
-    assert len({member["best_epoch"] for member in told["members"]}) > 1
+    best_epochs = {member["best_epoch"] for member in told["members"]}
+    assert len(best_epochs) > 1
     rows, of_row, scores = out_of_fold(net, ds)
     kept = [
         member.predict(ds.x[rows[of_row == number]])
@@ -168,12 +172,10 @@ def test_plain_folds_keep_their_last_epoch_and_are_judged_by_it():
     nn.train(net, ds, folds=FOLDS, **FLAGS)
     rows, of_row, scores = out_of_fold(net, ds)
     for number, member in enumerate(net.members):
-        assert np.array_equal(
-            vector(member), vector(trained_alone("binary", ds, number, EPOCHS)[0])
-        )
-        assert np.array_equal(
-            scores[of_row == number], member.predict(ds.x[rows[of_row == number]])
-        )
+        expected = vector(trained_alone("binary", ds, number, EPOCHS)[0])
+        assert np.array_equal(vector(member), expected)
+        expected = member.predict(ds.x[rows[of_row == number]])
+        assert np.array_equal(scores[of_row == number], expected)
 
 
 def test_a_fold_whose_metric_is_undefined_does_not_count():
@@ -184,16 +186,18 @@ def test_a_fold_whose_metric_is_undefined_does_not_count():
     areas = [member.history["val_metric"] for member in net.members]
     assert sorted(own == [None] * EPOCHS for own in areas) == [False, False, True]
     defined = [own for own in areas if None not in own]
-    common = 1 + int(np.argmax(np.mean(defined, axis=0)))
-    assert [member["best_epoch"] for member in told["members"]] == [common] * 3
+    mean = np.mean(defined, axis=0)
+    common = 1 + int(np.argmax(mean))
+    best_epochs = [member["best_epoch"] for member in told["members"]]
+    assert best_epochs == [common] * 3
     _rows, _of_row, _scores = out_of_fold(net, ds)
     of_undefined = areas.index([None] * EPOCHS)
     # the only other fold whose metric is defined chooses
     for number in {0, 1, 2} - {of_undefined}:
         (other,) = {0, 1, 2} - {of_undefined, number}
-        assert told["folds"][number]["roc_auc"] == pytest.approx(
-            areas[number][int(np.argmax(areas[other]))]
-        )
+        expected = areas[number][int(np.argmax(areas[other]))]
+        roc_auc = told["folds"][number]["roc_auc"]
+        assert roc_auc == pytest.approx(expected)
 
 
 def test_folds_that_nobody_else_can_judge_are_judged_as_they_are():
@@ -206,9 +210,8 @@ def test_folds_that_nobody_else_can_judge_are_judged_as_they_are():
     rows, of_row, scores = out_of_fold(net, ds)
     for number, member in enumerate(net.members):
         assert member.history["val_metric"] == [None] * EPOCHS
-        assert np.array_equal(
-            scores[of_row == number], member.predict(ds.x[rows[of_row == number]])
-        )
+        expected = member.predict(ds.x[rows[of_row == number]])
+        assert np.array_equal(scores[of_row == number], expected)
 
 
 # ---- by arrays
@@ -268,8 +271,8 @@ def test_the_last_epoch_is_best_only_where_it_is_better_and_defined():
 
 
 def test_losses_are_parts_of_baselines_that_are_there():
-    found = relative(
-        np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([2.0, 0.0, math.nan, math.inf])
-    )
+    baselines = np.array([2.0, 0.0, math.nan, math.inf])
+    losses = np.array([[1.0, 2.0, 3.0, 4.0]])
+    found = relative(losses, baselines)
     assert found[0, 0] == 0.5
     assert np.isnan(found[0, 1:]).all()

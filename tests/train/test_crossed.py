@@ -37,9 +37,8 @@ def judged():
     of_row = np.arange(ROWS) % FOLDS
     truth = rng.integers(0, 2, ROWS)
     truth[of_row == FOLDS - 1] = 0
-    scores = np.clip(rng.random(ROWS) / 2 + truth / 3, 0.01, 0.99).astype(np.float32)[
-        :, None
-    ]
+    clipped = np.clip(rng.random(ROWS) / 2 + truth / 3, 0.01, 0.99)
+    scores = clipped.astype(np.float32)[:, None]
     return truth, scores, of_row
 
 
@@ -50,7 +49,8 @@ def judged():
 def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weighted):
     truth, scores, of_row = judged
     if weighted:
-        weights = np.random.default_rng(0).integers(0, 3, ROWS).astype(np.float64)
+        draws = np.random.default_rng(0).integers(0, 3, ROWS)
+        weights = draws.astype(np.float64)
     else:
         weights = None
     temperatures = temperatures_by_others(truth, scores, of_row, FOLDS, weights)
@@ -63,13 +63,11 @@ def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weigh
             own = None
         else:
             own = weights[others]
-        assert temperatures[fold] == best_temperature(
-            truth[others], scores[others], own
-        )
+        expected = best_temperature(truth[others], scores[others], own)
+        assert temperatures[fold] == expected
         calibrated = tempered(scores[others], temperatures[fold])
-        assert thresholds[fold] == best_threshold(
-            "f1", truth[others], calibrated[:, 0], own
-        )
+        expected = best_threshold("f1", truth[others], calibrated[:, 0], own)
+        assert thresholds[fold] == expected
     assert len({*temperatures}) == len({*thresholds}) == FOLDS
 
 
@@ -83,10 +81,8 @@ def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
     after = temperatures_by_others(truth, scores, of_row, FOLDS)
     assert before[1] == after[1]
     assert before[0] != after[0]
-    assert (
-        cuts[1]
-        == thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)[1]
-    )
+    expected = thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)[1]
+    assert cuts[1] == expected
 
 
 def test_where_the_others_have_no_row_of_class_1_or_no_cut_off_is_precise_enough_the_models_threshold_judges():
@@ -116,13 +112,13 @@ def test_scores_by_temperature_are_those_of_each_fold(judged):
     assert crossed.fold[ROWS:].tolist() == [255] * 5
     crossed = Crossed(crossed.fold, scores, [1.0, 2.0, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4])
     for fold, temperature in enumerate(crossed.temperatures):
+        expected = tempered(scores[of_row == fold], temperature)
         assert np.array_equal(
             crossed.calibrated[of_row == fold],
-            tempered(scores[of_row == fold], temperature),
+            expected,
         )
-    assert np.array_equal(
-        crossed.threshold_of_row, np.array([0.1, 0.2, 0.3, 0.4])[of_row]
-    )
+    expected = np.array([0.1, 0.2, 0.3, 0.4])[of_row]
+    assert np.array_equal(crossed.threshold_of_row, expected)
     assert np.array_equal(crossed.scores, scores)
 
 
@@ -137,14 +133,13 @@ def by_hand(truth, scores, rows):
         each = []
         for number in range(len(scores)):
             counts = np.bincount([*picked, number], minlength=len(scores))
-            each.append(
-                metric(
-                    "loss",
-                    "binary",
-                    truth[rows],
-                    weighted_mean(scores, counts)[rows, 0],
-                )
+            figure = metric(
+                "loss",
+                "binary",
+                truth[rows],
+                weighted_mean(scores, counts)[rows, 0],
             )
+            each.append(figure)
         picked.append(int(np.argmin(each)))
         losses.append(min(each))
     taken = picked[: int(np.argmin(losses)) + 1]
@@ -192,9 +187,11 @@ def test_rows_of_weight_0_choose_no_candidate(judged):
 def test_the_standard_error_is_that_of_a_mean_by_weights_and_by_groups():
     values = np.random.default_rng(2).normal(size=50)
     assert standard_error(values) == pytest.approx(values.std(ddof=1) / math.sqrt(50))
-    assert standard_error(
-        np.repeat(values, 4), groups=np.repeat(np.arange(50), 4)
-    ) == pytest.approx(standard_error(values))
+    groups = np.repeat(np.arange(50), 4)
+    repeated = np.repeat(values, 4)
+    assert standard_error(repeated, groups=groups) == pytest.approx(
+        standard_error(values)
+    )
     weights = np.repeat([1.0, 0.0], 25)
     assert standard_error(values, weights) == pytest.approx(standard_error(values[:25]))
     assert standard_error(values[:1]) == math.inf
@@ -228,17 +225,18 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
             losses = ((scores - truth) ** 2).mean(axis=1)
             base = ((constant - truth) ** 2).mean(axis=1)
         else:
-            losses = -np.log((scores * truth).sum(axis=1))
-            base = -np.log((constant * truth).sum(axis=1))
+            total = (scores * truth).sum(axis=1)
+            losses = -np.log(total)
+            total = (constant * truth).sum(axis=1)
+            base = -np.log(total)
         told = learned_by_rows(
             ds,
             scores[:, 1:] if task == "binary" else scores,
             1 if task == "binary" else outputs,
         )
         difference = base - losses
-        assert told["learned"] == (
-            difference.mean() > difference.std(ddof=1) / math.sqrt(ds.rows)
-        )
+        root = math.sqrt(ds.rows)
+        assert told["learned"] == (difference.mean() > difference.std(ddof=1) / root)
         assert told["baseline"] == pytest.approx(base.mean(), rel=1e-5)
         outcomes.append(told["learned"])
     assert not outcomes[0]
@@ -263,7 +261,8 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
     if task == "regression":
         truth = ds.y.astype(np.float64)
     else:
-        truth = np.eye(len(ds.classes))[ds.y]
+        identity = np.eye(len(ds.classes))
+        truth = identity[ds.y]
     losses = np.empty(60)
     for row in range(60):
         others = of_row != of_row[row]
@@ -273,19 +272,20 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
         if task == "regression":
             losses[row] = ((constant - truth[row]) ** 2).mean()
         else:
-            losses[row] = -np.log(constant @ truth[row])
+            logarithms = np.log(constant @ truth[row])
+            losses[row] = -logarithms
     outputs = {"binary": 1, "multiclass": truth.shape[1], "regression": truth.shape[1]}[
         task
     ]
-    constants = np.tile(np.average(truth, axis=0, weights=weights), (60, 1))
+    mean = np.average(truth, axis=0, weights=weights)
+    constants = np.tile(mean, (60, 1))
     if task == "binary":
         scores = constants[:, 1:]
     else:
         scores = constants
     told = learned_by_rows(ds, scores, outputs, of_row)
-    assert told["baseline"] == pytest.approx(
-        np.average(losses, weights=weights), rel=1e-6
-    )
+    expected = np.average(losses, weights=weights)
+    assert told["baseline"] == pytest.approx(expected, rel=1e-6)
     assert told["baseline"] > learned_by_rows(ds, scores, outputs)["baseline"]
     # it is better than what the others tell, and yet the same for all rows
     assert told["learned"] is False
@@ -302,7 +302,8 @@ def test_coins_are_seldom_learned_and_a_weak_signal_is():
         if kind == "coin":
             chance = np.full(300, 0.5)
         else:
-            chance = 1 / (1 + np.exp(-1.2 * x[:, 0]))
+            exponentials = np.exp(-1.2 * x[:, 0])
+            chance = 1 / (1 + exponentials)
         ds = nn.Dataset(
             x, (rng.random(300) < chance).astype(np.int32), "binary", ["0", "1"]
         )
@@ -318,8 +319,10 @@ def test_coins_are_seldom_learned_and_a_weak_signal_is():
 def write_rare(path, rows=220):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 3))
-    y = x[:, 0] + x[:, 1] ** 2 / 2 + rng.normal(size=rows) / 2 > 1.6
-    path.write_text(csv_of("abcy", [*x.round(4).T, y * 1]))
+    draws = rng.normal(size=rows)
+    y = x[:, 0] + x[:, 1] ** 2 / 2 + draws / 2 > 1.6
+    columns = [*x.round(4).T, y * 1]
+    path.write_text(csv_of("abcy", columns))
     return path
 
 
@@ -382,10 +385,11 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     other = succeed("--test", "--model", "other.bin", "--json").json
     for name, found in compared.items():
         if name in tested and name in other:
-            assert (found["m.bin"], found["other.bin"]) == (
+            expected = (
                 tested[name],
                 other[name],
-            ), name
+            )
+            assert (found["m.bin"], found["other.bin"]) == expected, name
     shown = succeed("--test", "--model", "m.bin").out
     page = (folder / "page.html").read_text()
     for name in {"roc_auc", "log_loss", "f1", "rmse"} & tested.keys():
@@ -403,7 +407,8 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     assert list(map(int, columns["row"])) == rows.tolist()
     assert list(map(int, columns["fold"])) == of_row.tolist()
     if kind != "numbers":
-        right = np.array(columns["predicted"]) == np.array(columns["true"])
+        predicted = np.array(columns["predicted"])
+        right = predicted == np.array(columns["true"])
     else:
         right = None
     assert right is None or right.mean() == pytest.approx(tested["accuracy"], abs=1e-12)

@@ -38,7 +38,8 @@ def table(tmp_path_factory):
     rng = np.random.default_rng(17)  # networks of several kinds are chosen
     x = rng.normal(size=(200, 2))
     word = rng.choice(["red", "green"], 200)
-    chance = 1 / (1 + np.exp(-(x[:, 0] + 2 * np.sin(4 * x[:, 1]) + (word == "red"))))
+    exponentials = np.exp(-(x[:, 0] + 2 * np.sin(4 * x[:, 1]) + (word == "red")))
+    chance = 1 / (1 + exponentials)
     columns = *x.round(5).T, word, (rng.random(200) < chance).astype(int)
     path = tmp_path_factory.mktemp("effort") / "table.csv"
     path.write_text(csv_of("abwy", columns))
@@ -95,10 +96,12 @@ def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(
     assert figures["effort"] == "standard"
     assert figures["tried"] == 3
     for name in ("roc_auc", "f1", "log_loss"):
-        assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
+        expected = figures["out_of_fold"][name]
+        assert told[name] == pytest.approx(expected, rel=1e-6)
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8
-    assert sum(fold["rows"] for fold in folds) == told["rows"]
+    total = sum(fold["rows"] for fold in folds)
+    assert total == told["rows"]
     assert told == succeed("--test", "--model", path, "--memory", "1G", "--json").json
     refused = run("--test", "--model", path, "--memory", "20M")
     assert refused.code == 2
@@ -109,15 +112,17 @@ def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(
 @pytest.mark.parametrize("rows", [300, 30_000])
 def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, effort):
     rng = np.random.default_rng(1)
+    draws = rng.normal(size=(rows, 40)).astype(np.float32)
     ds = nn.Dataset(
-        rng.normal(size=(rows, 40)).astype(np.float32),
+        draws,
         rng.integers(0, 2, rows),
         "binary",
         ["0", "1"],
     )
     found = Effort(ds, effort, {}, {}).candidates()
     costs = [cost for *_, cost in found]
-    assert costs == [candidate.operations(net, rows) for candidate, net, _ in found]
+    expected = [candidate.operations(net, rows) for candidate, net, _ in found]
+    assert costs == expected
     assert 1 <= len(found) <= len(candidates_for(rows, effort))
     assert sum(costs) <= EFFORTS[effort] or len(found) == 1
 
@@ -129,7 +134,8 @@ def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memo
     assert len(many) == 6
     assert {one.folds for one in many} == {8}
     assert {one.folds for one in candidates_for(30_000, "standard")} == {4}
-    x = np.random.default_rng(1).normal(size=(300, 40)).astype(np.float32)
+    draws = np.random.default_rng(1).normal(size=(300, 40))
+    x = draws.astype(np.float32)
     reasons = []
     for memory in (80 << 20, 300 << 20, 1 << 30):
         ds = nn.Dataset(x, np.arange(300) % 2, "binary", ["0", "1"], memory=memory)
@@ -143,14 +149,8 @@ def test_no_two_candidates_are_the_same_network():
     columns = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}
     y = rng.choice(["no", "yes"], 200)
     for more, count in (({"c": rng.normal(size=200)}, 3), ({}, 2)):
-        assert (
-            len(
-                Effort(
-                    nn.load({**columns, **more}, y=y), "standard", {}, {}
-                ).candidates()
-            )
-            == count
-        )
+        ds = nn.load({**columns, **more}, y=y)
+        assert len(Effort(ds, "standard", {}, {}).candidates()) == count
 
 
 @pytest.mark.parametrize(
@@ -204,16 +204,15 @@ def test_the_flags_that_are_told_and_given_train_the_same_networks(
             *chosen["flags"].split(),
         )
         for member in nn.Model.load("again.bin").network.members:
-            assert (
-                flattened(next(members).parameters()).tobytes()
-                == flattened(member.parameters()).tobytes()
-            )
+            bits = flattened(next(members).parameters()).tobytes()
+            assert bits == flattened(member.parameters()).tobytes()
             if given:
                 assert member.config["learning_rate"] == 0.0123456789
                 assert member.config["epochs"] == 3
-                assert {
+                activations = {
                     layer.activation for layer in member.layers if layer.kind == "dense"
-                } == {"tanh", "sigmoid"}
+                }
+                assert activations == {"tanh", "sigmoid"}
     assert next(members, None) is None
     told = succeed("--test", "--model", "m.bin", "--json").json
     # of each class a fifth
@@ -271,12 +270,12 @@ def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_bef
     [(7, 0, []), (8, 2, []), (20, 5, []), (60, 3, ["--group", "g"])],
 )
 def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder):
-    header, *lines = (
-        write_two_classes(folder / "two.csv", rows).read_text().splitlines()
-    )
+    text = write_two_classes(folder / "two.csv", rows).read_text()
+    header, *lines = text.splitlines()
     if more:
         lines = [f"{'abc'[number // 20]},{line}" for number, line in enumerate(lines)]
-        (folder / "two.csv").write_text("\n".join([f'"g",{header}', *lines]) + "\n")
+        text = "\n".join([f'"g",{header}', *lines])
+        (folder / "two.csv").write_text(text + "\n")
     command = [
         "--train",
         "--dataset",
@@ -299,7 +298,8 @@ def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder
 
 def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
     x = np.random.default_rng(1).normal(size=80).round(5)
-    (folder / "line.csv").write_text(csv_of("xy", [x, 3 * x + 10]))
+    columns = [x, 3 * x + 10]
+    (folder / "line.csv").write_text(csv_of("xy", columns))
     figures, _ = trained("line.csv", folder)
     for chosen in figures["chosen"]:
         assert "--clip" in chosen["flags"].split()
@@ -309,10 +309,11 @@ def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
     margin = 0.1 * (high - low) + 1e-4
     for far in net.predict(np.array([[-1e6], [1e6]], np.float32)):
         assert low - margin <= far[0] <= high + margin
-    inside = np.linspace(-0.5, 0.5, 20, dtype=np.float32)[:, None]
-    np.testing.assert_allclose(
-        net.predict(inside)[:, 0], 3 * inside[:, 0] + 10, atol=1.0
-    )
+    grid = np.linspace(-0.5, 0.5, 20, dtype=np.float32)
+    inside = grid[:, None]
+    expected = 3 * inside[:, 0] + 10
+    predictions = net.predict(inside)[:, 0]
+    np.testing.assert_allclose(predictions, expected, atol=1.0)
 
 
 def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, folder):
@@ -341,18 +342,17 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     decided = np.zeros(len(rows), bool)
     for fold in range(8):  # is judged by what the others tell
         others = of_fold != fold
-        temperature = best_temperature(ds.y[rows[others]], scores[others])
-        assert np.array_equal(
-            calibrated[~others], tempered(scores[~others], temperature)
-        )
+        truth = ds.y[rows[others]]
+        temperature = best_temperature(truth, scores[others])
+        expected = tempered(scores[~others], temperature)
+        assert np.array_equal(calibrated[~others], expected)
         of_others = tempered(scores[others], temperature)
-        threshold = best_threshold("f1", ds.y[rows[others]], of_others[:, 0])
+        truth = ds.y[rows[others]]
+        threshold = best_threshold("f1", truth, of_others[:, 0])
         decided[~others] = calibrated[~others, 0] >= threshold
     for member, other in zip(net.members, plain.members, strict=True):
-        assert (
-            flattened(member.parameters()).tobytes()
-            == flattened(other.parameters()).tobytes()
-        )
+        expected = flattened(other.parameters()).tobytes()
+        assert flattened(member.parameters()).tobytes() == expected
     told = succeed("--test", "--model", "m.bin", "--json").json
     assert told["threshold"] == net.threshold
     assert told["f1"] == figures["out_of_fold"]["f1"]
@@ -368,10 +368,10 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     "ones, rare", [(19, False), (20, True), (40, True), (41, False)]
 )
 def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
-    x = np.random.default_rng(0).normal(size=(400, 2)).round(4)
-    (folder / "x.csv").write_text(
-        csv_of(None, [*x.T, (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)])
-    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2)).round(4)
+    columns = [*x.T, (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)]
+    (folder / "x.csv").write_text(csv_of(None, columns))
     call = "--train", "--dataset", "x.csv", "--epochs", 2, "--json", "--model"
     figures = succeed(*call, "m.bin").json
     assert ("threshold" in figures) == rare
@@ -389,20 +389,23 @@ def common_epochs(ds, net):
     """Return the best epoch of each member: of the least mean loss of all folds, each
     as a part of its baseline."""
     epochs = []
-    folds = fold_rows(ds, np.arange(ds.rows), 8, 0, rare=True)
+    rows = np.arange(ds.rows)
+    folds = fold_rows(ds, rows, 8, 0, rare=True)
     shares = [ds.y[fold.training].mean() for fold in folds]
     baselines = [
         -np.log(np.where(ds.y[fold.tested] == 1, share, 1 - share)).mean()
         for fold, share in zip(folds, shares, strict=True)
     ]
     for first in range(0, len(net.members), 8):
-        losses = np.array(
-            [member.history["val_metric"] for member in net.members[first : first + 8]]
-        )
+        val_metrics = [
+            member.history["val_metric"] for member in net.members[first : first + 8]
+        ]
+        losses = np.array(val_metrics)
+        weights = [len(fold.tested) for fold in folds]
         mean = np.average(
             losses / np.array(baselines)[:, None],
             axis=0,
-            weights=[len(fold.tested) for fold in folds],
+            weights=weights,
         )
         epochs += [1 + int(np.argmin(mean))] * 8
     return epochs
@@ -428,11 +431,12 @@ def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_mem
     for spec in specs:
         assert spec in told
         assert spec in page
-    assert [one["weight"] for one in tried if one["weight"]] == [
-        chosen["weight"] for chosen in figures["chosen"]
-    ]
+    expected = [chosen["weight"] for chosen in figures["chosen"]]
+    weights = [one["weight"] for one in tried if one["weight"]]
+    assert weights == expected
     assert len(tried) == figures["tried"]
-    assert sum(one["operations"] for one in tried) <= EFFORTS["standard"]
+    total = sum(one["operations"] for one in tried)
+    assert total <= EFFORTS["standard"]
     for one in tried:
         assert 0 < one["loss"] < figures["baseline"]
     for one in tried:
@@ -445,10 +449,11 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
     rare, judged, folder
 ):
     y = np.repeat(["a", "b", "c"], [60, 57, rare])
-    x = np.random.default_rng(1).normal(size=117 + rare) + 2 * np.repeat(
-        [0, 1, 2], [60, 57, rare]
-    )
-    (folder / "rare.csv").write_text(csv_of("xy", [x.round(5), y]))
+    draws = np.random.default_rng(1).normal(size=117 + rare)
+    repeated = np.repeat([0, 1, 2], [60, 57, rare])
+    x = draws + 2 * repeated
+    columns = [x.round(5), y]
+    (folder / "rare.csv").write_text(csv_of("xy", columns))
     result = succeed(
         "--train",
         "--dataset",
@@ -462,16 +467,14 @@ def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(
     figures = result.json
     told = [line for line in result.err.splitlines() if "no fold judges" in line]
     assert figures["out_of_fold"]["rows"] == judged
-    assert figures["out_of_fold"]["per_class"][2]["support"] == (
-        0 if rare == 1 else rare
-    )
+    support = figures["out_of_fold"]["per_class"][2]["support"]
+    assert support == (0 if rare == 1 else rare)
     assert len(told) == (rare == 1)
     for line in told:
         assert "all networks train on it: c (1)" in line
     told = succeed("--test", "--model", "m.bin", "--json")
-    assert told.json["log_loss"] == pytest.approx(
-        figures["out_of_fold"]["log_loss"], rel=1e-6
-    )
+    expected = figures["out_of_fold"]["log_loss"]
+    assert told.json["log_loss"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
@@ -479,7 +482,8 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
     for both in nets:
         both.export(tmp_path / "both.bin")
         again = nn.Model.load(tmp_path / "both.bin").network
-        assert again.predict(x).tobytes() == both.predict(x).tobytes()
+        expected = both.predict(x).tobytes()
+        assert again.predict(x).tobytes() == expected
         mean = sum(
             w * member.predict(x)
             for w, member in zip([0.2, 0.4, 0.2, 0.2], both.members, strict=True)
@@ -528,9 +532,8 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
     beside = "--history h.csv -o out.csv --checkpoint c.ck --trace t.json --logdir logs --profile"
     figures, model = trained(table, folder, *beside.split())
     assert model == standard[1]
-    assert sorted(log.name for log in (folder / "logs").iterdir()) == [
-        f"candidate{number}" for number in range(1, 4)
-    ]
+    names = sorted(log.name for log in (folder / "logs").iterdir())
+    assert names == [f"candidate{number}" for number in range(1, 4)]
     flags = figures["chosen"][0]["flags"]
     for one in figures["profile"]["layers"]:
         if one["gflops_forward"]:
@@ -539,7 +542,8 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
     assert {"reading", "epoch", "batch", "forward"} <= {
         event.get("cat") for event in events
     }
-    lines = list(csv.DictReader((folder / "h.csv").read_text().splitlines()))
+    text = (folder / "h.csv").read_text()
+    lines = list(csv.DictReader(text.splitlines()))
     assert {line["candidate"] for line in lines} == set("123")
     assert float(lines[-1]["val_metric"]) > 0
     assert len((folder / "out.csv").read_text().splitlines()) == 201
@@ -587,7 +591,8 @@ def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(f
     figures = succeed(
         "--test", "--model", "m.bin", "--report", "page.html", "--json"
     ).json
-    assert f"is off by {figures['rmse']:.6g} (95%" in (folder / "page.html").read_text()
+    text = (folder / "page.html").read_text()
+    assert f"is off by {figures['rmse']:.6g} (95%" in text
     files = " ".join(
         succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"]
     )
@@ -633,9 +638,10 @@ def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
 def test_settings_of_a_training_leave_the_choice(table, folder):
     """--patience, --monitor and --calibrate ended it."""
     given = "--epochs 4 --patience 2 --monitor roc_auc --calibrate temperature"
-    told = succeed(
+    output = succeed(
         "--train", "--dataset", table, "--model", "m.bin", "--json", *given.split()
-    ).json
+    )
+    told = output.json
     assert told["effort"] == "standard"
     assert "calibration" in told
     for one in told["chosen"]:

@@ -20,9 +20,9 @@ LARGER_SHAPES = [
 def chosen(ds, effort):
     """Return (operations of all candidates, parameters of the largest network)."""
     found = Effort(ds, effort, {}, {"threads": 1}).candidates()
-    return sum(cost for *_, cost in found), max(
-        net.parameter_count for _, net, _ in found
-    )
+    largest = max(net.parameter_count for _, net, _ in found)
+    total = sum(cost for *_, cost in found)
+    return total, largest
 
 
 @pytest.mark.parametrize("rows, columns", [*SHAPES, *LARGER_SHAPES])
@@ -40,7 +40,8 @@ def test_an_effort_costs_no_more_than_the_next_higher_one(rows, columns, kind):
 
 
 def test_a_wide_table_of_few_rows_is_quick():
-    x = np.random.default_rng(0).random((100, 3500), np.float32)
+    rng = np.random.default_rng(0)
+    x = rng.random((100, 3500), np.float32)
     operations, parameters = chosen(nn.Dataset(x, x[:, 0], "regression"), "quick")
     assert operations < 1e10
     assert parameters < 500_000
@@ -55,7 +56,8 @@ WIDEST_SHAPES = [
 
 @pytest.mark.parametrize("rows, columns", [*WIDE_SHAPES, *WIDEST_SHAPES])
 def test_the_least_effort_keeps_to_its_budget_in_wide_tables(rows, columns):
-    x = np.random.default_rng(0).random((rows, columns), np.float32)
+    rng = np.random.default_rng(0)
+    x = rng.random((rows, columns), np.float32)
     operations, _ = chosen(nn.Dataset(x, x[:, 0], "regression"), "quick")
     assert operations <= EFFORTS["quick"]
 
@@ -75,16 +77,16 @@ def test_of_the_widths_of_all_tables_an_effort_costs_no_more_than_the_next(
             self.parameter_count = sum(a * b + b for a, b in itertools.pairwise(sizes))
             self.layers = (candidate.hidden, candidate.number_embedding)
 
-    ds = nn.Dataset(
-        np.zeros((rows, 2), np.float32), np.arange(rows, dtype=np.float64), "regression"
-    )
+    indices = np.arange(rows, dtype=np.float64)
+    ds = nn.Dataset(np.zeros((rows, 2), np.float32), indices, "regression")
     costs = []
     for name in EFFORTS:
         effort = Effort(ds, name, {}, {"threads": 1})
         effort._by_share = False
-        costs.append(
-            sum(cost for *_, cost in effort._affordable(name, np.arange(rows), Counted))
+        total = sum(
+            cost for *_, cost in effort._affordable(name, np.arange(rows), Counted)
         )
+        costs.append(total)
     assert costs == sorted(costs)
     if columns <= 7000 and rows < 1000:
         assert costs[0] <= EFFORTS["quick"]

@@ -68,9 +68,10 @@ def frame() -> pd.DataFrame:
     """A table with numbers, gaps, categories, dates and an id."""
     rng = np.random.default_rng(0)
     rows = 300
+    draws = rng.normal(size=rows).round(4)
     frame = pd.DataFrame(
         {
-            "size": rng.normal(size=rows).round(4),
+            "size": draws,
             "id": rng.permutation(rows) + 5,
             "kind": rng.choice([*"xyz"], rows),
             "when": pd.date_range("2020-01-01", periods=rows, freq="7h"),
@@ -84,9 +85,8 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def labels(frame) -> pd.Series:
-    return pd.Series(
-        np.where((frame.kind == "x") | (frame.price > 0.5), "no", "yes"), name="sold"
-    )
+    selected = np.where((frame.kind == "x") | (frame.price > 0.5), "no", "yes")
+    return pd.Series(selected, name="sold")
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,10 @@ def test_the_checks_of_scikit_learn_pass(name):
         estimator, expected_failed_checks=BATCHES_DIFFER, on_skip=None
     )
     assert len(results) > 50
-    assert {
+    check_names = {
         result["check_name"] for result in results if result["status"] == "xfail"
-    } <= set(BATCHES_DIFFER)
+    }
+    assert check_names <= set(BATCHES_DIFFER)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,8 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(
     assert np.array_equal(
         classifier.predict_proba(frame)[:, 1], column("score yes", "m.bin", "frame.csv")
     )
-    assert classifier.predict(frame).tolist() == [
-        row["predicted"] for row in predictions("m.bin", "frame.csv")
-    ]
+    expected = [row["predicted"] for row in predictions("m.bin", "frame.csv")]
+    assert classifier.predict(frame).tolist() == expected
     if rows == 120:
         assert len(classifier.network_.members) >= 8
         assert classifier.figures_["effort"] == settings.get("effort", "standard")
@@ -214,16 +214,11 @@ def test_few_rows_train_one_network_for_enough_steps():
     x = np.random.default_rng(1).normal(size=(64, 2))
     for weights in (np.ones(7), np.arange(20) < 7):  # the folds are 8
         few = x[: len(weights)]
-        assert (
-            len(
-                nn.NetworkRegressor(effort="quick")
-                .fit(few, few[:, 0], weights)
-                .network_.members
-            )
-            == 1
-        )
+        model = nn.NetworkRegressor(effort="quick").fit(few, few[:, 0], weights)
+        assert len(model.network_.members) == 1
     # of two batches: 1,000 steps
-    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500
+    model = nn.NetworkRegressor(networks=1).fit(x, x[:, 0])
+    assert len(model.loss_curve_) == 500
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
@@ -267,7 +262,8 @@ def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_o
         np.arange(100), [names.index(label) for label in truth]
     ]
     # the mean of float32 losses
-    assert -np.log(chosen).mean() == pytest.approx(min(values), rel=1e-5)
+    mean = np.log(chosen).mean()
+    assert -mean == pytest.approx(min(values), rel=1e-5)
     assert len(early.network_.members) == 1
     with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
         nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
@@ -284,10 +280,8 @@ def test_weights_of_classes_and_rows_count(frame, labels):
     )
     by_row = nn.NetworkClassifier(**given).fit(frame, labels, sample_weight=weights)
     assert np.array_equal(by_class.predict_proba(frame), by_row.predict_proba(frame))
-    assert (
-        by_class.predict_proba(frame)[:, 0].mean()
-        > plain.predict_proba(frame)[:, 0].mean()
-    )
+    mean = by_class.predict_proba(frame)[:, 0].mean()
+    assert mean > plain.predict_proba(frame)[:, 0].mean()
 
 
 def test_gaps_that_training_did_not_have_become_the_median():
@@ -303,7 +297,8 @@ def test_gaps_that_training_did_not_have_become_the_median():
 @pytest.mark.parametrize("gaps", [False, True])
 def test_rows_that_overflow_when_scaled_are_refused(gaps):
     """Their scores were nan, and a class came of them."""
-    x = np.random.default_rng(1).normal(size=(60, 2)) / 1000
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 2)) / 1000
     classifier = nn.NetworkClassifier(effort="quick", epochs=2)
     classifier.fit(np.where(x > 0.002, np.nan, x) if gaps else x, x[:, 0] > 0)
     x[4, 1] = 3e38
@@ -325,7 +320,8 @@ def test_images_are_rows_of_pixels():
 
 @pytest.mark.parametrize("networks", [1, 3])
 def test_copies_of_a_network_are_its_model_file(networks, folder):
-    ds = nn.load(np.random.default_rng(2).normal(size=(80, 4)))
+    draws = np.random.default_rng(2).normal(size=(80, 4))
+    ds = nn.load(draws)
     net = nn.Network.for_data(ds, "auto,6:gelu,1", backend="seq", seed=9, init="he")
     nn.train(net, ds, epochs=2, networks=networks)
     net.export(folder / "m.bin")
@@ -338,7 +334,8 @@ def test_copies_of_a_network_are_its_model_file(networks, folder):
 
 
 def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
-    numbers = (np.random.default_rng(2).normal(size=(80, 3)) > 0).astype(float)
+    draws = np.random.default_rng(2).normal(size=(80, 3))
+    numbers = (draws > 0).astype(float)
     ds = nn.load(numbers, task="binary", dtype="float64", plain=True)
     net = nn.Network("2,3,1", "binary", reference=True)
     other = copy.deepcopy(net)
@@ -374,16 +371,15 @@ def test_a_grid_search_in_processes_finds_what_one_process_finds(
         several = clone(search).set_params(n_jobs=2).fit(frame, labels)
     alone = search.fit(frame, labels)
     assert alone.best_params_["learning_rate"] == 0.01
-    assert (
-        several.cv_results_["mean_test_score"].tolist()
-        == alone.cv_results_["mean_test_score"].tolist()
-    )
+    expected = alone.cv_results_["mean_test_score"].tolist()
+    assert several.cv_results_["mean_test_score"].tolist() == expected
     assert np.array_equal(several.predict_proba(frame), alone.predict_proba(frame))
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_pipelines_stacking_and_calibration(frame, labels, tool):
-    assert clone(TOOLS[tool]).fit(frame, labels).score(frame, labels) > 0.8
+    model = clone(TOOLS[tool]).fit(frame, labels)
+    assert model.score(frame, labels) > 0.8
     assert issparse(SPARSE.fit_transform(frame))
     assert not issparse(DENSE.fit_transform(frame))
 
@@ -484,17 +480,18 @@ def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
     )
     score = classifier.predict_proba(sparse)[:, 1].astype(np.float64)
     level = classifier.decision_function(sparse)
-    assert np.allclose(
-        level, np.log(score / (1 - score)) - np.log(0.3 / 0.7), rtol=1e-5
-    )
+    logarithms = np.log(score / (1 - score))
+    expected = logarithms - np.log(0.3 / 0.7)
+    assert np.allclose(level, expected, rtol=1e-5)
     assert np.array_equal(level >= 0, classifier.predict(sparse))
     assert roc_auc_score(labels == 1, level) == roc_auc_score(labels == 1, score)
     several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels)
     assert np.array_equal(
         several.decision_function(sparse).argmax(axis=1), several.predict(sparse)
     )
+    exponentials = np.exp(several.predict_log_proba(sparse))
     assert np.allclose(
-        np.exp(several.predict_log_proba(sparse)),
+        exponentials,
         several.predict_proba(sparse),
         rtol=1e-5,
     )
@@ -508,7 +505,8 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     skops = pytest.importorskip("skops.io", reason="skops is not installed")
     stored = skops.dumps(fitted)
     again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))
-    assert again.network_.parameters().keys() == fitted.network_.parameters().keys()
+    expected = fitted.network_.parameters().keys()
+    assert again.network_.parameters().keys() == expected
 
 
 def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither_it_nor_numpy():
@@ -562,7 +560,8 @@ def test_truth_values_are_read_in_predict_as_in_fit(fitted_on, rows):
     from scipy.sparse import csr_matrix
 
     pandas = pytest.importorskip("pandas")
-    x = np.random.default_rng(0).random((60, 3)) < 0.5
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 3)) < 0.5
     y = x @ np.array([1.0, 2.0, 4.0])
     forms = {
         "floats": x.astype(float),
@@ -587,7 +586,8 @@ def test_truth_values_are_read_in_predict_as_in_fit(fitted_on, rows):
 @pytest.mark.parametrize("form", ["frame", "dictionary", "records", "array"])
 def test_a_network_of_numbers_takes_truth_values(form):
     pandas = pytest.importorskip("pandas")
-    x = np.random.default_rng(0).random((40, 2)) < 0.5
+    rng = np.random.default_rng(0)
+    x = rng.random((40, 2)) < 0.5
     numbers = pandas.DataFrame(x.astype(float), columns=["a", "b"])
     model = nn.fit(
         numbers, x @ np.array([1.0, 3.0]) + 0.25, layers="auto,4,1", epochs=2

@@ -38,9 +38,10 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
 ):
     rng = np.random.default_rng(0)
     np.savetxt("plain.csv", rng.random((60, 5)), delimiter=",", fmt="%.4f")
+    draws = rng.integers(0, 256, (40, 3, 8, 8), np.uint8)
     np.savez(
         "images.npz",
-        x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8),
+        x=draws,
         y=np.arange(40) % 2,
     )
     if layers:
@@ -50,9 +51,8 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", data, "--model", "command.bin", *words)
     nn.fit(data, checkpoint="c.ck", **settings).save("python.bin")
-    assert (csv.parent / "python.bin").read_bytes() == (
-        csv.parent / "command.bin"
-    ).read_bytes()
+    expected = (csv.parent / "command.bin").read_bytes()
+    assert (csv.parent / "python.bin").read_bytes() == expected
 
 
 def test_fit_goes_on_from_a_checkpoint(csv):
@@ -69,8 +69,9 @@ def test_fit_goes_on_from_a_checkpoint(csv):
     whole = nn.fit("t.csv", **asked)
     ds = nn.load("t.csv")
     saving = {"checkpoint": "c.ck", "callback": StopsEarly()}
+    net = nn.Network.for_data(ds, "auto,8,1")
     with pytest.raises(nn.Stopped):
-        nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=6, stop=stop, **saving)
+        nn.train(net, ds, epochs=6, stop=stop, **saving)
     resumed = nn.fit("t.csv", **asked, resume="auto", **saving)
     assert epochs == [1, 2, 3, 4, 5, 6]
     assert np.array_equal(resumed.network.vector, whole.network.vector)
@@ -81,8 +82,10 @@ def test_a_model_is_what_its_file_holds(csv):
     model.save("m.bin")
     same = nn.Model.load("m.bin")
     ds = nn.load("t.csv")
-    assert np.array_equal(same.predict(ds.x), model.predict(ds.x))
-    assert set(model.predict(ds.x)) <= set(ds.classes)
+    expected = model.predict(ds.x)
+    assert np.array_equal(same.predict(ds.x), expected)
+    predictions = set(model.predict(ds.x))
+    assert predictions <= set(ds.classes)
     proba = same.predict_proba(ds.x)
     assert proba.shape == (ds.rows, len(ds.classes))
     assert np.allclose(proba.sum(axis=1), 1)
@@ -96,9 +99,9 @@ def test_a_model_is_what_its_file_holds(csv):
     assert "out of fold: " in repr(model)
     assert f"{len(model.members)} networks" in repr(same)
     assert same.explain(ds.x[:2], ds.x[5:9]).feature_names
-    assert set(same.importance("t.csv", repeats=2).names) == set(
-        same.explain(ds.x[:2], ds.x[5:9]).feature_names
-    )
+    names = set(same.importance("t.csv", repeats=2).names)
+    explanation = same.explain(ds.x[:2], ds.x[5:9])
+    assert names == set(explanation.feature_names)
 
 
 def test_targets_stand_beside_the_data_or_in_it():
@@ -108,12 +111,14 @@ def test_targets_stand_beside_the_data_or_in_it():
     assert values.network.task == "regression"
     with pytest.raises(UsageError, match="regression, which has no classes"):
         values.predict_proba(x)
+    selected = np.where(x[:, 0] > 0, "up", "down")
     named = nn.fit(
-        {"a": x[:, 0], "b": x[:, 1], "y": np.where(x[:, 0] > 0, "up", "down")},
+        {"a": x[:, 0], "b": x[:, 1], "y": selected},
         "y",
         effort="quick",
     )
-    assert set(named.predict({"a": x[:, 0], "b": x[:, 1]})) == {"up", "down"}
+    predictions = named.predict({"a": x[:, 0], "b": x[:, 1]})
+    assert set(predictions) == {"up", "down"}
 
 
 TABLE = {"a": [1.0, 2] * 8, "y": [0, 1] * 8}
@@ -177,7 +182,8 @@ RARE = {  # what is rare or small about a table: its features and targets
     ],
 )
 def test_the_default_ends_in_a_model_where_something_is_rare(what):
-    x, targets = RARE[what](np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    x, targets = RARE[what](rng)
     # in a quarter of the time
     if x.shape[1] >= MANY:
         effort = "quick"
@@ -195,7 +201,8 @@ def test_the_default_ends_in_a_model_where_something_is_rare(what):
 
 @pytest.mark.parametrize("shape", [(40, 1, 6, 5), (40, 6, 5), (40, 6, 5, 3)])
 def test_images_are_arrays_too(shape, folder):
-    x = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, shape, np.uint8)
     y = np.array(["dark", "light"] * 20)
     np.savez("images.npz", x=x, y=y)
     models = [
@@ -208,4 +215,5 @@ def test_images_are_arrays_too(shape, folder):
     assert np.array_equal(scores[0], scores[2])
     assert set(models[0].predict(channels_first)) <= {"dark", "light"}
     # those of channels last were of other pixels
-    assert np.array_equal(models[0].network.predict(x), scores[0])
+    predictions = models[0].network.predict(x)
+    assert np.array_equal(predictions, scores[0])

@@ -71,15 +71,15 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
     if "class_weight" in flags:
         ds.y[40:] &= ds.x[40:, 2] > 0.5  # of other shares in each fold
     result = nn.train(net, ds, folds=FOLDS, **flags)
-    alone, figures, tested = by_hand(
-        partial(network, task, backend=backend), ds, **{**flags, "holdout": holdout}
-    )
+    make = partial(network, task, backend=backend)
+    alone, figures, tested = by_hand(make, ds, **{**flags, "holdout": holdout})
     check_networks(net, alone)
     assert result["folds"] == list(figures)
     name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
     values = [own[name] for own in figures]
     assert result["mean"][name] == np.mean(values)
-    assert result["std"][name] == np.std(values, ddof=1)
+    expected = np.std(values, ddof=1)
+    assert result["std"][name] == expected
     rows, folds, outputs = out_of_fold(net, ds)
     assert np.array_equal(rows, nn.ds.split_rows(ds, holdout, 0.0, SEED).training)
     scores = np.zeros((ds.rows, net.outputs), np.float32)
@@ -91,15 +91,16 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
     assert told.pop("members") == list(figures)
     assert told.pop("out_of_fold") is True
     if task == "regression":
-        assert told["mae"] == pytest.approx(
-            np.abs(scores - ds.y)[rows].mean(), rel=1e-6
-        )
+        difference = np.abs(scores - ds.y)
+        expected = difference[rows].mean()
+        assert told["mae"] == pytest.approx(expected, rel=1e-6)
     else:
         if task == "binary":
             decided = scores[:, 0] >= 0.5
         else:
             decided = scores.argmax(1)
-        assert told["accuracy"] == pytest.approx((decided == ds.y)[rows].mean())
+        expected = (decided == ds.y)[rows].mean()
+        assert told["accuracy"] == pytest.approx(expected)
     assert told != nn.test(net, ds.of_rows(rows))
 
 
@@ -113,11 +114,12 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
     check_networks(net, alone)
     for member, own in zip(net.members, alone, strict=True):
         assert member.encoding.to_dict() == own.encoding.to_dict()
-    assert len({str(member.encoding.to_dict()) for member in net.members}) > 1
+    documents = {str(member.encoding.to_dict()) for member in net.members}
+    assert len(documents) > 1
     check_file(net, folder / "folds.bin", ds.x)
-    assert np.allclose(
-        net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6
-    )
+    predictions = [own.predict(ds.x) for own in alone]
+    expected = np.mean(predictions, 0)
+    assert np.allclose(net.predict(ds.x), expected, atol=1e-6)
 
 
 def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
@@ -166,14 +168,14 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
     # each is judged by the threshold that the rows of the others tell
     for fold, told in enumerate(result["folds"]):
         others = of_fold != fold
-        assert told["threshold"] == best_threshold(
-            rule, ds.y[rows[others]], scores[others, 0]
-        )
+        truth = ds.y[rows[others]]
+        expected = best_threshold(rule, truth, scores[others, 0])
+        assert told["threshold"] == expected
         decided = scores[~others, 0] >= told["threshold"]
-        assert told["accuracy"] == pytest.approx(
-            (decided == ds.y[rows[~others]]).mean()
-        )
-    assert len({fold["threshold"] for fold in result["folds"]}) > 1
+        expected = (decided == ds.y[rows[~others]]).mean()
+        assert told["accuracy"] == pytest.approx(expected)
+    thresholds = {fold["threshold"] for fold in result["folds"]}
+    assert len(thresholds) > 1
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
@@ -196,7 +198,8 @@ def test_the_temperature_is_decided_out_of_fold(task):
     # each is calibrated by the temperature that the rows of the others tell
     for fold in range(FOLDS):
         others = of_fold != fold
-        temperature = best_temperature(ds.y[rows[others]], scores[others])
+        truth = ds.y[rows[others]]
+        temperature = best_temperature(truth, scores[others])
         assert np.array_equal(after[~others], tempered(scores[~others], temperature))
     one = scores.shape[1] == 1
     for name in ("loss", "brier"):
@@ -208,12 +211,13 @@ def test_the_temperature_is_decided_out_of_fold(task):
             values, rel=1e-12
         )
     weights = [fold["rows"] for fold in result["folds"]]
-    mean = np.average([fold["log_loss"] for fold in result["folds"]], weights=weights)
+    log_losses = [fold["log_loss"] for fold in result["folds"]]
+    mean = np.average(log_losses, weights=weights)
     assert mean == pytest.approx(calibration["log_loss"][1], rel=1e-6)
     if rule:
-        assert net.threshold == best_threshold(
-            "f1", ds.y[rows], net.calibrated(scores)[:, 0]
-        )
+        truth = ds.y[rows]
+        threshold = best_threshold("f1", truth, net.calibrated(scores)[:, 0])
+        assert net.threshold == threshold
 
 
 @pytest.mark.parametrize("what", ["weights", "times"])
@@ -221,9 +225,9 @@ def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
     weights = None
     # 0 to 3, of one class eight times that, so that they move the threshold
     if what == "weights":
-        weights = np.random.default_rng(3).integers(0, 4, 400) * np.where(
-            data("binary").y == 0, 8.0, 1.0
-        )
+        draws = np.random.default_rng(3).integers(0, 4, 400)
+        selected = np.where(data("binary").y == 0, 8.0, 1.0)
+        weights = draws * selected
     ds = data("binary", **{what: np.arange(400.0) if weights is None else weights})
     net = network("binary", SEED)
     nn.train(
@@ -236,7 +240,9 @@ def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
         own = None
     else:
         own = weights[rows]
-    assert net.threshold == best_threshold("f1", ds.y[rows], scores[:, 0], own)
+    truth = ds.y[rows]
+    expected = best_threshold("f1", truth, scores[:, 0], own)
+    assert net.threshold == expected
     assert own is None or net.threshold != best_threshold(
         "f1", ds.y[rows], scores[:, 0]
     )
@@ -258,9 +264,8 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     (score,) = [name for name in rows[0] if name.startswith("score")]
     cuts = [fold["threshold"] for fold in told["folds"]]
     for row in rows:
-        assert (
-            row["predicted"] == net.classes[float(row[score]) >= cuts[int(row["fold"])]]
-        )
+        expected = net.classes[float(row[score]) >= cuts[int(row["fold"])]]
+        assert row["predicted"] == expected
     assert len({*cuts}) > 1
     shown = succeed(*call)
     assert f"threshold {told['threshold']:.6g}" in shown.out
@@ -299,15 +304,13 @@ def test_what_cannot_be_is_refused_before_training(task, flags, expected):
 
 def check_parts(ds, rows, folds):
     """Each row is tested once, and trained on in all other folds."""
-    assert np.array_equal(
-        np.sort(np.concatenate([fold.tested for fold in folds])), rows
-    )
+    tested_rows = np.concatenate([fold.tested for fold in folds])
+    assert np.array_equal(np.sort(tested_rows), rows)
     for fold in folds:
         assert np.array_equal(np.union1d(fold.training, fold.tested), rows)
         assert not np.intersect1d(fold.training, fold.tested).size
-    assert [fold.tested.tolist() for fold in fold_rows(ds, rows, len(folds), 1)] != [
-        f.tested.tolist() for f in folds
-    ]
+    tested_rows = [fold.tested.tolist() for fold in fold_rows(ds, rows, len(folds), 1)]
+    assert tested_rows != [f.tested.tolist() for f in folds]
 
 
 @pytest.mark.parametrize("task", LAYERS)
@@ -319,9 +322,8 @@ def test_folds_divide_the_rows_and_their_classes_evenly(task, count):
     check_parts(ds, rows, folds)
     assert np.ptp([len(fold.tested) for fold in folds]) <= 1
     if ds.classes:
-        assert (
-            np.ptp([ds.class_counts(fold.tested) for fold in folds], axis=0).max() <= 1
-        )
+        counts = [ds.class_counts(fold.tested) for fold in folds]
+        assert np.ptp(counts, axis=0).max() <= 1
 
 
 @pytest.mark.parametrize("rare", [1, 2, 3, 5])
@@ -342,13 +344,15 @@ def test_rows_of_a_rare_class_lie_in_as_many_folds_where_rare_classes_are_allowe
         assert training_count == rare - tested_count
         assert training_count > 0
         assert not np.intersect1d(fold.training, fold.tested).size
-    assert sum(len(fold.tested) for fold in folds) == 400 - (rare == 1)
+    total = sum(len(fold.tested) for fold in folds)
+    assert total == 400 - (rare == 1)
     with pytest.raises(UsageError, match=rf"--folds 8: rows of class c \({rare}\)"):
         fold_rows(ds, np.arange(400), 8, 0)
 
 
 def test_a_group_is_in_one_fold():
-    ds = data("binary", groups=np.random.default_rng(0).integers(0, 40, 400))
+    groups = np.random.default_rng(0).integers(0, 40, 400)
+    ds = data("binary", groups=groups)
     folds = fold_rows(ds, np.arange(400), 4, 0)
     check_parts(ds, np.arange(400), folds)
     for fold in folds:
@@ -359,7 +363,8 @@ def test_a_group_is_in_one_fold():
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_folds_go_forward_in_time(grouped):
-    times = np.random.default_rng(0).integers(0, 60, 400).astype(np.float64)
+    draws = np.random.default_rng(0).integers(0, 60, 400)
+    times = draws.astype(np.float64)
     rows = np.arange(390)
     ds = data(
         "regression",
@@ -402,14 +407,16 @@ def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
     found = summary(
         [{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}]
     )
-    assert found == {
+    expected = {
         "mean": {"f1": 0.75, "mcc": None},
         "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None},
     }
+    assert found == expected
     ds = data("multiclass")
     ds.classes = [*ds.classes, "d"]
+    net = Network("6,8,4", "multiclass", seed=SEED)
     nn.train(
-        Network("6,8,4", "multiclass", seed=SEED),
+        net,
         ds,
         folds=FOLDS,
         epochs=9,
@@ -435,8 +442,10 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
     assert told["networks"] == FOLDS
     rows = list(csv.DictReader((folder / "o.csv").open()))
     assert [*rows[0]][:2] == ["row", "fold"]
-    assert len(rows) == sum(fold["rows"] for fold in told["folds"])
-    assert {row["fold"] for row in rows} == set(map(str, range(FOLDS)))
+    expected = sum(fold["rows"] for fold in told["folds"])
+    assert len(rows) == expected
+    expected = set(map(str, range(FOLDS)))
+    assert {row["fold"] for row in rows} == expected
     net = Network.of_file("f.bin")
     ds = nn.load(path)
     test = ["--test", "--model", "f.bin"]
@@ -460,14 +469,14 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
     assert told["rows"] == ds.rows
     assert len(told["members"]) == FOLDS
     assert "out of fold" in succeed(*test).out
-    assert (
-        succeed(*test, "-v", "--json", "--intervals", "--dataset", path).json == told
-    ), "known by its digest"
+    output = succeed(*test, "-v", "--json", "--intervals", "--dataset", path)
+    assert output.json == told, "known by its digest"
     assert (
         succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json
         == told
     )
-    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    lines = path.read_text().splitlines()[-1]
+    path.write_text(path.read_text() + lines + "\n")
     assert run(*test).code == 65
 
 
@@ -492,12 +501,14 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
     found = []
     for limits in ([], ["--memory", "1G"], ["--memory", "80M"]):
         succeed(*call, *limits, "--model", "m.bin", "-o", "o.csv")
-        found.append([(folder / name).read_bytes() for name in ("m.bin", "o.csv")])
+        contents = [(folder / name).read_bytes() for name in ("m.bin", "o.csv")]
+        found.append(contents)
     assert found[0] == found[1] == found[2]
     result = run(*call, "--memory", "60M")
     assert result.code == 2
     assert "--memory 60M: too little for these 3 networks" in result.err
-    succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
+    match = re.search(r"at least (\d+M) is needed", result.err)
+    succeed(*call, "--memory", match[1])
 
 
 def test_train_needs_a_model_or_folds(two):
@@ -523,20 +534,19 @@ def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
     net = network("regression")
     nn.train(net, ds, folds=FOLDS, epochs=2, holdout=0.0)
     if networks == 2:  # as of two cross-validations one after the other
+        member_weights = np.array(net.member_weights)
         net.combine(
             [*net.members, *net.members],
-            [*net.member_weights, *(3 * np.array(net.member_weights))],
+            [*net.member_weights, *(3 * member_weights)],
         )
     parts = unseen_parts(net, ds)
     assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(60))
     for rows, members in parts:
-        assert [weight / members[0][1] for _, weight in members] == [1.0, 3.0][
-            :networks
-        ]
+        expected = [1.0, 3.0][:networks]
+        assert [weight / members[0][1] for _, weight in members] == expected
         for member, _ in members:
-            assert np.allclose(
-                member.predict(ds.x[rows]), net.crossed.scores[rows], rtol=1e-5
-            )
+            predictions = member.predict(ds.x[rows])
+            assert np.allclose(predictions, net.crossed.scores[rows], rtol=1e-5)
 
 
 def test_large_groups_are_dealt_before_small_ones():
@@ -550,9 +560,8 @@ def test_large_groups_are_dealt_before_small_ones():
 
 
 def test_of_groups_as_near_the_share_the_fewer_are_taken():
-    ds = nn.Dataset(
-        np.zeros((8, 1)), np.arange(8.0), "regression", groups=np.repeat([0, 1], 4)
-    )
+    groups = np.repeat([0, 1], 4)
+    ds = nn.Dataset(np.zeros((8, 1)), np.arange(8.0), "regression", groups=groups)
     assert [
         len(nn.ds.split_rows(ds, share, 0.0, 0).holdout) for share in (0.24, 0.25, 0.26)
     ] == [0, 0, 4]

@@ -140,9 +140,8 @@ def trained(request) -> Trained:
 def test_training_again_makes_the_same_network(trained):
     again = network_of(trained.case, trained.ds)
     nn.train(again, trained.ds, **settings_of(trained.case))
-    assert np.array_equal(
-        again.predict(trained.new.x), trained.net.predict(trained.new.x)
-    )
+    expected = trained.net.predict(trained.new.x)
+    assert np.array_equal(again.predict(trained.new.x), expected)
 
 
 def test_an_image_alone_is_the_image_among_others_also_of_a_file(trained, tmp_path):
@@ -153,9 +152,8 @@ def test_an_image_alone_is_the_image_among_others_also_of_a_file(trained, tmp_pa
     ):
         assert np.array_equal(net.predict(trained.new.x), together)
         for row in (0, 5, NEW - 1):
-            assert np.array_equal(
-                net.predict(trained.new.x[row : row + 1])[0], together[row]
-            )
+            predictions = net.predict(trained.new.x[row : row + 1])
+            assert np.array_equal(predictions[0], together[row])
 
 
 def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
@@ -168,9 +166,11 @@ def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
         assert told["mse"] == pytest.approx(own, rel=1e-9)
     elif new.task == "binary":
         right = (scores[:, 0] >= net.threshold) == new.y
-        assert told["accuracy"] == pytest.approx(np.average(right, weights=new.weights))
+        expected = np.average(right, weights=new.weights)
+        assert told["accuracy"] == pytest.approx(expected)
     else:
-        loss = np.average(-np.log(scores[np.arange(NEW), new.y]), weights=new.weights)
+        logarithms = np.log(scores[np.arange(NEW), new.y])
+        loss = np.average(-logarithms, weights=new.weights)
         assert told["log_loss"] == pytest.approx(loss, rel=1e-5)
     figures = told | {
         f"macro_{name}": value for name, value in told.get("macro", {}).items()
@@ -210,9 +210,8 @@ def test_images_out_of_fold_have_what_the_training_told(trained):
 def test_a_comparison_tells_the_figures_of_each_model(trained):
     other = network_of(trained.case, trained.ds)
     nn.train(other, trained.ds, epochs=1, holdout=0.0)
-    told = compared_sides(
-        [Side.of(net, trained.new) for net in (trained.net, other)], ("a", "b")
-    )
+    sides = [Side.of(net, trained.new) for net in (trained.net, other)]
+    told = compared_sides(sides, ("a", "b"))
     for name, net in (("a", trained.net), ("b", other)):
         figures = nn.test(net, trained.new)
         for key in {"accuracy", "log_loss", "roc_auc", "rmse", "r2"} & figures.keys():
@@ -233,4 +232,5 @@ def test_images_that_validate_change_no_parameter_of_an_epoch_that_all_have(trai
         nn.train(net, ds, epochs=1, holdout=0.0, validation=0.25)
         networks.append(net)
     for name, values in networks[0].parameters().items():
-        assert np.array_equal(values, networks[1].parameters()[name]), name
+        expected = networks[1].parameters()[name]
+        assert np.array_equal(values, expected), name

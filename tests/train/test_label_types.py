@@ -51,7 +51,8 @@ def test_labels_come_back_as_a_frame_had_them(folder, kind, form):
 def test_labels_beside_the_rows_come_back_as_they_were(folder, kind, form):
     known = columns(LABELS[kind])
     x = np.array([known["a"], known["b"]]).T
-    check(nn.fit(x, form(known["y"]), networks=1, epochs=1), LABELS[kind], x)
+    model = nn.fit(x, form(known["y"]), networks=1, epochs=1)
+    check(model, LABELS[kind], x)
 
 
 @pytest.mark.parametrize("kind", ["int", "bool", "str"])
@@ -59,10 +60,13 @@ def test_labels_of_parquet_have_its_type_and_those_of_csv_are_texts(folder, kind
     frame = pd.DataFrame(columns(LABELS[kind]))
     frame.to_parquet("t.parquet")
     frame.to_csv("t.csv", index=False)
-    check(nn.fit("t.parquet", networks=1, epochs=1), LABELS[kind], frame)
+    model = nn.fit("t.parquet", networks=1, epochs=1)
+    check(model, LABELS[kind], frame)
+    model = nn.fit("t.csv", networks=1, epochs=1)
+    labels = [str(label) for label in LABELS[kind]]
     check(
-        nn.fit("t.csv", networks=1, epochs=1),
-        [str(label) for label in LABELS[kind]],
+        model,
+        labels,
         frame,
     )
 
@@ -79,7 +83,8 @@ def test_gaps_and_categories_do_not_change_the_type(folder):
 
 def test_labels_of_several_types_are_texts(folder):
     frame = {**columns([1, "a"])}
-    check(nn.fit(frame, "y", task="binary", networks=1, epochs=1), ["1", "a"], frame)
+    model = nn.fit(frame, "y", task="binary", networks=1, epochs=1)
+    check(model, ["1", "a"], frame)
 
 
 def test_the_file_of_an_estimator_has_the_type_of_its_classes(folder):
@@ -90,7 +95,8 @@ def test_the_file_of_an_estimator_has_the_type_of_its_classes(folder):
         y = np.array([labels[row % 2] for row in range(ROWS)])
         estimator = nn.NetworkClassifier(networks=1, epochs=1).fit(x, y)
         estimator.network_.export("m.bin")
-        assert np.array_equal(nn.Model.load("m.bin").predict(x), estimator.predict(x))
+        predictions = nn.Model.load("m.bin").predict(x)
+        assert np.array_equal(predictions, estimator.predict(x))
 
 
 def test_commands_and_json_have_texts(folder):
@@ -109,22 +115,15 @@ def test_commands_and_json_have_texts(folder):
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["classes"] == ["0", "1"]
     assert info["label_type"] == "int"
-    assert (
-        succeed("--predict", "--model", "m.bin", "--dataset", "t.parquet")
-        .out.splitlines()[1]
-        .split(",")[1]
-        in "01"
-    )
-    assert (
-        nn.Model.load("m.bin").predict(pd.read_parquet("t.parquet")).dtype.kind == "i"
-    )
+    lines = succeed(
+        "--predict", "--model", "m.bin", "--dataset", "t.parquet"
+    ).out.splitlines()
+    assert lines[1].split(",")[1] in "01"
+    predictions = nn.Model.load("m.bin").predict(pd.read_parquet("t.parquet"))
+    assert predictions.dtype.kind == "i"
 
 
 def test_a_regression_of_whole_numbers_stays_float(folder):
     frame = pd.DataFrame(columns([1, 2]))
-    assert (
-        nn.fit(frame, "y", task="regression", networks=1, epochs=1)
-        .predict(frame)
-        .dtype.kind
-        == "f"
-    )
+    model = nn.fit(frame, "y", task="regression", networks=1, epochs=1)
+    assert model.predict(frame).dtype.kind == "f"

@@ -34,9 +34,8 @@ def tables(folder):
         else:
             targets = ds.y[:, 0].round(5).tolist()
         columns = [*ds.x.T.round(5).tolist(), targets]
-        (folder / f"{task}.csv").write_text(
-            csv_of([*(f"x{place}" for place in range(ds.x.shape[1])), "y"], columns)
-        )
+        names = [*(f"x{place}" for place in range(ds.x.shape[1])), "y"]
+        (folder / f"{task}.csv").write_text(csv_of(names, columns))
     return folder
 
 
@@ -120,9 +119,8 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
         assert told.json[name] == value
     assert "out of fold" in succeed("test", "m.bin").out
     given = succeed("test", "m.bin", f"{task}.csv", "--json").json
-    assert given == {
-        name: value for name, value in whole.items() if name != "intervals"
-    }
+    expected = {name: value for name, value in whole.items() if name != "intervals"}
+    assert given == expected
     page = succeed("test", "m.bin", "--report", "p.html", "--json")
     text = (tables / "p.html").read_text()
     assert page.json["rows"] == 90
@@ -222,7 +220,8 @@ def test_scores_of_the_candidates_count_in_memory():
         y=np.zeros((10**6, 1), np.float32),
     )
     assert not fits(replace(many, memory=least), "quick")
-    assert fits(replace(many, memory=least + 4 * 7 * 10**6), "quick")
+    memory = least + 4 * 7 * 10**6
+    assert fits(replace(many, memory=memory), "quick")
 
 
 def test_a_table_of_folds_says_that_scores_are_not_kept(monkeypatch, tables):

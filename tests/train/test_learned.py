@@ -38,18 +38,18 @@ CASES = [
 def data(task, rows=240, noise=0.1, seed=0, **more):
     """Rows that tell their targets; noise=None: that tell nothing of them."""
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 4)).astype(np.float32)
-    score = x[:, 0] - x[:, 1] + rng.normal(size=rows) * (noise or 0.0)
+    draws = rng.normal(size=(rows, 4))
+    x = draws.astype(np.float32)
+    draws = rng.normal(size=rows)
+    score = x[:, 0] - x[:, 1] + draws * (noise or 0.0)
     if noise is None:
         score = rng.permutation(score)
     if task == "regression":
-        return nn.Dataset(
-            x, np.stack([5 * score + 40, score], 1).astype(np.float32), task, **more
-        )
+        stacked = np.stack([5 * score + 40, score], 1)
+        return nn.Dataset(x, stacked.astype(np.float32), task, **more)
     y = np.digitize(score, [0.7] if task == "binary" else [-0.5, 1.0]).astype(np.int32)
-    return nn.Dataset(
-        x, y, task, ["a", "b", "c"][: OUTPUTS[task] + (task == "binary")], **more
-    )
+    classes = ["a", "b", "c"][: OUTPUTS[task] + (task == "binary")]
+    return nn.Dataset(x, y, task, classes, **more)
 
 
 def trained(ds, loss=None, output="", **flags):
@@ -113,7 +113,8 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
     }
     net.set_parameters(dead)
     result = nn.train(net, ds, learning_rate=0.02)
-    assert np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4)
+    predictions = net.predict(ds.x)
+    assert np.ptp(predictions, axis=0) == pytest.approx(0, abs=1e-4)
     assert result["learned"] is False
 
 
@@ -146,7 +147,8 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
         y = (ds.y - repeated.mean(axis=0)) / repeated.std(axis=0)
     else:
         if task == "multiclass":
-            y = np.eye(len(ds.classes))[ds.y]
+            identity = np.eye(len(ds.classes))
+            y = identity[ds.y]
         else:
             y = ds.y[:, None].astype(float)
         weights = weights * ((1 + ds.y) if weighted else 1)
@@ -156,9 +158,8 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
         best = np.average(targets.values, 0, targets.counts)
     else:
         best = learned.best_output(loss, targets)
-    assert result["baseline"] == pytest.approx(
-        loss_of(loss, best, y[split.holdout], weights[split.holdout]), rel=1e-5
-    )
+    expected = loss_of(loss, best, y[split.holdout], weights[split.holdout])
+    assert result["baseline"] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
@@ -166,12 +167,14 @@ def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_bas
     loss,
 ):
     rng = np.random.default_rng(0)
-    targets = learned.Targets(rng.gamma(1.0, 2.0, (51, 2)), rng.random(51))
+    draws = rng.gamma(1.0, 2.0, (51, 2))
+    targets = learned.Targets(draws, rng.random(51))
     best = learned.best_output(loss, targets)
     least = learned.baseline_of(loss, targets, targets).least
     for step in (-0.01, 0.01):
         assert loss_of(loss, best + step, *targets) > least
-        assert least == pytest.approx(loss_of(loss, best, *targets))
+        expected = loss_of(loss, best, *targets)
+        assert least == pytest.approx(expected)
     assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES}
     assert {*learned._SLOPES} <= {*nn_aux.LOSSES}
 
@@ -180,7 +183,8 @@ def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_
     training = learned.targets_of(np.array([0, 1, 1]), outputs=3)
     judged = learned.targets_of(np.array([2]), outputs=3)
     told, least = learned.baseline_of("ce", training, judged)
-    assert told == pytest.approx(-np.log(np.finfo(np.float32).eps))
+    logarithms = np.log(np.finfo(np.float32).eps)
+    assert told == pytest.approx(-logarithms)
     assert least == pytest.approx(0)
     targets = learned.Targets(np.array([[-1e300], [1e300]]), np.ones(2))
     for losses in (
@@ -196,7 +200,9 @@ def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline_and_a_re
     other = data("binary", 90, seed=1)
     result = trained(ds, validation=other, holdout=0.0)
     share = ds.y.mean()
-    expected = -np.mean(np.where(other.y == 1, np.log(share), np.log(1 - share)))
+    logarithms = np.log(1 - share)
+    selected = np.where(other.y == 1, np.log(share), logarithms)
+    expected = -np.mean(selected)
     assert result["baseline"] == pytest.approx(expected, rel=1e-6)
     for task in OUTPUTS:
         plain = trained(data(task), validation=0.25, refit=False)
@@ -235,15 +241,14 @@ def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, 
             y = ds.y[net.crossed.fold == fold]
             others = ds.y[net.crossed.fold != fold]
             if task == "regression":
-                of_folds.append(
-                    ((y - others.mean(axis=0, dtype=np.float64)) ** 2).mean()
-                )
+                mean = others.mean(axis=0, dtype=np.float64)
+                of_folds.append(((y - mean) ** 2).mean())
             else:
-                of_folds.append(-np.log(np.bincount(others) / len(others))[y].mean())
+                logarithms = np.log(np.bincount(others) / len(others))
+                of_folds.append(-logarithms[y].mean())
             sizes.append(len(y))
-        assert result["baseline"] == pytest.approx(
-            np.average(of_folds, weights=sizes), rel=1e-6
-        )
+        expected = np.average(of_folds, weights=sizes)
+        assert result["baseline"] == pytest.approx(expected, rel=1e-6)
         assert (
             result["learned"]
             is has_learned
@@ -258,9 +263,9 @@ def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, 
 def noise(folder):
     """Write a table whose columns tell nothing of the target."""
     rng = np.random.default_rng(0)
-    (folder / "noise.csv").write_text(
-        csv_of("aby", [*rng.normal(size=(2, 60)).round(5), (rng.random(60) < 0.3) * 1])
-    )
+    draws = rng.normal(size=(2, 60)).round(5)
+    columns = [*draws, (rng.random(60) < 0.3) * 1]
+    (folder / "noise.csv").write_text(csv_of("aby", columns))
     return ["--dataset", "noise.csv", "--model", "m.bin"]
 
 
@@ -299,13 +304,11 @@ def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
         "--layers",
         "2,3,1",
     ]
-    (folder / "noise.csv").write_text(
-        (folder / "noise.csv").read_text().removeprefix("a,b,y\n")
-    )
+    text = (folder / "noise.csv").read_text()
+    (folder / "noise.csv").write_text(text.removeprefix("a,b,y\n"))
     result = succeed("--train", *noise, *flags, "--json").json
-    y = np.array(
-        [float(line[-1]) for line in (folder / "noise.csv").read_text().splitlines()]
-    )
+    lines = (folder / "noise.csv").read_text().splitlines()
+    y = np.array([float(line[-1]) for line in lines])
     assert result["baseline"] == pytest.approx(y.var())
     assert result["learned"] is False
 
@@ -314,14 +317,16 @@ def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
 def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]
     first = succeed(*command, "c.ck").json
-    again = succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json
+    output = succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more)
+    again = output.json
     assert first["learned"] == again["learned"]
     assert first["baseline"] == again["baseline"]
 
 
 def remark_of(ds, caplog, **flags):
+    net = nn.Network.for_data(ds, f"auto,4,{ds.outputs}")
     nn.train(
-        nn.Network.for_data(ds, f"auto,4,{ds.outputs}"),
+        net,
         ds,
         epochs=1,
         learning_rate=1e-9,
@@ -337,7 +342,8 @@ def test_a_mark_is_told_as_the_file_has_it(caplog):
     ds = data("regression", targets=["price", "size"])
     ds.y = np.column_stack([1000 + ds.y[:, 0], ds.y[:, 1]]).astype(np.float32)
     ds.y[3, 0] = 1.2e12
-    nn.train(nn.Network.for_data(ds, "auto,4,2"), ds, epochs=1, learning_rate=1e-9)
+    net = nn.Network.for_data(ds, "auto,4,2")
+    nn.train(net, ds, epochs=1, learning_rate=1e-9)
     (far,) = [text for text in caplog.messages if "times the median" in text]
     (cause,) = warnings_in(caplog)
     assert (

@@ -25,16 +25,18 @@ def table(kind: str = "number", seed: int = 0) -> dict:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, WORDS, ROWS)
     x = rng.normal(size=ROWS)
-    goal = rng.normal(size=WORDS)[codes] + 0.3 * x
+    draws = rng.normal(size=WORDS)[codes]
+    goal = draws + 0.3 * x
     y = {
         "number": goal,
         "two": (goal > 0).astype(int),
         "three": np.digitize(goal, [-0.5, 0.5]),
     }[kind]
     words = [None if code == 3 else f"w{code}" for code in codes]
+    draws = rng.choice(["a", "b"], ROWS).tolist()
     return {
         "word": words,
-        "few": rng.choice(["a", "b"], ROWS).tolist(),
+        "few": draws,
         "x": x,
         "goal": y.tolist(),
     }
@@ -42,7 +44,8 @@ def table(kind: str = "number", seed: int = 0) -> dict:
 
 def dataset(kind: str = "number", **more) -> nn.Dataset:
     task = {"number": "regression", "two": "binary", "three": "multiclass"}[kind]
-    return replace(nn.load(table(kind), target="goal", task=task), **more)
+    ds = nn.load(table(kind), target="goal", task=task)
+    return replace(ds, **more)
 
 
 def reader(ds: nn.Dataset, **settings) -> nn.Network:
@@ -63,7 +66,8 @@ def inputs(ds: nn.Dataset, net: nn.Network) -> np.ndarray:
         lambda x, *more: records.append(x) or load(x, *more),
     )
     TrainingRows(net, ds, net.options, engine)
-    return records[0]["numbers"][:, : net.encoding.encoders[0].targets]
+    numbers = records[0]["numbers"]
+    return numbers[:, : net.encoding.encoders[0].targets]
 
 
 @pytest.mark.parametrize("kind, means", [("number", 1), ("two", 1), ("three", 3)])
@@ -73,7 +77,8 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
     word, few, _ = net.encoding.encoders
     assert word.targets == means
     assert few.means == {}
-    assert set(word.means) == set(ds.x.columns[0].words)
+    expected = set(ds.x.columns[0].words)
+    assert set(word.means) == expected
     codes = ds.x.columns[0].values
     words = ds.x.columns[0].words
     if kind != "three":
@@ -86,9 +91,10 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
             above[codes == code].sum() / ((codes == code).sum() + SMOOTHING)
             for code in range(len(words))
         ]
+        expected = found / own.std()
         np.testing.assert_allclose(
             [word.means[one][target] for one in words],
-            found / own.std(),
+            expected,
             rtol=1e-12,
             atol=1e-15,
         )
@@ -99,8 +105,10 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
         "goal": [0, 1, 2],
     }
     new = nn.load(rows, target="goal", task="regression", categories="word,few")
-    seen = net.encoding.apply(new.x, "float64")["numbers"][:, :means]
-    assert seen.tolist() == [word.means["w5"], [0] * means, [0] * means]
+    numbers = net.encoding.apply(new.x, "float64")["numbers"]
+    seen = numbers[:, :means]
+    expected = [word.means["w5"], [0] * means, [0] * means]
+    assert seen.tolist() == expected
 
 
 def test_the_own_target_is_no_input_of_a_row():
@@ -113,7 +121,8 @@ def test_the_own_target_is_no_input_of_a_row():
         changed = inputs(replace(ds, y=y), net)
         assert changed[row] == usual[row]
         assert (changed != usual).sum() > ROWS / 2
-    every = net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1]
+    numbers = net.encoding.apply(ds.x, net.dtype)["numbers"]
+    every = numbers[:, :1]
     known = ds.x.columns[0].values >= 0
     assert (usual[known] != every[known]).mean() > 0.9
     assert not usual[~known].any()
@@ -140,17 +149,20 @@ def test_rows_that_judge_have_the_means_of_all_training_rows():
     ds = dataset()
     net = reader(ds, validation=0.3)
     found = inputs(ds, net)
-    every = net.encoding.apply(ds.x, net.dtype)["numbers"][:, :1]
+    numbers = net.encoding.apply(ds.x, net.dtype)["numbers"]
+    every = numbers[:, :1]
     judged = TrainingRows(net, ds, net.options, net.engine).judging.rows
     assert len(judged) == 90
     assert (found[judged] == every[judged]).all()
 
 
 def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_not():
-    weights = np.random.default_rng(1).integers(0, 3, ROWS).astype(float)
+    draws = np.random.default_rng(1).integers(0, 3, ROWS)
+    weights = draws.astype(float)
     fine = reader(dataset(weights=0.3 * weights)).encoding.encoders[0].means
     coarse = reader(dataset(weights=0.7 * weights)).encoding.encoders[0].means
-    assert fine == {word: pytest.approx(mean) for word, mean in coarse.items()}
+    expected = {word: pytest.approx(mean) for word, mean in coarse.items()}
+    assert fine == expected
     usual = reader(dataset(weights=weights)).encoding.encoders[0].means
     y = dataset().y.copy()
     y[weights == 0] = 1e6
@@ -207,9 +219,8 @@ def test_the_model_keeps_them_and_refuses_damaged_ones():
 def csv(folder):
     columns = table("two")
     rows = zip(*columns.values(), strict=True)
-    (folder / "a.csv").write_text(
-        "\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)])
-    )
+    text = "\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)])
+    (folder / "a.csv").write_text(text)
     return folder
 
 
@@ -275,15 +286,13 @@ def test_weights_count_rows_in_the_means_of_words(weights):
     if (w != np.floor(w)).any():
         w = w / w.mean()
     mean = sum(w * y) / sum(w)
-    deviation = (sum(w * (y - mean) ** 2) / sum(w)) ** 0.5
+    total = sum(w * (y - mean) ** 2)
+    deviation = (total / sum(w)) ** 0.5
     expected = {}
     for code, word in enumerate(words):
         own = [k for k in range(8) if codes[k] == code]
-        expected[word] = [
-            sum(w[k] * (y[k] - mean) for k in own)
-            / (sum(w[k] for k in own) + SMOOTHING)
-            / deviation
-        ]
+        total = sum(w[k] * (y[k] - mean) for k in own)
+        expected[word] = [total / (sum(w[k] for k in own) + SMOOTHING) / deviation]
     found = WordMeans(ds, np.arange(8)).of_words(codes, words)
     assert found.keys() == expected.keys()
     for word in words:

@@ -200,7 +200,8 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
     assert done.stderr == ""
     assert done.returncode == 0
     ds = nn.load("two.csv")
-    for number, member in enumerate(nn.Model.load("m.bin").network.members):
+    model = nn.Model.load("m.bin")
+    for number, member in enumerate(model.network.members):
         alone = nn.Network("2,16,1", task=ds.task, seed=number)
         nn.train(alone, ds, epochs=3, learning_rate=0.1, split_seed=7)
         own = member.parameters()
@@ -215,9 +216,10 @@ def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
     write_three_classes(folder / "three.csv", 300)
     command = "--train --dataset three.csv --layers 2,8,3 --model m.bin --epochs 2 --validation 0.3 --monitor brier"
     alone = succeed(*command.split(), "--json", "-q").json["val_metric"]
-    several = json.loads(
+    document = json.loads(
         mpich.train(2, *command.split(), "--json", "-q", *DISTRIBUTE).stdout
-    )["val_metric"]
+    )
+    several = document["val_metric"]
     assert several == pytest.approx(alone, rel=1e-4)  # float32
 
 

@@ -185,7 +185,8 @@ def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
     x = data(task).x
     weights = [1.0, 3.0, 2.0]
     net.combine(net.members, weights)
-    each = np.stack([member.predict(x) for member in net.members]).astype(np.float64)
+    stacked = np.stack([member.predict(x) for member in net.members])
+    each = stacked.astype(np.float64)
     mean = np.average(each, axis=0, weights=weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
     deviation = np.sqrt(np.average((each - mean) ** 2, axis=0, weights=weights))
@@ -202,7 +203,8 @@ def test_a_file_holds_all_members(task, folder):
     tensors, metadata = model_file.load(folder / "several.bin")
     assert metadata["format"] == 3
     assert "member2.layer0.weight" in tensors
-    assert [member["weight"] for member in metadata["members"]] == [1.0, 2.5, 1.0]
+    weights = [member["weight"] for member in metadata["members"]]
+    assert weights == [1.0, 2.5, 1.0]
     again = check_file(net, folder / "several.bin", data(task).x)
     for own, loaded in zip(net.members, again.members, strict=True):
         assert loaded.metadata() == own.metadata()
@@ -244,15 +246,16 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
     first, told = together(task, **flags, **rules)
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     if task == "binary":
-        expected = pytest.approx(
-            best_threshold("f1", ds.y[rows], first.predict(ds.x[rows])[:, 0])
-        )
+        scores = first.predict(ds.x[rows])[:, 0]
+        threshold = best_threshold("f1", ds.y[rows], scores)
+        expected = pytest.approx(threshold)
         assert first.threshold == told["threshold"] == expected
     for member in first.members:
         assert member.temperature == 1
         assert member.threshold == 0.5
     net, result = together(task, refit=True, **flags, **rules)
-    assert len({member["best_epoch"] for member in told["members"]}) > 1
+    best_epochs = {member["best_epoch"] for member in told["members"]}
+    assert len(best_epochs) > 1
     assert result["calibration"] == told["calibration"]
     assert net.temperature == first.temperature
     assert first.temperature != 1
@@ -284,7 +287,9 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
         [first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0
     )
     assert result["networks"] == 2
-    assert net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
+    truth = ds.y[rows]
+    expected = best_threshold("f1", truth, mean[:, 0])
+    assert net.threshold == pytest.approx(expected)
 
 
 def test_what_several_networks_cannot_do_is_refused(folder):
@@ -309,11 +314,8 @@ def test_what_several_networks_cannot_do_is_refused(folder):
 def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     break_some(monkeypatch, {SEED + 1})
     net, result = together()
-    assert (
-        [member.seed for member in net.members]
-        == [SEED, SEED + 2]
-        == [m["seed"] for m in result["members"]]
-    )
+    seeds = [member.seed for member in net.members]
+    assert seeds == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
     assert result["networks"] == 2
     assert "network 1, seed 6, is left out: loss is nan" in caplog.text
 
@@ -337,7 +339,8 @@ def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on
     )
     # one stops before another
     assert len({len(member.history["loss"]) for member in net.members}) > 1
-    check_means(net, result, [member["best_epoch"] for member in result["members"]])
+    best_epochs = [member["best_epoch"] for member in result["members"]]
+    check_means(net, result, best_epochs)
     assert more or epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
     assert more or result["loss"][0] == np.mean(
         [member.history["loss"][0] for member in net.members]
@@ -393,7 +396,8 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     )
     told = succeed(*call).json
     assert told["networks"] == COUNT
-    assert [m["seed"] for m in told["members"]] == [
+    seeds = [m["seed"] for m in told["members"]]
+    assert seeds == [
         0,
         1,
         2,
@@ -407,10 +411,8 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     assert info["parameters"] == told["parameters"] == COUNT * net.parameter_count
     assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
     assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
-    assert (
-        len(succeed("--test", "--model", model, "-v", "--json").json["members"])
-        == COUNT
-    )
+    output = succeed("--test", "--model", model, "-v", "--json")
+    assert len(output.json["members"]) == COUNT
     assert "member" in succeed("--test", "--model", model, "-v").out
     rows = predictions(model, path)
     deviations = [name for name in rows[0] if name.startswith("deviation")]
@@ -444,11 +446,10 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert re.search("^scaling +2 x normalization; 1 x none$", told, re.M)
     layers = f"2 x {many}; 1 x {few}"
     assert layers in repr(net)
-    assert (
-        layers
-        in succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c").err
-    )
-    assert f"\n *   2 x {many}\n *   1 x {few}\n" in (folder / "m.c").read_text()
+    output = succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
+    assert layers in output.err
+    text = (folder / "m.c").read_text()
+    assert f"\n *   2 x {many}\n *   1 x {few}\n" in text
     succeed(
         "--test",
         "--model",

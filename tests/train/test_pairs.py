@@ -213,8 +213,9 @@ def write_table(path: str, case: dict, seed: int = 0, rows: int = ROWS) -> None:
         ],
     }[case["columns"]]
     score = a + 0.2 * (b - 10) + 0.4 * draws.normal(size=rows)
+    selected = np.where(score > 0.3, "yes", "no")
     targets = {
-        "two": {"y": np.where(score > 0.3, "yes", "no")},
+        "two": {"y": selected},
         "three": {"y": np.array(["A", "B", "C"])[np.digitize(score, [-0.5, 0.6])]},
         "number": {"y": (100 + 10 * score).round(2)},
         "numbers": {"y": (100 + 10 * score).round(2), "z": (score + a).round(3)},
@@ -368,12 +369,12 @@ def test_python_trains_the_model_of_the_command(trained):
     settings = {
         name: value for name, value in trained.settings.items() if name != "target"
     }
-    nn.fit("t.csv", trained.settings["target"], **settings).save("python.bin")
+    model = nn.fit("t.csv", trained.settings["target"], **settings)
+    model.save("python.bin")
     tensors, facts = model_file.load("m.bin")
     others, other_facts = model_file.load("python.bin")
-    assert {name: array.tobytes() for name, array in tensors.items()} == {
-        name: array.tobytes() for name, array in others.items()
-    }
+    expected = {name: array.tobytes() for name, array in others.items()}
+    assert {name: array.tobytes() for name, array in tensors.items()} == expected
     assert {name for name in facts if facts[name] != other_facts.get(name)} <= {
         "sha256",
         "config",
@@ -386,7 +387,8 @@ def test_command_and_python_tell_the_same_of_new_rows_and_each_figure_lies_in_it
     by_command = trained.test("--intervals")
     net = trained.network
     by_python = nn.test(net, nn.load_for(net, "new.csv"), intervals=True)
-    assert flat(json.loads(json.dumps(by_python))) == flat(by_command)
+    document = json.loads(json.dumps(by_python))
+    assert flat(document) == flat(by_command)
     figures = flat(by_command)
     for name, ends in by_command["intervals"].items():
         if ends is not None:
@@ -406,7 +408,8 @@ def test_the_printed_figures_are_those_of_json(trained):
                 name, name
             )
             line = next(line for line in printed.splitlines() if line.startswith(label))
-            assert line.split()[-1] == digits.format(figures[name])
+            expected = digits.format(figures[name])
+            assert line.split()[-1] == expected
 
 
 def test_a_row_alone_is_the_row_among_others(trained):
@@ -417,7 +420,8 @@ def test_a_row_alone_is_the_row_among_others(trained):
         alone = list(
             csv.reader(io.StringIO(succeed("predict", "m.bin", "alone.csv").out))
         )
-        assert alone[1][1:] == together[row + 1][1:]
+        expected = together[row + 1][1:]
+        assert alone[1][1:] == expected
 
 
 def test_a_row_of_weight_2_is_the_row_twice_in_every_figure(trained):
@@ -429,7 +433,9 @@ def test_a_row_of_weight_2_is_the_row_twice_in_every_figure(trained):
     ds.times = None
     weighted = flat(nn.test(net, ds))
     ds.weights = None
-    repeated = flat(nn.test(net, ds.of_rows(np.repeat(np.arange(ds.rows), weights))))
+    indices = np.arange(ds.rows)
+    report = nn.test(net, ds.of_rows(np.repeat(indices, weights)))
+    repeated = flat(report)
     assert weighted.keys() == repeated.keys()
     for name, value in weighted.items():
         assert value == pytest.approx(repeated[name], rel=1e-12, abs=1e-12), name
@@ -454,12 +460,15 @@ def test_base_and_contributions_add_up_to_the_prediction(trained):
     rows = nn.load_for(net, "new.csv", labelled=False).x
     background = nn.load_for(net, "t.csv", labelled=False).x
     explained = nn.explain(net, rows[:4], background[:10])
-    total = np.asarray(explained.base_values) + np.asarray(explained.values).sum(axis=1)
-    outputs = net.predict(rows[:4]).astype(np.float64)
+    base_values = np.asarray(explained.base_values)
+    total = base_values + np.asarray(explained.values).sum(axis=1)
+    predictions = net.predict(rows[:4])
+    outputs = predictions.astype(np.float64)
     if net.task == "binary":
         outputs = np.log(outputs / (1 - outputs))
     elif net.task == "multiclass":
-        outputs = np.log(outputs) - np.log(outputs).mean(axis=1, keepdims=True)
+        mean = np.log(outputs).mean(axis=1, keepdims=True)
+        outputs = np.log(outputs) - mean
     np.testing.assert_allclose(
         total.reshape(outputs.shape), outputs, rtol=1e-4, atol=1e-4
     )
@@ -511,7 +520,8 @@ def test_inputs_of_rows_that_are_held_out_change_no_bit_of_the_model(trained):
     for row in held_out:
         a, rest = rows[row].split(",", 1)
         rows[row] = f"{float(a) + 50},{rest}"
-    Path("changed.csv").write_text("\n".join([head, *rows]) + "\n")
+    text = "\n".join([head, *rows])
+    Path("changed.csv").write_text(text + "\n")
     succeed(
         "train", "changed.csv", "-m", "changed.bin", *flags_of(trained.settings), "-q"
     )

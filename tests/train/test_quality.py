@@ -15,7 +15,9 @@ def seconds_of_one_network_of_scikit_learn(file, seed) -> float:
     file's rows."""
     neural_network = pytest.importorskip("sklearn.neural_network")
     ds = nn.load(file)
-    x = (ds.x - ds.x.mean(axis=0)) / ds.x.std(axis=0)
+    deviation = ds.x.std(axis=0)
+    mean = ds.x.mean(axis=0)
+    x = (ds.x - mean) / deviation
     began = time.perf_counter()
     neural_network.MLPClassifier((60, 10), random_state=seed).fit(x, ds.y)
     return time.perf_counter() - began

@@ -67,12 +67,9 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
     net, figures = found
     before, of_folds = without_retraining(monkeypatch, ds)
     last = fold_rows(ds, np.arange(ROWS), 8, 3, rare=True)[7]
-    best = (
-        before.members[7]
-        .history["val_metric"]
-        .index(min(before.members[7].history["val_metric"]))
-        + 1
-    )
+    smallest = min(before.members[7].history["val_metric"])
+    val_metric = before.members[7].history["val_metric"]
+    best = val_metric.index(smallest) + 1
     size = before.members[0].config["batch_number"]
     steps = best * -(-len(last.training) // size)
     epochs = max(1, round(steps / -(-ROWS // size)))
@@ -111,7 +108,8 @@ def test_figures_and_crossed_scores_are_those_of_before(monkeypatch, ds, found):
     assert net.crossed.is_retrained
     assert not before.crossed.is_retrained
     assert "retrained" not in before.metadata()["crossed"]
-    assert not np.array_equal(net.predict(ds.x), before.predict(ds.x))
+    predictions = net.predict(ds.x)
+    assert not np.array_equal(predictions, before.predict(ds.x))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +122,8 @@ def test_holdout_and_decisions_stay_as_they_were(monkeypatch, more):
     assert net.threshold == before.threshold
     assert net.temperature == before.temperature
     assert figures["out_of_fold"] == of_folds["out_of_fold"]
-    assert figures["retrained"]["rows"] == ROWS * (1 - more.get("holdout", 0))
+    expected = ROWS * (1 - more.get("holdout", 0))
+    assert figures["retrained"]["rows"] == expected
     for member in net.members:
         assert member.history["val_loss"] is None or more.get("holdout")
 
@@ -166,7 +165,8 @@ def test_a_stop_without_a_checkpoint_keeps_the_networks_of_the_folds(ds, monkeyp
     net, figures = choice.run(stopping)
     assert choice.stopped is not None
     assert "retrained" not in figures
-    assert np.array_equal(net.predict(ds.x), before.predict(ds.x))
+    expected = before.predict(ds.x)
+    assert np.array_equal(net.predict(ds.x), expected)
     assert not net.crossed.is_retrained
 
 

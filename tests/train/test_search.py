@@ -57,19 +57,19 @@ def greedy_by_hand(count, picks, value):
     their numbers."""
     ways = [[]]
     for _ in range(picks):
+        largest = max(range(count), key=lambda number: value([*ways[-1], number]))
         ways.append(
             [
                 *ways[-1],
-                max(range(count), key=lambda number: value([*ways[-1], number])),
+                largest,
             ]
         )
     return max(ways[1:], key=value)
 
 
 def mean_of(scores, numbers):
-    return np.mean(
-        [scores[number] for number in numbers], axis=0, dtype=np.float64
-    ).astype(np.float32)
+    mean = np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64)
+    return mean.astype(np.float32)
 
 
 def by_status(result, status):
@@ -95,7 +95,8 @@ def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_
         for number, trial in enumerate(result["trials"])
         if trial["status"] == "given up"
     ]
-    assert {result["trials"][number]["epochs"] for number in given_up} <= {1, 2, 3, 4}
+    epochs = {result["trials"][number]["epochs"] for number in given_up}
+    assert epochs <= {1, 2, 3, 4}
     # by hand: each network alone, compared by its best epoch of the first half
     if METRICS[name].higher_is_better:
         sign = 1
@@ -104,15 +105,17 @@ def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_
     halves = [
         max(sign * value for value in own.history["val_metric"][:4]) for own in nets
     ]
-    assert given_up == sorted(
+    expected = sorted(
         sorted(range(COUNT), key=lambda number: (-halves[number], number))[COUNT // 2 :]
     )
+    assert given_up == expected
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     left = [own for number, own in enumerate(nets) if number not in given_up]
     scores = [own.predict(ds.x[rows]) for own in left]
 
     def value(numbers):
-        return sign * metric(name, task, ds.y[rows], mean_of(scores, numbers))
+        figure = metric(name, task, ds.y[rows], mean_of(scores, numbers))
+        return sign * figure
 
     chosen = greedy_by_hand(len(left), PICKS, value)
     weights = {
@@ -123,9 +126,8 @@ def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_
     assert result["networks"] == len(weights)
     assert value(chosen) >= max(value([number]) for number in range(len(left)))
     lists = [member.history["loss"][0] for member in net.members]
-    assert result["loss"][0] == pytest.approx(
-        np.average(lists, weights=net.member_weights)
-    )
+    expected = np.average(lists, weights=net.member_weights)
+    assert result["loss"][0] == pytest.approx(expected)
 
 
 def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(
@@ -133,13 +135,15 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(
 ):
     break_some(monkeypatch, {SEED + 1, SEED + 4})
     net, result = together()
-    assert [trial["seed"] for trial in by_status(result, "failed")] == [
+    seeds = [trial["seed"] for trial in by_status(result, "failed")]
+    assert seeds == [
         SEED + 1,
         SEED + 4,
     ]
     assert "network 1, seed 6, is left out: loss is nan" in caplog.text
     assert len(by_status(result, "given up")) == COUNT - 2 - COUNT // 2
-    assert not {member.seed for member in net.members} & {SEED + 1, SEED + 4}
+    seeds = {member.seed for member in net.members}
+    assert not seeds & {SEED + 1, SEED + 4}
     break_some(monkeypatch, set(range(SEED, SEED + COUNT)))
     with pytest.raises(NnError, match="loss is nan"):
         together()
@@ -149,9 +153,8 @@ def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_
     """The refit trains on the rows that choose."""
     net, result = together(networks=6)
     again, refitted = together(networks=6, refit=True)
-    assert [own["weight"] for own in result["members"]] == [
-        own["weight"] for own in refitted["members"]
-    ]
+    expected = [own["weight"] for own in refitted["members"]]
+    assert [own["weight"] for own in result["members"]] == expected
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
     one = network("binary")
@@ -178,7 +181,8 @@ def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_net
     worse = halving.compare(metrics)
     # 39 to 21 have more than 0.2, and 1 has 9.0 in its first four epochs: these twenty
     # stay
-    assert worse == [0, *[n for n in range(4, 21) if n != 7], 2, 3, 7]
+    expected = [0, *[n for n in range(4, 21) if n != 7], 2, 3, 7]
+    assert worse == expected
     assert halving.given_up == {*worse}
     assert halving.epoch_of(0) == 4
 
@@ -198,9 +202,8 @@ def test_selection_among_ten_against_brute_force(name):
         sign = -1
 
     def value(numbers):
-        return sign * value_of(
-            truth, sum(scores[number] for number in numbers) / len(numbers)
-        )
+        total = sum(scores[number] for number in numbers)
+        return sign * value_of(truth, total / len(numbers))
 
     alone = max(value([number]) for number in range(10))
     for picks in (1, 2, 3, 5):
@@ -245,7 +248,8 @@ def test_an_estimator_tunes_too():
     estimator = nn.NetworkClassifier(
         networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16
     )
-    members = estimator.fit(x, x[:, 0] > 0).network_.members
+    model = estimator.fit(x, x[:, 0] > 0)
+    members = model.network_.members
     assert 1 <= len(members) <= 6
     assert estimator.network_.config["vary"] == vary
     assert estimator.score(x, x[:, 0] > 0) > 0.8
@@ -270,7 +274,8 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
         return figures
 
     def value(numbers, rows=slice(None)):
-        return -log_loss(ds.y[rows], mean_of([own[rows] for own in scores], numbers))
+        truth = ds.y[rows]
+        return -log_loss(truth, mean_of([own[rows] for own in scores], numbers))
 
     _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
     chosen = greedy_by_hand(len(scores), PICKS, value)
@@ -291,8 +296,9 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
 @pytest.mark.parametrize("networks", [4, 20])
 def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(networks):
     ds = data("binary")
+    rows = np.flatnonzero(ds.y == 1)[:30]
     flags = {
-        "validation": ds.of_rows(np.flatnonzero(ds.y == 1)[:30]),
+        "validation": ds.of_rows(rows),
         "epochs": 2,
         "vary": "epochs=1|2",
     }

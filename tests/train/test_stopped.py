@@ -102,9 +102,9 @@ def table(tmp_path_factory):
     x = rng.normal(size=(400, 6))
     path = tmp_path_factory.mktemp("stopped") / "rows.csv"
     y = x[:, 0] * x[:, 1] + rng.normal(size=400) / 2 > 0
-    path.write_text(
-        csv_of("abcdefwy", [*x.round(4).T, rng.random(400).round(3), y * 1])
-    )
+    draws = rng.random(400).round(3)
+    columns = [*x.round(4).T, draws, y * 1]
+    path.write_text(csv_of("abcdefwy", columns))
     return path
 
 
@@ -147,8 +147,9 @@ def test_a_stopped_training_goes_on_to_the_same_model(
             "each should end by itself"
         )
     if "rows" in WAYS[way]:
+        rows = WAYS[way]["rows"][1:]
         with pytest.raises(UsageError, match="other data"):
-            trained(checkpoint=kept, resume="auto", rows=WAYS[way]["rows"][1:])
+            trained(checkpoint=kept, resume="auto", rows=rows)
     if "vary" in way:
         with pytest.raises(UsageError, match="--(vary|epochs)"):
             trained(checkpoint=kept, resume="auto", vary="learning_rate=1e-4..1e-1")

@@ -29,7 +29,8 @@ data = partial(data_of, rows=900)
 
 
 def trained(ds, backend="omp", seed=3, **flags):
-    net = nn.Network(SPEC[ds.task], ds.task, seed=seed, backend=backend)
+    layers = SPEC[ds.task]
+    net = nn.Network(layers, ds.task, seed=seed, backend=backend)
     return net, nn.train(net, ds, **{"epochs": EPOCHS, "learning_rate": 0.02, **flags})
 
 
@@ -74,10 +75,12 @@ def test_the_kept_epoch_is_the_best_of_the_history(task, name):
     best = (max if METRICS[name].higher_is_better else min)(values)
     assert result["best_epoch"] == values.index(best) + 1
     assert len(values) == EPOCHS
-    assert flattened(net.parameters()).tobytes() == after[result["best_epoch"] - 1]
+    expected = after[result["best_epoch"] - 1]
+    assert flattened(net.parameters()).tobytes() == expected
     rows = split_rows(ds, 0.2, 0.3, 3).validation
     if name != "loss":
-        found = metric(name, task, ds.y[rows], net.predict(ds.x[rows]), threshold=0.5)
+        predictions = net.predict(ds.x[rows])
+        found = metric(name, task, ds.y[rows], predictions, threshold=0.5)
         assert found == pytest.approx(best, rel=1e-6)
     assert result["validation"] == len(rows)
     assert net.history["val_metric"] == values
@@ -132,14 +135,16 @@ def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided
     alone = split_rows(ds, 0.2, 0.0, 5)
     both = split_rows(ds, 0.2, 0.25, 5)
     assert np.array_equal(alone.holdout, both.holdout)
-    assert np.array_equal(np.sort(np.concatenate(both)), np.arange(ds.rows))
+    expected = np.arange(ds.rows)
+    assert np.array_equal(np.sort(np.concatenate(both)), expected)
     for training, validation, _ in zip(*map(ds.class_counts, both)):
         assert validation == int(0.25 * (training + validation))
     ds.groups = np.random.default_rng(1).integers(0, 40, 900)
     parts = split_rows(ds, 0.2, 0.25, 0)
     groups = [set(ds.groups[rows].tolist()) for rows in parts]
     assert all(groups)
-    assert sum(map(len, groups)) == len(set.union(*groups))
+    expected = len(set.union(*groups))
+    assert sum(map(len, groups)) == expected
     assert len(parts.holdout) == pytest.approx(180, abs=20)
     assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
 
@@ -148,16 +153,14 @@ def test_the_split_has_a_seed_of_its_own():
     one = trained(data(), seed=1, split_seed=7, validation=0.2)[0]
     other = trained(data(), seed=2, split_seed=7, validation=0.2)[0]
     assert one.scaling.to_dict() == other.scaling.to_dict()
-    assert other.scaling.to_dict() != trained(data(), seed=7)[0].scaling.to_dict()
-    assert (
-        flattened(one.parameters()).tobytes() != flattened(other.parameters()).tobytes()
-    )
+    document = trained(data(), seed=7)[0].scaling.to_dict()
+    assert other.scaling.to_dict() != document
+    bits = flattened(one.parameters()).tobytes()
+    assert bits != flattened(other.parameters()).tobytes()
     same = trained(data(), **{"seed": 4})[0]
     again = trained(data(), **{"seed": 4, "split_seed": 4})[0]
-    assert (
-        flattened(same.parameters()).tobytes()
-        == flattened(again.parameters()).tobytes()
-    )
+    expected = flattened(again.parameters()).tobytes()
+    assert flattened(same.parameters()).tobytes() == expected
 
 
 def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_validate():
@@ -167,16 +170,17 @@ def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_vali
     assert spans == [(0, 539), (540, 719), (720, 899)]
     parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
     assert len(parts.holdout) == 100  # not 135, which would divide a time
-    parts = split_rows(
-        data(groups=np.arange(900) // 30, times=-np.arange(900.0)), 0.2, 0.25, 0
-    )
+    groups = np.arange(900) // 30
+    parts = split_rows(data(groups=groups, times=-np.arange(900.0)), 0.2, 0.25, 0)
     assert np.array_equal(parts.holdout, np.arange(180))
     assert np.array_equal(parts.validation, np.arange(180, 360))
 
 
 def test_rare_classes_are_told_in_one_line(caplog):
-    y = np.repeat([0, 1, 2, 3], [50, 50, 2, 1]).astype(np.int32)
-    x = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
+    repeated = np.repeat([0, 1, 2, 3], [50, 50, 2, 1])
+    y = repeated.astype(np.int32)
+    draws = np.random.default_rng(0).normal(size=(103, 6))
+    x = draws.astype(np.float32)
     nn.train(
         nn.Network("6,5,4", "multiclass"),
         nn.Dataset(x, y, "multiclass", [*"abcd"]),
@@ -207,14 +211,13 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
             nn.train(
                 by_hand, ds, learning_rate=0.02, callback=Stopping(), stop=stop, **flags
             )
-    assert (
-        flattened(net.parameters()).tobytes()
-        == flattened(by_hand.parameters()).tobytes()
-    )
+    expected = flattened(by_hand.parameters()).tobytes()
+    assert flattened(net.parameters()).tobytes() == expected
     assert net.scaling.to_dict() == by_hand.scaling.to_dict()
     assert result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]}
     assert result["rows"] == 721
-    assert result["val_metric"] == trained(ds, validation=0.3, **flags)[1]["val_metric"]
+    expected = trained(ds, validation=0.3, **flags)[1]["val_metric"]
+    assert result["val_metric"] == expected
 
 
 def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
@@ -231,9 +234,8 @@ def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
 
 def write(path, rows=300, seed=0, classes=("no", "yes")):
     ds = data(rows=rows, seed=seed)
-    path.write_text(
-        csv_of([*"abcdef", "class"], [*ds.x.T.round(5), np.array(classes)[ds.y]])
-    )
+    columns = [*ds.x.T.round(5), np.array(classes)[ds.y]]
+    path.write_text(csv_of([*"abcdef", "class"], columns))
     return path
 
 
@@ -262,9 +264,8 @@ def bad_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     write(folder / "t.csv"), write(folder / "classes.csv", classes=("no", "maybe"))
     write(folder / "numbers.csv", classes=("0", "1"))
-    (folder / "other.csv").write_text(
-        (folder / "t.csv").read_text().replace("e,f,class", "e,g,class", 1)
-    )
+    text = (folder / "t.csv").read_text()
+    (folder / "other.csv").write_text(text.replace("e,f,class", "e,g,class", 1))
     return folder
 
 
@@ -457,29 +458,36 @@ def test_the_loss_of_held_out_rows_is_weighted_over_their_blocks(block, monkeypa
     rng = np.random.default_rng(2)
     x = rng.normal(size=(90, 2))
     y = (x[:, 0] + rng.normal(size=90) > 0).astype(int)
-    ds = nn.Dataset(x, y, "binary", weights=rng.integers(0, 9, 90) ** 2 / 4)
+    weights = rng.integers(0, 9, 90) ** 2 / 4
+    ds = nn.Dataset(x, y, "binary", weights=weights)
     net = nn.Network("2,1", "binary", seed=3)
-    told = nn.train(net, ds, epochs=2, holdout=0.3)["val_loss"][-1]
+    val_loss = nn.train(net, ds, epochs=2, holdout=0.3)["val_loss"]
+    told = val_loss[-1]
     rows = split_rows(ds, 0.3, 0.0, 3).holdout
-    p = net.predict(x[rows])[:, 0].astype(np.float64)
-    losses = -np.log(np.where(y[rows] == 1, p, 1 - p))
-    assert told == pytest.approx(np.average(losses, weights=ds.weights[rows]), rel=1e-5)
+    predictions = net.predict(x[rows])
+    p = predictions[:, 0].astype(np.float64)
+    selected = np.where(y[rows] == 1, p, 1 - p)
+    losses = -np.log(selected)
+    expected = np.average(losses, weights=ds.weights[rows])
+    assert told == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_monitored_metric_counts_weights():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(90, 2))
     y = (x[:, 0] + rng.normal(size=90) > 0).astype(int)
-    ds = nn.Dataset(x, y, "binary", weights=rng.integers(1, 9, 90) ** 2 / 4)
+    weights = rng.integers(1, 9, 90) ** 2 / 4
+    ds = nn.Dataset(x, y, "binary", weights=weights)
     for name in ("roc_auc", "f1", "brier"):
         net = nn.Network("2,1", "binary", seed=3)
         told = nn.train(net, ds, epochs=1, holdout=0.0, validation=0.3, monitor=name)
         rows = split_rows(ds, 0.0, 0.3, 3).validation
-        own = metric(name, "binary", y[rows], net.predict(x[rows]), ds.weights[rows])
+        predictions = net.predict(x[rows])
+        own = metric(name, "binary", y[rows], predictions, ds.weights[rows])
         assert told["val_metric"] == [pytest.approx(own, rel=1e-6)]
-        assert own != pytest.approx(
-            metric(name, "binary", y[rows], net.predict(x[rows])), rel=1e-3
-        )
+        predictions = net.predict(x[rows])
+        expected = metric(name, "binary", y[rows], predictions)
+        assert own != pytest.approx(expected, rel=1e-3)
 
 
 def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):

@@ -58,8 +58,10 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
     flags = {"validation": 0.25, "patience": 2}
     net, result = together(VARY[vary], task, backend, **flags)
     check_alone(task, net, result, backend, **flags)
-    assert len({str(told["settings"]) for told in result["trials"]}) > 1
-    assert result["parameters"] == sum(member.parameter_count for member in net.members)
+    settings = {str(told["settings"]) for told in result["trials"]}
+    assert len(settings) > 1
+    expected = sum(member.parameter_count for member in net.members)
+    assert result["parameters"] == expected
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -81,10 +83,11 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
             name: value for name, value in flags.items() if name != "calibrate"
         } | {"clip": True}
     for number, vary in enumerate([*VARY.values(), *VARY.values()]):
+        drawn = Variation.parse(vary).draw(number)
         each.append(
             {
                 "epochs": 3,
-                **of_layers(LAYERS[task], Variation.parse(vary).draw(number)),
+                **of_layers(LAYERS[task], drawn),
                 "seed": number % 5,
             }
         )
@@ -173,25 +176,21 @@ def test_members_that_differ_in_dropout_share_an_engine_to_predict():
     found = net.predict(ds.x)
     for member in net.members:
         assert member._engine is None
-    assert np.allclose(
-        found, np.mean([member.predict(ds.x) for member in net.members], 0), rtol=1e-6
-    )
+    predictions = [member.predict(ds.x) for member in net.members]
+    assert np.allclose(found, np.mean(predictions, 0), rtol=1e-6)
 
 
 def test_a_members_settings_depend_on_its_seed_alone():
     variation = Variation.parse(VARY["all"])
     fewer = Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
     ten = [variation.draw(SEED + number) for number in range(10)]
-    some = [
-        told["settings"] for told in together(VARY["options"], networks=4)[1]["trials"]
-    ]
-    more = [
-        told["settings"] for told in together(VARY["options"], networks=7)[1]["trials"]
-    ]
+    trials = together(VARY["options"], networks=4)[1]["trials"]
+    some = [told["settings"] for told in trials]
+    trials = together(VARY["options"], networks=7)[1]["trials"]
+    more = [told["settings"] for told in trials]
     assert some == more[:4]
-    assert [{name: one[name] for name in fewer.of} for one in ten] == [
-        fewer.draw(SEED + n) for n in range(10)
-    ]
+    expected = [fewer.draw(SEED + n) for n in range(10)]
+    assert [{name: one[name] for name in fewer.of} for one in ten] == expected
     assert len({str(one) for one in ten}) == 10
 
 
@@ -384,7 +383,8 @@ def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
         module, "split_rows", lambda *given: splits.append(usual(*given)) or splits[-1]
     )
     ds = data("binary")
-    ds.groups = np.random.default_rng(4).integers(0, 30, ds.rows)
+    rng = np.random.default_rng(4)
+    ds.groups = rng.integers(0, 30, ds.rows)
     vary = "learning_rate=1e-3..1e-1,number_embedding=linear|pieces5"
     nn.train(network("binary"), ds, networks=3, vary=vary, **asked)
     assert any(len(split.validation) for split in splits)
@@ -402,11 +402,11 @@ def test_each_setting_is_drawn_for_itself():
     )
     alone = Variation.parse("weight_decay=0.001..0.1")
     drawn = [both.draw(seed, "sgd") for seed in range(60)]
-    assert [each["weight_decay"] for each in drawn] == [
-        alone.draw(seed)["weight_decay"] for seed in range(60)
-    ]
+    expected = [alone.draw(seed)["weight_decay"] for seed in range(60)]
+    assert [each["weight_decay"] for each in drawn] == expected
     columns = np.array([[each[name] for each in drawn] for name in both.of])
-    assert np.abs(np.corrcoef(columns) - np.eye(3)).max() < 0.4
+    difference = np.abs(np.corrcoef(columns) - np.eye(3))
+    assert difference.max() < 0.4
 
 
 def test_a_number_that_is_drawn_has_four_digits():

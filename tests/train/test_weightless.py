@@ -27,7 +27,8 @@ def table(rows=600, seed=0):
     """Return (x, y, weights): every fifth row has no label, but a mark, and the weight
     0."""
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 3)).astype(np.float32)
+    draws = rng.normal(size=(rows, 3))
+    x = draws.astype(np.float32)
     y = x @ np.array([1.0, -2.0, 0.5]) + 10
     weights = np.ones(rows)
     weights[::5] = 0
@@ -50,10 +51,8 @@ def same_networks(one, other):
     assert one.vector.tobytes() == other.vector.tobytes()
     for name in ("shift", "scale", "low", "high"):
         for kind in ("scaling", "target_scaling"):
-            assert (
-                getattr(getattr(one, kind), name).tolist()
-                == getattr(getattr(other, kind), name).tolist()
-            )
+            expected = getattr(getattr(other, kind), name).tolist()
+            assert getattr(getattr(one, kind), name).tolist() == expected
 
 
 def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
@@ -139,17 +138,17 @@ def test_validation_rows_of_weight_0_judge_nothing():
     train = nn.load(x[weights > 0], y=y[weights > 0])
     counts = weights > 0
     judged = []
-    for validation in (nn.load(x, y=y), nn.load(x[counts], y=y[counts])):
+    ds = nn.load(x, y=y)
+    for validation in (ds, nn.load(x[counts], y=y[counts])):
         if validation.rows == 600:
             validation.weights = weights[: validation.rows]
         else:
             validation.weights = weights[counts]
         net = nn.Network.for_data(train, QUICK["layers"])
-        judged.append(
-            nn.train(net, train, epochs=3, holdout=0.0, validation=validation)[
-                "val_loss"
-            ]
-        )
+        val_loss = nn.train(net, train, epochs=3, holdout=0.0, validation=validation)[
+            "val_loss"
+        ]
+        judged.append(val_loss)
     assert judged[0] == judged[1]
 
 
@@ -159,7 +158,8 @@ def test_folds_leave_rows_of_weight_0_out():
     ds.weights = weights
     net = nn.Network.for_data(ds, QUICK["layers"])
     figures = nn.train(net, ds, folds=4, epochs=2, holdout=0.0)
-    assert [own["rows"] for own in figures["folds"]] == [40] * 4
+    rows = [own["rows"] for own in figures["folds"]]
+    assert rows == [40] * 4
 
 
 @pytest.mark.parametrize("layers", ["auto,8,1", None])
@@ -179,7 +179,9 @@ def test_an_estimator_is_that_of_the_rows_that_count(layers):
     left = nn.NetworkRegressor(**settings).fit(
         x[counts], y[counts], sample_weight=weights[counts]
     )
-    np.testing.assert_array_equal(whole.predict(x[counts]), left.predict(x[counts]))
+    expected = left.predict(x[counts])
+    predictions = whole.predict(x[counts])
+    np.testing.assert_array_equal(predictions, expected)
 
 
 def test_a_classifier_has_the_classes_of_rows_that_count():
@@ -220,8 +222,10 @@ def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
 
 def counted(rows=400, seed=1):
     """Return (weights of 1, 2 and 3, the rows as often as these say)."""
-    weights = np.random.default_rng(seed).integers(1, 4, rows).astype(np.float64)
-    return weights, np.repeat(np.arange(rows), weights.astype(int))
+    draws = np.random.default_rng(seed).integers(1, 4, rows)
+    weights = draws.astype(np.float64)
+    repeated = np.repeat(np.arange(rows), weights.astype(int))
+    return weights, repeated
 
 
 @pytest.mark.parametrize("shape", [(400, 5), (400, 2, 3, 4)])
@@ -242,13 +246,16 @@ def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
     np.testing.assert_allclose(some.shift, repeated.shift, rtol=1e-12)
     np.testing.assert_allclose(some.scale, repeated.scale, rtol=1e-12)
     ones = Moments.of(x, weights=np.ones(400))
-    assert ones.mean.tobytes() == Moments.of(x).mean.tobytes()
-    assert ones.deviation.tobytes() == Moments.of(x).deviation.tobytes()
+    expected = Moments.of(x).mean.tobytes()
+    assert ones.mean.tobytes() == expected
+    expected = Moments.of(x).deviation.tobytes()
+    assert ones.deviation.tobytes() == expected
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 50, 401])
 def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
-    values = np.random.default_rng(rows).normal(size=rows).round(1)
+    rng = np.random.default_rng(rows)
+    values = rng.normal(size=rows).round(1)
     weights, many = counted(rows)
     shares = np.linspace(0, 1, 12)
     assert median(values, weights) == np.median(values[many])
@@ -261,7 +268,8 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     weights, many = counted(3000)
     often = np.where(rng.random(3000) < 0.55, 0.0, rng.gamma(2.0, size=3000).round(1))
     gaps = np.where(rng.random(3000) < 0.1, np.nan, rng.normal(size=3000))
-    dates = rng.integers(0, 10**9, 3000).astype(np.float64)
+    draws = rng.integers(0, 10**9, 3000)
+    dates = draws.astype(np.float64)
     codes = np.minimum(rng.geometric(0.01, 3000), 900).astype(np.int32) - 2
     codes[codes == 4] = -1
     words = [f"w{i}" for i in range(900)]
@@ -286,12 +294,12 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     assert found[3].counts == wanted[3].counts
     assert found[3].gaps == wanted[3].gaps
     assert found[3].rows == wanted[3].rows
-    assert CategoryEncoder.fit(found[3]) == CategoryEncoder.fit(wanted[3])
+    model = CategoryEncoder.fit(found[3])
+    assert model == CategoryEncoder.fit(wanted[3])
     one = NumberEncoder.fit(found[0])
     other = NumberEncoder.fit(wanted[0])
-    assert (one.shift, one.scale) == pytest.approx(
-        (other.shift, other.scale), rel=1e-12
-    )
+    expected = (other.shift, other.scale)
+    assert (one.shift, one.scale) == pytest.approx(expected, rel=1e-12)
 
 
 def test_means_of_words_are_those_of_the_repeated_rows():
@@ -307,7 +315,8 @@ def test_means_of_words_are_those_of_the_repeated_rows():
     repeated = nn.load(x[many], y=y[many])
     ds.weights = weights
     found = WordMeans(ds, np.arange(900)).of_words(codes, words)
-    wanted = WordMeans(repeated, np.arange(len(many))).of_words(codes[many], words)
+    indices = np.arange(len(many))
+    wanted = WordMeans(repeated, indices).of_words(codes[many], words)
     assert found.keys() == wanted.keys()
     for word, means in found.items():
         np.testing.assert_allclose(means, wanted[word], rtol=1e-6)
@@ -316,7 +325,8 @@ def test_means_of_words_are_those_of_the_repeated_rows():
 def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
     codes = np.arange(60, dtype=np.int32) % 6
     words = list("abcdef")
-    ds = nn.load(np.arange(60.0)[:, None], y=np.arange(60.0))
+    indices = np.arange(60.0)[:, None]
+    ds = nn.load(indices, y=np.arange(60.0))
     ds.weights = np.full(60, 1 / 60)
     counts = ds.row_counts(np.arange(60))
     x = TableRows((Column("text", codes, words),))
@@ -384,9 +394,8 @@ def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_th
 ):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "t.csv", *table())
-    assert succeed(*TRAINED, "--dataset", "t.csv", "--json").json["left_out_rows"] == {
-        "weightless": 120
-    }
+    output = succeed(*TRAINED, "--dataset", "t.csv", "--json")
+    assert output.json["left_out_rows"] == {"weightless": 120}
     assert (
         succeed("--info", "--model", "m.bin", "--json").json["weightless_rows"] == 120
     )
@@ -394,10 +403,8 @@ def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_th
     assert figures["left_out_rows"] == {"weightless": 120}
     assert figures["rows"] == 96
     assert figures["trained_rows"] == 0
-    (tmp_path / "u.csv").write_text(
-        "a,w,y\n"
-        + "".join(f"{i},{i % 4},{'' if i % 4 == 1 else i}\n" for i in range(40))
-    )
+    text = "".join(f"{i},{i % 4},{'' if i % 4 == 1 else i}\n" for i in range(40))
+    (tmp_path / "u.csv").write_text("a,w,y\n" + text)
     both = succeed(*TRAINED, "--dataset", "u.csv", "--json").json["left_out_rows"]
     assert both == {"weightless": 10, "unlabelled": 10}
 
@@ -429,7 +436,8 @@ def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_h
     net = without_fact("m.bin")
     old = held_out(net, "m.bin")
     # of all rows, as without weights
-    drawn = split_rows(nn.load(x, y=y), 0.2, 0.0, net.seed).holdout
+    ds = nn.load(x, y=y)
+    drawn = split_rows(ds, 0.2, 0.0, net.seed).holdout
     np.testing.assert_array_equal(old.x, x[drawn])
     np.testing.assert_array_equal(old.weights, weights[drawn])
     assert len(new.x) == 96
@@ -459,13 +467,14 @@ def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(
     assert figures.pop("trained_rows") == 480
     assert of_left.pop("trained_rows") == 480
     assert figures == of_left
-    assert nn.importance(net, ds) == nn.importance(net, left)
-    parts = [(np.arange(0, 600, 2), None), (np.arange(1, 600, 2), None)]
+    importance = nn.importance(net, ds)
+    assert importance == nn.importance(net, left)
+    indices = np.arange(0, 600, 2)
+    parts = [(indices, None), (np.arange(1, 600, 2), None)]
     place = np.cumsum(counts) - 1
     parts_left = [(place[rows[counts[rows]]], None) for rows, _ in parts]
-    assert nn.importance(net, ds, parts=parts) == nn.importance(
-        net, left, parts=parts_left
-    )
+    importance = nn.importance(net, ds, parts=parts)
+    assert importance == nn.importance(net, left, parts=parts_left)
     assert curves(net, ds, ["0", "1"]) == curves(net, left, ["0", "1"])
     again = nn.Network.for_data(ds, QUICK["layers"])
     nn.train(again, ds, epochs=1, holdout=0.0)
@@ -517,9 +526,8 @@ def test_rows_of_weight_0_that_a_file_has_are_told_once_by_each_training(
     tmp_path, caplog, door
 ):
     path = tmp_path / "w.csv"
-    path.write_text(
-        "a,w,y\n" + "".join(f"{row % 7},{row % 3 % 2},{row % 2}\n" for row in range(60))
-    )
+    text = "".join(f"{row % 7},{row % 3 % 2},{row % 2}\n" for row in range(60))
+    path.write_text("a,w,y\n" + text)
     if door == "fit":
         nn.fit(path, layers="auto,1", epochs=1, weight="w")
     else:

@@ -56,7 +56,8 @@ def after_epoch(net, x, y, weights, how):
     """Return (parameters after an epoch from those of the network, sum of the
     losses)."""
     net.engine.set("parameters", net.vector)
-    after = ended(net, x, y, how, weights=weights, order=np.arange(len(x)))
+    order = np.arange(len(x))
+    after = ended(net, x, y, how, weights=weights, order=order)
     return after.parameters, after.losses[0]
 
 
@@ -71,9 +72,8 @@ def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
     x, y = fill(net, rows)
     counts = counted(rows)
     many = np.repeat(np.arange(rows), counts)
-    weighted, total = after_epoch(
-        net, x, y, counts.astype(net.dtype), settings(rows, **changes)
-    )
+    weights = counts.astype(net.dtype)
+    weighted, total = after_epoch(net, x, y, weights, settings(rows, **changes))
     repeated, total_of_repeated = after_epoch(
         net, x[many], y[many], None, settings(len(many), **changes)
     )
@@ -81,16 +81,11 @@ def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
     assert total == pytest.approx(total_of_repeated, rel=CLOSE)
     if loss == "ce":
         labels = y.argmax(axis=1).astype(np.int32)
-        by_label, _ = after_epoch(
-            net, x, labels, counts.astype(net.dtype), settings(rows, **changes)
-        )
+        weights = counts.astype(net.dtype)
+        by_label, _ = after_epoch(net, x, labels, weights, settings(rows, **changes))
         assert relative_distance(by_label, repeated) < CLOSE
-    assert (
-        relative_distance(
-            weighted, after_epoch(net, x, y, None, settings(rows, **changes))[0]
-        )
-        > 1e-5
-    )
+    expected = after_epoch(net, x, y, None, settings(rows, **changes))[0]
+    assert relative_distance(weighted, expected) > 1e-5
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -103,14 +98,14 @@ def test_weights_of_1_give_the_bytes_of_no_weights(spec, optimizer, dtype, backe
     x, y = fill(net, 500)
     how = settings(70, seed=5, **OPTIMIZERS[optimizer])
     without = after_epoch(net, x, y, None, how)
-    with_ones = after_epoch(net, x, y, np.ones(500, dtype), how)
+    weights = np.ones(500, dtype)
+    with_ones = after_epoch(net, x, y, weights, how)
     assert with_ones[0].tobytes() == without[0].tobytes()
     assert with_ones[1] == without[1]
     engine = net.engine
     some = np.arange(3, 300)
-    assert engine.loss(engine.load(x, y, np.ones(500, dtype)), some) == engine.loss(
-        engine.load(x, y), some
-    )
+    data = engine.load(x, y, np.ones(500, dtype))
+    assert engine.loss(data, some) == engine.loss(engine.load(x, y), some)
 
 
 def test_a_batch_is_divided_by_its_own_weight(backend):
@@ -118,16 +113,19 @@ def test_a_batch_is_divided_by_its_own_weight(backend):
     net = network("6,5:tanh,3", backend)
     x, y = fill(net, ROWS)
     counts = counted(most=3)
-    weighted, _ = after_epoch(net, x, y, counts.astype(net.dtype), settings(25))
+    weights = counts.astype(net.dtype)
+    weighted, _ = after_epoch(net, x, y, weights, settings(25))
     engine = net.engine
     engine.set("parameters", net.vector)
     for first in range(0, ROWS, 25):
-        many = first + np.repeat(
-            np.arange(len(counts[first : first + 25])), counts[first : first + 25]
-        )
+        indices = np.arange(len(counts[first : first + 25]))
+        repeated = np.repeat(indices, counts[first : first + 25])
+        many = first + repeated
+        data = engine.load(x[many], y[many])
+        indices = np.arange(len(many))
         engine.epoch(
-            engine.load(x[many], y[many]),
-            np.arange(len(many)),
+            data,
+            indices,
             settings(len(many)),
             engine.progress(),
         )
@@ -143,11 +141,13 @@ def test_rows_of_weight_0_teach_nothing_and_the_loss_of_rows_is_weighted(backend
     unchanged, loss = after_epoch(net, x, y, np.zeros(ROWS), settings(20))
     assert unchanged.tobytes() == net.vector.tobytes()
     assert loss == 0
-    assert engine.loss(engine.load(x, y, np.zeros(ROWS)), np.arange(ROWS)) == 0
-    want = engine.loss(engine.load(x, y), np.repeat(some, counts[some]))
-    assert engine.loss(
-        engine.load(x, y, counts.astype(net.dtype)), some
-    ) == pytest.approx(want, rel=CLOSE)
+    data = engine.load(x, y, np.zeros(ROWS))
+    assert engine.loss(data, np.arange(ROWS)) == 0
+    data = engine.load(x, y)
+    repeated = np.repeat(some, counts[some])
+    want = engine.loss(data, repeated)
+    data = engine.load(x, y, counts.astype(net.dtype))
+    assert engine.loss(data, some) == pytest.approx(want, rel=CLOSE)
 
 
 def test_weighted_training_has_the_same_bits_for_any_number_of_threads():
@@ -155,17 +155,19 @@ def test_weighted_training_has_the_same_bits_for_any_number_of_threads():
     for threads in (1, 2, 3):
         net = network("20,300,200,3", "omp", "float32", threads=threads)
         x, y = fill(net, 700)
+        weights = counted(700).astype(np.float32)
         ends.append(
             after_epoch(
                 net,
                 x,
                 y,
-                counted(700).astype(np.float32),
+                weights,
                 settings(200, optimizer="adam"),
             )
         )
     for end in ends:
-        assert end[0].tobytes() == ends[0][0].tobytes()
+        expected = ends[0][0].tobytes()
+        assert end[0].tobytes() == expected
         assert end[1] == ends[0][1]
 
 
@@ -179,6 +181,7 @@ def test_kept_parameters_are_those_of_the_moment(backend):
     assert engine.get("kept").tobytes() == kept.tobytes()
     assert kept.tobytes() != engine.get("parameters").tobytes()
     engine.keep()
-    assert engine.get("kept").tobytes() == engine.get("parameters").tobytes()
+    expected = engine.get("parameters").tobytes()
+    assert engine.get("kept").tobytes() == expected
     engine.set("kept", kept)
     assert engine.get("kept").tobytes() == kept.tobytes()

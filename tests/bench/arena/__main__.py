@@ -40,7 +40,8 @@ def trained(table, rows, method) -> dict:
     try:
         predict = method.fit(table.x.iloc[training], table.y[training], table.classes)
         ended = time.perf_counter()
-        out = np.asarray(predict(table.x.iloc[tested]))
+        predictions = predict(table.x.iloc[tested])
+        out = np.asarray(predictions)
         seconds = {"train": ended - began, "predict": time.perf_counter() - ended}
         return {"error": judge.error_of(table.y[tested], out, table.classes), **seconds}
     except Exception as failure:  # of any program: it has the worst place
@@ -91,17 +92,20 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
     slow = {one["method"] for one in results if one["train"] > judge.MOST_SECONDS}
     methods = [name for name in methods if name not in slow]
     names, found = judge.errors(results, methods)
-    rating, (low, high) = judge.ratings(found, methods.index(judge.REFERENCE))
+    reference = methods.index(judge.REFERENCE)
+    rating, (low, high) = judge.ratings(found, reference)
     ranks = judge.mean_ranks(found)
     lines = []
     for place, name in sorted(enumerate(methods), key=lambda one: -rating[one[0]]):
         own = [one for one in results if one["method"] == name]
         train = np.median([1000 * one["train"] / one["rows"] for one in own])
         predict = np.median([1000 * one["predict"] / one["tested"] for one in own])
+        total = sum(one["error"] is None for one in own)
+        version = own[0]["version"]
         lines.append(
             {
                 "method": name,
-                "version": own[0]["version"],
+                "version": version,
                 "elo": round(rating[place]),
                 "low": round(low[place]),
                 "high": round(high[place]),
@@ -109,11 +113,12 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
                 "train": float(f"{train:.3g}"),
                 "predict": float(f"{predict:.2g}"),
                 "total": round(sum(one["train"] for one in own)),
-                "failed": sum(one["error"] is None for one in own),
+                "failed": total,
             }
         )
+    headers = list(lines[0])
     printed(
-        list(lines[0]),
+        headers,
         [list(map(str, line.values())) for line in lines],
         title=f"{len(names)} tables",
     )
@@ -140,9 +145,8 @@ def draw(lines: list[dict], path: Path) -> None:
     plt.step(
         seconds[of_front], rating[of_front], where="post", color="silver", zorder=0
     )
-    plt.errorbar(
-        seconds, rating, yerr=[rating - low, high - rating], fmt="o", elinewidth=0.7
-    )
+    yerr = [rating - low, high - rating]
+    plt.errorbar(seconds, rating, yerr=yerr, fmt="o", elinewidth=0.7)
     for line, x, y in zip(lines, seconds, rating, strict=True):
         plt.annotate(
             line["method"],

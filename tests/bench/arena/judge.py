@@ -22,13 +22,13 @@ def error_of(y: np.ndarray, out: np.ndarray, classes: int) -> float:
             f"predictions of shape {out.shape} that are finite {np.isfinite(out).all()}"
         )
     if not classes:
-        return float(np.sqrt(np.mean((y - out) ** 2)))
+        mean = np.mean((y - out) ** 2)
+        return float(np.sqrt(mean))
     if classes == 2:
         return 1 - float(roc_auc_score(y, out[:, 1]))
     out = np.clip(out.astype(float), 1e-7, 1)
-    return float(
-        log_loss(y, out / out.sum(axis=1, keepdims=True), labels=np.arange(classes))
-    )
+    total = out.sum(axis=1, keepdims=True)
+    return float(log_loss(y, out / total, labels=np.arange(classes)))
 
 
 def errors(results: list[dict], methods: list[str]) -> tuple[list[str], np.ndarray]:
@@ -60,9 +60,8 @@ def wins(found: np.ndarray) -> np.ndarray:
     better = np.where(ours == theirs, 0.5, (ours < theirs).astype(float))
     better[np.isnan(ours) | np.isnan(theirs)] = np.nan
     known = ~np.isnan(better)
-    return np.where(known, better, 0).sum(axis=1) / np.where(
-        known.any(axis=1), known.sum(axis=1), np.nan
-    )
+    selected = np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    return np.where(known, better, 0).sum(axis=1) / selected
 
 
 def elo(won: np.ndarray, reference: int) -> np.ndarray:
@@ -72,16 +71,16 @@ def elo(won: np.ndarray, reference: int) -> np.ndarray:
     Each pair has a hundredth of a win more on both sides, so that who always wins has a
     rating too.
     """
-    games = np.where(np.isnan(won), 0, 1).sum(axis=0)
+    selected = np.where(np.isnan(won), 0, 1)
+    games = selected.sum(axis=0)
     points = np.nansum(won, axis=0) + 0.01 * (games > 0)
     games = points + points.T
     np.fill_diagonal(points, 0)
     np.fill_diagonal(games, 0)
     strength = np.ones(len(points))
     for _ in range(1000):
-        strength = points.sum(axis=1) / (games / (strength[:, None] + strength)).sum(
-            axis=1
-        )
+        total = (games / (strength[:, None] + strength)).sum(axis=1)
+        strength = points.sum(axis=1) / total
         strength /= strength[reference]
     return 1000 + SCALE * np.log(strength)
 
@@ -103,7 +102,8 @@ def mean_ranks(found: np.ndarray) -> np.ndarray:
     # (tables, methods): beside itself a method has half a win
     others = np.nansum(wins(found), axis=1) - 0.5
     took_part = ~np.isnan(found).all(axis=1)
-    return np.where(took_part, 1 + others, np.nan).mean(axis=0, where=took_part)
+    selected = np.where(took_part, 1 + others, np.nan)
+    return selected.mean(axis=0, where=took_part)
 
 
 def front(seconds: np.ndarray, rating: np.ndarray) -> list[int]:
