@@ -58,7 +58,7 @@ def test_moved_images_have_the_same_bits_for_any_thread_count(rows, batch):
     assert relative_distance(ends[3], ends[0]) < 1e-4
 
 
-def test_a_model_keeps_how_its_images_were_moved_and_predicts_from_images_as_they_are():
+def test_a_model_keeps_how_images_were_moved_and_predicts_from_them_as_they_are():
     ds = nn.Dataset(
         pictures("1x8x8", 60, "bytes"),
         np.arange(60, dtype=np.int32) % 2,

@@ -246,7 +246,7 @@ def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
 @pytest.mark.parametrize(
     "given, flag", [({"gpus": "1"}, "gpus"), ({"dtype": "tf32"}, "dtype tf32")]
 )
-def test_auto_is_the_gpu_where_only_that_makes_sense_and_without_one_that_flag_is_to_be_left_out(
+def test_auto_is_the_gpu_where_only_a_gpu_makes_sense_else_flags_of_gpus_are_refused(
     given, flag, no_driver, monkeypatch
 ):
     with pytest.raises(

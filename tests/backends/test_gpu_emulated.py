@@ -215,7 +215,7 @@ def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(
     )
 
 
-def test_vectors_of_a_member_are_its_own_and_jobs_of_other_members_or_rows_are_refused(
+def test_each_member_has_its_vectors_and_jobs_of_other_members_or_rows_are_refused(
     emulated,
 ):
     members = prepared()
@@ -276,7 +276,7 @@ def test_the_emulation_notices_a_barrier_that_is_missing(emulated, monkeypatch):
     assert not np.array_equal(broken[0][0], expected[0][0])
 
 
-def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_network_alone(
+def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_each_alone(
     emulated, monkeypatch
 ):
     monkeypatch.setattr(engines, "PREDICT_ROWS", 32)  # several batches

@@ -206,7 +206,7 @@ def ops_of(built, function):
         ),
     ],
 )
-def test_routes_name_what_computes_columns_and_tables_and_no_gradient_is_that_nobody_learns_from(
+def test_routes_name_kernels_of_columns_and_tables_and_gradients_that_are_used(
     kind, columns, route, gradients
 ):
     built = embedding_program(kind, columns=columns)

@@ -148,7 +148,7 @@ def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
             assert send < max(positions(built, "backward"))
 
 
-def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_alone_sends_nothing():
+def test_central_reduces_on_one_member_and_sends_parameters_and_one_alone_sends_none():
     for here in (True, False):
         built, layers = program(GIANT, "central", here=here)
         expected = ["reduce"] * 3 + ["broadcast"]

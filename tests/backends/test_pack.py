@@ -63,7 +63,7 @@ def test_bits_do_not_depend_on_threads(threads):
     members.check_forward(pack, members.check(pack, 2))
 
 
-def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_and_refuse_jobs_of_others(
+def test_members_of_a_pack_begin_with_zeros_keep_parameters_and_refuse_others_jobs(
     processor,
 ):
     members = members_of("4,5,2", processor, threads=1)

@@ -356,7 +356,7 @@ def test_a_schedule_goes_from_the_whole_learning_rate_to_its_end(schedule):
     assert shares == pytest.approx(SHARES[schedule], abs=1e-15)
 
 
-def test_the_same_seed_gives_the_same_model_file_which_predicts_alike_on_both_backends(
+def test_a_seed_gives_one_model_file_which_predicts_alike_on_both_backends(
     processor, datasets, tmp_path
 ):
     ds = nn.load(datasets / "CC.csv")
@@ -469,7 +469,7 @@ def test_what_is_no_number_stays_so_in_a_product_and_does_not_spread(value):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-def test_a_product_is_as_exact_for_small_and_large_numbers_and_one_of_swapped_bytes_is_refused(
+def test_a_product_is_exact_for_numbers_of_any_size_and_refuses_swapped_bytes(
     scale,
 ):
     rng = np.random.default_rng(6)

@@ -206,7 +206,7 @@ def test_other_runs_agree_with_an_independent_account(
     np.testing.assert_allclose(result["loss"], losses, rtol=1e-12)
 
 
-def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_be_larger_than_the_data(
+def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_exceed_the_data(
     datasets,
 ):
     with pytest.raises(nn.UsageError, match="--batch_number 5"):

@@ -23,7 +23,7 @@ def vector(dtype):
     return width // {"float32": 4, "float64": 8}[dtype]
 
 
-def test_a_single_output_is_narrow_small_products_are_read_in_place_large_ones_packed_and_seq_has_plain_loops(
+def test_one_output_is_narrow_large_products_are_packed_and_seq_has_plain_loops(
     dtype,
 ):
     assert (
@@ -70,7 +70,7 @@ def test_convolutions_name_their_algorithm(dtype):
     assert algorithms == [first_algorithm, "direct", "planes"]
 
 
-def test_layers_that_go_by_rows_are_fused_and_a_small_network_trains_in_micro_batches():
+def test_layers_that_go_by_rows_are_fused_and_small_networks_train_in_micro_batches():
     first, pool, *_, last = routes(
         "3x32x32,conv16k3p1,maxpool2,10", 32, backend="omp", threads=1
     )

@@ -157,7 +157,7 @@ time.sleep(0.7 * (rank_group.rank == 0))  # ranks that end well before it are no
     [(0, f"{BUSY} if rank_group.rank == 0 else {WAITING}"), (1, BUSY)],
     ids=["waiting", "busy"],
 )
-def test_a_rank_that_is_killed_ends_all_others_at_once_and_leaves_no_shared_memory_behind(
+def test_a_killed_rank_ends_all_others_at_once_and_leaves_no_shared_memory_behind(
     mpi, doing, victim
 ):
     before = shared_memory()
@@ -406,7 +406,7 @@ def test_a_shell_of_salloc_and_a_launch_of_one_train(folder, monkeypatch, variab
     succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1)
 
 
-def test_an_environment_that_cannot_be_does_not_keep_a_training_of_its_own_from_running(
+def test_an_impossible_environment_does_not_keep_a_training_alone_from_running(
     folder, monkeypatch
 ):
     monkeypatch.setenv("PMI_RANK", "5")

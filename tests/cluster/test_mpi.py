@@ -404,7 +404,7 @@ def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(
     assert told.startswith(line), done.stderr
 
 
-def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(
+def test_ranks_share_the_cores_of_their_host_and_the_profile_shows_their_messages(
     mpich, folder
 ):
     wide = "--layers", "2,900,900,1", "--json", "--epochs", 4, "--batch_number", 200

@@ -217,7 +217,7 @@ def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(
     assert model.read_bytes() == (slurm.project / "peace.bin").read_bytes()
 
 
-def test_a_job_with_a_gpu_runs_too_and_a_failure_ends_the_job_with_its_code_and_no_restart(
+def test_a_job_with_a_gpu_runs_and_a_failure_ends_it_with_its_code_and_no_restart(
     slurm, jobs
 ):
     assert slurm.result(jobs["gpu"]) == ("COMPLETED", 0, 0), slurm.output(jobs["gpu"])
@@ -442,7 +442,7 @@ def test_a_rank_of_srun_that_is_killed_ends_the_other(slurm, pmi):
     assert not (slurm.project / "k.bin").exists()
 
 
-def test_nodes_train_one_model_and_queue_themselves_when_interrupted_and_end_in_the_same_bytes(
+def test_nodes_that_are_interrupted_queue_themselves_and_end_in_the_same_bytes(
     slurm, mpich
 ):
     given = [*TWO, "slurm/nodes.sbatch", "--networks", 1, "--epochs", 2000]

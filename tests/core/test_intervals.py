@@ -72,7 +72,7 @@ def assert_percentiles(found, names, reports, but=()):
         assert ends == pytest.approx(percentiles, rel=1e-9), name
 
 
-def test_resamples_have_as_many_rows_as_there_are_drawn_evenly_and_differ_by_number_and_seed():
+def test_resamples_have_all_rows_drawn_evenly_and_differ_by_number_and_seed():
     """37,000 draws of 37 rows: the sum of squares is chi-squared with 36 degrees of
     freedom, below 72 but in 3e-4."""
     times = draws(37)

@@ -118,7 +118,7 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
     )
 
 
-def test_the_first_of_equal_scores_wins_and_a_score_equal_to_the_threshold_is_class_1():
+def test_the_first_of_equal_scores_wins_and_a_score_at_the_threshold_is_class_1():
     assert decide(
         np.array([[0.2, 0.4, 0.4], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
     ).tolist() == [1, 0, 0]
@@ -386,7 +386,7 @@ def test_metrics_have_the_values_of_the_reports():
                 assert value == close(expected)
 
 
-def test_metrics_know_which_way_is_better_and_each_has_a_formula_for_each_of_its_tasks():
+def test_metrics_know_which_way_is_better_and_have_a_formula_for_each_of_their_tasks():
     better_when_lower = {
         name for name, known in METRICS.items() if not known.higher_is_better
     }

@@ -213,7 +213,7 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     assert loss(np.log(found)) < loss(0)
 
 
-def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_ends_for_rows_all_right_or_all_wrong():
+def test_right_probabilities_have_temperature_1_and_rows_all_right_or_wrong_the_ends():
     rng = np.random.default_rng(2)
     truth, scores = two_classes(rng, rows=200_000, sharpness=1.0)
     assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
@@ -301,7 +301,7 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
     assert predicted.count("1") == (predictions >= best).sum()
 
 
-def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(
+def test_the_default_leaves_the_model_as_is_and_a_rule_changes_only_the_threshold(
     two,
 ):
     models = []

@@ -26,7 +26,7 @@ COLUMNS = (
 )
 
 
-def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight_without_a_bias():
+def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight():
     layers = parse("4,9:relu,2", columns=COLUMNS)
     first = layers[0]
     assert first.kind == "embedding"
@@ -241,7 +241,7 @@ def records_of(rows: int, dtype, seed: int = 3) -> np.ndarray:
     return records
 
 
-def test_values_of_records_come_in_order_and_other_columns_and_codes_past_their_table_are_refused():
+def test_values_of_records_come_in_order_and_codes_past_their_table_are_refused():
     records = records_of(4, "float64")
     values = list(values_of(records))
     names = [value.dtype.name for value in values]
@@ -552,7 +552,7 @@ def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(processor
     np.testing.assert_array_equal(of_gap[0]["layer0.weight"], expected)
 
 
-def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequencies(
+def test_weight_decay_acts_on_rows_that_the_batch_lacks_and_spares_frequencies(
     processor,
 ):
     columns = [

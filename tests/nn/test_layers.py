@@ -151,7 +151,7 @@ def test_dropout_draws_the_masks_of_the_rule(spec, processor):
     check_against_numpy(network(spec, processor), 5, seed=12345, step=678)
 
 
-def test_dropout_drops_its_share_differs_from_step_to_step_and_is_the_identity_when_predicting(
+def test_dropout_drops_its_share_differs_by_step_and_is_the_identity_in_predictions(
     processor,
 ):
     net = network("1000,dropout0.3", processor)

@@ -53,7 +53,7 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     assert swapped["interval"] == pytest.approx(expected)
 
 
-def test_a_paired_interval_is_narrower_than_those_of_the_models_and_rows_that_cannot_tell_say_so():
+def test_a_paired_interval_is_narrower_than_those_of_models_and_few_rows_say_so():
     ds = data()
     new = data(seed=9)
     few = data(rows=6, seed=3)

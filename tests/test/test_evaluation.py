@@ -11,7 +11,7 @@ from nn.test import test as evaluate  # under another name, pytest would collect
 from nn.utils import DataError, NnError, UsageError
 
 
-def test_a_binary_network_is_judged_on_the_rows_at_its_own_threshold_or_the_one_given():
+def test_a_binary_network_is_judged_at_its_own_threshold_or_the_one_given():
     net = network("binary", None, threshold=0.3)
     ds = dataset("binary", [0, 1, 0, 1])
     net.predict = lambda x: x[:, :1]
@@ -79,7 +79,7 @@ ANIMALS = ["ant", "bee", "cat"]
         ),
     ],
 )
-def test_a_report_is_strict_json_in_which_classes_are_matched_and_named_by_the_network(
+def test_a_report_is_strict_json_and_the_network_matches_and_names_its_classes(
     net, ds, expected
 ):
     report = evaluate(net, ds)

@@ -134,7 +134,7 @@ def test_base_and_columns_add_up_to_the_value(exact, by_permutations):
     assert np.allclose(values, expected, atol=1e-4)
 
 
-def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_in_pairs(
+def test_permutations_come_near_all_coalitions_and_are_exact_for_columns_in_pairs(
     by_permutations,
 ):
     """A network of one hidden layer that squares: its output has products of two
@@ -292,7 +292,7 @@ def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permuta
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_the_mean(
+def test_columns_of_a_linear_model_add_their_weight_times_distance_from_the_mean(
     exact, by_permutations
 ):
     net = package.Network("5,1", "regression", dtype="float64", seed=3)

@@ -145,7 +145,7 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
     assert found["verdict"] == f"a is better than b: RMSE {rmse[0]} beside {rmse[1]}"
 
 
-def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_with_their_scores():
+def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_scores():
     ds = rows_of_two_classes(False)
     ds = nn.Dataset(ds.x, ds.y, "binary", ["no", "yes"])
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
@@ -220,7 +220,7 @@ def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_m
         ((None, None), None, None),
     ],
 )
-def test_the_larger_number_of_trained_rows_is_told_and_either_model_spoils_the_verdict(
+def test_the_larger_number_of_trained_rows_is_told_and_either_spoils_the_verdict(
     counts, told, knowing
 ):
     x = np.arange(10.0).reshape(-1, 1)
@@ -258,7 +258,7 @@ def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
         assert found["better"] == "a"
 
 
-def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_scores_before_temperatures():
+def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_areas():
     rng = np.random.default_rng(8)
     ds = rows_of_two_classes(False, 90)
     of_row = np.arange(90) % 3
@@ -366,7 +366,7 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(
         (True, 15, {"times": np.arange(60.0)}),
     ],
 )
-def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples(
+def test_the_ends_of_importance_lie_by_students_quantile_of_resamples(
     weighted, units, drawn
 ):
     """The degrees of freedom are one less than what a resample draws: rows, groups, or
@@ -447,7 +447,7 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
 
 
 @pytest.mark.parametrize("most", [4000, 50])
-def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_predicts(
+def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks(
     most, monkeypatch
 ):
     monkeypatch.setattr(of_importance, "ALL_ROWS", most)

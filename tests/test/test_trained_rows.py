@@ -236,7 +236,7 @@ def test_the_same_rows_have_the_same_hashes_through_every_door(here):
     )
 
 
-def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_in_its_file(
+def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_the_file(
     folder,
 ):
     columns = numbers(400)
@@ -322,7 +322,7 @@ def test_a_comparison_gives_no_verdict_on_rows_that_a_model_knows(here):
     assert "no verdict" not in new["verdict"]
 
 
-def test_models_that_held_out_different_rows_are_compared_on_those_that_neither_knows(
+def test_models_that_held_out_other_rows_are_compared_on_those_that_neither_knows(
     here,
 ):
     nets = [nn.Network.load(path) for path in ("held.bin", "other.bin")]

@@ -192,9 +192,7 @@ def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(
     "x, why",
     [((6, 1, 4, 4), "6 images are too few"), ((40, 16), "without height and width")],
 )
-def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_asked_for(
-    x, why, folder
-):
+def test_images_get_one_network_unless_effort_is_asked_for(x, why, folder):
     indices = np.arange(x[0])
     np.savez("images.npz", x=np.zeros(x, np.uint8), y=indices % 2)
     command = ["--train", "--dataset", "images.npz", "--model", "m.bin", "--epochs", 1]

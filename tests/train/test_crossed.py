@@ -85,7 +85,7 @@ def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
     assert cuts[1] == expected
 
 
-def test_where_the_others_have_no_row_of_class_1_or_no_cut_off_is_precise_enough_the_models_threshold_judges():
+def test_without_rows_of_class_1_or_a_precise_cut_off_the_models_threshold_judges():
     truth = np.array([1, 1, 0, 0])
     scores = np.array([0.9, 0.8, 0.7, 0.1], np.float32)[:, None]
     assert (

@@ -241,7 +241,7 @@ def test_the_facts_of_a_model_train_it_again(table, folder, flags):
     assert (folder / "again.bin").read_bytes() == (folder / "m.bin").read_bytes()
 
 
-def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_before_training(
+def test_a_text_model_has_one_network_and_impossible_rules_are_refused_at_once(
     two, folder
 ):
     command = ["--train", "--dataset", "two.csv", "--model", "m.m", "--epochs", 1]

@@ -170,7 +170,7 @@ def copies(thing, folder) -> list:
     ]
 
 
-def test_copies_an_export_and_what_was_fitted_to_another_kind_of_frame_predict_the_same(
+def test_copies_an_export_and_a_fit_to_another_kind_of_frame_predict_the_same(
     fitted, frame, labels, folder
 ):
     expected = fitted.predict_proba(frame)
@@ -509,7 +509,7 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     assert again.network_.parameters().keys() == expected
 
 
-def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither_it_nor_numpy():
+def test_importing_nn_needs_no_scikit_learn_or_numpy_and_estimators_name_the_install():
     for program, told in (
         (WITHOUT.replace("NAMES", str(ESTIMATORS)), 2),
         ("import nn, sys; print([*sys.modules])", 0),

@@ -163,7 +163,7 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
-def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_baseline(
+def test_the_best_output_beats_those_around_it_and_every_loss_has_a_baseline(
     loss,
 ):
     rng = np.random.default_rng(0)
@@ -179,7 +179,7 @@ def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_bas
     assert {*learned._SLOPES} <= {*nn_aux.LOSSES}
 
 
-def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_not_finite_are_undefined():
+def test_a_class_without_training_rows_has_a_finite_baseline_and_nan_is_undefined():
     training = learned.targets_of(np.array([0, 1, 1]), outputs=3)
     judged = learned.targets_of(np.array([2]), outputs=3)
     told, least = learned.baseline_of("ce", training, judged)
@@ -195,7 +195,7 @@ def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_
         assert learned.learned([losses]) == {"learned": None, "baseline": None}
 
 
-def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline_and_a_refit_keeps_it():
+def test_validation_rows_of_another_data_set_have_a_baseline_and_a_refit_keeps_it():
     ds = data("binary")
     other = data("binary", 90, seed=1)
     result = trained(ds, validation=other, holdout=0.0)

@@ -321,7 +321,7 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
-def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on_with_its_best(
+def test_epochs_are_told_once_with_means_and_stopped_networks_count_by_their_best(
     more,
 ):
     """Without it the mean jumps where one stops, though what each of them keeps has not

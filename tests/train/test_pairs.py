@@ -381,7 +381,7 @@ def test_python_trains_the_model_of_the_command(trained):
     }
 
 
-def test_command_and_python_tell_the_same_of_new_rows_and_each_figure_lies_in_its_interval(
+def test_command_and_python_judge_new_rows_alike_and_figures_lie_in_their_intervals(
     trained,
 ):
     by_command = trained.test("--intervals")

@@ -79,7 +79,7 @@ def by_status(result, status):
 @pytest.mark.parametrize(
     "task, name", [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")]
 )
-def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_by_hand(
+def test_the_worst_are_given_up_and_members_are_those_of_a_greedy_selection_by_hand(
     task, name
 ):
     ds = data(task)
@@ -149,7 +149,7 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(
         together()
 
 
-def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_there_are_no_validation_rows():
+def test_networks_are_chosen_before_their_refit_by_a_share_without_validation_rows():
     """The refit trains on the rows that choose."""
     net, result = together(networks=6)
     again, refitted = together(networks=6, refit=True)
@@ -167,7 +167,7 @@ def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_
     assert np.array_equal(vector(one), vector(other))
 
 
-def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_networks_epochs():
+def test_half_are_left_at_each_share_of_the_epochs_while_enough_can_be_chosen():
     left = {64: [32, 16], 20: [10], 41: [21, 11], 19: [10], 18: [], 2: []}
     assert {count: survivors(count) for count in left} == left
     halving = SuccessiveHalving(Monitor("loss"), [8, 16, 5, 1, *[8] * 16])
@@ -223,7 +223,7 @@ def test_selection_among_ten_against_brute_force(name):
         assert value(chosen) - alone >= (best - alone) / 2
 
 
-def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction_to_the_bit():
+def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction():
     scores = [np.array([[1.0]]), np.array([[-2.0]])]
     assert greedy_selection(
         scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean).max())

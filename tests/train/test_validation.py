@@ -86,7 +86,7 @@ def test_the_kept_epoch_is_the_best_of_the_history(task, name):
     assert net.history["val_metric"] == values
 
 
-def test_the_loss_of_the_validation_rows_is_monitored_and_without_them_nothing_changes():
+def test_the_loss_of_validation_rows_is_monitored_and_without_them_nothing_changes():
     net, result = trained(data(), validation=0.3)
     assert result["monitor"] == "loss"
     assert result["val_metric"] == result["val_loss"]

@@ -389,7 +389,7 @@ def without_fact(path):
     return nn.Network.of_file(path)
 
 
-def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_the_model(
+def test_the_number_of_rows_left_out_is_a_key_of_json_and_a_fact_of_the_model(
     tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -425,7 +425,7 @@ def test_a_fit_of_an_estimator_tells_how_many_rows_it_left_out(caplog):
     ]
 
 
-def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_held_out(
+def test_a_model_of_an_earlier_version_is_tested_on_rows_that_its_training_held_out(
     tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
