@@ -300,7 +300,7 @@ def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(
         table.writerow([row / 7, "two\nlines\nand one", row % 2])
     table.writerow(["broken", "plain", 1])
     (folder / "t.csv").write_text(written.getvalue())
-    told = run(
+    result = run(
         "train",
         "t.csv",
         "-m",
@@ -311,14 +311,14 @@ def test_a_field_with_line_breaks_does_not_move_the_place_of_a_bad_one(
         "--drop",
         "remark",
     )
-    assert told.code == 65
-    assert f'data row {rows_before + 3}, column size: found "broken"' in told.err
+    assert result.code == 65
+    assert f'data row {rows_before + 3}, column size: found "broken"' in result.err
     with open(folder / "t.csv", "a") as file:
         file.write("1,2,3,4\n")
     lines = written.getvalue().count("\n") + 1
-    told = run("train", "t.csv", "-m", "m.bin", "--drop", "remark")
-    assert told.code == 65
-    assert f"row {lines}: 4 columns, expected 3" in told.err
+    result = run("train", "t.csv", "-m", "m.bin", "--drop", "remark")
+    assert result.code == 65
+    assert f"row {lines}: 4 columns, expected 3" in result.err
 
 
 def test_the_area_of_more_rows_than_a_block_is_that_of_counted_pairs():

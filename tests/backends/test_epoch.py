@@ -128,7 +128,7 @@ def test_epochs_are_those_of_numpy(
     net = nn.Network(
         LAYERS, "regression", seed=SEED, backend=processor, dtype="float64"
     )
-    wanted, losses = trained_in_numpy(
+    expected, losses = trained_in_numpy(
         net,
         x,
         y,
@@ -156,6 +156,6 @@ def test_epochs_are_those_of_numpy(
     # float64 sums in two orders, over 12 steps
     for name, value in net.parameters().items():
         np.testing.assert_allclose(
-            value, wanted[name], rtol=1e-10, atol=1e-12, err_msg=name
+            value, expected[name], rtol=1e-10, atol=1e-12, err_msg=name
         )
-    assert len(wanted) == 4
+    assert len(expected) == 4

@@ -250,7 +250,7 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(emulated):
         ),
     ]
     on_gpu = device.cupy().asarray(np.concatenate(losses))
-    counts = np.array([len(own) for own in losses])
+    counts = np.array([len(loss) for loss in losses])
     control = np.zeros(len(losses), abi.CONTROL_TYPE)
     control["row_loss"] = on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts)
     control["count"] = counts
@@ -258,7 +258,7 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(emulated):
         device.cupy().asarray(control.view(np.uint8)), len(losses)
     )
     # -0 is not 0
-    expected = np.array([epoch.summed(own) for own in losses]).tobytes()
+    expected = np.array([epoch.summed(loss) for loss in losses]).tobytes()
     assert np.array(sums).tobytes() == expected
 
 
@@ -301,8 +301,8 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
         engine.set("parameters", start)
         expected.append(engine.predict(data))
     items = [*starts, *[None] * 4]
-    found = in_threads(lambda vector: engine.predict(data, vector=vector), items)
-    np.testing.assert_array_equal(found, [*expected, *[expected[-1]] * 4])
+    results = in_threads(lambda vector: engine.predict(data, vector=vector), items)
+    np.testing.assert_array_equal(results, [*expected, *[expected[-1]] * 4])
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
 
 

@@ -40,7 +40,7 @@ SOLAR_CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:rel
 )
 def test_members_take_every_row_of_every_batch_once(rows, batch, size):
     order = np.random.default_rng(0).permutation(rows)
-    batches = [order[first : first + batch] for first in range(0, rows, batch)]
+    batches = [order[start : start + batch] for start in range(0, rows, batch)]
     shares = [
         [list(b[member.share(len(b))]) for b in batches]
         for member in group.thread_groups(size)
@@ -59,7 +59,7 @@ def test_members_take_every_row_of_every_batch_once(rows, batch, size):
 def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
     weights = np.arange(20.0)
     order = np.random.default_rng(0).permutation(20)
-    expected = [weights[order[first : first + 8]].sum() for first in (0, 8, 16)]
+    expected = [weights[order[start : start + 8]].sum() for start in (0, 8, 16)]
     assert epoch.batch_weights(None, order, 8, ALONE) is None
     assert epoch.batch_weights(weights, order, 8, ALONE).tolist() == expected
     for sums in on_threads(
@@ -232,8 +232,8 @@ class FakeEngine:
     def epoch(self, data, order, training, progress):
         if self.fails:
             raise NnError("out of memory on GPU 1")
-        own = group.own_rows(order, training, self.rank_group)
-        total = sum(self.rank_group.gather(float(data[own].sum())))
+        rows_of_member = group.own_rows(order, training, self.rank_group)
+        total = sum(self.rank_group.gather(float(data[rows_of_member].sum())))
         self.vector = np.array([total])
         progress.row = len(order)
 

@@ -32,7 +32,10 @@ def members_of(spec, backend, dtype="float32", weights=None, **options):
     """Return members, each with rows and settings of its own."""
     net = network(spec, backend, dtype, **options)
     x, y = fill(net, ROWS)
-    data = [net.engine.load(x, y, own) for own in weights or [None] * MEMBERS]
+    data = [
+        net.engine.load(x, y, member_weights)
+        for member_weights in weights or [None] * MEMBERS
+    ]
     rows = [
         np.flatnonzero(np.arange(ROWS) % MEMBERS != member) for member in range(MEMBERS)
     ]

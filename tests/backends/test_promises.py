@@ -63,14 +63,14 @@ def with_the_same_bits(spec, ds, counts, **settings):
     and predictions are compared, too."""
     ends = []
     for threads in counts:
-        net, told = trained(spec, ds, threads=threads, **settings)
+        net, figures = trained(spec, ds, threads=threads, **settings)
         predictions = net.predict(ds.x)
         vector = flattened(net.parameters())
         ends.append(
             (
                 vector,
-                told["loss"],
-                told.get("val_loss"),
+                figures["loss"],
+                figures.get("val_loss"),
                 predictions,
             )
         )
@@ -444,11 +444,11 @@ def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(
         a = np.asfortranarray(a)
     if "b" in transposed:
         b = np.asfortranarray(b)
-    one = nn.matmul(a, b, threads=1)
-    norm = np.linalg.norm(one - truth)
+    product = nn.matmul(a, b, threads=1)
+    norm = np.linalg.norm(product - truth)
     assert norm <= 1e-6 * np.linalg.norm(truth)
     for threads in (2, 3, 5, 16):
-        np.testing.assert_array_equal(nn.matmul(a, b, threads=threads), one)
+        np.testing.assert_array_equal(nn.matmul(a, b, threads=threads), product)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32(3.4e38)])

@@ -129,10 +129,10 @@ def original(rows, sizes, seed, epochs, batch, rate):
             j = i + rand() // (2147483647 // (n - i) + 1)
             order[i], order[j] = order[j], order[i]
         total = 0.0
-        for first in range(0, n // batch * batch, batch):
+        for start in range(0, n // batch * batch, batch):
             d = [[0.0] * len(b) for b in biases]
             D = [[[0.0] * len(row) for row in w] for w in weights]
-            for index in order[first : first + batch]:
+            for index in order[start : start + batch]:
                 x = rows[index][: sizes[0]]
                 y = rows[index][sizes[0] :]
                 a = [x]

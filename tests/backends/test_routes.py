@@ -58,14 +58,14 @@ def test_an_embedding_layer_says_whether_it_learns(processor):
 def test_convolutions_name_their_algorithm(dtype):
     few = vector(dtype) // 2
     many = 32
-    found = routes(
+    names = routes(
         f"{many}x32x32,conv{many}k3p1,conv{many}k5,conv{few}k3,1",
         32,
         backend="omp",
         threads=1,
         dtype=dtype,
     )
-    algorithms = [re.split("[,;]", name)[0] for name in found[:3]]
+    algorithms = [re.split("[,;]", name)[0] for name in names[:3]]
     first_algorithm = {"float32": "winograd 4x4", "float64": "direct"}[dtype]
     assert algorithms == [first_algorithm, "direct", "planes"]
 

@@ -204,11 +204,11 @@ def measure(
                         rounds or MOST_ROUNDS,
                     )
                 )
-                told = ", ".join(
+                text = ", ".join(
                     f"{name} {peer['ratio']:.3f}"
                     for name, peer in results[-1]["peers"].items()
                 )
-                say(f"bench: {case.name}: {told}")
+                say(f"bench: {case.name}: {text}")
         facts = {
             "processor": processor_name(),
             "threads": threads,

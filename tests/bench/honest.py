@@ -148,15 +148,17 @@ def draws_of(source: Source, rows: int, seed: int) -> Iterator[Draw]:
     """Yield a draw of each kind of some rows of a table."""
     generator = np.random.default_rng([seed, rows])
     order = generator.permutation(len(source.y))
-    known = order[:rows]
-    others = order[rows : rows + MOST_TRUE_ROWS]
+    drawn_rows = order[:rows]
+    true_rows = order[rows : rows + MOST_TRUE_ROWS]
     frame = source.x.assign(target=source.y)
-    yield Draw("drawn", source.name, frame.iloc[known], frame.iloc[others], {})
-    twins = with_twins(known, generator)
-    yield Draw("twins", source.name, frame.iloc[twins], frame.iloc[others], {})
+    yield Draw("drawn", source.name, frame.iloc[drawn_rows], frame.iloc[true_rows], {})
+    twins = with_twins(drawn_rows, generator)
+    yield Draw("twins", source.name, frame.iloc[twins], frame.iloc[true_rows], {})
     noise = source.x.assign(target=noise_like(source, generator))
-    yield Draw("noise", source.name, noise.iloc[known], noise.iloc[others], {})
-    yield Draw("noise, twins", source.name, noise.iloc[twins], noise.iloc[others], {})
+    yield Draw("noise", source.name, noise.iloc[drawn_rows], noise.iloc[true_rows], {})
+    yield Draw(
+        "noise, twins", source.name, noise.iloc[twins], noise.iloc[true_rows], {}
+    )
 
 
 def draw_of_all(source: Source, seed: int) -> Draw:
@@ -265,18 +267,18 @@ def judged(draw: Draw, effort: str, seed: int) -> list[dict]:
         "rows": len(draw.known),
         "learned": model.metrics["learned"],
     }
-    told = figures_out_of_fold(model.network, ds, intervals=True)
+    figures = figures_out_of_fold(model.network, ds, intervals=True)
     true = nn.test(model.network, draw.others, intervals=True)
     return [
         {
             **about,
             "metric": name,
-            "told": told[name],
+            "told": figures[name],
             "true": true[name],
-            "within": are_within(name, told, true),
+            "within": are_within(name, figures, true),
         }
         for name in METRICS
-        if told.get(name) is not None and true.get(name) is not None
+        if figures.get(name) is not None and true.get(name) is not None
     ]
 
 
@@ -356,7 +358,7 @@ def report(records: list[dict], coverage: list[dict], by_table: bool) -> None:
     headers = ["draws", "rows", "trainings", "learned", "metric", "told"]
     printed(headers, noise_lines(frame[is_noise]), "targets that nothing tells", left=2)
     if coverage:
-        lines = [coverage_line(one) for one in coverage]
+        lines = [coverage_line(line) for line in coverage]
         headers = ["rows", "correlation", "series", "by rows", "by blocks"]
         printed(
             headers,

@@ -73,8 +73,8 @@ BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
     ],
 )
 def test_the_environment_says_who_this_is(environ, expected):
-    found = cluster.launch(environ)
-    assert (found and (found.by, found.rank, found.size)) == expected
+    result = cluster.launch(environ)
+    assert (result and (result.by, result.rank, result.size)) == expected
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
         3, JOIN + f"if rank_group.rank != {rank}: rank_group.gather(0)" + END
     )
     assert done.returncode == 1
-    told = f"nn: rank {rank} of 3 ended while the others were still running"
+    message = f"nn: rank {rank} of 3 ended while the others were still running"
     # the launcher may put another rank's traceback before and behind it
-    assert done.stderr.count(told) == 1
+    assert done.stderr.count(message) == 1
 
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
@@ -273,8 +273,8 @@ except UsageError as error:
     cluster.end(2, str(error))
 """
     done = mpich.run(3, program)
-    told = "its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each host with gpus"
-    assert ours(done.stderr) == [f"nn: rank 2: {told}"]
+    message = "its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each host with gpus"
+    assert ours(done.stderr) == [f"nn: rank 2: {message}"]
 
 
 def test_two_versions_are_refused(mpich, folder):
@@ -282,8 +282,8 @@ def test_two_versions_are_refused(mpich, folder):
     done = mpich.run(
         2, older + f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
     )
-    told = f"nn: version of nn: rank 1 has 0.0.1, rank 0 has {nn.__version__}; install one version everywhere"
-    assert ours(done.stderr) == [told]
+    message = f"nn: version of nn: rank 1 has 0.0.1, rank 0 has {nn.__version__}; install one version everywhere"
+    assert ours(done.stderr) == [message]
     assert done.returncode == 2
 
 

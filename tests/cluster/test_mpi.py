@@ -241,10 +241,10 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(
     assert launcher.returncode == code
     assert out == ""
     assert position("c.ck")["step"] > 0
-    told = (
+    message = (
         "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
     )
-    assert err == f"nn: stopped by {signal.Signals(signum).name}: {told}\n"
+    assert err == f"nn: stopped by {signal.Signals(signum).name}: {message}\n"
 
 
 STOPPED = (
@@ -408,12 +408,12 @@ def test_ranks_share_the_cores_of_their_host_and_the_profile_shows_their_message
     mpich, folder
 ):
     wide = "--layers", "2,900,900,1", "--json", "--epochs", 4, "--batch_number", 200
-    told = json.loads(
+    report = json.loads(
         mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout
     )
-    assert told["threads"] == (asked_threads() or max(1, available_cores() // 2))
-    assert told["profile"]["communication_ms"] > 0
-    assert told["profile"]["update_ms"] > 0
+    assert report["threads"] == (asked_threads() or max(1, available_cores() // 2))
+    assert report["profile"]["communication_ms"] > 0
+    assert report["profile"]["update_ms"] > 0
     document = json.loads((folder / "t.json").read_text())
     names = {event["name"] for event in document["traceEvents"]}
     assert "communication" in names

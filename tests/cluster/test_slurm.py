@@ -30,8 +30,8 @@ OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMO
 def test_shellcheck_finds_nothing(script):
     if not shutil.which("shellcheck"):
         pytest.skip("shellcheck is not installed")
-    found = subprocess.run(["shellcheck", script], capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout
+    result = subprocess.run(["shellcheck", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

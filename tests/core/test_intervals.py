@@ -123,11 +123,11 @@ def test_intervals_of_several_classes_are_percentiles_of_reports():
     scores = rng.dirichlet(np.ones(4), 50)
     reports = [multiclass_report(truth, scores, weights=times) for times in draws(50)]
     names = "precision recall f1 accuracy mcc log_loss brier"
-    found = intervals(Judged("multiclass", truth, scores))
-    assert_percentiles(found, names, reports, but=("accuracy",))
+    ends = intervals(Judged("multiclass", truth, scores))
+    assert_percentiles(ends, names, reports, but=("accuracy",))
     hits = (scores.argmax(axis=1) == truth).sum()
     expected = wilson_of_scipy(hits, 50)
-    assert found["accuracy"] == pytest.approx(expected)
+    assert ends["accuracy"] == pytest.approx(expected)
 
 
 def wilson_of_scipy(hits, rows) -> list[float]:
@@ -142,24 +142,24 @@ def test_the_interval_of_a_rate_is_wilsons(hits, rows):
 
 def test_rates_of_independent_rows_have_wilsons_interval():
     truth, scores = two_classes()
-    found = binary_intervals(truth, scores, 0.45)
+    ends = binary_intervals(truth, scores, 0.45)
     called = scores >= 0.45
     both = (called & (truth == 1)).sum()
     expected = wilson_of_scipy(both, called.sum())
-    assert found["precision"] == pytest.approx(expected)
+    assert ends["precision"] == pytest.approx(expected)
     expected = wilson_of_scipy(both, (truth == 1).sum())
-    assert found["recall"] == pytest.approx(expected)
+    assert ends["recall"] == pytest.approx(expected)
     expected = wilson_of_scipy((called == truth).sum(), 60)
-    assert found["accuracy"] == pytest.approx(expected)
+    assert ends["accuracy"] == pytest.approx(expected)
     # tp / (tp + fp + fn), of which F1 is 2 r / (1 + r)
     overlap = wilson_of_scipy(both, (called | (truth == 1)).sum())
     expected = [2 * end / (1 + end) for end in overlap]
-    assert found["f1"] == pytest.approx(expected)
+    assert ends["f1"] == pytest.approx(expected)
     report = binary_report(truth, scores, 0.45)
     total = (truth == 1).sum()
     expected = 2 * both / (called.sum() + total)
     assert report["f1"] == pytest.approx(expected)
-    for name, (low, high) in found.items():
+    for name, (low, high) in ends.items():
         assert low <= report[name] <= high
 
 
@@ -167,8 +167,8 @@ def test_a_perfect_area_ends_below_by_the_rule_of_three():
     """4 rows of the smaller class: 1 - 3 / 4. Percentiles alone would say from 1 to
     1."""
     truth = np.array([0] * 16 + [1] * 4)
-    found = binary_intervals(truth, np.linspace(0, 0.9, 20), 0.5)
-    assert found["roc_auc"] == found["pr_auc"] == [0.25, 1.0]
+    ends = binary_intervals(truth, np.linspace(0, 0.9, 20), 0.5)
+    assert ends["roc_auc"] == ends["pr_auc"] == [0.25, 1.0]
     perfect = binary_intervals(truth, truth.astype(float), 0.5)
     assert perfect["mcc"] == [0.25, 1.0]
     assert perfect["f1"][0] < 1
@@ -321,12 +321,12 @@ def test_intervals_of_regression_are_percentiles_of_reports(offset):
     truth = rng.normal(size=(50, 2)) + offset
     predicted = truth + rng.normal(size=(50, 2)) / 2
     persistence = truth + rng.normal(size=(50, 2))
-    found = intervals(Judged("regression", truth, predicted, persistence=persistence))
+    ends = intervals(Judged("regression", truth, predicted, persistence=persistence))
     reports = [
         regression_report(truth, predicted, None, persistence, times)
         for times in draws(50)
     ]
-    assert_percentiles(found, "mse mae rmse r2 persistence_rmse skill", reports)
+    assert_percentiles(ends, "mse mae rmse r2 persistence_rmse skill", reports)
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says():
@@ -345,10 +345,10 @@ def test_what_is_undefined_has_no_interval():
     assert interval([np.nan, np.inf]) is None
     assert interval([np.nan, 1.0, 1.0]) == [1.0, 1.0]
     scores = np.arange(5) / 4
-    found = binary_intervals(np.zeros(5, int), scores, 0.5)
-    assert found["roc_auc"] is None
-    assert found["pr_auc"] is None
-    assert found["accuracy"] is not None
+    ends = binary_intervals(np.zeros(5, int), scores, 0.5)
+    assert ends["roc_auc"] is None
+    assert ends["pr_auc"] is None
+    assert ends["accuracy"] is not None
     scores = np.array([-1.0, 2.0])
     truth = np.array([0, 1])
     assert binary_intervals(truth, scores, 0.5)["brier"] is None

@@ -184,8 +184,8 @@ def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight):
     weights[7] = weight
     regression_report(truth, predicted, weights=weights)
     share = 4 * weight / (39 / 4 + 4 * weight)
-    told = f"one of 40 rows makes {100 * share:.0f} % of the squared error (true 10, predicted 8)"
-    assert told in warnings_of()[-1]
+    message = f"one of 40 rows makes {100 * share:.0f} % of the squared error (true 10, predicted 8)"
+    assert message in warnings_of()[-1]
 
 
 def test_an_even_error_and_few_rows_are_not_remarked_on(warnings_of):

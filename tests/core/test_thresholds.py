@@ -202,15 +202,15 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
         weights = rng.random(len(truth))
     else:
         weights = None
-    found = best_temperature(truth, scores, weights)
+    temperature = best_temperature(truth, scores, weights)
 
     def loss(log_temperature):
         return log_loss(truth, tempered(scores, np.exp(log_temperature)), weights)
 
     judge = minimize_scalar(loss, bracket=(-1, 1), tol=1e-10)
-    assert np.log(found) == pytest.approx(judge.x, abs=1e-6)
-    assert found == pytest.approx(about, rel=0.3)
-    assert loss(np.log(found)) < loss(0)
+    assert np.log(temperature) == pytest.approx(judge.x, abs=1e-6)
+    assert temperature == pytest.approx(about, rel=0.3)
+    assert loss(np.log(temperature)) < loss(0)
 
 
 def test_right_probabilities_have_temperature_1_and_rows_all_right_or_wrong_the_ends():
@@ -408,8 +408,8 @@ def calibrated_network(data, layers, **more):
 
 def test_calibration_is_kept_in_the_model_and_told(two):
     ds = nn.load("two.csv")
-    net, told, rows = calibrated_network(ds, "2,20,1", threshold="f1")
-    calibration = told["calibration"]
+    net, figures, rows = calibrated_network(ds, "2,20,1", threshold="f1")
+    calibration = figures["calibration"]
     assert net.temperature == calibration["temperature"]
     assert calibration["temperature"] != 1
     assert calibration["log_loss"][1] < calibration["log_loss"][0]
@@ -419,7 +419,9 @@ def test_calibration_is_kept_in_the_model_and_told(two):
         figure = metric(name, "binary", truth, scores)
         assert figure == calibration[name][1], name
     assert (
-        told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
+        figures["threshold"]
+        == net.threshold
+        == best_threshold("f1", truth, scores[:, 0])
     )
     net.export("c.bin")
     again = nn.Network.load("c.bin")
@@ -436,9 +438,11 @@ def test_calibration_is_kept_in_the_model_and_told(two):
 def test_calibration_of_several_classes_keeps_the_classes(folder):
     write_three_classes(folder / "three.csv")
     ds = nn.load("three.csv")
-    net, told, _ = calibrated_network(ds, "2,20,3")
+    net, figures, _ = calibrated_network(ds, "2,20,3")
     assert net.temperature != 1
-    assert told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
+    assert (
+        figures["calibration"]["log_loss"][1] <= figures["calibration"]["log_loss"][0]
+    )
     after = net.predict(ds.x)
     net.describe(temperature=1.0)
     expected = net.predict(ds.x).argmax(axis=1)

@@ -125,7 +125,7 @@ def trained(net, x, y, optimizer="adam", batch=64, **how):
     else:
         momentum = 0.0
     falling = list(np.linspace(0.02, 0.005, 9))
-    own = settings(
+    settings_of_member = settings(
         optimizer=optimizer,
         batch=batch,
         rates=falling,
@@ -133,7 +133,7 @@ def trained(net, x, y, optimizer="adam", batch=64, **how):
         weight_decay=0.01,
         seed=3,
     )
-    return ended(net, x, y, own, **how)
+    return ended(net, x, y, settings_of_member, **how)
 
 
 def assert_near(found, expected, layers, tolerance):
@@ -352,10 +352,10 @@ def test_several_gpus_have_the_gradients_of_one(name, gpus):
     two = network(name, "cuda", "float64", gpus=gpus)
     records, y = rows_of(name, "float64", 301)
     expected = one.engine.gradients(reals(records, "float64"), y)
-    found = two.engine.gradients(reals(records, "float64"), y)
-    assert found[0] == pytest.approx(expected[0], rel=1e-12)
-    assert_near(found[1], expected[1], one.layers, 1e-12)
-    assert relative_distance(found[2], expected[2]) < 1e-12
+    gradients = two.engine.gradients(reals(records, "float64"), y)
+    assert gradients[0] == pytest.approx(expected[0], rel=1e-12)
+    assert_near(gradients[1], expected[1], one.layers, 1e-12)
+    assert relative_distance(gradients[2], expected[2]) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["mixed", "no table", "only waves"])

@@ -104,9 +104,9 @@ def test_an_epoch_ends_where_one_gpu_ends(
     """Whether mirrored or central: they end alike."""
     expected = trained(network(spec), rows, batch, optimizer)
     net = network(spec, gpus, distribute, backend)
-    found = trained(net, rows, batch, optimizer)
-    assert relative_distance(found[0], expected[0]) < 1e-9
-    assert found[1] == pytest.approx(expected[1], rel=1e-9)
+    gradients = trained(net, rows, batch, optimizer)
+    assert relative_distance(gradients[0], expected[0]) < 1e-9
+    assert gradients[1] == pytest.approx(expected[1], rel=1e-9)
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
@@ -282,8 +282,8 @@ def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
         why = "it uses the same GPU as rank 0"
     else:
         why = "its host has fewer GPUs than ranks"
-    told = f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
-    assert ours(done.stderr) == [told]
+    message = f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
+    assert ours(done.stderr) == [message]
 
 
 def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(
@@ -343,6 +343,6 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
         assert {step.name for step in messages} == {"communication"}
         for step in messages:
             assert step.end > step.begin
-    told = layer_times(net.layers, 256, batches)
-    assert told["communication_ms"] >= 0
-    assert told["batch_ms"] > 0
+    times = layer_times(net.layers, 256, batches)
+    assert times["communication_ms"] >= 0
+    assert times["batch_ms"] > 0

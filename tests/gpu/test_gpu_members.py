@@ -68,19 +68,19 @@ def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(
 ):
     command = [*flags, *WAYS[way], "--model", tmp_path / "m.bin"]
     model = tmp_path / "m.bin"
-    told = succeed(*command).json
+    report = succeed(*command).json
     expected = model.read_bytes()
     output = succeed(*command, "--gpus", gpus)
-    assert timeless(output.json) == timeless(told)
+    assert timeless(output.json) == timeless(report)
     assert model.read_bytes() == expected, "GPUs of a process"
     # else there are more ranks than networks
-    if gpus <= told["networks"] or "trials" in told:
+    if gpus <= report["networks"] or "trials" in report:
         done = find_mpi("mpich").train(gpus, *command, "--distribute", "mirrored")
         assert ours(done.stderr) == []
         assert done.returncode == 0
         several = json.loads(done.stdout)
         assert several["ranks"] == gpus
-        assert timeless(several) == timeless(told)
+        assert timeless(several) == timeless(report)
         assert model.read_bytes() == expected, "ranks"
 
 

@@ -38,7 +38,10 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
     rng = np.random.default_rng(1)
     draws = rng.integers(1, 4, (2, ROWS))
     weights = draws.astype(dtype) / 2
-    data = [net.engine.load(x, y, own if weighted else None) for own in weights]
+    data = [
+        net.engine.load(x, y, member_weights if weighted else None)
+        for member_weights in weights
+    ]
     how = [
         settings(**{"seed": member, **HOW[member % len(HOW)], **changes})
         for member in range(count)
@@ -110,10 +113,10 @@ def test_orders_are_those_of_the_processor(count):
     with engine.here("orders"):
         counts = np.array([count] * 5)
         drawn = packs.Orders(jobs, counts, False)
-        found = drawn._drawn.get().reshape(5, count)
+        orders = drawn._drawn.get().reshape(5, count)
     assert bool(drawn.on_host) == (count == 100_000)
     expected = [job.order() for job in jobs]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(orders, expected)
 
 
 def test_every_run_gives_the_same_bits():

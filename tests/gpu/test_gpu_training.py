@@ -165,7 +165,7 @@ def test_images_are_moved_as_on_the_processor(data, raw, backend):
 def test_every_run_gives_the_same_bits(spec, rows, backend):
     results = []
     for _ in range(2):
-        net, ds, told = trained(
+        net, ds, figures = trained(
             spec, backend, 4 * rows + 3, epochs=2, batch_number=rows
         )
         bits = flat(net).tobytes()
@@ -173,8 +173,8 @@ def test_every_run_gives_the_same_bits(spec, rows, backend):
         results.append(
             (
                 bits,
-                told["loss"],
-                told["val_loss"],
+                figures["loss"],
+                figures["val_loss"],
                 predictions.tobytes(),
             )
         )

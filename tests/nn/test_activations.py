@@ -94,16 +94,16 @@ def test_within_some_units_in_the_last_place(name, dtype):
     z = every_size(dtype)
     with np.errstate(under="ignore", over="ignore"):
         exact = EXACT[name](z.astype(WIDER[z.dtype]))
-        found = activate(name, z)
+        activations = activate(name, z)
         right = exact.astype(dtype)
         unit = np.spacing(np.abs(right))
         # z times a subnormal number keeps no more digits than that
         if name in PRODUCTS:
             unit = np.maximum(unit, np.abs(z) * np.finfo(dtype).smallest_subnormal)
         is_finite = np.isfinite(right)
-        difference = np.abs(found - exact)[is_finite]
+        difference = np.abs(activations - exact)[is_finite]
         error = difference / unit[is_finite]
-    assert (found[~is_finite] == right[~is_finite]).all()
+    assert (activations[~is_finite] == right[~is_finite]).all()
     assert error.max() <= UNITS.get(name, 2), (
         f"{float(error.max()):.2f} units at {z[error.argmax()]!r}"
     )

@@ -28,18 +28,18 @@ COLUMNS = (
 
 def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight():
     layers = parse("4,9:relu,2", columns=COLUMNS)
-    first = layers[0]
-    assert first.kind == "embedding"
-    assert first.item == ""
-    assert first.features == 4
-    assert first.columns == COLUMNS
-    assert first.in_shape == (6, 1, 1)
-    assert first.out_shape == (
+    embedding = layers[0]
+    assert embedding.kind == "embedding"
+    assert embedding.item == ""
+    assert embedding.features == 4
+    assert embedding.columns == COLUMNS
+    assert embedding.in_shape == (6, 1, 1)
+    assert embedding.out_shape == (
         3 + 20 + 4 + 3 + 5 + 2,
         1,
         1,
     )
-    assert layers[1].in_shape == first.out_shape
+    assert layers[1].in_shape == embedding.out_shape
     kinds = [layer.kind for layer in layers[1:]]
     assert kinds == ["dense", "dense"]
     assert input_shape(layers) == 4

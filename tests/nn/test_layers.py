@@ -64,9 +64,9 @@ def test_windows_of_zeros_are_decided_as_seq_decides_them(pool):
     y = rng.normal(size=(6, 10))
     x[:, :, :14] = 0
     x[:, :, :, 18:] = 0
-    _, wanted, wanted_dx = seq.gradients(x, y)
+    _, expected, wanted_dx = seq.gradients(x, y)
     _, grads, dx = omp.gradients(x, y)
-    assert relative_distance(flattened(grads), flattened(wanted)) < 1e-12
+    assert relative_distance(flattened(grads), flattened(expected)) < 1e-12
     assert relative_distance(dx, wanted_dx) < 1e-12
 
 

@@ -229,9 +229,9 @@ def _value(text: str, reads: str) -> bytes | float:
 def fields(rows: list) -> bytes:
     """Rows as c_driver.c takes them: words are bytes, the others numbers."""
     return b"".join(
-        (b"w" + one if isinstance(one, bytes) else b"d%r" % float(one)) + b"\0"
+        (b"w" + cell if isinstance(cell, bytes) else b"d%r" % float(cell)) + b"\0"
         for row in rows
-        for one in row
+        for cell in row
     )
 
 

@@ -134,27 +134,27 @@ def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
     if "Error" in outcome.err or "Traceback" in outcome.err:
         yield f"an internal error: {outcome.err!r}"
     for name in fine.files.keys() | outcome.files.keys():
-        found = outcome.files.get(name)
+        content = outcome.files.get(name)
         new = fine.files.get(name)
         if name.startswith(case.beside):
             continue
         if new is None:
             yield f"{name} is left over"
         elif name in case.timed:
-            if found != OLD and (
-                found is None or abs(len(found) - len(new)) > 0.2 * len(new)
+            if content != OLD and (
+                content is None or abs(len(content) - len(new)) > 0.2 * len(new)
             ):
                 yield f"{name} is neither the old file nor the new one"
         elif name in case.lines:
-            if found != OLD and not (found or "").endswith("\n"):
+            if content != OLD and not (content or "").endswith("\n"):
                 yield f"{name} is neither the old file nor whole lines"
         elif (
             name not in case.whole
-            and not (name.startswith("pictures") and found is None)
-            and found != new
+            and not (name.startswith("pictures") and content is None)
+            and content != new
         ):
             yield f"{name} changed"
-        elif name in case.whole and found not in (OLD, new):
+        elif name in case.whole and content not in (OLD, new):
             yield f"{name} is neither the old file nor the new one"
     if outcome.code == 0 and any(
         outcome.files.get(name) != fine.files[name] for name in case.whole

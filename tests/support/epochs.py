@@ -43,8 +43,8 @@ def ended(
     engine = net.engine
     rows = len(x)
     losses = []
-    for one in getattr(engine, "engines", [engine]):
-        one.data_room = room
+    for member in getattr(engine, "engines", [engine]):
+        member.data_room = room
     for moment in ("moment1", "moment2"):
         engine.set(moment, np.zeros(engine.size, engine.dtype))
     data = engine.load(x if x.dtype.names else x.reshape(rows, -1), y, weights)

@@ -119,8 +119,8 @@ def _main(command: list[str]) -> None:
         if made < n:  # the command makes fewer calls: all of them have failed once
             return
         files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
-        found = {str(path): path.read_bytes().decode("latin-1") for path in files}
-        print(json.dumps(asdict(Outcome(n, *result, found))), flush=True)
+        contents = {str(path): path.read_bytes().decode("latin-1") for path in files}
+        print(json.dumps(asdict(Outcome(n, *result, contents))), flush=True)
     raise SystemExit(f"more than {MOST} calls")
 
 

@@ -58,12 +58,15 @@ if cluster.current().rank == 0:
 
 def alone(**variables) -> dict[str, str]:
     """An environment that says nothing of a launcher but these variables."""
-    own = {
+    environment_of_process = {
         name: value
         for name, value in environment().items()
         if not LAUNCHERS.match(name)
     }
-    return {**own, **{name: str(value) for name, value in variables.items()}}
+    return {
+        **environment_of_process,
+        **{name: str(value) for name, value in variables.items()},
+    }
 
 
 def prepare_launch(folder, monkeypatch) -> None:
@@ -193,9 +196,11 @@ def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
     for pid in below:  # which grows
         below.extend(children.get(pid, []))
         with contextlib.suppress(OSError):
-            own = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            environment_of_process = (
+                Path(f"/proc/{pid}/environ").read_text().split("\0")
+            )
             if (
-                f"{mpi.rank}={rank}" in own
+                f"{mpi.rank}={rank}" in environment_of_process
                 and b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
             ):
                 return pid

@@ -24,9 +24,9 @@ def session(path) -> onnxruntime.InferenceSession:
 
 def outputs(path, inputs: dict) -> dict:
     """Return outputs by their names."""
-    found = session(path)
-    names = [output.name for output in found.get_outputs()]
-    return dict(zip(names, found.run(None, inputs)))
+    onnx_session = session(path)
+    names = [output.name for output in onnx_session.get_outputs()]
+    return dict(zip(names, onnx_session.run(None, inputs)))
 
 
 def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) -> dict:
@@ -41,15 +41,15 @@ def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) ->
         return float(text)
 
     arrays = {}
-    for wanted in found.get_inputs():
-        if wanted.name == "features":
+    for value in found.get_inputs():
+        if value.name == "features":
             names = json.loads(found.get_modelmeta().custom_metadata_map["columns"])
             columns = [[number(word) for word in raw[name]] for name in names]
             arrays["features"] = np.array(columns, np.float64).T
             continue
-        words = raw[wanted.name]
-        is_text = wanted.type == "tensor(string)"
-        arrays[wanted.name] = np.array(
+        words = raw[value.name]
+        is_text = value.type == "tensor(string)"
+        arrays[value.name] = np.array(
             [[word if is_text else number(word)] for word in words],
             object if is_text else np.float64,
         )
@@ -71,24 +71,26 @@ def check_table(folder, new) -> None:
         "-q",
     )
     predicted = read_raw(folder / "p.csv")
-    found = session(folder / "m.onnx")
-    names = [output.name for output in found.get_outputs()]
-    out = dict(zip(names, found.run(None, as_inputs(found, read_raw(new)))))
+    onnx_session = session(folder / "m.onnx")
+    names = [output.name for output in onnx_session.get_outputs()]
+    out = dict(
+        zip(names, onnx_session.run(None, as_inputs(onnx_session, read_raw(new))))
+    )
     if "probabilities" in out:
         scores = "score"
     else:
         scores = "predicted"
-    wanted = np.array(
+    expected = np.array(
         [predicted[name] for name in predicted if name.startswith(scores)], np.float64
     ).T
     if "probabilities" in out:
         values = out["probabilities"]
     else:
         values = out["values"]
-    if wanted.shape[1] == 1 and values.shape[1] == 2:
+    if expected.shape[1] == 1 and values.shape[1] == 2:
         assert values.sum(axis=1) == pytest.approx(1, abs=1e-6)
         values = values[:, 1:]
-    assert relative_distance(values, wanted) < TOLERANCE["float32"]
+    assert relative_distance(values, expected) < TOLERANCE["float32"]
     if "probabilities" in out:
         label = out["label_" if "label_" in out else "label"]  # `label` is a column
         assert np.mean(label == np.array(predicted["predicted"])) == 1

@@ -45,7 +45,7 @@ def vector(net):
 def alone(task, seed, settings, backend="omp", ds=None, layers=None, **flags):
     """Return the network of a seed that is trained alone with these settings; layers:
     None, those of the task."""
-    own = {
+    settings_of_network = {
         name: value
         for name, value in settings.items()
         if name not in ("hidden", "dropout")
@@ -53,7 +53,12 @@ def alone(task, seed, settings, backend="omp", ds=None, layers=None, **flags):
     net = Network(
         layers_with(layers or LAYERS[task], settings), task, seed=seed, backend=backend
     )
-    nn.train(net, ds or data(task), split_seed=SEED, **{"epochs": 3, **flags, **own})
+    nn.train(
+        net,
+        ds or data(task),
+        split_seed=SEED,
+        **{"epochs": 3, **flags, **settings_of_network},
+    )
     return net
 
 
@@ -62,10 +67,10 @@ def check_alone(task, net, told, *given, **flags):
     flags: as `alone` takes them."""
     for member, own in zip(net.members, told["members"], strict=True):
         assert member.seed == own["seed"]
-        one = alone(task, member.seed, own["settings"], *given, **flags)
-        facts = one.metadata()
+        net_alone = alone(task, member.seed, own["settings"], *given, **flags)
+        facts = net_alone.metadata()
         facts.pop("row_hashes", None)  # members have these in common
-        assert np.array_equal(vector(member), vector(one))
+        assert np.array_equal(vector(member), vector(net_alone))
         assert member.metadata() == facts
 
 

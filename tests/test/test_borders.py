@@ -69,8 +69,8 @@ def test_a_score_that_equals_the_threshold_is_of_class_1_everywhere(
     # the same exp gives the same bits
     assert dtype == "float32" or float(answers_of_c[place, 0]) == net.threshold
     nn.export(net, "m.onnx")
-    (wanted,) = session("m.onnx").get_inputs()
-    by_onnx = outputs("m.onnx", {wanted.name: rows.astype(TYPES[wanted.type])})
+    (reference,) = session("m.onnx").get_inputs()
+    by_onnx = outputs("m.onnx", {reference.name: rows.astype(TYPES[reference.type])})
     labels = labels_of(by_onnx["probabilities"][:, 1], net.threshold)
     assert list(by_onnx["label"]) == labels
 
@@ -128,7 +128,7 @@ def test_a_fold_that_diverges_ends_in_one_line(folder):
     draws = np.random.default_rng(1)
     table = np.column_stack([draws.normal(size=(60, 2)), draws.normal(size=60)])
     np.savetxt("t.csv", table, delimiter=",", header="a,b,y", comments="")
-    told = run(
+    result = run(
         "train",
         "t.csv",
         "-m",
@@ -146,9 +146,9 @@ def test_a_fold_that_diverges_ends_in_one_line(folder):
         "--epochs",
         5,
     )
-    last = told.err.rstrip("\n").splitlines()[-1]
-    assert told.code == 1
+    last = result.err.rstrip("\n").splitlines()[-1]
+    assert result.code == 1
     assert last.startswith("nn: ")
     assert "learning_rate" in last
-    assert "Traceback" not in told.err
+    assert "Traceback" not in result.err
     assert not (folder / "m.bin").exists()

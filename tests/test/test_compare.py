@@ -35,21 +35,21 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     new = data(seed=9, task=task)
     little = trained(ds, 1)
     much = trained(ds, 60)
-    found = compared([little, much], [new, new], NAMES)
-    own = found["metrics"][metric]
+    comparison = compared([little, much], [new, new], NAMES)
+    figures = comparison["metrics"][metric]
     tested = [nn.test(net, new)[metric] for net in (little, much)]
-    assert [own["a"], own["b"]] == pytest.approx(tested)
+    assert [figures["a"], figures["b"]] == pytest.approx(tested)
     expected = tested[1] - tested[0]
-    assert own["difference"] == pytest.approx(expected)
-    assert own["interval"][0] < own["difference"] < own["interval"][1] < 0
-    assert found["better"] == "b"
-    assert found["verdict"].startswith("b is better than a")
-    apart = [abs(row["a"][0] - row["b"][0]) for row in found["disagree"]]
+    assert figures["difference"] == pytest.approx(expected)
+    assert figures["interval"][0] < figures["difference"] < figures["interval"][1] < 0
+    assert comparison["better"] == "b"
+    assert comparison["verdict"].startswith("b is better than a")
+    apart = [abs(row["a"][0] - row["b"][0]) for row in comparison["disagree"]]
     assert len(apart) == 5
     assert apart == sorted(apart, reverse=True)
     metrics = compared([much, little], [new, new], NAMES)["metrics"]
     swapped = metrics[metric]
-    expected = [-end for end in reversed(own["interval"])]
+    expected = [-end for end in reversed(figures["interval"])]
     assert swapped["interval"] == pytest.approx(expected)
 
 
@@ -64,10 +64,10 @@ def test_a_paired_interval_is_narrower_than_those_of_models_and_few_rows_say_so(
     low, high = metrics["roc_auc"]["interval"]
     alone = nn.test(net, new, intervals=True)["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
-    found = compared([net, same], [ds, ds], NAMES)
-    assert found["better"] is None
-    assert "cannot tell" in found["verdict"]
-    assert found["disagree"] == []
+    comparison = compared([net, same], [ds, ds], NAMES)
+    assert comparison["better"] is None
+    assert "cannot tell" in comparison["verdict"]
+    assert comparison["disagree"] == []
     assert "too few" in compared([net, same], [few, few], NAMES)["verdict"]
 
 
@@ -105,11 +105,11 @@ def test_the_command_compares_rows_that_no_model_saw(folder):
     assert printed[0] == "79 rows"
     assert "is better than" in printed[-1]
     assert succeed("--compare", "a.bin,b.bin", "--json").json["better"] == "b.bin"
-    known = succeed("compare", "a.bin", "c.bin", "--dataset", "t.csv", "--json").json
-    assert known["rows"] == 400
-    assert known["trained_rows"] == 321
-    assert known["better"] is None
-    assert known["verdict"].startswith(
+    report = succeed("compare", "a.bin", "c.bin", "--dataset", "t.csv", "--json").json
+    assert report["rows"] == 400
+    assert report["trained_rows"] == 321
+    assert report["better"] is None
+    assert report["verdict"].startswith(
         "no verdict: a.bin was trained on 321 of these 400 rows; give rows that neither"
     )
     succeed(

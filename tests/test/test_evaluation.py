@@ -16,17 +16,17 @@ def test_a_binary_network_is_judged_at_its_own_threshold_or_the_one_given():
     ds = dataset("binary", [0, 1, 0, 1])
     net.predict = lambda x: x[:, :1]
     ds.x = np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]])
-    own = evaluate(net, ds)
+    report = evaluate(net, ds)
     given_ = evaluate(net, ds, threshold=0.75)
-    assert own["threshold"] == 0.3
-    assert own["tp"] == 2
-    assert own["fp"] == 1
-    assert own["tn"] == 1
+    assert report["threshold"] == 0.3
+    assert report["tp"] == 2
+    assert report["fp"] == 1
+    assert report["tn"] == 1
     assert given_["threshold"] == 0.75
     assert given_["tp"] == 1
     assert given_["fp"] == 0
     assert given_["fn"] == 1
-    assert own["roc_auc"] == given_["roc_auc"] == 0.75
+    assert report["roc_auc"] == given_["roc_auc"] == 0.75
 
 
 ANIMALS = ["ant", "bee", "cat"]

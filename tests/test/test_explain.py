@@ -111,24 +111,26 @@ def test_contributions_are_those_of_all_coalitions(networks, classes):
     net, _ds = trained(networks, classes)
     rows = table(3, 7, classes)
     background = table(5, 8, classes)
-    found = explain(
+    explanation = explain(
         net,
         *(package.load_for(net, some, labelled=False).x for some in (rows, background)),
     )
     expected = by_hand(net, rows, background)
-    assert found.error == 0
-    assert np.allclose(found.values, expected.reshape(found.values.shape), atol=1e-4)
-    assert found.feature_names == COLUMNS
-    assert found.data[0, 2] in WORDS
+    assert explanation.error == 0
+    assert np.allclose(
+        explanation.values, expected.reshape(explanation.values.shape), atol=1e-4
+    )
+    assert explanation.feature_names == COLUMNS
+    assert explanation.data[0, 2] in WORDS
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_base_and_columns_add_up_to_the_value(exact, by_permutations):
     net, ds = trained(3)
-    found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
+    explanation = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
     values = Value(net).of(Value(net).read(ds.x[:40]))
-    total = found.values.sum(axis=1)
-    difference = np.abs(found.base_values + total - values[:, 0])
+    total = explanation.values.sum(axis=1)
+    difference = np.abs(explanation.base_values + total - values[:, 0])
     assert difference.max() < 1e-9
     expected = logits(net, ds.x[:40])
     assert np.allclose(values, expected, atol=1e-4)
@@ -165,17 +167,17 @@ def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
     pool = package.load_for(net, table(3000, 5, classes), labelled=False).x
     generator = np.random.default_rng(0)
     draws = [pool[generator.choice(3000, 30, replace=False)] for _ in range(24)]
-    found = [
+    explanations = [
         explain(net, ds.x[:5], background, exact=exact, seed=k)
         for k, background in enumerate(draws)
     ]
-    mean = np.var([one.values for one in found], axis=0, ddof=1).mean()
+    mean = np.var([one.values for one in explanations], axis=0, ddof=1).mean()
     real = np.sqrt(mean)
-    mean = np.mean([one.background_error**2 for one in found])
-    told = np.sqrt(mean)
+    mean = np.mean([one.background_error**2 for one in explanations])
+    estimate = np.sqrt(mean)
     assert real > 0.01
-    assert abs(told / real - 1) < 0.2
-    largest = max(one.background_error for one in found)
+    assert abs(estimate / real - 1) < 0.2
+    largest = max(one.background_error for one in explanations)
     assert largest < 2 * real
 
 
@@ -189,14 +191,16 @@ def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(
     net = package.Network("2,4:tanh,1", "regression", dtype="float64", seed=3)
     alone = [explain(net, x[:7], x[20 + k :][:1], exact=exact) for k in range(12)]
     together = explain(net, x[:7], x[20:32], exact=exact)
-    each = np.array([one.values for one in alone])[:, : shapley.CHECKED]
+    each = np.array([explanation.values for explanation in alone])[:, : shapley.CHECKED]
     mean = np.mean(each.var(axis=0, ddof=1) / 12)
     expected = np.sqrt(mean)
     assert together.background_error == pytest.approx(expected, rel=1e-9)
     assert np.allclose(
         together.values[: shapley.CHECKED], each.mean(axis=0), atol=1e-12
     )
-    assert {one.background_error for one in alone} == {None}, "one row cannot tell"
+    assert {explanation.background_error for explanation in alone} == {None}, (
+        "one row cannot tell"
+    )
     monkeypatch.setattr(shapley, "THREAD_VALUES", 64 * 4)
     explanation = explain(net, x[:7], x[20:32], exact=exact)
     assert explanation.background_error == pytest.approx(expected, rel=1e-9)
@@ -220,11 +224,11 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
         ]
     )
     asked = ["--explain", "--model", "m.bin", "--output", "o.csv"]
-    told = json.loads(succeed(*asked, "--json").out)
-    assert told["error"] > 0
-    assert told["background_error"] > 0
+    report = json.loads(succeed(*asked, "--json").out)
+    assert report["error"] > 0
+    assert report["background_error"] > 0
     numbers = [
-        f"within {told[name]:.2g} (a standard deviation)"
+        f"within {report[name]:.2g} (a standard deviation)"
         for name in ("error", "background_error")
     ]
     line = f"o.csv: contributions of 100 background rows' difference, {numbers[0]}"
@@ -233,7 +237,9 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
     assert line in lines[-1]
     exact = json.loads(succeed(*asked, "--exact", "--json").out)
     assert exact["error"] == 0
-    assert exact["background_error"] == pytest.approx(told["background_error"], rel=0.3)
+    assert exact["background_error"] == pytest.approx(
+        report["background_error"], rel=0.3
+    )
 
 
 def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
@@ -298,20 +304,20 @@ def test_columns_of_a_linear_model_add_their_weight_times_distance_from_the_mean
     net = package.Network("5,1", "regression", dtype="float64", seed=3)
     x = np.random.default_rng(0).normal(size=(30, 5))
     x[:, 4] = 1.0  # alike in all rows
-    found = explain(net, x[:4], x[10:], exact=exact)
+    explanation = explain(net, x[:4], x[10:], exact=exact)
     mean = x[10:].mean(axis=0)
     parameters = net.parameters()["layer0.weight"]
     expected = parameters * (x[:4] - mean)
-    assert np.allclose(found.values, expected, atol=1e-12)
-    assert np.abs(found.values[:, 4]).max() < 1e-15
-    found = explain(
+    assert np.allclose(explanation.values, expected, atol=1e-12)
+    assert np.abs(explanation.values[:, 4]).max() < 1e-15
+    explanation = explain(
         package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3),
         x[:2, :1],
         x[2:8, :1],
     )
-    assert found.error == 0, "one column"
-    assert found.values.shape == (2, 1), "one column"
-    assert found.values[0] != found.values[1], "one column"
+    assert explanation.error == 0, "one column"
+    assert explanation.values.shape == (2, 1), "one column"
+    assert explanation.values[0] != explanation.values[1], "one column"
 
 
 def test_a_score_that_rounds_to_1_has_a_finite_value():
@@ -319,9 +325,9 @@ def test_a_score_that_rounds_to_1_has_a_finite_value():
     net.set_parameters({"layer0.weight": [[300.0, 1.0]], "layer0.bias": [0.0]})
     x = np.array([[1.0, 0.0], [-1.0, 2.0], [0.0, 1.0]], np.float32)
     assert net.predict(x)[0, 0] == 1
-    found = explain(net, x, x)
-    total = found.values.sum(axis=1)
-    assert np.allclose(found.base_values + total, [300, -298, 1], atol=1e-4)
+    explanation = explain(net, x, x)
+    total = explanation.values.sum(axis=1)
+    assert np.allclose(explanation.base_values + total, [300, -298, 1], atol=1e-4)
 
 
 def test_importance_is_scikit_learns():
@@ -369,14 +375,20 @@ def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0(
         random = np.random.default_rng(draw)
         x = random.normal(size=(300, 8))
         y = x @ targets + random.normal(size=300)
-        found = importance(
+        importances = importance(
             linear_network(weights),
             package.Dataset(x, y, "regression"),
             metric_name="mse",
             seed=draw,
         )
-        figures = zip(found.mean, found.low, found.high, found.holds, strict=True)
-        by_column = dict(zip(found.names, figures, strict=True))
+        figures = zip(
+            importances.mean,
+            importances.low,
+            importances.high,
+            importances.holds,
+            strict=True,
+        )
+        by_column = dict(zip(importances.names, figures, strict=True))
         for column in range(8):
             mean, low, high, holds = by_column[str(column)]
             assert low <= mean <= high
@@ -412,10 +424,10 @@ def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name
             int
         )
         ds = package.Dataset(x, y, "binary", ["0", "1"])
-        found = importance(net, ds, metric_name=metric_name, seed=draw)
-        place = found.names.index("0")
-        means.append(found.mean[place])
-        widths.append((found.high[place] - found.low[place]) / 2 / 1.97)
+        importances = importance(net, ds, metric_name=metric_name, seed=draw)
+        place = importances.names.index("0")
+        means.append(importances.mean[place])
+        widths.append((importances.high[place] - importances.low[place]) / 2 / 1.97)
     # 24 draws: a deviation known to 15 %
     deviation = np.std(means, ddof=1)
     assert deviation == pytest.approx(np.mean(widths), rel=0.4)
@@ -440,7 +452,8 @@ def test_importance_of_rows_in_groups_knows_that_they_are_alike():
         metric_name="mse",
     )
     widths = [
-        found.high[0] - found.low[0] for found in (alone, as_if_independent, in_groups)
+        intervals.high[0] - intervals.low[0]
+        for intervals in (alone, as_if_independent, in_groups)
     ]
     assert widths[1] < 0.4 * widths[0]
     assert widths[2] > 2 * widths[1]
@@ -455,23 +468,23 @@ def test_groups_and_columns_that_go_together():
     )
     net = package.Network("3,8,1", ds.task, seed=0)
     package.train(net, ds, epochs=20)
-    found = importance(net, ds, group_columns="a+twin,twin+c")
-    mean = dict(zip(found.names, found.mean))
+    importances = importance(net, ds, group_columns="a+twin,twin+c")
+    mean = dict(zip(importances.names, importances.mean))
     assert mean["a+twin"] > mean["a"]
-    assert found.correlated[0][:2] == ("twin", "a")
-    assert found.metric == "rmse"
+    assert importances.correlated[0][:2] == ("twin", "a")
+    assert importances.metric == "rmse"
     with pytest.raises(UsageError, match="--group_columns a\\+b: b is no input"):
         importance(net, ds, group_columns="a+b")
 
 
 def test_curves_go_as_the_prediction_does():
     net, ds = trained(2)
-    found = curves(net, ds, ["a", "word"])
-    values, scores = zip(*found["a"], strict=True)
+    curves_of_columns = curves(net, ds, ["a", "word"])
+    values, scores = zip(*curves_of_columns["a"], strict=True)
     assert list(values) == sorted(values)
     # the rarer class is positive
     assert (scores[0][0] < scores[-1][0]) == (net.classes[-1] == "class1")
-    assert {word for word, _ in found["word"]} == set(WORDS)
+    assert {word for word, _ in curves_of_columns["word"]} == set(WORDS)
 
 
 def test_images_and_one_class_are_refused():
@@ -500,9 +513,9 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     assert "what it loses without a column" in printed[0]
     assert printed[2].split()[0] == "a"
     assert "█" in printed[2]
-    told = succeed(*of_model, "--json", "--monitor", "loss").json
-    assert told["importance"]["metric"] == "loss"
-    assert set(told["curves"]) == set(COLUMNS)
+    report = succeed(*of_model, "--json", "--monitor", "loss").json
+    assert report["importance"]["metric"] == "loss"
+    assert set(report["curves"]) == set(COLUMNS)
     output = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv")
     line = output.err.splitlines()[-1]
     assert line.startswith("why.csv: ")
@@ -613,19 +626,21 @@ def test_the_more_columns_the_fewer_repeats_which_one_line_tells(
 ):
     net, ds = wide(columns)
     steps = []
-    found = package.importance(
+    importances = package.importance(
         net, ds, progress=lambda done, total: steps.append((done, total))
     )
-    assert found.repeats == repeats
-    assert len(found.names) == columns
+    assert importances.repeats == repeats
+    assert len(importances.names) == columns
     assert steps == [(done + 1, repeats * columns) for done in range(repeats * columns)]
     assert [
-        name for name, holds in zip(found.names, found.holds, strict=True) if holds
+        name
+        for name, holds in zip(importances.names, importances.holds, strict=True)
+        if holds
     ] == ["0"]
-    told = [line for line in caplog.messages if line.startswith("importance: ")]
+    lines = [line for line in caplog.messages if line.startswith("importance: ")]
     times = {4: "4 times", 2: "2 times", 1: "once"}
     expected = f"importance: the values of {columns} columns are exchanged {times.get(repeats)} each, "
-    assert told == ([f"{expected}of up to 100 columns 5 times"] if repeats < 5 else [])
+    assert lines == ([f"{expected}of up to 100 columns 5 times"] if repeats < 5 else [])
     if columns == 101:
         assert package.importance(net, ds, repeats=3).repeats == 3
 
@@ -736,14 +751,14 @@ def test_a_background_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_is_no
     else:
         write(some, "background.csv")
         background = "background.csv"
-    found = explain(net, rows, background, exact=True)
+    explanation = explain(net, rows, background, exact=True)
     twice = explain(net, rows, repeated(some), exact=True)
-    difference = np.abs(found.values - twice.values)
+    difference = np.abs(explanation.values - twice.values)
     assert difference.max() < 1e-9
-    difference = np.abs(found.base_values - twice.base_values)
+    difference = np.abs(explanation.base_values - twice.base_values)
     assert difference.max() < 1e-9
     alike = explain(net, rows, [row | {"w": 1} for row in some], exact=True)
-    difference = np.abs(found.base_values - alike.base_values)
+    difference = np.abs(explanation.base_values - alike.base_values)
     assert difference.max() > 1e-3
 
 
@@ -753,15 +768,15 @@ def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
     write(table(4, 3), "rows.csv")
     net = package.fit("t.csv", layers="auto,4:tanh,1", epochs=2, weight="w").network
     net.export("m.bin")
-    found = explain(net, "rows.csv", "background.csv")
+    explanation = explain(net, "rows.csv", "background.csv")
     twice = explain(net, "rows.csv", repeated(weighted()))
     values = Value(net).of(Value(net).read(package.load_for(net, "rows.csv").x))
-    total = found.values.sum(axis=1)
-    difference = np.abs(found.base_values + total - values[:, 0])
+    total = explanation.values.sum(axis=1)
+    difference = np.abs(explanation.base_values + total - values[:, 0])
     assert difference.max() < 1e-9
-    difference = np.abs(found.base_values - twice.base_values)
+    difference = np.abs(explanation.base_values - twice.base_values)
     assert difference.max() < 1e-9
-    told = succeed(
+    result = succeed(
         "explain",
         "m.bin",
         "rows.csv",
@@ -770,11 +785,11 @@ def test_weights_count_in_walks_and_in_the_command(folder, by_permutations):
         "-o",
         "why.csv",
     )
-    assert "background.csv: left out: 10 rows of weight 0" in told.err
-    assert "of 20 background rows" in told.err
+    assert "background.csv: left out: 10 rows of weight 0" in result.err
+    assert "of 20 background rows" in result.err
     with open("why.csv") as file:
         bases = [float(row["base"]) for row in csv.DictReader(file)]
-    np.testing.assert_allclose(bases, found.base_values, rtol=1e-6)
+    np.testing.assert_allclose(bases, explanation.base_values, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -785,13 +800,13 @@ def test_the_more_columns_the_fewer_background_rows_which_one_line_tells(
 ):
     net, ds = wide(columns, 60)
     explainer = Explainer(net, ds.x, 2)
-    found = explainer.explain(ds.x[:2])
+    explanation = explainer.explain(ds.x[:2])
     assert len(explainer.background) == compared
     value = Value(net)
     values = value.of(value.read(ds.x[:2]))[:, 0]
-    total = found.values.sum(axis=1)
-    difference = np.abs(found.base_values + total - values)
+    total = explanation.values.sum(axis=1)
+    difference = np.abs(explanation.base_values + total - values)
     assert difference.max() < 1e-9
-    told = [line for line in caplog.messages if line.startswith("contributions of ")]
+    lines = [line for line in caplog.messages if line.startswith("contributions of ")]
     expected = f"contributions of {columns} columns: compared with {compared} of 60 background rows, of up to 100"
-    assert told == ([f"{expected} columns with all"] if columns > 100 else [])
+    assert lines == ([f"{expected} columns with all"] if columns > 100 else [])

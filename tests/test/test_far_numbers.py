@@ -79,9 +79,9 @@ DOORS = {
 @pytest.mark.parametrize("door", DOORS)
 def test_python_predicts_with_the_digits_of_float64(far, door, name):
     model = nn.Model.load(far / name)
-    found = DOORS[door](model, far)
-    assert found.dtype == np.float64
-    difference = np.abs(np.ravel(found) - truth_of(far / name))
+    predictions = DOORS[door](model, far)
+    assert predictions.dtype == np.float64
+    difference = np.abs(np.ravel(predictions) - truth_of(far / name))
     assert difference.max() < STEP
 
 
@@ -107,7 +107,7 @@ def test_commands_tell_and_train_with_the_digits_of_float64(far, suffix):
 
 
 def test_comparisons_and_importance_have_the_digits_of_float64(far):
-    told = run(
+    report = run(
         "compare",
         far / "m.bin",
         far / "clipped.bin",
@@ -116,20 +116,20 @@ def test_comparisons_and_importance_have_the_digits_of_float64(far):
         "--json",
         "-q",
     ).json
-    for path in told["models"]:
+    for path in report["models"]:
         difference = np.abs(truth_of(far / Path(path).name) - Y)
         wanted = difference.mean()
-        mae = told["metrics"]["mae"]
+        mae = report["metrics"]["mae"]
         assert mae[path] == pytest.approx(wanted, abs=STEP)
-    told = run("explain", far / "m.bin", far / "far.csv", "--json", "-q").json
+    report = run("explain", far / "m.bin", far / "far.csv", "--json", "-q").json
     mean = np.mean((truth_of(far / "m.bin") - Y) ** 2)
     wanted = np.sqrt(mean)
-    baseline = told["importance"]["baseline"]
+    baseline = report["importance"]["baseline"]
     assert baseline == pytest.approx(wanted, abs=STEP)
     net = nn.Model.load(far / "m.bin").network
     parameters = net.parameters()["layer0.weight"]
     slope = parameters[0, 0] * net.target_scaling.scale[0] / net.scaling.scale[0]
-    points = np.array([[value, output[0]] for value, output in told["curves"]["a"]])
+    points = np.array([[value, output[0]] for value, output in report["curves"]["a"]])
     expected = np.diff(points[:, 0]) * slope
     steps = np.diff(points[:, 1])
     assert steps == pytest.approx(expected, abs=STEP)
@@ -143,9 +143,11 @@ def test_pages_and_texts_tell_numbers_apart(far):
     high = f"{A.max():.0f}"
     assert "1e+09" not in page
     assert f"{low} to {high}, median 10000000" in page
-    told = run("explain", far / "m.bin", far / "far.csv", "-q").out
+    output = run("explain", far / "m.bin", far / "far.csv", "-q").out
     ends = re.search(
-        r"^a: the value (\d+\S*) at (\d+\S*), (\d+\S*) at (\d+\S*)$", told, re.MULTILINE
+        r"^a: the value (\d+\S*) at (\d+\S*), (\d+\S*) at (\d+\S*)$",
+        output,
+        re.MULTILINE,
     )
     first, at_first, last, at_last = map(float, ends.groups())
     net = nn.Model.load(far / "m.bin").network
@@ -155,7 +157,7 @@ def test_pages_and_texts_tell_numbers_apart(far):
     expected = slope * (at_last - at_first)
     assert last - first == pytest.approx(expected, abs=1)
     truth = truth_of(far / "m.bin")
-    told = run(
+    output = run(
         "compare",
         far / "m.bin",
         far / "clipped.bin",
@@ -164,7 +166,7 @@ def test_pages_and_texts_tell_numbers_apart(far):
         "-q",
     ).out
     pattern = r"^row (\d+), true .*m\.bin (\d+\S*), .*clipped\.bin (\d+\S*)$"
-    match = re.search(pattern, told, re.MULTILINE)
+    match = re.search(pattern, output, re.MULTILINE)
     row, one, other = match.groups()
     expected = truth[int(row)]
     assert float(one) == pytest.approx(expected, abs=1)
@@ -186,7 +188,7 @@ def test_estimators_learn_far_from_0_as_near_it(given):
         model = nn.NetworkClassifier(**settings).fit(given(ROWS), Y > FAR + 50)
         score = model.predict_proba(given(ROWS))
         model = nn.NetworkClassifier(**settings).fit(ROWS - [FAR, 0], Y > FAR + 50)
-        wanted = model.predict_proba(ROWS - [FAR, 0])
+        expected = model.predict_proba(ROWS - [FAR, 0])
     difference = np.abs(far - FAR - near)
     assert difference.max() < 1e-3
-    assert np.abs(score - wanted).max() < 1e-6
+    assert np.abs(score - expected).max() < 1e-6

@@ -57,14 +57,14 @@ def test_squares_beyond_float64_are_undefined_in_json_tables_and_pages(
     models, name, size
 ):
     write("new.csv", 1, size)
-    told = run(*COMMANDS[name].split())
-    assert told.code in (0, 65)
-    assert "internal error" not in told.err
-    assert not re.search(r"\b(NaN|nan|Infinity|inf)\b", told.out)
-    if told.code:
-        assert told.err.splitlines()[-1].startswith("nn: ")
+    result = run(*COMMANDS[name].split())
+    assert result.code in (0, 65)
+    assert "internal error" not in result.err
+    assert not re.search(r"\b(NaN|nan|Infinity|inf)\b", result.out)
+    if result.code:
+        assert result.err.splitlines()[-1].startswith("nn: ")
     elif Path("page.html").exists():
         assert not re.search(r">(NaN|nan|inf)<", Path("page.html").read_text())
     if name == "test":
-        assert told.code == 0
-        assert (told.json["mse"] is None) == (size > 1)
+        assert result.code == 0
+        assert (result.json["mse"] is None) == (size > 1)

@@ -72,48 +72,48 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
         linear([0.2, 0.1, 1.0], threshold=0.3),
         linear([1.0, -1.0, 0.0], -0.4, threshold=0.6),
     )
-    found = compared(nets, [ds, ds], NAMES)
-    first = figures_of_scikit_learn(nets[0], ds)
+    comparison = compared(nets, [ds, ds], NAMES)
+    figures_of_a = figures_of_scikit_learn(nets[0], ds)
     second = figures_of_scikit_learn(nets[1], ds)
-    assert found["metrics"].keys() == first.keys()
-    assert found["rows"] == 150
-    assert found["models"] == ["a", "b"]
-    for name, told in found["metrics"].items():
-        expected = [first[name], second[name]]
+    assert comparison["metrics"].keys() == figures_of_a.keys()
+    assert comparison["rows"] == 150
+    assert comparison["models"] == ["a", "b"]
+    for name, told in comparison["metrics"].items():
+        expected = [figures_of_a[name], second[name]]
         assert [told["a"], told["b"]] == pytest.approx(expected, rel=1e-9), name
-        expected = second[name] - first[name]
+        expected = second[name] - figures_of_a[name]
         assert told["difference"] == pytest.approx(expected, rel=1e-9), name
-    losses = [f"{each['log_loss']:.4g}" for each in (second, first)]
+    losses = [f"{each['log_loss']:.4g}" for each in (second, figures_of_a)]
     assert (
-        found["verdict"]
+        comparison["verdict"]
         == f"b is better than a: log loss {losses[0]} beside {losses[1]}"
     )
-    assert found["metric"] == "log_loss"
-    assert found["better"] == "b"
+    assert comparison["metric"] == "log_loss"
+    assert comparison["better"] == "b"
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighted):
     ds = rows_of_two_classes(weighted)
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
-    found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
+    metrics_of_models = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
     scores = [net.predict(ds.x)[:, 0] for net in nets]
     if ds.weights is None:
         w = np.ones(150)
     else:
         w = ds.weights
-    losses = [-np.log(np.where(ds.y == 1, own, 1 - own)) for own in scores]
+    losses = [-np.log(np.where(ds.y == 1, score, 1 - score)) for score in scores]
     draws = np.stack(
         in_each_resample(lambda times: times * w, Sampling(150), None, 3, RESAMPLES)
     )
     for name, (one, other) in {
         "log_loss": losses,
-        "brier": [(own - ds.y) ** 2 for own in scores],
-        "accuracy": [((own >= 0.5) == ds.y).astype(float) for own in scores],
+        "brier": [(score - ds.y) ** 2 for score in scores],
+        "accuracy": [((score >= 0.5) == ds.y).astype(float) for score in scores],
     }.items():
         differences = draws @ (other - one) / draws.sum(axis=1)
         expected = np.quantile(differences, [0.025, 0.975])
-        interval = found[name]["interval"]
+        interval = metrics_of_models[name]["interval"]
         assert interval == pytest.approx(expected, rel=1e-6), name
 
 
@@ -127,22 +127,24 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
         linear([1.0, 2.0], task="regression"),
         linear([0.0, 2.0], 0.5, task="regression"),
     )
-    found = compared(nets, [ds, ds], NAMES)
+    comparison = compared(nets, [ds, ds], NAMES)
     for name, net in zip(NAMES, nets, strict=True):
         predicted = net.predict(x)[:, 0]
         mse = metrics.mean_squared_error(y, predicted, sample_weight=weights)
-        told = {key: own[name] for key, own in found["metrics"].items()}
+        figures = {key: own[name] for key, own in comparison["metrics"].items()}
         expected = {
             "mse": mse,
             "rmse": mse**0.5,
             "r2": metrics.r2_score(y, predicted, sample_weight=weights),
             "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
         }
-        assert told == pytest.approx(expected)
-    assert found["better"] == "a"
-    assert found["metric"] == "rmse"
-    rmse = [f"{found['metrics']['rmse'][name]:.4g}" for name in NAMES]
-    assert found["verdict"] == f"a is better than b: RMSE {rmse[0]} beside {rmse[1]}"
+        assert figures == pytest.approx(expected)
+    assert comparison["better"] == "a"
+    assert comparison["metric"] == "rmse"
+    rmse = [f"{comparison['metrics']['rmse'][name]:.4g}" for name in NAMES]
+    assert (
+        comparison["verdict"] == f"a is better than b: RMSE {rmse[0]} beside {rmse[1]}"
+    )
 
 
 def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_scores():
@@ -151,17 +153,22 @@ def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_sc
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
     for net in nets:
         net.describe(classes=["no", "yes"])
-    found = compared(nets, [ds, ds], NAMES)["disagree"]
+    differing_rows = compared(nets, [ds, ds], NAMES)["disagree"]
     predictions = nets[0].predict(ds.x)
-    one = predictions[:, 0]
+    scores_of_a = predictions[:, 0]
     predictions = nets[1].predict(ds.x)
     other = predictions[:, 0]
-    order = sorted(range(150), key=lambda k: -abs(one[k] - other[k]))[:5]
+    order = sorted(range(150), key=lambda k: -abs(scores_of_a[k] - other[k]))[:5]
     expected = [
-        {"row": k, "true": ["no", "yes"][ds.y[k]], "a": [one[k]], "b": [other[k]]}
+        {
+            "row": k,
+            "true": ["no", "yes"][ds.y[k]],
+            "a": [scores_of_a[k]],
+            "b": [other[k]],
+        }
         for k in order
     ]
-    assert found == expected
+    assert differing_rows == expected
     three = (
         nn.Network("3,3", "multiclass", dtype="float64", seed=1),
         nn.Network("3,3", "multiclass", dtype="float64"),
@@ -191,8 +198,8 @@ def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_m
         ]
     )
     truth = np.zeros(7, int)
-    found = _disagree(net, truth, [one, other], NAMES)
-    rows = [row["row"] for row in found]
+    differing_rows = _disagree(net, truth, [one, other], NAMES)
+    rows = [row["row"] for row in differing_rows]
     assert rows == [3, 0, 1, 5, 4]
     truth = np.zeros(7, int)
     assert _disagree(net, truth, [one, other], NAMES)[2]["b"] == [
@@ -230,14 +237,14 @@ def test_the_larger_number_of_trained_rows_is_told_and_either_spoils_the_verdict
         Side(net, ds, None, Trained(10, count))
         for net, count in zip(nets, counts, strict=True)
     ]
-    found = compared_sides(sides, NAMES)
-    assert found["trained_rows"] == told
+    comparison = compared_sides(sides, NAMES)
+    assert comparison["trained_rows"] == told
     if knowing is None:
-        assert found["better"] == "a"
+        assert comparison["better"] == "a"
     else:
-        assert found["better"] is None
+        assert comparison["better"] is None
         assert (
-            found["verdict"]
+            comparison["verdict"]
             == f"no verdict: {knowing}; give rows that neither knows with --dataset"
         )
 
@@ -247,15 +254,15 @@ def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
     x = np.arange(rows, dtype=float).reshape(-1, 1)
     ds = nn.Dataset(x, x[:, 0] + 0.1 * (-1) ** np.arange(rows), "regression")
     nets = linear([1.0], task="regression"), linear([1.0], 5.0, task="regression")
-    found = compared(nets, [ds, ds], NAMES)
-    has_interval = found["metrics"]["rmse"]["interval"] is not None
+    comparison = compared(nets, [ds, ds], NAMES)
+    has_interval = comparison["metrics"]["rmse"]["interval"] is not None
     if rows == 9:
         assert has_interval is False
-        assert found["better"] is None
-        assert found["verdict"] == "9 rows are too few to tell a and b apart"
+        assert comparison["better"] is None
+        assert comparison["verdict"] == "9 rows are too few to tell a and b apart"
     else:
         assert has_interval is True
-        assert found["better"] == "a"
+        assert comparison["better"] == "a"
 
 
 def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_areas():
@@ -285,11 +292,11 @@ def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_are
             }
         )
     sides = [Side.of(net, ds, out_of_fold(net, ds)) for net in nets]
-    found = compared_sides(sides, NAMES)
+    comparison = compared_sides(sides, NAMES)
     for name in expected[0]:
-        own = found["metrics"][name]
-        assert [own["a"], own["b"]] == pytest.approx(
-            [each[name] for each in expected], rel=1e-9
+        figures = comparison["metrics"][name]
+        assert [figures["a"], figures["b"]] == pytest.approx(
+            [row[name] for row in expected], rel=1e-9
         ), name
     some = np.arange(0, 90, 2)
     only = Side.of(nets[0], ds, out_of_fold(nets[0], ds)).only(some)
@@ -338,21 +345,21 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(
             * figures_of_scikit_learn(net, changed)[metric_name]
         )
 
-    found = importance(
+    importances = importance(
         net, ds, metric_name=metric_name, repeats=3, seed=4, group_columns="u+w"
     )
     columns = {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}
     expected = importance_by_loop(score, ds, columns, 3, 4)
-    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
+    assert dict(zip(importances.names, importances.mean, strict=True)) == pytest.approx(
         expected, rel=1e-6
     )
-    assert found.mean == sorted(found.mean, reverse=True)
+    assert importances.mean == sorted(importances.mean, reverse=True)
     if ds.weights is None:
-        assert found.rows == 150
+        assert importances.rows == 150
     else:
-        assert found.rows == np.count_nonzero(ds.weights)
-        assert found.rows > 100
-    assert found.baseline == pytest.approx(
+        assert importances.rows == np.count_nonzero(ds.weights)
+        assert importances.rows > 100
+    assert importances.baseline == pytest.approx(
         figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6
     )
 
@@ -385,7 +392,7 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_resamples(
         w = np.ones(60)
     else:
         w = weights
-    found = importance(net, ds, metric_name="mse", repeats=2, seed=1)
+    importances = importance(net, ds, metric_name="mse", repeats=2, seed=1)
     draws = np.stack(
         in_each_resample(lambda times: times * w, Sampling(60, **drawn), None, 0, 100)
     )
@@ -399,7 +406,12 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_resamples(
             gain = (changed @ [1.0, 0.3] - y) ** 2 - (x @ [1.0, 0.3] - y) ** 2
             lost[str(column)].append(draws @ gain / draws.sum(axis=1))
     for name, mean, low, high, holds in zip(
-        found.names, found.mean, found.low, found.high, found.holds, strict=True
+        importances.names,
+        importances.mean,
+        importances.low,
+        importances.high,
+        importances.holds,
+        strict=True,
     ):
         deviation = np.mean(lost[name], axis=0).std(ddof=1)
         wide = stats.t.ppf(0.975, units - 1) * deviation
@@ -419,7 +431,7 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
     x = rng.normal(size=(rows, 2))
     draws = rng.normal(size=rows)
     y = x @ [1.0, 0.3] + draws
-    found = importance(
+    importances = importance(
         linear([1.0, 0.3], task="regression"),
         nn.Dataset(x, y, "regression"),
         metric_name="mse",
@@ -434,16 +446,16 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
             changed = x.copy()
             changed[chosen, column] = x[random.permutation(chosen), column]
             errors = [
-                ((each @ [1.0, 0.3] - y)[chosen] ** 2).mean() for each in (changed, x)
+                ((array @ [1.0, 0.3] - y)[chosen] ** 2).mean() for array in (changed, x)
             ]
             lost[repeat, column] = errors[0] - errors[1]
     expected = dict(zip("01", lost.mean(axis=0), strict=True))
-    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
+    assert dict(zip(importances.names, importances.mean, strict=True)) == pytest.approx(
         expected, rel=1e-5
     )
     expected = ((x @ [1.0, 0.3] - y) ** 2).mean()
-    assert found.baseline == pytest.approx(expected, rel=1e-6)
-    assert found.rows == rows
+    assert importances.baseline == pytest.approx(expected, rel=1e-6)
+    assert importances.rows == rows
 
 
 @pytest.mark.parametrize("most", [4000, 50])
@@ -460,7 +472,7 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
     indices = np.arange(1, 90, 3)
     rows = [indices, np.arange(0, 90, 3)]
     parts = [(own, [(net, 1.0)]) for own, net in zip(rows, nets, strict=True)]
-    found = importance(
+    importances = importance(
         nets[0],
         nn.Dataset(x, y, "regression", weights=weights),
         metric_name="mse",
@@ -468,7 +480,7 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
         seed=1,
         parts=parts,
     )
-    counting = [own[weights[own] > 0] for own in rows]
+    counting = [row[weights[row] > 0] for row in rows]
     ways = np.array([[1.0, 0.0], [0.5, 1.0]])
     lost = np.empty((2, 2))
     for repeat in range(2):
@@ -478,20 +490,20 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
             for own in counting
         ]
         judged = np.concatenate(chosen)
-        way = np.repeat([0, 1], [len(own) for own in chosen])
+        way = np.repeat([0, 1], [len(rows) for rows in chosen])
         for column in (0, 1):
             changed = x.copy()
-            for own in chosen:
-                changed[own, column] = x[random.permutation(own), column]
+            for fold_rows in chosen:
+                changed[fold_rows, column] = x[random.permutation(fold_rows), column]
             squares = [
-                ((each[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
-                for each in (changed, x)
+                ((array[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
+                for array in (changed, x)
             ]
             lost[repeat, column] = np.average(
                 squares[0] - squares[1], weights=weights[judged]
             )
     expected = dict(zip("01", lost.mean(axis=0), strict=True))
-    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
+    assert dict(zip(importances.names, importances.mean, strict=True)) == pytest.approx(
         expected, rel=1e-5
     )
     judged = np.concatenate(counting)
@@ -499,8 +511,8 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
     total = (x[judged] * ways[way]).sum(axis=1)
     squares = (total - y[judged]) ** 2
     expected = np.average(squares, weights=weights[judged])
-    assert found.baseline == pytest.approx(expected, rel=1e-6)
-    assert found.rows == len(judged)
+    assert importances.baseline == pytest.approx(expected, rel=1e-6)
+    assert importances.rows == len(judged)
 
 
 def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean():
@@ -528,9 +540,11 @@ def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean()
     ds = nn.load({**table, "y": a}, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=1, holdout=0)
-    found = importance(net, ds).correlated
-    assert [pair[:2] for pair in found] == [pair[1:3] for pair in expected]
-    assert [pair[2] for pair in found] == pytest.approx([pair[3] for pair in expected])
+    correlated = importance(net, ds).correlated
+    assert [pair[:2] for pair in correlated] == [pair[1:3] for pair in expected]
+    assert [pair[2] for pair in correlated] == pytest.approx(
+        [pair[3] for pair in expected]
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -609,12 +623,12 @@ def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(
     explanation = explain(net, x[:5], x[20:], exact=True)
     truth = explanation.values
     drawn = [explain(net, x[:5], x[20:], seed=2 * seed) for seed in range(12)]
-    mean = np.mean([(each.values - truth) ** 2 for each in drawn])
+    mean = np.mean([(draw.values - truth) ** 2 for draw in drawn])
     real = np.sqrt(mean)
-    mean = np.mean([each.error**2 for each in drawn])
-    told = np.sqrt(mean)
+    mean = np.mean([draw.error**2 for draw in drawn])
+    estimate = np.sqrt(mean)
     assert real > 1e-3
-    assert told == pytest.approx(real, rel=0.25)
+    assert estimate == pytest.approx(real, rel=0.25)
 
 
 def combined(task: str, weights, layers: str = "3,1"):
@@ -628,20 +642,22 @@ def combined(task: str, weights, layers: str = "3,1"):
 def test_base_and_contributions_of_two_members_are_means_by_their_weights(weights):
     net, members, shares = combined("regression", weights)
     x = np.random.default_rng(0).normal(size=(30, 3))
-    found = explain(net, x[:4], x[10:])
-    each = [member.parameters() for member in members]
+    explanation = explain(net, x[:4], x[10:])
+    parameters_of_members = [member.parameters() for member in members]
     w = sum(
-        share * own["layer0.weight"][0] for share, own in zip(shares, each, strict=True)
+        share * own["layer0.weight"][0]
+        for share, own in zip(shares, parameters_of_members, strict=True)
     )
     b = sum(
-        share * own["layer0.bias"][0] for share, own in zip(shares, each, strict=True)
+        share * own["layer0.bias"][0]
+        for share, own in zip(shares, parameters_of_members, strict=True)
     )
     mean = x[10:].mean(axis=0)
     expected = w * (x[:4] - mean)
-    assert np.allclose(found.values, expected, atol=1e-12)
+    assert np.allclose(explanation.values, expected, atol=1e-12)
     mean = x[10:].mean(axis=0)
     expected = mean @ w + b
-    assert np.allclose(found.base_values, expected, atol=1e-12)
+    assert np.allclose(explanation.base_values, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
@@ -650,19 +666,19 @@ def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(
 ):
     net = linear([1.0, -2.0], 0.5, temperature=temperature)
     x = np.random.default_rng(0).normal(size=(30, 2))
-    found = explain(net, x[:4], x[10:])
+    explanation = explain(net, x[:4], x[10:])
     mean = x[10:].mean(axis=0)
     expected = np.array([1.0, -2.0]) / temperature * (x[:4] - mean)
     assert np.allclose(
-        found.values,
+        explanation.values,
         expected,
         atol=1e-12,
     )
     scores = net.predict(x[:4])[:, 0]
     expected = np.log(scores / (1 - scores))
-    total = found.values.sum(axis=1)
+    total = explanation.values.sum(axis=1)
     assert np.allclose(
-        found.base_values + total,
+        explanation.base_values + total,
         expected,
         atol=1e-9,
     )
@@ -691,12 +707,12 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(
         logs = np.log(p) / temperature
         return logs - logs.mean(axis=1, keepdims=True)
 
-    found = explain(net, x[:4], x[10:])
+    explanation = explain(net, x[:4], x[10:])
     expected = value(x[10:]).mean(axis=0)
-    assert np.allclose(found.base_values, expected, atol=1e-9)
+    assert np.allclose(explanation.base_values, expected, atol=1e-9)
     expected = value(x[:4])
-    total = found.values.sum(axis=1)
-    assert np.allclose(found.base_values + total, expected, atol=1e-9)
+    total = explanation.values.sum(axis=1)
+    assert np.allclose(explanation.base_values + total, expected, atol=1e-9)
 
 
 def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number():
@@ -706,13 +722,15 @@ def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number(
     weights = np.linspace(0.05, 0.4, 12)
     x = rng.normal(size=(80, 12))
     y = x @ weights + rng.normal(size=80)
-    found = importance(
+    importances = importance(
         linear(weights.tolist(), task="regression"),
         nn.Dataset(x, y, "regression"),
         seed=2,
     )
     wide, wider = stats.t.ppf([1 - 0.05 / 2, 1 - 0.05 / 2 / 12], 79)
-    for mean, high, holds in zip(found.mean, found.high, found.holds, strict=True):
+    for mean, high, holds in zip(
+        importances.mean, importances.high, importances.holds, strict=True
+    ):
         deviation = (high - mean) / wide
         assert holds == (mean > wider * deviation)
         between += wide * deviation < mean <= wider * deviation
@@ -724,11 +742,11 @@ def test_curves_of_many_rows_average_five_hundred_with_their_own_weights():
     x = rng.normal(size=(700, 2))
     weights = rng.integers(1, 9, 700) / 4
     net = linear([1.0, -2.0], 0.3)
-    found = curves(
+    curves_of_columns = curves(
         net, nn.Dataset(x, np.arange(700) % 2, "binary", weights=weights), ["0"], seed=4
     )
     averaged = np.random.default_rng(4).choice(700, 500, replace=False)
-    for value, (score,) in found["0"]:
+    for value, (score,) in curves_of_columns["0"]:
         exponentials = np.exp(-(value - 2 * x[averaged, 1] + 0.3))
         scores = 1 / (1 + exponentials)
         expected = np.average(scores, weights=weights[averaged])
@@ -742,7 +760,7 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     groups = np.arange(60) // 5
     ds = nn.Dataset(x, y, "regression", groups=groups, now=[0])
     nets = linear([1.0, 0.5], task="regression"), linear([0.5, 0.5], task="regression")
-    found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
+    metrics_of_models = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
     squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
     sampling = Sampling(60, groups=np.arange(60) // 5)
     draws = np.stack(
@@ -756,28 +774,30 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     )
     differences = draws @ (squares[1] - squares[0]) / draws.sum(axis=1)
     expected = np.quantile(differences, [0.025, 0.975])
-    assert found["mse"]["interval"] == pytest.approx(expected, rel=1e-5)
+    assert metrics_of_models["mse"]["interval"] == pytest.approx(expected, rel=1e-5)
     mean = np.mean((x[:, 0] - y) ** 2)
     persistence = mean**0.5
-    assert found["persistence_rmse"]["a"] == pytest.approx(persistence)
-    skills = [1 - np.mean(own) ** 0.5 / persistence for own in squares]
-    assert [found["skill"][name] for name in NAMES] == pytest.approx(skills, rel=1e-5)
+    assert metrics_of_models["persistence_rmse"]["a"] == pytest.approx(persistence)
+    skills = [1 - np.mean(square) ** 0.5 / persistence for square in squares]
+    assert [metrics_of_models["skill"][name] for name in NAMES] == pytest.approx(
+        skills, rel=1e-5
+    )
 
 
 def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
     """A threshold of 0.25 is one of 0.5 where the bias is higher by the logarithm of
     3."""
     ds = rows_of_two_classes(False)
-    one = importance(
+    importances = importance(
         linear([1.0, -1.5, 0.25], -0.3, threshold=0.25), ds, metric_name="f1", repeats=2
     )
     bias = -0.3 + np.log(3)
     other = importance(linear([1.0, -1.5, 0.25], bias), ds, metric_name="f1", repeats=2)
-    assert one.names == other.names
-    assert one.mean == pytest.approx(other.mean)
-    assert one.low == pytest.approx(other.low)
-    assert one.high == pytest.approx(other.high)
-    assert one.low != pytest.approx(
+    assert importances.names == other.names
+    assert importances.mean == pytest.approx(other.mean)
+    assert importances.low == pytest.approx(other.low)
+    assert importances.high == pytest.approx(other.high)
+    assert importances.low != pytest.approx(
         importance(linear([1.0, -1.5, 0.25], -0.3), ds, metric_name="f1", repeats=2).low
     )
 
@@ -792,10 +812,10 @@ def test_each_target_of_a_series_has_its_own_persistence():
         figures_by_target(truth, predicted, ["u", "v"], now, weights)
     ):
         mean = np.average((predicted[:, k] - truth[:, k]) ** 2, weights=weights)
-        own = mean**0.5
+        rmse = mean**0.5
         mean = np.average((now[:, k] - truth[:, k]) ** 2, weights=weights)
         persistence = mean**0.5
         assert told["persistence_rmse"] == pytest.approx(persistence)
-        assert told["rmse"] == pytest.approx(own)
-        expected = 1 - own / persistence
+        assert told["rmse"] == pytest.approx(rmse)
+        expected = 1 - rmse / persistence
         assert told["skill"] == pytest.approx(expected)

@@ -104,10 +104,10 @@ def held_out() -> np.ndarray:
 
 
 def test_the_training_file_is_known_by_its_digest(here):
-    own = succeed("test", "held.bin", "--json")
-    count = ROWS - own.json["rows"]
-    assert own.json["trained_rows"] == 0
-    assert "trained on" not in own.err
+    result = succeed("test", "held.bin", "--json")
+    count = ROWS - result.json["rows"]
+    assert result.json["trained_rows"] == 0
+    assert "trained on" not in result.err
     whole = succeed("test", "held.bin", "t.csv", "--json")
     assert whole.json["rows"] == ROWS
     assert whole.json["trained_rows"] == count
@@ -135,21 +135,21 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     )
     model = nn.Model.load("folds.bin")
     assert model.test("t.csv") == alone == model.test(nn.load("t.csv"))
-    known = succeed("explain", "folds.bin", "t.csv", "--json").json["importance"]
-    assert known == succeed("explain", "folds.bin", "--json").json["importance"]
-    assert model.importance("t.csv").baseline == known["baseline"]
+    importance = succeed("explain", "folds.bin", "t.csv", "--json").json["importance"]
+    assert importance == succeed("explain", "folds.bin", "--json").json["importance"]
+    assert model.importance("t.csv").baseline == importance["baseline"]
     succeed("test", "folds.bin", "t.csv", "--report", "r.md")
     page = Path("r.md").read_text()
     assert "rows, out of fold" in page
     assert "was trained on" not in page
     assert nn.test(model.network, "t.csv") == alone
     assert nn.test(model.network, nn.load("t.csv")) == alone
-    told = succeed(
+    result = succeed(
         "test", "folds.bin", "t.csv", "--json", "--threshold", 0.3, "--intervals"
     )
     settings = {"threshold": 0.3, "intervals": True}
     report = nn.test(model.network, nn.load("t.csv"), **settings)
-    assert report == told.json
+    assert report == result.json
     # a part of the rows is predicted by all networks together
     part = nn.test(model.network, nn.load("t.csv").of_rows(np.arange(300)))
     assert part["trained_rows"] == 300
@@ -174,20 +174,20 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
             columns,
             f"{name}.csv",
         )
-        found = succeed("test", "held.bin", f"{name}.csv", "--json")
-        difference = abs(found.json["trained_rows"] - known)
+        result = succeed("test", "held.bin", f"{name}.csv", "--json")
+        difference = abs(result.json["trained_rows"] - known)
         assert difference < 0.1 * (known + new), name
-        about = f"was trained on about {found.json['trained_rows']:,} of these {known + new:,} rows"
-        assert (about in found.err) == (name != "few")
+        about = f"was trained on about {result.json['trained_rows']:,} of these {known + new:,} rows"
+        assert (about in result.err) == (name != "few")
         with_page = run("test", "held.bin", f"{name}.csv", "--report", "r.html")
         assert with_page.code == 0
         assert (about in Path("r.html").read_text()) == (name != "few")
     new = succeed("test", "held.bin", "--json").json["rows"]
     write(some(here, held_out()), "held.csv")
-    found = succeed("test", "held.bin", "held.csv", "--json")
-    assert found.json["rows"] == new
-    assert found.json["trained_rows"] == 0
-    assert "trained on" not in found.err
+    result = succeed("test", "held.bin", "held.csv", "--json")
+    assert result.json["rows"] == new
+    assert result.json["trained_rows"] == 0
+    assert "trained on" not in result.err
 
 
 def test_the_same_rows_have_the_same_hashes_through_every_door(here):
@@ -287,9 +287,9 @@ def test_images_are_known_by_their_pixels(folder):
     np.savez("new.npz", x=255 - x[:100], y=y[:100])
     call = ["--layers", "1x20x20,8,3", "--epochs", 1, "--holdout", 0]
     succeed("--train", "--dataset", "i.npz", "--model", "i.bin", *call)
-    told = succeed("test", "i.bin", "part.npz", "--json")
-    assert told.json["trained_rows"] == 100
-    assert "was trained on about 100 of these 100 rows" in told.err
+    result = succeed("test", "i.bin", "part.npz", "--json")
+    assert result.json["trained_rows"] == 100
+    assert "was trained on about 100 of these 100 rows" in result.err
     assert succeed("test", "i.bin", "new.npz", "--json").json["trained_rows"] == 0
     net = nn.Network.load("i.bin")
     for pixels in (x, x.astype(np.float32), x.astype(np.float64)):
@@ -302,13 +302,13 @@ def test_images_are_known_by_their_pixels(folder):
 def test_a_comparison_gives_no_verdict_on_rows_that_a_model_knows(here):
     write(some(here, range(200)), "part.csv")
     for data in ("t.csv", "part.csv"):
-        told = succeed(
+        report = succeed(
             "compare", "held.bin", "other.bin", "--dataset", data, "--json"
         ).json
-        assert told["better"] is None
-        assert told["trained_rows"] > 0.7 * told["rows"]
-        assert told["verdict"].startswith("no verdict: held.bin was trained on ")
-        assert "other.bin was trained on " in told["verdict"]
+        assert report["better"] is None
+        assert report["trained_rows"] > 0.7 * report["rows"]
+        assert report["verdict"].startswith("no verdict: held.bin was trained on ")
+        assert "other.bin was trained on " in report["verdict"]
         printed = succeed("compare", "held.bin", "other.bin", "--dataset", data).out
         assert printed.splitlines()[-1].startswith("no verdict: ")
     in_python = nn.compare("held.bin", "other.bin", some(here, range(200)))
@@ -328,16 +328,16 @@ def test_models_that_held_out_other_rows_are_compared_on_those_that_neither_know
     nets = [nn.Network.load(path) for path in ("held.bin", "other.bin")]
     rows = [nn.held_out(net, "held.bin").part_rows for net in nets]
     shared = np.intersect1d(*rows)
-    told = succeed("compare", "held.bin", "other.bin", "--json").json
+    report = succeed("compare", "held.bin", "other.bin", "--json").json
     assert 0 < len(shared) < len(rows[0])
-    assert told["rows"] == len(shared)
-    assert told["trained_rows"] == 0
+    assert report["rows"] == len(shared)
+    assert report["trained_rows"] == 0
     by_hand = [
         nn.test(net, nn.load_for(net, "t.csv").of_rows(shared))["log_loss"]
         for net in nets
     ]
     assert [
-        told["metrics"]["log_loss"][name] for name in ("held.bin", "other.bin")
+        report["metrics"]["log_loss"][name] for name in ("held.bin", "other.bin")
     ] == pytest.approx(by_hand)
     with_folds = succeed("compare", "held.bin", "folds.bin", "--json").json
     assert with_folds["rows"] == len(rows[0])
@@ -382,16 +382,16 @@ def test_models_whose_names_are_keys_of_the_result_break_none(here):
         shutil.copy("held.bin", name)
     shutil.copy("other.bin", "difference")
     for pair in (("difference", "interval"), ("row", "true")):
-        told = succeed("compare", *pair, "--json").json
-        models = told["models"]
+        report = succeed("compare", *pair, "--json").json
+        models = report["models"]
         assert models == [f"./{name}" for name in pair]
-        for metric in told["metrics"].values():
+        for metric in report["metrics"].values():
             assert metric.keys() == {*models, "difference", "interval"}
             assert (
                 None in metric.values()
                 or metric["difference"] == metric[models[1]] - metric[models[0]]
             )
-        for row in told["disagree"]:
+        for row in report["disagree"]:
             assert row.keys() == {*models, "row", "true"}
         assert succeed("compare", *pair, "--report", "r.md").code == 0
 
@@ -414,8 +414,8 @@ def test_some_rows_of_a_file_are_told_apart_from_all_of_it(folder):
         )
     with pytest.raises(nn.UsageError, match="some rows of t.csv"):
         nn.held_out(net, "m.bin")
-    found = succeed("test", "m.bin", "t.csv", "--json").json
-    assert abs(found["trained_rows"] - 400) < 60
+    report = succeed("test", "m.bin", "t.csv", "--json").json
+    assert abs(report["trained_rows"] - 400) < 60
     succeed("info", "m.bin", "--report", "r.md")
     assert (
         "The model was trained on some rows of t.csv, and does not say which."
@@ -462,19 +462,19 @@ def test_a_network_that_goes_on_with_other_rows_knows_those_of_both_trainings(
     assert net.row_hashes == once, "the same rows again"
     nn.train(net, nn.load_for(net, "second.csv"), epochs=1, holdout=0.2)
     net.export("m.bin")
-    for known in (net, nn.Network.load("m.bin")):
+    for model in (net, nn.Network.load("m.bin")):
         trained = len(
             nn.ds.split_rows(nn.load_for(net, "second.csv"), 0.2, 0.0, 0).training
         )
-        assert nn.test(known, "second.csv")["trained_rows"] == trained, (
+        assert nn.test(model, "second.csv")["trained_rows"] == trained, (
             "those held out are known"
         )
         assert trained < 900, "those held out are known"
-        trained_rows = nn.test(known, "first.csv")["trained_rows"]
+        trained_rows = nn.test(model, "first.csv")["trained_rows"]
         assert abs(trained_rows - 900) < 1
-        report = nn.test(known, some(first, range(300)))
+        report = nn.test(model, some(first, range(300)))
         assert abs(report["trained_rows"] - 300) < 1
-        assert nn.test(known, maker(900, seed=2))["trained_rows"] == 0
+        assert nn.test(model, maker(900, seed=2))["trained_rows"] == 0
     assert len(row_hashes.kept_hashes(net.row_hashes)) == row_hashes.KEPT
 
 
@@ -487,11 +487,11 @@ def test_held_out_rows_that_an_earlier_training_had_are_told(folder):
     net.export("m.bin")
     trained_rows = nn.test(net, ds)["trained_rows"]
     assert abs(trained_rows - 900) < 1
-    told = succeed("test", "m.bin", "--json")
-    rows = told.json["rows"]
-    assert told.json["trained_rows"] == rows
+    result = succeed("test", "m.bin", "--json")
+    rows = result.json["rows"]
+    assert result.json["trained_rows"] == rows
     assert rows < 900
-    assert f"m.bin was trained on about {rows} of these {rows} rows" in told.err
+    assert f"m.bin was trained on about {rows} of these {rows} rows" in result.err
 
 
 @pytest.mark.parametrize("settings", [{}, {"rows": np.arange(100)}])
@@ -561,14 +561,14 @@ def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(f
     for columns in (numbers(300), table(300)):
         model = nn.fit(columns, "y", layers="auto,4,1", epochs=1)
         rows = {name: values[:5] for name, values in columns.items() if name != "y"}
-        found = model.explain(rows)
-        assert found.values.shape == (5, len(rows))
+        contributions = model.explain(rows)
+        assert contributions.values.shape == (5, len(rows))
         assert len(model.network.background) == 100
         total = model.explain(rows).values.sum(axis=1)
-        expected = total + found.base_values
-        total = found.values.sum(axis=1)
+        expected = total + contributions.base_values
+        total = contributions.values.sum(axis=1)
         assert np.allclose(
-            found.base_values + total,
+            contributions.base_values + total,
             expected,
         )
         model.save("m.bin")

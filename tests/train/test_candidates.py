@@ -88,7 +88,7 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
         shortest
         or sum(cost for *_, cost in found) <= candidates.CONVOLVED * EFFORTS[effort]
     )
-    augments = {one.augment for one in trials}
+    augments = {trial.augment for trial in trials}
     assert augments in (
         set(),
         {"none", "mirror"},
@@ -127,7 +127,7 @@ def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(
 ):
     ds = bars(300, mirrored=mirrored)
     net, metrics = chosen(ds)
-    (flags,) = [one["flags"] for one in metrics["chosen"]]
+    (flags,) = [candidate["flags"] for candidate in metrics["chosen"]]
     assert "conv24k3same" in flags
     assert f"--augment {'both' if mirrored else 'shift'}" in flags
     assert metrics["tried"] == 1
@@ -140,7 +140,7 @@ def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(
 
 def test_settings_that_are_given_hold_and_nothing_is_tried_for_them():
     net, metrics = chosen(bars(100), augment="mirror", epochs=2, activation="tanh")
-    (flags,) = [one["flags"] for one in metrics["chosen"]]
+    (flags,) = [candidate["flags"] for candidate in metrics["chosen"]]
     assert "--augment mirror" in flags
     assert "--epochs 2 " in flags
     assert "conv24k3same:tanh" in flags
@@ -162,11 +162,11 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(fo
         "--epochs",
         3,
     ]
-    told = succeed(*command, *own).json
+    report = succeed(*command, *own).json
     model = nn.fit("bars.npz", effort="quick", threads=1, epochs=3)
     model.save("fit.bin")
     assert (folder / "fit.bin").read_bytes() == (folder / "m.bin").read_bytes()
-    succeed(*command, "--model", "again.bin", *told["chosen"][0]["flags"].split())
+    succeed(*command, "--model", "again.bin", *report["chosen"][0]["flags"].split())
     predictions = nn.Model.load("again.bin").network.predict(ds.x)
     assert np.array_equal(predictions, model.network.predict(ds.x))
     for flags in (["--test"], [*command, "-o", "o.csv"]):

@@ -61,11 +61,11 @@ def losses_alone(task, ds):
     for number in range(FOLDS):
         for epoch in range(EPOCHS):
             net, fold = trained_alone(task, ds, number, epoch + 1)
-            own = net.predict(ds.x[fold.tested])
-            scores[epoch, number] = own
-            losses[epoch, number] = loss_of(task, ds, fold, net, own) / baseline_of(
-                task, ds, fold, net
-            )
+            predictions = net.predict(ds.x[fold.tested])
+            scores[epoch, number] = predictions
+            losses[epoch, number] = loss_of(
+                task, ds, fold, net, predictions
+            ) / baseline_of(task, ds, fold, net)
     return losses, scores
 
 
@@ -101,13 +101,13 @@ def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alo
 ):
     ds = data(task, 122, 5)
     net = network(task)
-    told = nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
+    figures = nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
     losses, scores = losses_alone(task, ds)
     rows = np.arange(ds.rows)
     sizes = [len(fold.tested) for fold in fold_rows(ds, rows, FOLDS, SEED)]
     mean = np.average(losses, axis=1, weights=sizes)
     common = 1 + int(np.argmin(mean))
-    best_epochs = [member["best_epoch"] for member in told["members"]]
+    best_epochs = [member["best_epoch"] for member in figures["members"]]
     assert best_epochs == [common] * FOLDS
     assert 1 < common < EPOCHS
     of_rows = out_of_fold(net, ds)
@@ -115,9 +115,9 @@ def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alo
     for number, member in enumerate(net.members):
         expected = vector(trained_alone(task, ds, number, common)[0])
         assert np.array_equal(vector(member), expected)
-        others = [fold for fold in range(FOLDS) if fold != number]
-        weights = [sizes[fold] for fold in others]
-        by_others = np.average(losses[:, others], axis=1, weights=weights)
+        other_folds = [fold for fold in range(FOLDS) if fold != number]
+        weights = [sizes[fold] for fold in other_folds]
+        by_others = np.average(losses[:, other_folds], axis=1, weights=weights)
         crossed_epochs.append(int(np.argmin(by_others)))
         judged = of_rows[2][of_rows[1] == number]
         expected = scores[crossed_epochs[-1], number]
@@ -125,13 +125,13 @@ def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alo
     assert len({*crossed_epochs, *np.argmin(losses, axis=0)}) > 1, (
         "the data should be such that folds disagree"
     )
-    assert told["folds"][0]["rows"] == sizes[0]
+    assert figures["folds"][0]["rows"] == sizes[0]
 
 
 def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     ds = data("binary", 202)
     net = network("binary")
-    told = nn.train(
+    figures = nn.train(
         net,
         ds,
         folds=FOLDS,
@@ -139,7 +139,7 @@ def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
         **{**FLAGS, "epochs": 40, "patience": 3},
     )
     lengths = {len(member.history["loss"]) for member in net.members}
-    (common,) = {member["best_epoch"] for member in told["members"]}
+    (common,) = {member["best_epoch"] for member in figures["members"]}
     assert lengths == {common + 3}
     assert common + 3 < 40
 
@@ -147,13 +147,15 @@ def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
 def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
     ds = data("binary", 300, times=np.arange(300.0))
     net = network("binary")
-    told = nn.train(net, ds, folds=FOLDS, validation="fold", **{**FLAGS, "patience": 2})
+    figures = nn.train(
+        net, ds, folds=FOLDS, validation="fold", **{**FLAGS, "patience": 2}
+    )
     for number, member in enumerate(net.members):
         losses = member.history["val_metric"]
         best = int(np.argmin(losses)) + 1
-        assert told["members"][number]["best_epoch"] == best
+        assert figures["members"][number]["best_epoch"] == best
         assert len(losses) == min(best + 2, EPOCHS)
-    best_epochs = {member["best_epoch"] for member in told["members"]}
+    best_epochs = {member["best_epoch"] for member in figures["members"]}
     assert len(best_epochs) > 1
     rows, of_row, scores = out_of_fold(net, ds)
     kept = [
@@ -182,13 +184,13 @@ def test_a_fold_whose_metric_is_undefined_does_not_count():
     ds = data("binary", 210, groups=np.arange(210) // 70)
     ds.y[:70] = 0  # no ROC-AUC
     net = network("binary")
-    told = nn.train(net, ds, folds=3, validation="fold", monitor="roc_auc", **FLAGS)
+    figures = nn.train(net, ds, folds=3, validation="fold", monitor="roc_auc", **FLAGS)
     areas = [member.history["val_metric"] for member in net.members]
-    assert sorted(own == [None] * EPOCHS for own in areas) == [False, False, True]
-    defined = [own for own in areas if None not in own]
+    assert sorted(area == [None] * EPOCHS for area in areas) == [False, False, True]
+    defined = [area for area in areas if None not in area]
     mean = np.mean(defined, axis=0)
     common = 1 + int(np.argmax(mean))
-    best_epochs = [member["best_epoch"] for member in told["members"]]
+    best_epochs = [member["best_epoch"] for member in figures["members"]]
     assert best_epochs == [common] * 3
     _rows, _of_row, _scores = out_of_fold(net, ds)
     of_undefined = areas.index([None] * EPOCHS)
@@ -196,7 +198,7 @@ def test_a_fold_whose_metric_is_undefined_does_not_count():
     for number in {0, 1, 2} - {of_undefined}:
         (other,) = {0, 1, 2} - {of_undefined, number}
         expected = areas[number][int(np.argmax(areas[other]))]
-        roc_auc = told["folds"][number]["roc_auc"]
+        roc_auc = figures["folds"][number]["roc_auc"]
         assert roc_auc == pytest.approx(expected)
 
 
@@ -273,6 +275,6 @@ def test_the_last_epoch_is_best_only_where_it_is_better_and_defined():
 def test_losses_are_parts_of_baselines_that_are_there():
     baselines = np.array([2.0, 0.0, math.nan, math.inf])
     losses = np.array([[1.0, 2.0, 3.0, 4.0]])
-    found = relative(losses, baselines)
-    assert found[0, 0] == 0.5
-    assert np.isnan(found[0, 1:]).all()
+    shares = relative(losses, baselines)
+    assert shares[0, 0] == 0.5
+    assert np.isnan(shares[0, 1:]).all()

@@ -58,15 +58,15 @@ def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weigh
         "f1", truth, scores, of_row, temperatures, 0.5, weights
     )
     for fold in range(FOLDS):
-        others = of_row != fold
+        other_rows = of_row != fold
         if weights is None:
             own = None
         else:
-            own = weights[others]
-        expected = best_temperature(truth[others], scores[others], own)
+            own = weights[other_rows]
+        expected = best_temperature(truth[other_rows], scores[other_rows], own)
         assert temperatures[fold] == expected
-        calibrated = tempered(scores[others], temperatures[fold])
-        expected = best_threshold("f1", truth[others], calibrated[:, 0], own)
+        calibrated = tempered(scores[other_rows], temperatures[fold])
+        expected = best_threshold("f1", truth[other_rows], calibrated[:, 0], own)
         assert thresholds[fold] == expected
     assert len({*temperatures}) == len({*thresholds}) == FOLDS
 
@@ -75,9 +75,9 @@ def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
     truth, scores, of_row = judged
     before = temperatures_by_others(truth, scores, of_row, FOLDS)
     cuts = thresholds_by_others("f1", truth, scores, of_row, [1.0] * FOLDS, 0.5)
-    own = of_row == 1
-    truth = np.where(own, 1 - truth, truth)
-    scores = np.where(own[:, None], 1 - scores, scores)
+    rows_of_fold = of_row == 1
+    truth = np.where(rows_of_fold, 1 - truth, truth)
+    scores = np.where(rows_of_fold[:, None], 1 - scores, scores)
     after = temperatures_by_others(truth, scores, of_row, FOLDS)
     assert before[1] == after[1]
     assert before[0] != after[0]
@@ -94,7 +94,7 @@ def test_without_rows_of_class_1_or_a_precise_cut_off_the_models_threshold_judge
         )[0]
         == 0.25
     )
-    found = thresholds_by_others(
+    thresholds = thresholds_by_others(
         "precision=1",
         np.array([0, 1, 0, 1]),
         scores,
@@ -102,7 +102,7 @@ def test_without_rows_of_class_1_or_a_precise_cut_off_the_models_threshold_judge
         [1.0] * 2,
         0.33,
     )
-    assert found[0] == 0.33
+    assert thresholds[0] == 0.33
 
 
 def test_scores_by_temperature_are_those_of_each_fold(judged):
@@ -170,12 +170,15 @@ def test_candidates_are_weighted_for_each_fold_by_the_others(judged):
 
 def test_rows_of_weight_0_choose_no_candidate(judged):
     truth, scores, of_row = judged
-    each = [scores, (1 - scores).astype(np.float32)]
+    scores_of_members = [scores, (1 - scores).astype(np.float32)]
     weights = (of_row < 2).astype(np.float64)
     part = of_row < 2
-    whole = choose_crossed("binary", truth, each, of_row, weights)
+    whole = choose_crossed("binary", truth, scores_of_members, of_row, weights)
     alone = choose_crossed(
-        "binary", truth[part], [own[part] for own in each], of_row[part]
+        "binary",
+        truth[part],
+        [scores_of_member[part] for scores_of_member in scores_of_members],
+        of_row[part],
     )
     assert whole.counts == alone.counts
     assert whole.of_fold[:2] == alone.of_fold
@@ -229,16 +232,16 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
             losses = -np.log(total)
             total = (constant * truth).sum(axis=1)
             base = -np.log(total)
-        told = learned_by_rows(
+        figures = learned_by_rows(
             ds,
             scores[:, 1:] if task == "binary" else scores,
             1 if task == "binary" else outputs,
         )
         difference = base - losses
         root = math.sqrt(ds.rows)
-        assert told["learned"] == (difference.mean() > difference.std(ddof=1) / root)
-        assert told["baseline"] == pytest.approx(base.mean(), rel=1e-5)
-        outcomes.append(told["learned"])
+        assert figures["learned"] == (difference.mean() > difference.std(ddof=1) / root)
+        assert figures["baseline"] == pytest.approx(base.mean(), rel=1e-5)
+        outcomes.append(figures["learned"])
     assert not outcomes[0]
     assert outcomes[-1]
 
@@ -265,9 +268,11 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
         truth = identity[ds.y]
     losses = np.empty(60)
     for row in range(60):
-        others = of_row != of_row[row]
+        other_rows = of_row != of_row[row]
         constant = np.average(
-            truth[others], axis=0, weights=None if weights is None else weights[others]
+            truth[other_rows],
+            axis=0,
+            weights=None if weights is None else weights[other_rows],
         )
         if task == "regression":
             losses[row] = ((constant - truth[row]) ** 2).mean()
@@ -283,12 +288,12 @@ def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
         scores = constants[:, 1:]
     else:
         scores = constants
-    told = learned_by_rows(ds, scores, outputs, of_row)
+    figures = learned_by_rows(ds, scores, outputs, of_row)
     expected = np.average(losses, weights=weights)
-    assert told["baseline"] == pytest.approx(expected, rel=1e-6)
-    assert told["baseline"] > learned_by_rows(ds, scores, outputs)["baseline"]
+    assert figures["baseline"] == pytest.approx(expected, rel=1e-6)
+    assert figures["baseline"] > learned_by_rows(ds, scores, outputs)["baseline"]
     # it is better than what the others tell, and yet the same for all rows
-    assert told["learned"] is False
+    assert figures["learned"] is False
     assert learned_by_rows(ds, scores, outputs, np.zeros(60, int)) == learned_by_rows(
         ds, scores, outputs
     )
@@ -355,7 +360,7 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
     if kind == "rare":
         rules += ["--threshold", "f1"]
     command = ["--train", "--dataset", "data.csv", *flags.split(), *rules, "--json"]
-    told = succeed(*command, "--model", "m.bin", "-o", "o.csv").json
+    report = succeed(*command, "--model", "m.bin", "-o", "o.csv").json
     tested = succeed(
         "--test",
         "--model",
@@ -366,20 +371,20 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(
         "--report",
         "page.html",
     ).json
-    if "out_of_fold" in told:
-        quick = told["out_of_fold"].pop("intervals")  # by fewer resamples
-        assert {name: tested[name] for name in told["out_of_fold"]} == told[
+    if "out_of_fold" in report:
+        quick = report["out_of_fold"].pop("intervals")  # by fewer resamples
+        assert {name: tested[name] for name in report["out_of_fold"]} == report[
             "out_of_fold"
         ]
         for name, (low, high) in quick.items():
-            assert low <= told["out_of_fold"][name] <= high
+            assert low <= report["out_of_fold"][name] <= high
             wide = tested["intervals"][name][1] - tested["intervals"][name][0]
             assert (
                 np.abs(np.subtract([low, high], tested["intervals"][name])).max()
                 <= wide / 4 + 1e-9
             )
     else:
-        assert tested["members"] == told["folds"]
+        assert tested["members"] == report["folds"]
     succeed(*command, "--model", "other.bin", "--seed", 5)
     compared = succeed("--compare", "m.bin,other.bin", "--json").json["metrics"]
     other = succeed("--test", "--model", "other.bin", "--json").json
@@ -428,16 +433,16 @@ def test_a_threshold_that_is_given_judges_all_rows(folder):
         6,
     ]
     succeed(*command, "--threshold", "f1")
-    told = succeed(
+    report = succeed(
         "--test", "--model", "m.bin", "--threshold", 0.2, "--json", "-v"
     ).json
     net = nn.Network.of_file("m.bin")
     ds = nn.load("data.csv")
     _rows, _, scores = out_of_fold(net, ds)
     decided = scores[:, 0] >= 0.2
-    assert told["threshold"] == 0.2
-    assert told["tp"] + told["fp"] == decided.sum()
-    assert {fold["threshold"] for fold in told["members"]} == {0.2}
+    assert report["threshold"] == 0.2
+    assert report["tp"] + report["fp"] == decided.sum()
+    assert {fold["threshold"] for fold in report["members"]} == {0.2}
 
 
 def test_double_precision_keeps_its_scores_as_float32():

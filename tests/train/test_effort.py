@@ -77,9 +77,9 @@ def test_any_threads_and_memory_choose_the_same_model_or_one_network(
     flags, fits, table, standard, folder
 ):
     """Without a word. In a process of its own: the limit counts what this one has."""
-    told = alone("--train", "--dataset", table, "--model", "m.bin", *flags.split())
+    net_alone = alone("--train", "--dataset", table, "--model", "m.bin", *flags.split())
     assert ((folder / "m.bin").read_bytes() == standard[1]) == fits
-    assert ("--memory has no room for several" in told) != fits
+    assert ("--memory has no room for several" in net_alone) != fits
     if fits:
         with pytest.raises(
             UsageError, match=r"holds \d+ networks; nn.Model.load reads it"
@@ -91,18 +91,18 @@ def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(
     standard,
 ):
     figures, _, path = standard
-    told = succeed("--test", "--model", path, "--json").json
-    assert told["out_of_fold"] is True
+    report = succeed("--test", "--model", path, "--json").json
+    assert report["out_of_fold"] is True
     assert figures["effort"] == "standard"
     assert figures["tried"] == 3
     for name in ("roc_auc", "f1", "log_loss"):
         expected = figures["out_of_fold"][name]
-        assert told[name] == pytest.approx(expected, rel=1e-6)
+        assert report[name] == pytest.approx(expected, rel=1e-6)
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8
     total = sum(fold["rows"] for fold in folds)
-    assert total == told["rows"]
-    assert told == succeed("--test", "--model", path, "--memory", "1G", "--json").json
+    assert total == report["rows"]
+    assert report == succeed("--test", "--model", path, "--memory", "1G", "--json").json
     refused = run("--test", "--model", path, "--memory", "20M")
     assert refused.code == 2
     assert "--memory 20M: too little for this network" in refused.err
@@ -119,12 +119,12 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
         "binary",
         ["0", "1"],
     )
-    found = Effort(ds, effort, {}, {}).candidates()
-    costs = [cost for *_, cost in found]
-    expected = [candidate.operations(net, rows) for candidate, net, _ in found]
+    candidates = Effort(ds, effort, {}, {}).candidates()
+    costs = [cost for *_, cost in candidates]
+    expected = [candidate.operations(net, rows) for candidate, net, _ in candidates]
     assert costs == expected
-    assert 1 <= len(found) <= len(candidates_for(rows, effort))
-    assert sum(costs) <= EFFORTS[effort] or len(found) == 1
+    assert 1 <= len(candidates) <= len(candidates_for(rows, effort))
+    assert sum(costs) <= EFFORTS[effort] or len(candidates) == 1
 
 
 def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memory():
@@ -132,8 +132,8 @@ def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memo
     many = candidates_for(30_000, "best")
     assert len(few) == 10
     assert len(many) == 6
-    assert {one.folds for one in many} == {8}
-    assert {one.folds for one in candidates_for(30_000, "standard")} == {4}
+    assert {candidate.folds for candidate in many} == {8}
+    assert {candidate.folds for candidate in candidates_for(30_000, "standard")} == {4}
     draws = np.random.default_rng(1).normal(size=(300, 40))
     x = draws.astype(np.float32)
     reasons = []
@@ -214,10 +214,10 @@ def test_the_flags_that_are_told_and_given_train_the_same_networks(
                 }
                 assert activations == {"tanh", "sigmoid"}
     assert next(members, None) is None
-    told = succeed("--test", "--model", "m.bin", "--json").json
+    report = succeed("--test", "--model", "m.bin", "--json").json
     # of each class a fifth
-    assert ("out_of_fold" in told) != bool(given)
-    assert not given or 38 <= told["rows"] <= 40
+    assert ("out_of_fold" in report) != bool(given)
+    assert not given or 38 <= report["rows"] <= 40
 
 
 @pytest.mark.parametrize(
@@ -341,27 +341,27 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     calibrated = out_of_fold(net, ds)[2]
     decided = np.zeros(len(rows), bool)
     for fold in range(8):  # is judged by what the others tell
-        others = of_fold != fold
-        truth = ds.y[rows[others]]
-        temperature = best_temperature(truth, scores[others])
-        expected = tempered(scores[~others], temperature)
-        assert np.array_equal(calibrated[~others], expected)
-        of_others = tempered(scores[others], temperature)
-        truth = ds.y[rows[others]]
+        other_rows = of_fold != fold
+        truth = ds.y[rows[other_rows]]
+        temperature = best_temperature(truth, scores[other_rows])
+        expected = tempered(scores[~other_rows], temperature)
+        assert np.array_equal(calibrated[~other_rows], expected)
+        of_others = tempered(scores[other_rows], temperature)
+        truth = ds.y[rows[other_rows]]
         threshold = best_threshold("f1", truth, of_others[:, 0])
-        decided[~others] = calibrated[~others, 0] >= threshold
+        decided[~other_rows] = calibrated[~other_rows, 0] >= threshold
     for member, other in zip(net.members, plain.members, strict=True):
         expected = flattened(other.parameters()).tobytes()
         assert flattened(member.parameters()).tobytes() == expected
-    told = succeed("--test", "--model", "m.bin", "--json").json
-    assert told["threshold"] == net.threshold
-    assert told["f1"] == figures["out_of_fold"]["f1"]
+    report = succeed("--test", "--model", "m.bin", "--json").json
+    assert report["threshold"] == net.threshold
+    assert report["f1"] == figures["out_of_fold"]["f1"]
     right = decided & (ds.y[rows] == 1)
-    assert told["tp"] == right.sum()
-    assert told["fp"] == (decided & ~right).sum()
-    assert told["log_loss"] == figures["calibration"]["log_loss"][1]
+    assert report["tp"] == right.sum()
+    assert report["fp"] == (decided & ~right).sum()
+    assert report["log_loss"] == figures["calibration"]["log_loss"][1]
     # areas are of the scores before any temperature
-    assert told["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]
+    assert report["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,9 @@ def common_epochs(ds, net):
         -np.log(np.where(ds.y[fold.tested] == 1, share, 1 - share)).mean()
         for fold, share in zip(folds, shares, strict=True)
     ]
-    for first in range(0, len(net.members), 8):
+    for start in range(0, len(net.members), 8):
         val_metrics = [
-            member.history["val_metric"] for member in net.members[first : first + 8]
+            member.history["val_metric"] for member in net.members[start : start + 8]
         ]
         losses = np.array(val_metrics)
         weights = [len(fold.tested) for fold in folds]
@@ -422,26 +422,28 @@ def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_mem
     assert len(figures["chosen"]) > 1
     assert len(specs) > 1
     check_means(net, figures, common_epochs(nn.load(table), net))
-    told = succeed("--info", "--model", path).out
-    header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
+    output = succeed("--info", "--model", path).out
+    header = next(
+        line for line in output.splitlines() if line.startswith("seed  weight")
+    )
     assert {"layers", "batch_number", "number_embedding"} <= {*header.split()}
     assert "threshold" not in header
     succeed("--test", "--model", path, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     for spec in specs:
-        assert spec in told
+        assert spec in output
         assert spec in page
     expected = [chosen["weight"] for chosen in figures["chosen"]]
-    weights = [one["weight"] for one in tried if one["weight"]]
+    weights = [trial["weight"] for trial in tried if trial["weight"]]
     assert weights == expected
     assert len(tried) == figures["tried"]
-    total = sum(one["operations"] for one in tried)
+    total = sum(trial["operations"] for trial in tried)
     assert total <= EFFORTS["standard"]
-    for one in tried:
-        assert 0 < one["loss"] < figures["baseline"]
-    for one in tried:
-        assert f"{one['loss']:.4g}" in told
-        assert one["layers"] in told
+    for trial in tried:
+        assert 0 < trial["loss"] < figures["baseline"]
+    for trial in tried:
+        assert f"{trial['loss']:.4g}" in output
+        assert trial["layers"] in output
 
 
 @pytest.mark.parametrize("rare, judged", [(1, 117), (2, 119), (3, 120)])
@@ -535,9 +537,9 @@ def test_files_beside_the_model_change_nothing(table, standard, folder):
     names = sorted(log.name for log in (folder / "logs").iterdir())
     assert names == [f"candidate{number}" for number in range(1, 4)]
     flags = figures["chosen"][0]["flags"]
-    for one in figures["profile"]["layers"]:
-        if one["gflops_forward"]:
-            assert one["layer"] in flags
+    for layer in figures["profile"]["layers"]:
+        if layer["gflops_forward"]:
+            assert layer["layer"] in flags
     events = json.loads((folder / "t.json").read_text())["traceEvents"]
     assert {"reading", "epoch", "batch", "forward"} <= {
         event.get("cat") for event in events
@@ -641,8 +643,8 @@ def test_settings_of_a_training_leave_the_choice(table, folder):
     output = succeed(
         "--train", "--dataset", table, "--model", "m.bin", "--json", *given.split()
     )
-    told = output.json
-    assert told["effort"] == "standard"
-    assert "calibration" in told
-    for one in told["chosen"]:
-        assert "--patience 2 " in one["flags"]
+    report = output.json
+    assert report["effort"] == "standard"
+    assert "calibration" in report
+    for candidate in report["chosen"]:
+        assert "--patience 2 " in candidate["flags"]

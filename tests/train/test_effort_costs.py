@@ -19,9 +19,9 @@ LARGER_SHAPES = [
 
 def chosen(ds, effort):
     """Return (operations of all candidates, parameters of the largest network)."""
-    found = Effort(ds, effort, {}, {"threads": 1}).candidates()
-    largest = max(net.parameter_count for _, net, _ in found)
-    total = sum(cost for *_, cost in found)
+    candidates = Effort(ds, effort, {}, {"threads": 1}).candidates()
+    largest = max(net.parameter_count for _, net, _ in candidates)
+    total = sum(cost for *_, cost in candidates)
     return total, largest
 
 

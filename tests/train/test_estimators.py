@@ -577,10 +577,10 @@ def test_truth_values_are_read_in_predict_as_in_fit(fitted_on, rows):
             "objects": pandas.DataFrame(x.astype(object), columns=list("abc")),
         }
     model = nn.NetworkRegressor(layers="auto,4,1", epochs=2).fit(forms[fitted_on], y)
-    wanted = model.predict(forms[fitted_on])[:rows]
-    assert len(np.unique(wanted)) == min(rows, 8) or rows in (9, 10)
+    expected = model.predict(forms[fitted_on])[:rows]
+    assert len(np.unique(expected)) == min(rows, 8) or rows in (9, 10)
     for form in forms.values():
-        np.testing.assert_allclose(model.predict(form[:rows]), wanted, rtol=1e-6)
+        np.testing.assert_allclose(model.predict(form[:rows]), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["frame", "dictionary", "records", "array"])

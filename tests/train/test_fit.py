@@ -190,11 +190,11 @@ def test_the_default_ends_in_a_model_where_something_is_rare(what):
     else:
         effort = "standard"
     model = nn.fit(x, targets(x), effort=effort)
-    told = model.metrics["out_of_fold"]
+    report = model.metrics["out_of_fold"]
     assert model.metrics["effort"] == effort
     assert np.isfinite(model.network.predict(x)).all()
     # one row of a class trains all networks
-    assert len(x) - 2 <= told["rows"] <= len(x)
+    assert len(x) - 2 <= report["rows"] <= len(x)
     assert isinstance(model.metrics["learned"], bool)
     assert len(model.predict(x)) == len(x)
 

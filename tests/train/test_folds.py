@@ -76,7 +76,7 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
     check_networks(net, alone)
     assert result["folds"] == list(figures)
     name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
-    values = [own[name] for own in figures]
+    values = [figure[name] for figure in figures]
     assert result["mean"][name] == np.mean(values)
     expected = np.std(values, ddof=1)
     assert result["std"][name] == expected
@@ -87,21 +87,21 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
         assert np.array_equal(rows[folds == number], own)
         scores[own] = alone[number].predict(ds.x[own])
     assert np.array_equal(outputs, scores[rows])
-    told = figures_out_of_fold(net, ds, each=True)
-    assert told.pop("members") == list(figures)
-    assert told.pop("out_of_fold") is True
+    metrics = figures_out_of_fold(net, ds, each=True)
+    assert metrics.pop("members") == list(figures)
+    assert metrics.pop("out_of_fold") is True
     if task == "regression":
         difference = np.abs(scores - ds.y)
         expected = difference[rows].mean()
-        assert told["mae"] == pytest.approx(expected, rel=1e-6)
+        assert metrics["mae"] == pytest.approx(expected, rel=1e-6)
     else:
         if task == "binary":
             decided = scores[:, 0] >= 0.5
         else:
             decided = scores.argmax(1)
         expected = (decided == ds.y)[rows].mean()
-        assert told["accuracy"] == pytest.approx(expected)
-    assert told != nn.test(net, ds.of_rows(rows))
+        assert metrics["accuracy"] == pytest.approx(expected)
+    assert metrics != nn.test(net, ds.of_rows(rows))
 
 
 def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
@@ -167,12 +167,12 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
     _, of_fold, _ = out_of_fold(plain, ds)
     # each is judged by the threshold that the rows of the others tell
     for fold, told in enumerate(result["folds"]):
-        others = of_fold != fold
-        truth = ds.y[rows[others]]
-        expected = best_threshold(rule, truth, scores[others, 0])
+        other_rows = of_fold != fold
+        truth = ds.y[rows[other_rows]]
+        expected = best_threshold(rule, truth, scores[other_rows, 0])
         assert told["threshold"] == expected
-        decided = scores[~others, 0] >= told["threshold"]
-        expected = (decided == ds.y[rows[~others]]).mean()
+        decided = scores[~other_rows, 0] >= told["threshold"]
+        expected = (decided == ds.y[rows[~other_rows]]).mean()
         assert told["accuracy"] == pytest.approx(expected)
     thresholds = {fold["threshold"] for fold in result["folds"]}
     assert len(thresholds) > 1
@@ -197,10 +197,12 @@ def test_the_temperature_is_decided_out_of_fold(task):
     _, of_fold, after = out_of_fold(net, ds)
     # each is calibrated by the temperature that the rows of the others tell
     for fold in range(FOLDS):
-        others = of_fold != fold
-        truth = ds.y[rows[others]]
-        temperature = best_temperature(truth, scores[others])
-        assert np.array_equal(after[~others], tempered(scores[~others], temperature))
+        other_rows = of_fold != fold
+        truth = ds.y[rows[other_rows]]
+        temperature = best_temperature(truth, scores[other_rows])
+        assert np.array_equal(
+            after[~other_rows], tempered(scores[~other_rows], temperature)
+        )
     one = scores.shape[1] == 1
     for name in ("loss", "brier"):
         values = [
@@ -252,23 +254,23 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     write_two_classes(folder / "data.csv", 300)
     flags = "--folds 3 --epochs 3 --holdout 0 --threshold recall=0.9 --calibrate temperature --model f.bin -o o.csv"
     call = ["--train", "--dataset", "data.csv", *flags.split()]
-    told = succeed(*call, "-q", "--json").json
+    report = succeed(*call, "-q", "--json").json
     net = Network.of_file("f.bin")
-    assert net.threshold == told["threshold"]
-    assert net.temperature == told["calibration"]["temperature"]
+    assert net.threshold == report["threshold"]
+    assert net.temperature == report["calibration"]["temperature"]
     tested = succeed("--test", "--model", "f.bin", "--json", "-v").json
-    assert tested["threshold"] == told["threshold"]
-    assert tested["log_loss"] == told["calibration"]["log_loss"][1]
-    assert tested["members"] == told["folds"]
+    assert tested["threshold"] == report["threshold"]
+    assert tested["log_loss"] == report["calibration"]["log_loss"][1]
+    assert tested["members"] == report["folds"]
     rows = list(csv.DictReader((folder / "o.csv").open()))
     (score,) = [name for name in rows[0] if name.startswith("score")]
-    cuts = [fold["threshold"] for fold in told["folds"]]
+    cuts = [fold["threshold"] for fold in report["folds"]]
     for row in rows:
         expected = net.classes[float(row[score]) >= cuts[int(row["fold"])]]
         assert row["predicted"] == expected
     assert len({*cuts}) > 1
     shown = succeed(*call)
-    assert f"threshold {told['threshold']:.6g}" in shown.out
+    assert f"threshold {report['threshold']:.6g}" in shown.out
     assert "temperature" in shown.out
     assert "training rows" not in shown.err
 
@@ -404,14 +406,14 @@ def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
 
 
 def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
-    found = summary(
+    summary_of_folds = summary(
         [{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}]
     )
     expected = {
         "mean": {"f1": 0.75, "mcc": None},
         "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None},
     }
-    assert found == expected
+    assert summary_of_folds == expected
     ds = data("multiclass")
     ds.classes = [*ds.classes, "d"]
     net = Network("6,8,4", "multiclass", seed=SEED)
@@ -436,13 +438,13 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
 ):
     path = write(folder / "data.csv")
     call = ["--train", "--dataset", "data.csv", "--folds", FOLDS, "--epochs", 2]
-    told = succeed(*call, "-q", "--json", "-o", "o.csv", "--model", "f.bin").json
-    assert len(told["folds"]) == FOLDS
-    assert set(told["mean"]) == set(told["std"])
-    assert told["networks"] == FOLDS
+    report = succeed(*call, "-q", "--json", "-o", "o.csv", "--model", "f.bin").json
+    assert len(report["folds"]) == FOLDS
+    assert set(report["mean"]) == set(report["std"])
+    assert report["networks"] == FOLDS
     rows = list(csv.DictReader((folder / "o.csv").open()))
     assert [*rows[0]][:2] == ["row", "fold"]
-    expected = sum(fold["rows"] for fold in told["folds"])
+    expected = sum(fold["rows"] for fold in report["folds"])
     assert len(rows) == expected
     expected = set(map(str, range(FOLDS)))
     assert {row["fold"] for row in rows} == expected
@@ -462,18 +464,18 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
     assert "deviation" in shown
     assert "no --model" in shown
     succeed(*call, "--holdout", 0, "--model", "f.bin")
-    told = succeed(*test, "-v", "--json", "--intervals").json
-    assert told == figures_out_of_fold(
+    report = succeed(*test, "-v", "--json", "--intervals").json
+    assert report == figures_out_of_fold(
         Network.of_file("f.bin"), ds, intervals=True, each=True
     )
-    assert told["rows"] == ds.rows
-    assert len(told["members"]) == FOLDS
+    assert report["rows"] == ds.rows
+    assert len(report["members"]) == FOLDS
     assert "out of fold" in succeed(*test).out
     output = succeed(*test, "-v", "--json", "--intervals", "--dataset", path)
-    assert output.json == told, "known by its digest"
+    assert output.json == report, "known by its digest"
     assert (
         succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json
-        == told
+        == report
     )
     lines = path.read_text().splitlines()[-1]
     path.write_text(path.read_text() + lines + "\n")

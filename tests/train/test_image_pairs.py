@@ -159,23 +159,23 @@ def test_an_image_alone_is_the_image_among_others_also_of_a_file(trained, tmp_pa
 def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
     net = trained.net
     new = trained.new
-    told = nn.test(net, new, intervals=True)
+    report = nn.test(net, new, intervals=True)
     scores = net.predict(new.x).astype(np.float64)
     if new.task == "regression":
         own = np.average((scores[:, 0] - new.y[:, 0]) ** 2, weights=new.weights)
-        assert told["mse"] == pytest.approx(own, rel=1e-9)
+        assert report["mse"] == pytest.approx(own, rel=1e-9)
     elif new.task == "binary":
         right = (scores[:, 0] >= net.threshold) == new.y
         expected = np.average(right, weights=new.weights)
-        assert told["accuracy"] == pytest.approx(expected)
+        assert report["accuracy"] == pytest.approx(expected)
     else:
         logarithms = np.log(scores[np.arange(NEW), new.y])
         loss = np.average(-logarithms, weights=new.weights)
-        assert told["log_loss"] == pytest.approx(loss, rel=1e-5)
-    figures = told | {
-        f"macro_{name}": value for name, value in told.get("macro", {}).items()
+        assert report["log_loss"] == pytest.approx(loss, rel=1e-5)
+    figures = report | {
+        f"macro_{name}": value for name, value in report.get("macro", {}).items()
     }
-    for name, ends in told["intervals"].items():
+    for name, ends in report["intervals"].items():
         if ends is not None:
             assert ends[0] <= figures[name] <= ends[1], name
 
@@ -201,8 +201,8 @@ def test_an_image_of_weight_2_is_the_image_twice(trained):
 
 @of_cases(lambda case: case["way"] == "folds")
 def test_images_out_of_fold_have_what_the_training_told(trained):
-    told = figures_out_of_fold(trained.net, trained.ds, each=True)["members"]
-    for fold, member in zip(trained.figures["folds"], told, strict=True):
+    figures = figures_out_of_fold(trained.net, trained.ds, each=True)["members"]
+    for fold, member in zip(trained.figures["folds"], figures, strict=True):
         for name in {"accuracy", "log_loss", "f1", "rmse"} & member.keys():
             assert fold[name] == member[name], name
 
@@ -211,11 +211,11 @@ def test_a_comparison_tells_the_figures_of_each_model(trained):
     other = network_of(trained.case, trained.ds)
     nn.train(other, trained.ds, epochs=1, holdout=0.0)
     sides = [Side.of(net, trained.new) for net in (trained.net, other)]
-    told = compared_sides(sides, ("a", "b"))
+    comparison = compared_sides(sides, ("a", "b"))
     for name, net in (("a", trained.net), ("b", other)):
         figures = nn.test(net, trained.new)
         for key in {"accuracy", "log_loss", "roc_auc", "rmse", "r2"} & figures.keys():
-            assert told["metrics"][key][name] == figures[key], key
+            assert comparison["metrics"][key][name] == figures[key], key
 
 
 @of_cases(lambda case: case["validation"] != "none")

@@ -32,9 +32,9 @@ def check(model: nn.Model, labels: list, rows) -> None:
     """Predictions of the model, and of its file, are labels in their type."""
     model.save("m.bin")
     for known in (model, nn.Model.load("m.bin")):
-        found = known.predict(rows).tolist()
-        assert set(found) <= set(labels)
-        assert {type(label) for label in found} == {type(labels[0])}
+        predictions = known.predict(rows).tolist()
+        assert set(predictions) <= set(labels)
+        assert {type(label) for label in predictions} == {type(labels[0])}
         assert known.network.classes == [str(label) for label in labels]
 
 
@@ -49,9 +49,9 @@ def test_labels_come_back_as_a_frame_had_them(folder, kind, form):
 @pytest.mark.parametrize("kind", list(LABELS))
 @pytest.mark.parametrize("form", [list, np.array, pd.Series])
 def test_labels_beside_the_rows_come_back_as_they_were(folder, kind, form):
-    known = columns(LABELS[kind])
-    x = np.array([known["a"], known["b"]]).T
-    model = nn.fit(x, form(known["y"]), networks=1, epochs=1)
+    columns_of_table = columns(LABELS[kind])
+    x = np.array([columns_of_table["a"], columns_of_table["b"]]).T
+    model = nn.fit(x, form(columns_of_table["y"]), networks=1, epochs=1)
     check(model, LABELS[kind], x)
 
 
@@ -89,8 +89,8 @@ def test_labels_of_several_types_are_texts(folder):
 
 def test_the_file_of_an_estimator_has_the_type_of_its_classes(folder):
     pytest.importorskip("sklearn")
-    known = columns([3, 5])
-    x = np.array([known["a"], known["b"]]).T
+    columns_of_table = columns([3, 5])
+    x = np.array([columns_of_table["a"], columns_of_table["b"]]).T
     for labels in ([3, 5], [False, True], ["u", "v"]):
         y = np.array([labels[row % 2] for row in range(ROWS)])
         estimator = nn.NetworkClassifier(networks=1, epochs=1).fit(x, y)

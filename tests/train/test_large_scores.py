@@ -79,9 +79,9 @@ def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
         found, meta = model_file.load("m.bin")
         assert found["rows.score"].dtype == np.float32
         assert meta["dtype"] == dtype
-        told = succeed("test", "m.bin", "--json").json
+        report = succeed("test", "m.bin", "--json").json
         for name, value in of_training(trained).items():
-            assert told[name] == value
+            assert report[name] == value
         again = nn.Model.load("m.bin").network
         again.export("n.bin")
         assert (tables / "n.bin").read_bytes() == (tables / "m.bin").read_bytes()
@@ -106,17 +106,17 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     assert "rows.score" not in found
     assert "rows.fold" in found
     assert "intervals" in meta["crossed"]["figures"]
-    told = succeed("test", "m.bin", "--json", "--intervals")
-    assert told.json == whole
+    result = succeed("test", "m.bin", "--json", "--intervals")
+    assert result.json == whole
     assert (
-        told.err.count(
+        result.err.count(
             "not the scores of rows, more than 1 GB: nothing else can be told"
         )
         == 1
     )
     assert "intervals" not in succeed("test", "m.bin", "--json").json
     for name, value in of_training(trained).items():
-        assert told.json[name] == value
+        assert result.json[name] == value
     assert "out of fold" in succeed("test", "m.bin").out
     given = succeed("test", "m.bin", f"{task}.csv", "--json").json
     expected = {name: value for name, value in whole.items() if name != "intervals"}
@@ -236,7 +236,7 @@ def test_a_table_of_folds_says_that_scores_are_not_kept(monkeypatch, tables):
 
 def test_where_folds_are_told_a_clause_says_who_judges(tables):
     train("regression", "m.bin")
-    told = succeed("test", "m.bin", "--report", "p.html").out
-    assert "out of fold (each judged by one fold's networks, new rows by all)" in told
+    output = succeed("test", "m.bin", "--report", "p.html").out
+    assert "out of fold (each judged by one fold's networks, new rows by all)" in output
     text = (tables / "p.html").read_text()
     assert text.count("all predict new ones: it may be a little better than told.") == 1

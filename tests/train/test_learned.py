@@ -239,12 +239,12 @@ def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, 
         sizes = []
         for fold in range(8):
             y = ds.y[net.crossed.fold == fold]
-            others = ds.y[net.crossed.fold != fold]
+            other_rows = ds.y[net.crossed.fold != fold]
             if task == "regression":
-                mean = others.mean(axis=0, dtype=np.float64)
+                mean = other_rows.mean(axis=0, dtype=np.float64)
                 of_folds.append(((y - mean) ** 2).mean())
             else:
-                logarithms = np.log(np.bincount(others) / len(others))
+                logarithms = np.log(np.bincount(other_rows) / len(other_rows))
                 of_folds.append(-logarithms[y].mean())
             sizes.append(len(y))
         expected = np.average(of_folds, weights=sizes)
@@ -283,10 +283,10 @@ def test_the_command_line_warns_once(noise, flags):
         )
         == 1
     )
-    told = succeed(*command, "--json")
-    assert told.json["learned"] is False
-    assert told.json["baseline"] > 0
-    assert "learned nothing" in told.err
+    answer = succeed(*command, "--json")
+    assert answer.json["learned"] is False
+    assert answer.json["baseline"] > 0
+    assert "learned nothing" in answer.err
     assert "learned nothing" not in succeed(*command, "-q").err
 
 
@@ -316,11 +316,11 @@ def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
 @pytest.mark.parametrize("more", [["--memory", "200M"], ["--resume", "c.ck"]], ids=str)
 def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]
-    first = succeed(*command, "c.ck").json
+    report = succeed(*command, "c.ck").json
     output = succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more)
     again = output.json
-    assert first["learned"] == again["learned"]
-    assert first["baseline"] == again["baseline"]
+    assert report["learned"] == again["learned"]
+    assert report["baseline"] == again["baseline"]
 
 
 def remark_of(ds, caplog, **flags):

@@ -87,11 +87,11 @@ def test_new_rows_have_the_means_of_all_training_rows(kind, means):
         y = np.eye(3)[ds.y]
     for target, own in enumerate(y.T.astype(float)):
         above = own - own.mean()
-        found = [
+        shares_above = [
             above[codes == code].sum() / ((codes == code).sum() + SMOOTHING)
             for code in range(len(words))
         ]
-        expected = found / own.std()
+        expected = shares_above / own.std()
         np.testing.assert_allclose(
             [word.means[one][target] for one in words],
             expected,
@@ -148,12 +148,12 @@ def test_one_group_leaves_nothing_to_tell():
 def test_rows_that_judge_have_the_means_of_all_training_rows():
     ds = dataset()
     net = reader(ds, validation=0.3)
-    found = inputs(ds, net)
+    means = inputs(ds, net)
     numbers = net.encoding.apply(ds.x, net.dtype)["numbers"]
     every = numbers[:, :1]
     judged = TrainingRows(net, ds, net.options, net.engine).judging.rows
     assert len(judged) == 90
-    assert (found[judged] == every[judged]).all()
+    assert (means[judged] == every[judged]).all()
 
 
 def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_not():
@@ -171,14 +171,14 @@ def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_no
 
 def test_without_the_flag_and_for_few_words_or_many_targets_there_are_none():
     ds = dataset()
-    for one in reader(ds, target_means=False).encoding.encoders:
-        assert not one.means
+    for encoder in reader(ds, target_means=False).encoding.encoders:
+        assert not encoder.means
     rng = np.random.default_rng(0)
     columns = table() | {"goal": rng.integers(0, MOST_MEANS_TARGETS + 1, ROWS).tolist()}
     many = nn.load(columns, target="goal", task="multiclass")
     assert many.outputs == MOST_MEANS_TARGETS + 1
-    for one in reader(many).encoding.encoders:
-        assert not one.means
+    for encoder in reader(many).encoding.encoders:
+        assert not encoder.means
 
 
 def test_images_have_no_words():
@@ -235,8 +235,8 @@ def test_the_choice_uses_them_and_its_flags_train_the_same(csv):
     ).json
     model = (csv / "m.bin").read_bytes()
     assert trained(csv, "n.bin", "--threads", 2) == model
-    for one in figures["chosen"]:
-        assert "--target_means" in one["flags"]
+    for candidate in figures["chosen"]:
+        assert "--target_means" in candidate["flags"]
     net = nn.Model.load(csv / "m.bin").network
     for member in net.members:
         assert member.encoding.encoders[0].targets == 1
@@ -290,10 +290,12 @@ def test_weights_count_rows_in_the_means_of_words(weights):
     deviation = (total / sum(w)) ** 0.5
     expected = {}
     for code, word in enumerate(words):
-        own = [k for k in range(8) if codes[k] == code]
-        total = sum(w[k] * (y[k] - mean) for k in own)
-        expected[word] = [total / (sum(w[k] for k in own) + SMOOTHING) / deviation]
-    found = WordMeans(ds, np.arange(8)).of_words(codes, words)
-    assert found.keys() == expected.keys()
+        rows_of_word = [k for k in range(8) if codes[k] == code]
+        total = sum(w[k] * (y[k] - mean) for k in rows_of_word)
+        expected[word] = [
+            total / (sum(w[k] for k in rows_of_word) + SMOOTHING) / deviation
+        ]
+    means = WordMeans(ds, np.arange(8)).of_words(codes, words)
+    assert means.keys() == expected.keys()
     for word in words:
-        assert found[word] == pytest.approx(expected[word])
+        assert means[word] == pytest.approx(expected[word])

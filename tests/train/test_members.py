@@ -204,10 +204,10 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
     for number, member in enumerate(model.network.members):
         alone = nn.Network("2,16,1", task=ds.task, seed=number)
         nn.train(alone, ds, epochs=3, learning_rate=0.1, split_seed=7)
-        own = member.parameters()
+        parameters = member.parameters()
         expected = alone.parameters()
         for name in expected:
-            assert np.array_equal(own[name], expected[name])
+            assert np.array_equal(parameters[name], expected[name])
 
 
 def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):

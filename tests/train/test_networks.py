@@ -148,7 +148,7 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     ds = nn.load(folder / "people.csv", weight="times", target="rich")
     layers = f"{ds.inputs},8,dropout0.3,4,1"
     net = Network(layers, "binary", seed=SEED, backend=backend)
-    told = nn.train(
+    figures = nn.train(
         net, ds, networks=6 if "vary" in flags else COUNT, epochs=3, **flags
     )
     assert any(
@@ -158,7 +158,7 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     check_alone(
         "binary",
         net,
-        told,
+        figures,
         backend,
         ds,
         layers,
@@ -186,10 +186,10 @@ def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
     weights = [1.0, 3.0, 2.0]
     net.combine(net.members, weights)
     stacked = np.stack([member.predict(x) for member in net.members])
-    each = stacked.astype(np.float64)
-    mean = np.average(each, axis=0, weights=weights)
+    scores = stacked.astype(np.float64)
+    mean = np.average(scores, axis=0, weights=weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
-    deviation = np.sqrt(np.average((each - mean) ** 2, axis=0, weights=weights))
+    deviation = np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=weights))
     assert np.allclose(net.deviation(x), deviation, rtol=1e-4, atol=1e-6)
     assert deviation.max() > 1e-3
     assert not net.members[0].deviation(x).any()
@@ -243,23 +243,23 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
     }
     ds = data(task)
     flags = {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03}
-    first, told = together(task, **flags, **rules)
+    first, figures = together(task, **flags, **rules)
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     if task == "binary":
         scores = first.predict(ds.x[rows])[:, 0]
         threshold = best_threshold("f1", ds.y[rows], scores)
         expected = pytest.approx(threshold)
-        assert first.threshold == told["threshold"] == expected
+        assert first.threshold == figures["threshold"] == expected
     for member in first.members:
         assert member.temperature == 1
         assert member.threshold == 0.5
     net, result = together(task, refit=True, **flags, **rules)
-    best_epochs = {member["best_epoch"] for member in told["members"]}
+    best_epochs = {member["best_epoch"] for member in figures["members"]}
     assert len(best_epochs) > 1
-    assert result["calibration"] == told["calibration"]
+    assert result["calibration"] == figures["calibration"]
     assert net.temperature == first.temperature
     assert first.temperature != 1
-    assert result.get("threshold") == told.get("threshold")
+    assert result.get("threshold") == figures.get("threshold")
     assert net.threshold == first.threshold
     assert not np.array_equal(vector(net.members[0]), vector(first.members[0]))
     plain, _ = together(task, refit=True, **flags)
@@ -394,21 +394,21 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
         "-q",
         "--json",
     )
-    told = succeed(*call).json
-    assert told["networks"] == COUNT
-    seeds = [m["seed"] for m in told["members"]]
+    report = succeed(*call).json
+    assert report["networks"] == COUNT
+    seeds = [m["seed"] for m in report["members"]]
     assert seeds == [
         0,
         1,
         2,
     ]
-    assert {"weight", "settings", "best_epoch"} <= set(told["members"][0])
-    assert len(told["loss"]) == 3
+    assert {"weight", "settings", "best_epoch"} <= set(report["members"][0])
+    assert len(report["loss"]) == 3
     net = Network.of_file(model)
     ds = nn.load(path)
     info = succeed("--info", "--model", model, "--json").json
     assert len(info["members"]) == COUNT
-    assert info["parameters"] == told["parameters"] == COUNT * net.parameter_count
+    assert info["parameters"] == report["parameters"] == COUNT * net.parameter_count
     assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
     assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
     output = succeed("--test", "--model", model, "-v", "--json")
@@ -433,17 +433,21 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
         member.describe(scaling=nn.Scaling.fit(kind, nn.load(path).x))
     net.combine(members, [1, 1, 1])
     net.export(folder / "m.bin")
-    told = succeed("--info", "--model", folder / "m.bin").out
+    printed = succeed("--info", "--model", folder / "m.bin").out
     heads = [
-        line for line in told.splitlines() if line.endswith((" networks", " network"))
+        line
+        for line in printed.splitlines()
+        if line.endswith((" networks", " network"))
     ]
     totals = [
-        line.split()[1] for line in told.splitlines() if line.split()[:1] == ["total"]
+        line.split()[1]
+        for line in printed.splitlines()
+        if line.split()[:1] == ["total"]
     ]
     assert heads == ["2 networks", "1 network"]
     assert totals == ["17", "13"]
-    assert re.search("^parameters +47$", told, re.M)
-    assert re.search("^scaling +2 x normalization; 1 x none$", told, re.M)
+    assert re.search("^parameters +47$", printed, re.M)
+    assert re.search("^scaling +2 x normalization; 1 x none$", printed, re.M)
     layers = f"2 x {many}; 1 x {few}"
     assert layers in repr(net)
     output = succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c")

@@ -336,10 +336,10 @@ def test_settings_that_cannot_go_together_are_refused_in_one_line(folder, rule):
     case = USUAL | rule.example
     assert rule.holds(case)
     write_table("t.csv", case)
-    told = run("train", "t.csv", "-m", "m.bin", *flags_of(settings_of(case)))
-    assert told.code == 2
-    assert rule.words in told.err
-    assert len(told.err.splitlines()) == 1
+    result = run("train", "t.csv", "-m", "m.bin", *flags_of(settings_of(case)))
+    assert result.code == 2
+    assert rule.words in result.err
+    assert len(result.err.splitlines()) == 1
     assert not (folder / "m.bin").exists()
 
 
@@ -357,11 +357,11 @@ def flat(figures: dict) -> dict:
 
 
 def test_a_test_tells_what_the_training_told(trained):
-    told = trained.figures.get("out_of_fold")
-    if told is None:
+    figures = trained.figures.get("out_of_fold")
+    if figures is None:
         pytest.skip("the training told losses alone")
     tested = succeed("test", "m.bin", "--json").json
-    for name, value in flat(told).items():
+    for name, value in flat(figures).items():
         assert flat(tested)[name] == value, name
 
 
@@ -496,12 +496,12 @@ def test_a_comparison_tells_the_figures_of_each_model(trained):
         "-q",
         *flags_of(usual | roles),
     )
-    told = succeed(
+    report = succeed(
         "compare", "m.bin", "other.bin", "--dataset", "new.csv", "--json"
     ).json
     for model in ("m.bin", "other.bin"):
         figures = succeed("test", model, "new.csv", "--json").json
-        for name, pair in told["metrics"].items():
+        for name, pair in report["metrics"].items():
             value = flat(figures).get(name, flat(figures).get(f"macro_{name}"))
             assert pair[model] == (
                 None if value is None else pytest.approx(value, rel=1e-12)

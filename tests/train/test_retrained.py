@@ -90,11 +90,11 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
         ds, net.members[4].written_layers, seed=3 + 4, backend="omp"
     )
     nn.train(alone, ds, holdout=0.0, epochs=epochs, split_seed=3, **settings)
-    own = net.members[4].parameters()
+    parameters = net.members[4].parameters()
     other = alone.parameters()
     assert len(net.members) == 8
     for name in other:
-        assert np.array_equal(own[name], other[name])
+        assert np.array_equal(parameters[name], other[name])
 
 
 def test_figures_and_crossed_scores_are_those_of_before(monkeypatch, ds, found):
@@ -183,13 +183,13 @@ def test_commands_say_which_rows_the_networks_know(folder):
     judged = len(again.crossed.rows)
     assert again.crossed.is_retrained
     assert again.metadata()["crossed"]["retrained"] is True
-    told = succeed("test", "m.bin", "--json", "--report", "p.html")
-    assert told.json["rows"] == judged
-    assert told.json["trained_rows"] == 0
-    assert told.json["out_of_fold"] is True
+    result = succeed("test", "m.bin", "--json", "--report", "p.html")
+    assert result.json["rows"] == judged
+    assert result.json["trained_rows"] == 0
+    assert result.json["out_of_fold"] is True
     assert "The networks know these rows" in (folder / "p.html").read_text()
     given = succeed("test", "m.bin", "t.csv", "--json")
-    assert given.json["rmse"] == told.json["rmse"]
+    assert given.json["rmse"] == result.json["rmse"]
     assert "m.bin was trained on these" in given.err
     assert "before it was trained once more on all" in given.err
     explained = succeed("explain", "m.bin", "--json")

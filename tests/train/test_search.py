@@ -103,7 +103,7 @@ def test_the_worst_are_given_up_and_members_are_those_of_a_greedy_selection_by_h
     else:
         sign = -1
     halves = [
-        max(sign * value for value in own.history["val_metric"][:4]) for own in nets
+        max(sign * value for value in net.history["val_metric"][:4]) for net in nets
     ]
     expected = sorted(
         sorted(range(COUNT), key=lambda number: (-halves[number], number))[COUNT // 2 :]
@@ -111,7 +111,7 @@ def test_the_worst_are_given_up_and_members_are_those_of_a_greedy_selection_by_h
     assert given_up == expected
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     left = [own for number, own in enumerate(nets) if number not in given_up]
-    scores = [own.predict(ds.x[rows]) for own in left]
+    scores = [net.predict(ds.x[rows]) for net in left]
 
     def value(numbers):
         figure = metric(name, task, ds.y[rows], mean_of(scores, numbers))
@@ -121,7 +121,7 @@ def test_the_worst_are_given_up_and_members_are_those_of_a_greedy_selection_by_h
     weights = {
         left[number].seed: float(chosen.count(number)) for number in sorted(set(chosen))
     }
-    assert {told["seed"]: told["weight"] for told in result["members"]} == weights
+    assert {member["seed"]: member["weight"] for member in result["members"]} == weights
     assert net.member_weights == list(weights.values())
     assert result["networks"] == len(weights)
     assert value(chosen) >= max(value([number]) for number in range(len(left)))
@@ -153,8 +153,8 @@ def test_networks_are_chosen_before_their_refit_by_a_share_without_validation_ro
     """The refit trains on the rows that choose."""
     net, result = together(networks=6)
     again, refitted = together(networks=6, refit=True)
-    expected = [own["weight"] for own in refitted["members"]]
-    assert [own["weight"] for own in result["members"]] == expected
+    expected = [member["weight"] for member in refitted["members"]]
+    assert [member["weight"] for member in result["members"]] == expected
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
     one = network("binary")
@@ -275,12 +275,12 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
 
     def value(numbers, rows=slice(None)):
         truth = ds.y[rows]
-        return -log_loss(truth, mean_of([own[rows] for own in scores], numbers))
+        return -log_loss(truth, mean_of([score[rows] for score in scores], numbers))
 
     _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
     chosen = greedy_by_hand(len(scores), PICKS, value)
     counts = [chosen.count(number) for number in sorted({*chosen})]
-    assert counts == [one["weight"] for one in result["chosen"]]
+    assert counts == [candidate["weight"] for candidate in result["chosen"]]
     assert len({*counts}) > 1
     losses = []
     for fold in range(8):  # is predicted with the weights that the others choose

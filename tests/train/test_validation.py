@@ -80,8 +80,8 @@ def test_the_kept_epoch_is_the_best_of_the_history(task, name):
     rows = split_rows(ds, 0.2, 0.3, 3).validation
     if name != "loss":
         predictions = net.predict(ds.x[rows])
-        found = metric(name, task, ds.y[rows], predictions, threshold=0.5)
-        assert found == pytest.approx(best, rel=1e-6)
+        figure = metric(name, task, ds.y[rows], predictions, threshold=0.5)
+        assert figure == pytest.approx(best, rel=1e-6)
     assert result["validation"] == len(rows)
     assert net.history["val_metric"] == values
 
@@ -150,12 +150,12 @@ def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided
 
 
 def test_the_split_has_a_seed_of_its_own():
-    one = trained(data(), seed=1, split_seed=7, validation=0.2)[0]
+    net = trained(data(), seed=1, split_seed=7, validation=0.2)[0]
     other = trained(data(), seed=2, split_seed=7, validation=0.2)[0]
-    assert one.scaling.to_dict() == other.scaling.to_dict()
+    assert net.scaling.to_dict() == other.scaling.to_dict()
     document = trained(data(), seed=7)[0].scaling.to_dict()
     assert other.scaling.to_dict() != document
-    bits = flattened(one.parameters()).tobytes()
+    bits = flattened(net.parameters()).tobytes()
     assert bits != flattened(other.parameters()).tobytes()
     same = trained(data(), **{"seed": 4})[0]
     again = trained(data(), **{"seed": 4, "split_seed": 4})[0]
@@ -442,10 +442,10 @@ def test_the_line_of_a_training_that_patience_ended_has_both_counts(two):
         "--learning_rate",
         0.3,
     ]
-    found = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *asked)
+    result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *asked)
     run_epochs = len(nn.Network.load("m.bin").history["loss"])
     assert run_epochs < 400
-    assert f", {run_epochs} of 400 epochs in " in found.out
+    assert f", {run_epochs} of 400 epochs in " in result.out
     assert (
         ", 3 epochs in "
         in succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3).out
@@ -462,14 +462,14 @@ def test_the_loss_of_held_out_rows_is_weighted_over_their_blocks(block, monkeypa
     ds = nn.Dataset(x, y, "binary", weights=weights)
     net = nn.Network("2,1", "binary", seed=3)
     val_loss = nn.train(net, ds, epochs=2, holdout=0.3)["val_loss"]
-    told = val_loss[-1]
+    last_loss = val_loss[-1]
     rows = split_rows(ds, 0.3, 0.0, 3).holdout
     predictions = net.predict(x[rows])
     p = predictions[:, 0].astype(np.float64)
     selected = np.where(y[rows] == 1, p, 1 - p)
     losses = -np.log(selected)
     expected = np.average(losses, weights=ds.weights[rows])
-    assert told == pytest.approx(expected, rel=1e-5)
+    assert last_loss == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_monitored_metric_counts_weights():
@@ -480,14 +480,14 @@ def test_the_monitored_metric_counts_weights():
     ds = nn.Dataset(x, y, "binary", weights=weights)
     for name in ("roc_auc", "f1", "brier"):
         net = nn.Network("2,1", "binary", seed=3)
-        told = nn.train(net, ds, epochs=1, holdout=0.0, validation=0.3, monitor=name)
+        figures = nn.train(net, ds, epochs=1, holdout=0.0, validation=0.3, monitor=name)
         rows = split_rows(ds, 0.0, 0.3, 3).validation
         predictions = net.predict(x[rows])
-        own = metric(name, "binary", y[rows], predictions, ds.weights[rows])
-        assert told["val_metric"] == [pytest.approx(own, rel=1e-6)]
+        figure = metric(name, "binary", y[rows], predictions, ds.weights[rows])
+        assert figures["val_metric"] == [pytest.approx(figure, rel=1e-6)]
         predictions = net.predict(x[rows])
         expected = metric(name, "binary", y[rows], predictions)
-        assert own != pytest.approx(expected, rel=1e-3)
+        assert figure != pytest.approx(expected, rel=1e-3)
 
 
 def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):

@@ -43,12 +43,12 @@ def together(
 
 def of_layers(layers, drawn):
     """The settings of train_many for those that --vary drew."""
-    own = {
+    settings_of_network = {
         name: value
         for name, value in drawn.items()
         if name not in ("hidden", "dropout")
     }
-    return {**own, "layers": layers_with(layers, drawn)}
+    return {**settings_of_network, "layers": layers_with(layers, drawn)}
 
 
 @pytest.mark.parametrize("task", LAYERS)
@@ -58,7 +58,7 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
     flags = {"validation": 0.25, "patience": 2}
     net, result = together(VARY[vary], task, backend, **flags)
     check_alone(task, net, result, backend, **flags)
-    settings = {str(told["settings"]) for told in result["trials"]}
+    settings = {str(trial["settings"]) for trial in result["trials"]}
     assert len(settings) > 1
     expected = sum(member.parameter_count for member in net.members)
     assert result["parameters"] == expected
@@ -109,8 +109,8 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
 
 def test_one_of_many_whose_loss_is_no_number_says_so():
     ds = data("regression")
-    each = [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}]
-    (_, good), (_, bad) = nn.train_many(ds, each, layers="6,8,2", epochs=3)
+    variants = [{"learning_rate": 0.01}, {"learning_rate": 1e38, "optimizer": "sgd"}]
+    (_, good), (_, bad) = nn.train_many(ds, variants, layers="6,8,2", epochs=3)
     assert len(good["loss"]) == 3
     assert "loss is" in bad["failed"]
 
@@ -134,8 +134,8 @@ def test_what_many_cannot_have_is_told(settings, expected):
 
 
 def test_many_networks_that_were_stopped_go_on(folder):
-    each = [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)]
-    trained = partial(nn.train_many, data("binary"), each, validation=0.2)
+    variants = [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)]
+    trained = partial(nn.train_many, data("binary"), variants, validation=0.2)
 
     def saving(stop):
         return trained(checkpoint=Checkpoint(folder / "c.ck", resume="auto"), stop=stop)
@@ -150,12 +150,14 @@ def test_many_networks_that_were_stopped_go_on(folder):
 def test_bits_do_not_depend_on_threads():
     variation = Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1")
     nets = {}
-    each = [of_layers(LAYERS["binary"], variation.draw(seed)) for seed in range(COUNT)]
+    variants = [
+        of_layers(LAYERS["binary"], variation.draw(seed)) for seed in range(COUNT)
+    ]
     for threads in (4, 1, 2, 3, 5):
         nets[threads] = [
             net
             for net, _ in nn.train_many(
-                data(), each, epochs=2, threads=threads, backend="omp"
+                data(), variants, epochs=2, threads=threads, backend="omp"
             )
         ]
         for one, other in zip(nets[threads], nets[4], strict=True):
@@ -166,18 +168,19 @@ def test_bits_do_not_depend_on_threads():
 def test_members_that_differ_in_dropout_share_an_engine_to_predict():
     ds = data("binary")
     net = network("binary")
-    each = [
+    variants = [
         {"layers": layers_with(LAYERS["binary"], {"dropout": rate})}
         for rate in (0, 0.1, 0.2, 0.3, 0.4)
     ]
     net.combine(
-        [own for own, _ in nn.train_many(ds, each, epochs=2, backend="omp")], [1.0] * 5
+        [own for own, _ in nn.train_many(ds, variants, epochs=2, backend="omp")],
+        [1.0] * 5,
     )
-    found = net.predict(ds.x)
+    scores = net.predict(ds.x)
     for member in net.members:
         assert member._engine is None
     predictions = [member.predict(ds.x) for member in net.members]
-    assert np.allclose(found, np.mean(predictions, 0), rtol=1e-6)
+    assert np.allclose(scores, np.mean(predictions, 0), rtol=1e-6)
 
 
 def test_a_members_settings_depend_on_its_seed_alone():
@@ -185,13 +188,13 @@ def test_a_members_settings_depend_on_its_seed_alone():
     fewer = Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
     ten = [variation.draw(SEED + number) for number in range(10)]
     trials = together(VARY["options"], networks=4)[1]["trials"]
-    some = [told["settings"] for told in trials]
+    some = [trial["settings"] for trial in trials]
     trials = together(VARY["options"], networks=7)[1]["trials"]
-    more = [told["settings"] for told in trials]
-    assert some == more[:4]
+    settings = [trial["settings"] for trial in trials]
+    assert some == settings[:4]
     expected = [fewer.draw(SEED + n) for n in range(10)]
-    assert [{name: one[name] for name in fewer.of} for one in ten] == expected
-    assert len({str(one) for one in ten}) == 10
+    assert [{name: variant[name] for name in fewer.of} for variant in ten] == expected
+    assert len({str(variant) for variant in ten}) == 10
 
 
 def test_ranges_are_drawn_evenly_on_their_scale_and_include_their_ends():
@@ -325,19 +328,19 @@ def test_varied_networks_on_the_command_line(two):
     result = succeed(
         *call, "learning_rate=0.01..0.1,hidden=4|6-3", "--epochs", 3, "-v", "--json"
     )
-    told = result.json
-    weights = [own["weight"] for own in told["members"]]
-    assert len(told["trials"]) == 4
+    report = result.json
+    weights = [member["weight"] for member in report["members"]]
+    assert len(report["trials"]) == 4
     assert Network.of_file("v.bin").member_weights == weights
     assert "4 networks of 2 architectures" in result.err
     assert "12 held out" in result.err
     rows = succeed("--info", "--model", "v.bin").out
-    for own in told["members"]:
-        assert f"{own['settings']['learning_rate']:g}" in rows
-        assert own["settings"]["hidden"].split("-")[0] in rows
-        assert set(own["settings"]) == {"learning_rate", "hidden"}
+    for member in report["members"]:
+        assert f"{member['settings']['learning_rate']:g}" in rows
+        assert member["settings"]["hidden"].split("-")[0] in rows
+        assert set(member["settings"]) == {"learning_rate", "hidden"}
     info = succeed("--info", "--model", "v.bin", "--json").json
-    assert info["parameters"] == told["parameters"]
+    assert info["parameters"] == report["parameters"]
     assert info["config"]["vary"].startswith("learning_rate")
     result = run(*call, "dropout=2..3")
     assert result.code == 2
@@ -349,8 +352,8 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     flags = "--model m.bin --epochs 3 --validation 0.3 --networks 24 --split_seed 0 --monitor roc_auc"
     vary = "learning_rate=1e-3..1e-1,hidden=4|6-3,optimizer=adam|sgd"
     call = ["--train", "--dataset", "data.csv", *flags.split(), "--vary", vary]
-    told = succeed(*call, "--verbose").out
-    lines = told[told.index("24 networks tried\n") :].splitlines()
+    output = succeed(*call, "--verbose").out
+    lines = output[output.index("24 networks tried\n") :].splitlines()
     assert lines[1].split() == [
         "weight",
         "seed",
@@ -364,11 +367,13 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     weighted = [line for line in shown if line[0].isdigit()]
     assert shown[: len(weighted)] == weighted
     assert 1 <= len(weighted) <= 10
-    others = [float(line[-1]) for line in shown if line[:2] == ["not", "chosen"]]
-    assert others == sorted(others, reverse=True)
+    losses_of_others = [
+        float(line[-1]) for line in shown if line[:2] == ["not", "chosen"]
+    ]
+    assert losses_of_others == sorted(losses_of_others, reverse=True)
     assert shown[-1][:2] == ["given", "up"]
-    told = succeed(*call).out
-    best = told[told.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
+    output = succeed(*call).out
+    best = output[output.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
     assert [line.split() for line in best] == shown[:8]
 
 
@@ -403,8 +408,8 @@ def test_each_setting_is_drawn_for_itself():
     alone = Variation.parse("weight_decay=0.001..0.1")
     drawn = [both.draw(seed, "sgd") for seed in range(60)]
     expected = [alone.draw(seed)["weight_decay"] for seed in range(60)]
-    assert [each["weight_decay"] for each in drawn] == expected
-    columns = np.array([[each[name] for each in drawn] for name in both.of])
+    assert [draw["weight_decay"] for draw in drawn] == expected
+    columns = np.array([[draw[name] for draw in drawn] for name in both.of])
     difference = np.abs(np.corrcoef(columns) - np.eye(3))
     assert difference.max() < 0.4
 

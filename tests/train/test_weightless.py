@@ -60,7 +60,7 @@ def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
     ds = nn.load(written(tmp_path / "all.csv", x, y, weights), weight="w")
     left = nn.load(
         written(
-            tmp_path / "left.csv", *(each[weights > 0] for each in (x, y, weights))
+            tmp_path / "left.csv", *(array[weights > 0] for array in (x, y, weights))
         ),
         weight="w",
     )
@@ -71,9 +71,9 @@ def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
     np.testing.assert_array_equal(ds.x, left.x)
     np.testing.assert_array_equal(ds.y, left.y)
     nets = []
-    for each in (ds, left):
-        net = nn.Network.for_data(each, QUICK["layers"])
-        nn.train(net, each, clip=True, epochs=2)
+    for dataset in (ds, left):
+        net = nn.Network.for_data(dataset, QUICK["layers"])
+        nn.train(net, dataset, clip=True, epochs=2)
         nets.append(net)
     same_networks(*nets)
 
@@ -112,10 +112,10 @@ def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validatio
     left = nn.load(x[counts], y=y[counts])
     left.weights = weights[counts]
     nets = []
-    for each in (ds, left):
-        net = nn.Network.for_data(each, QUICK["layers"])
+    for dataset in (ds, left):
+        net = nn.Network.for_data(dataset, QUICK["layers"])
         figures = nn.train(
-            net, each, epochs=3, holdout=0.2, validation=validation, clip=True
+            net, dataset, epochs=3, holdout=0.2, validation=validation, clip=True
         )
         assert figures["holdout"] == 96
         nets.append(net)
@@ -158,7 +158,7 @@ def test_folds_leave_rows_of_weight_0_out():
     ds.weights = weights
     net = nn.Network.for_data(ds, QUICK["layers"])
     figures = nn.train(net, ds, folds=4, epochs=2, holdout=0.0)
-    rows = [own["rows"] for own in figures["folds"]]
+    rows = [fold["rows"] for fold in figures["folds"]]
     assert rows == [40] * 4
 
 
@@ -200,7 +200,7 @@ def test_a_classifier_has_the_classes_of_rows_that_count():
 def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
     path = written(tmp_path / "t.csv", *table())
     model = str(tmp_path / "m.bin")
-    own = [
+    flags = [
         "--weight",
         "w",
         "--layers",
@@ -210,7 +210,7 @@ def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
         "--learning_rate",
         "0.01",
     ]
-    done = run("--train", "--dataset", path, "--model", model, *own)
+    done = run("--train", "--dataset", path, "--model", model, *flags)
     assert "left out: 120 rows of weight 0" in done.out + done.err
     tested = nn.test(nn.Network.of_file(model), nn.load(path, weight="w"))
     assert tested["rows"] == 480
@@ -232,11 +232,11 @@ def counted(rows=400, seed=1):
 def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
     x = np.random.default_rng(2).gamma(1.0, size=shape)
     weights, many = counted()
-    found = Moments.of(x, weights=weights)
-    wanted = Moments.of(x[many])
+    moments = Moments.of(x, weights=weights)
+    reference = Moments.of(x[many])
     for name in ("low", "high", "mean", "deviation"):
         np.testing.assert_allclose(
-            getattr(found, name), getattr(wanted, name), rtol=1e-12
+            getattr(moments, name), getattr(reference, name), rtol=1e-12
         )
     rows = np.arange(0, 400, 3)
     some = Scaling.fit("standardization", x, rows, weights=weights[rows])
@@ -259,8 +259,8 @@ def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
     weights, many = counted(rows)
     shares = np.linspace(0, 1, 12)
     assert median(values, weights) == np.median(values[many])
-    wanted = np.quantile(values[many], shares, method="inverted_cdf")
-    assert quantiles(values, shares, weights).tolist() == wanted.tolist()
+    expected = np.quantile(values[many], shares, method="inverted_cdf")
+    assert quantiles(values, shares, weights).tolist() == expected.tolist()
 
 
 def test_statistics_of_columns_are_those_of_the_repeated_rows():
@@ -281,23 +281,23 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
     ]
     kinds = [NUMBER, NUMBER, Kind("date"), Kind("category")]
     x = TableRows(tuple(columns))
-    found = statistics_of(x, kinds, np.arange(3000), counts=weights)
-    wanted = statistics_of(x, kinds, many)
-    for one, other in zip(found[:3], wanted[:3], strict=True):
+    statistics = statistics_of(x, kinds, np.arange(3000), counts=weights)
+    reference = statistics_of(x, kinds, many)
+    for one, other in zip(statistics[:3], reference[:3], strict=True):
         assert one.gap_share == pytest.approx(other.gap_share, rel=1e-12)
         assert one.median == other.median
         assert one.edges() == other.edges()
         assert one.edges(16) == other.edges(16)
         assert one.frequent() == other.frequent()
-    assert found[0].edges()
-    assert found[0].frequent()
-    assert found[3].counts == wanted[3].counts
-    assert found[3].gaps == wanted[3].gaps
-    assert found[3].rows == wanted[3].rows
-    model = CategoryEncoder.fit(found[3])
-    assert model == CategoryEncoder.fit(wanted[3])
-    one = NumberEncoder.fit(found[0])
-    other = NumberEncoder.fit(wanted[0])
+    assert statistics[0].edges()
+    assert statistics[0].frequent()
+    assert statistics[3].counts == reference[3].counts
+    assert statistics[3].gaps == reference[3].gaps
+    assert statistics[3].rows == reference[3].rows
+    model = CategoryEncoder.fit(statistics[3])
+    assert model == CategoryEncoder.fit(reference[3])
+    one = NumberEncoder.fit(statistics[0])
+    other = NumberEncoder.fit(reference[0])
     expected = (other.shift, other.scale)
     assert (one.shift, one.scale) == pytest.approx(expected, rel=1e-12)
 
@@ -316,10 +316,10 @@ def test_means_of_words_are_those_of_the_repeated_rows():
     ds.weights = weights
     found = WordMeans(ds, np.arange(900)).of_words(codes, words)
     indices = np.arange(len(many))
-    wanted = WordMeans(repeated, indices).of_words(codes[many], words)
-    assert found.keys() == wanted.keys()
+    expected = WordMeans(repeated, indices).of_words(codes[many], words)
+    assert found.keys() == expected.keys()
     for word, means in found.items():
-        np.testing.assert_allclose(means, wanted[word], rtol=1e-6)
+        np.testing.assert_allclose(means, expected[word], rtol=1e-6)
 
 
 def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
@@ -344,25 +344,25 @@ def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
     repeated = nn.load(x[many], y=y[many], dtype="float64")
     ds.weights = weights
     nets = []
-    for each in (ds, repeated):
-        net = nn.Network.for_data(each, "auto,3,1", dtype="float64")
+    for dataset in (ds, repeated):
+        net = nn.Network.for_data(dataset, "auto,3,1", dtype="float64")
         figures = nn.train(
             net,
-            each,
+            dataset,
             epochs=1,
             holdout=0.0,
-            batch_number=each.rows,
+            batch_number=dataset.rows,
             scaling="standardization",
         )
         nets.append((net, figures["baseline"]))
-    (one, told), (other, wanted) = nets
+    (one, told), (other, expected) = nets
     np.testing.assert_allclose(
         one.target_scaling.scale, other.target_scaling.scale, rtol=1e-12
     )
     np.testing.assert_allclose(
         one.scaling.shift, other.scaling.shift, rtol=1e-12, atol=1e-15
     )
-    assert told == pytest.approx(wanted, rel=1e-12)
+    assert told == pytest.approx(expected, rel=1e-12)
 
 
 # ----------------------------------------- what is told, and models of earlier versions
@@ -537,8 +537,8 @@ def test_rows_of_weight_0_that_a_file_has_are_told_once_by_each_training(
             nn.train_many(ds, [{"layers": "auto,1", "epochs": 1}])
         else:
             nn.train(net, ds, epochs=1, **({"folds": 3} if door == "folds" else {}))
-    told = [line for line in caplog.messages if "weight 0" in line]
-    assert told == [f"{path}: left out: 40 rows of weight 0"]
+    lines = [line for line in caplog.messages if "weight 0" in line]
+    assert lines == [f"{path}: left out: 40 rows of weight 0"]
     if door == "train":
         caplog.clear()
         nn.train(net, nn.load_for(net, path), epochs=1)

@@ -117,10 +117,10 @@ def test_a_batch_is_divided_by_its_own_weight(backend):
     weighted, _ = after_epoch(net, x, y, weights, settings(25))
     engine = net.engine
     engine.set("parameters", net.vector)
-    for first in range(0, ROWS, 25):
-        indices = np.arange(len(counts[first : first + 25]))
-        repeated = np.repeat(indices, counts[first : first + 25])
-        many = first + repeated
+    for start in range(0, ROWS, 25):
+        indices = np.arange(len(counts[start : start + 25]))
+        repeated = np.repeat(indices, counts[start : start + 25])
+        many = start + repeated
         data = engine.load(x[many], y[many])
         indices = np.arange(len(many))
         engine.epoch(

@@ -27,8 +27,8 @@ def known(path: Path) -> dict[tuple, dict]:
         lines = []
     results = [json.loads(line) for line in lines if line.endswith("}")]
     return {
-        (one["method"], one["version"], one["digest"], one["split"]): one
-        for one in results
+        (result["method"], result["version"], result["digest"], result["split"]): result
+        for result in results
     }
 
 
@@ -89,7 +89,9 @@ def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[di
 def tell(results: list[dict], methods: list[str]) -> list[dict]:
     """Print a line for each method, best first, and each table's errors; returns the
     lines."""
-    slow = {one["method"] for one in results if one["train"] > judge.MOST_SECONDS}
+    slow = {
+        result["method"] for result in results if result["train"] > judge.MOST_SECONDS
+    }
     methods = [name for name in methods if name not in slow]
     names, found = judge.errors(results, methods)
     reference = methods.index(judge.REFERENCE)
@@ -97,11 +99,15 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
     ranks = judge.mean_ranks(found)
     lines = []
     for place, name in sorted(enumerate(methods), key=lambda one: -rating[one[0]]):
-        own = [one for one in results if one["method"] == name]
-        train = np.median([1000 * one["train"] / one["rows"] for one in own])
-        predict = np.median([1000 * one["predict"] / one["tested"] for one in own])
-        total = sum(one["error"] is None for one in own)
-        version = own[0]["version"]
+        results_of_method = [result for result in results if result["method"] == name]
+        train = np.median(
+            [1000 * one["train"] / one["rows"] for one in results_of_method]
+        )
+        predict = np.median(
+            [1000 * one["predict"] / one["tested"] for one in results_of_method]
+        )
+        total = sum(one["error"] is None for one in results_of_method)
+        version = results_of_method[0]["version"]
         lines.append(
             {
                 "method": name,
@@ -112,7 +118,7 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
                 "rank": round(ranks[place], 2),
                 "train": float(f"{train:.3g}"),
                 "predict": float(f"{predict:.2g}"),
-                "total": round(sum(one["train"] for one in own)),
+                "total": round(sum(one["train"] for one in results_of_method)),
                 "failed": total,
             }
         )

@@ -35,8 +35,10 @@ class Method:
         if self.package != "nn":
             return next(
                 (
-                    one.version
-                    for one in importlib.metadata.distributions(name=self.package)
+                    distribution.version
+                    for distribution in importlib.metadata.distributions(
+                        name=self.package
+                    )
                 ),
                 None,
             )

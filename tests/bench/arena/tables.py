@@ -53,7 +53,7 @@ class Table:
             kind = KFold
         repeats = range(1 if lite else REPEATS[len(self.y) >= FEW_ROWS])
         each = (kind(FOLDS, shuffle=True, random_state=repeat) for repeat in repeats)
-        return [rows for one in each for rows in one.split(self.x, self.y)][
+        return [rows for variant in each for rows in variant.split(self.x, self.y)][
             : 1 if lite else None
         ]
 
