@@ -17,9 +17,10 @@ def softmax(z):
 
 
 def normal_cdf(z):
-    return np.vectorize(lambda one: math.erfc(-one / math.sqrt(2)) / 2, otypes=[float])(
-        z
+    cdf = np.vectorize(
+        lambda value: math.erfc(-value / math.sqrt(2)) / 2, otypes=[float]
     )
+    return cdf(z)
 
 
 def sigmoid(z):
@@ -29,33 +30,54 @@ def sigmoid(z):
 SELU_SCALE = 1.0507009873554805
 SELU_LOW = 1.0507009873554805 * 1.6732632423543772
 
+
+def lrelu(z):
+    return np.where(z > 0, z, 0.01 * z)
+
+
+def lrelu_gradient(da, z, a):
+    slope = np.where(z > 0, 1, 0.01)
+    return da * slope
+
+
+def silu_gradient(da, z, a):
+    share = sigmoid(z)
+    return da * share * (1 + z * (1 - share))
+
+
+def gelu_gradient(da, z, a):
+    density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return da * (normal_cdf(z) + z * density)
+
+
+def selu(z):
+    below = SELU_LOW * np.expm1(z)
+    return np.where(z > 0, SELU_SCALE * z, below)
+
+
+def selu_gradient(da, z, a):
+    slope = np.where(z > 0, SELU_SCALE, SELU_LOW * np.exp(z))
+    return da * slope
+
+
+def softmax_gradient(da, z, a):
+    mean = (da * a).sum(-1, keepdims=True)
+    return a * (da - mean)
+
+
 # name -> (value of z, gradient by z from the gradient by the value a); an unknown name
 # is a KeyError, never linear
 ACTIVATIONS = {
     "linear": (lambda z: z, lambda da, z, a: da),
     "relu": (lambda z: np.maximum(z, 0), lambda da, z, a: da * (z > 0)),
-    "lrelu": (
-        lambda z: np.where(z > 0, z, 0.01 * z),
-        lambda da, z, a: da * np.where(z > 0, 1, 0.01),
-    ),
+    "lrelu": (lrelu, lrelu_gradient),
     "sigmoid": (sigmoid, lambda da, z, a: da * a * (1 - a)),
     "tanh": (np.tanh, lambda da, z, a: da * (1 - a * a)),
     "softplus": (lambda z: np.log1p(np.exp(z)), lambda da, z, a: da * sigmoid(z)),
-    "silu": (
-        lambda z: z * sigmoid(z),
-        lambda da, z, a: da * sigmoid(z) * (1 + z * (1 - sigmoid(z))),
-    ),
-    "gelu": (
-        lambda z: z * normal_cdf(z),
-        lambda da, z, a: (
-            da * (normal_cdf(z) + z * np.exp(-z * z / 2) / math.sqrt(2 * math.pi))
-        ),
-    ),
-    "selu": (
-        lambda z: np.where(z > 0, SELU_SCALE * z, SELU_LOW * np.expm1(z)),
-        lambda da, z, a: da * np.where(z > 0, SELU_SCALE, SELU_LOW * np.exp(z)),
-    ),
-    "softmax": (softmax, lambda da, z, a: a * (da - (da * a).sum(-1, keepdims=True))),
+    "silu": (lambda z: z * sigmoid(z), silu_gradient),
+    "gelu": (lambda z: z * normal_cdf(z), gelu_gradient),
+    "selu": (selu, selu_gradient),
+    "softmax": (softmax, softmax_gradient),
 }
 
 
@@ -70,6 +92,17 @@ def clipped(difference, distance):
     return np.clip(difference, -distance, distance)
 
 
+def cross_entropy_of_two(a, y):
+    of_class_1 = y * np.log(a)
+    of_class_0 = (1 - y) * np.log(1 - a)
+    return -np.mean(of_class_1 + of_class_0)
+
+
+def gradient_of_two(a, y):
+    variance = a * (1 - a)
+    return (a - y) / variance / y.size
+
+
 # name -> (mean over the batch, its gradient by the outputs a); ce: mean over rows, the
 # others: over all values
 LOSSES = {
@@ -79,10 +112,7 @@ LOSSES = {
         lambda a, y: np.mean(huber(a - y, *nn_aux.LOSSES["huber"].constants)),
         lambda a, y: clipped(a - y, *nn_aux.LOSSES["huber"].constants) / y.size,
     ),
-    "bce": (
-        lambda a, y: -np.mean(y * np.log(a) + (1 - y) * np.log(1 - a)),
-        lambda a, y: (a - y) / (a * (1 - a)) / y.size,
-    ),
+    "bce": (cross_entropy_of_two, gradient_of_two),
     "ce": (lambda a, y: -np.sum(y * np.log(a)) / len(y), lambda a, y: -y / a / len(y)),
 }
 
@@ -305,6 +335,21 @@ def embedding_backward(layer, dz, x, w, mask):
     return dx, dw, None
 
 
+def pad_forward(layer, x, *_):
+    widths = [(0, 0), (0, 0), (layer.pad_top,) * 2, (layer.pad_top,) * 2]
+    return np.pad(x, widths)
+
+
+def activation_forward(layer, x, *_):
+    value, _ = ACTIVATIONS[layer.function]
+    return value(x)
+
+
+def activation_backward(layer, dz, x, *_):
+    _, gradient = ACTIVATIONS[layer.function]
+    return gradient(dz, x, None), None, None
+
+
 # kind -> (outputs, gradients by inputs, weights and biases)
 KINDS = {
     "dense": (
@@ -315,7 +360,7 @@ KINDS = {
     "maxpool": (pool_forward, maxpool_backward),
     "avgpool": (pool_forward, avgpool_backward),
     "pad": (
-        lambda layer, x, *_: np.pad(x, [(0, 0)] * 2 + [(layer.pad_top,) * 2] * 2),
+        pad_forward,
         lambda layer, dz, *_: (unpadded(dz, layer), None, None),
     ),
     "flatten": (
@@ -326,14 +371,7 @@ KINDS = {
         lambda layer, x, w, b, mask: x * mask,
         lambda layer, dz, x, w, mask: (dz * mask, None, None),
     ),
-    "activation": (
-        lambda layer, x, *_: ACTIVATIONS[layer.function][0](x),
-        lambda layer, dz, x, *_: (
-            ACTIVATIONS[layer.function][1](dz, x, None),
-            None,
-            None,
-        ),
-    ),
+    "activation": (activation_forward, activation_backward),
     "embedding": (embedding_forward, embedding_backward),
 }
 

@@ -74,16 +74,16 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
     )
     comparison = compared(nets, [ds, ds], NAMES)
     figures_of_a = figures_of_scikit_learn(nets[0], ds)
-    second = figures_of_scikit_learn(nets[1], ds)
+    figures_of_b = figures_of_scikit_learn(nets[1], ds)
     assert comparison["metrics"].keys() == figures_of_a.keys()
     assert comparison["rows"] == 150
     assert comparison["models"] == ["a", "b"]
     for name, told in comparison["metrics"].items():
-        expected = [figures_of_a[name], second[name]]
+        expected = [figures_of_a[name], figures_of_b[name]]
         assert [told["a"], told["b"]] == pytest.approx(expected, rel=1e-9), name
-        expected = second[name] - figures_of_a[name]
+        expected = figures_of_b[name] - figures_of_a[name]
         assert told["difference"] == pytest.approx(expected, rel=1e-9), name
-    losses = [f"{each['log_loss']:.4g}" for each in (second, figures_of_a)]
+    losses = [f"{each['log_loss']:.4g}" for each in (figures_of_b, figures_of_a)]
     assert (
         comparison["verdict"]
         == f"b is better than a: log loss {losses[0]} beside {losses[1]}"
