@@ -166,11 +166,7 @@ def long_table():
     }
     logit = 2 * frame["size"] + (frame["kind"] == "a") - 0.5
     selected = np.where(draws.random(rows) < 1 / (1 + np.exp(-logit)), "yes", "no")
-    return (
-        frame,
-        selected,
-        draws.integers(1, 4, rows),
-    )
+    return (frame, selected, draws.integers(1, 4, rows))
 
 
 @pytest.fixture(scope="module")
@@ -200,10 +196,7 @@ def test_predictions_beyond_a_block_are_those_of_each_part(
     deviations = pair_of_networks.deviation(x)
     half = PREDICT_BLOCK // 2  # of two networks a block has half of the rows
     expected = pair_of_networks.deviation(x[half - 1 : half + 2])
-    np.testing.assert_array_equal(
-        deviations[half - 1 : half + 2],
-        expected,
-    )
+    np.testing.assert_array_equal(deviations[half - 1 : half + 2], expected)
     assert deviations[-1] > 0
 
 

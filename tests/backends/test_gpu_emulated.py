@@ -338,12 +338,7 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(
     for engine in (seq, ours):
         data = engine.load(rows, y)
         order = np.random.default_rng(1).permutation(150)
-        engine.epoch(
-            data,
-            order,
-            how,
-            engine.progress(),
-        )
+        engine.epoch(data, order, how, engine.progress())
         ends.append(engine.get("parameters"))
     assert relative_distance(*ends) < 100 * tolerance
     difference = np.abs(ends[0] - start)

@@ -66,14 +66,7 @@ def with_the_same_bits(spec, ds, counts, **settings):
         net, figures = trained(spec, ds, threads=threads, **settings)
         predictions = net.predict(ds.x)
         vector = flattened(net.parameters())
-        ends.append(
-            (
-                vector,
-                figures["loss"],
-                figures.get("val_loss"),
-                predictions,
-            )
-        )
+        ends.append((vector, figures["loss"], figures.get("val_loss"), predictions))
         np.testing.assert_equal(ends[-1], ends[0], f"{threads} threads")
     return ends[0][0]
 

@@ -505,12 +505,7 @@ def main(
     logging.getLogger("nn").setLevel(logging.ERROR)
     shared = Path(os.environ.get("NN_SHARED", HERE.parents[2] / "shared"))
     names = [name for name in tables.split(",") if name]
-    sources = list(
-        sources_of(
-            Path(folder or shared / "tables"),
-            names,
-        )
-    )
+    sources = list(sources_of(Path(folder or shared / "tables"), names))
     counts = [int(count) for count in rows.split(",")]
     say(
         f"honest: {Path(nn.__file__).parent}, {', '.join(source.name for source in sources)}"

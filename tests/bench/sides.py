@@ -102,12 +102,7 @@ def needed_bytes(case: TrainStepCase) -> int:
     net = case.model.network(case.dtype)
     layers = [layer for layer in net.layers if layer.kind != "flatten"]
     copies = 1 + len(OPTIMIZERS[case.optimizer].moments_with(0.0))
-    return network_bytes(
-        layers,
-        case.dtype,
-        copies,
-        case.batch,
-    )
+    return network_bytes(layers, case.dtype, copies, case.batch)
 
 
 class Nn:

@@ -260,13 +260,7 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
     pass."""
     edges = np.array(EDGES)[:, None] + [0, 0.001, 3, -3]
     draws = np.random.default_rng(2).normal(size=(400, 4))
-    x = np.concatenate(
-        [
-            edges,
-            draws,
-            [[0, np.nan, 0, np.nan]],
-        ]
-    )
+    x = np.concatenate([edges, draws, [[0, np.nan, 0, np.nan]]])
     outs = [encoded(backend, dtype, PIECES, x) for backend in ("seq", "cuda")]
     np.testing.assert_array_equal(outs[1], outs[0])
     assert ((outs[0] > 0) & (outs[0] < 1)).sum() > 1000
@@ -299,10 +293,7 @@ def test_records_resident_and_streamed_and_again_give_the_same_bits(
         assert end.data.resident == (room is None)
         indices = np.arange(900)[::-1].copy()
         predictions = net.engine.predict(end.data, indices)
-        outs = (
-            net.engine.predict(end.data),
-            predictions,
-        )
+        outs = (net.engine.predict(end.data), predictions)
         results.append((*end.bits, *(out.tobytes() for out in outs)))
     assert results[0] == results[1] == results[2]
 

@@ -90,12 +90,7 @@ def test_networks_of_images_on_several_gpus_have_the_bytes_of_one(name, gpus, tm
     rng = np.random.default_rng(0)
     draws = rng.integers(0, 256, (500, 1, 12, 12), np.uint8)
     indices = np.arange(500, dtype=np.int32)
-    ds = nn.Dataset(
-        draws,
-        indices % 3,
-        "multiclass",
-        ["a", "b", "c"],
-    )
+    ds = nn.Dataset(draws, indices % 3, "multiclass", ["a", "b", "c"])
     models = []
     for several in ((), gpus):
         net = nn.Network(CONV, ds.task, backend=name, gpus=several)

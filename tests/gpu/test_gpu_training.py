@@ -171,12 +171,7 @@ def test_every_run_gives_the_same_bits(spec, rows, backend):
         bits = flat(net).tobytes()
         predictions = net.predict(ds.x)
         results.append(
-            (
-                bits,
-                figures["loss"],
-                figures["val_loss"],
-                predictions.tobytes(),
-            )
+            (bits, figures["loss"], figures["val_loss"], predictions.tobytes())
         )
     assert results[0] == results[1]
 
@@ -222,10 +217,7 @@ def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
             assert end.data.resident == (room is None)
             indices = np.arange(900)[::-1].copy()
             predictions = net.engine.predict(end.data, indices)
-            out = (
-                net.engine.predict(end.data),
-                predictions,
-            )
+            out = (net.engine.predict(end.data), predictions)
             results.append((*end.bits, *(o.tobytes() for o in out)))
         assert results[0] == results[1]
 

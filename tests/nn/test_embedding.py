@@ -320,11 +320,7 @@ def test_records_count_as_the_numbers_in_them(processor, dtype):
         some = np.arange(7, 250, 3)
         predictions = engine.predict(data, some)
         loss = engine.loss(data, some)
-        before = (
-            engine.predict(data),
-            predictions,
-            loss,
-        )
+        before = (engine.predict(data), predictions, loss)
         ends.append(
             (*before, trained(engine, data, rows, 32), trained(engine, data, rows, 256))
         )

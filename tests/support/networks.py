@@ -232,12 +232,7 @@ def members_with_and_without_an_encoding(backend: str = "auto"):
     scaled, or encoded: the first one's own inputs are encoded, the other's are not."""
     rng = np.random.default_rng(1)
     draws = rng.normal(size=(90, 3)).astype(np.float32)
-    ds = Dataset(
-        draws,
-        rng.integers(0, 2, 90),
-        "binary",
-        ["0", "1"],
-    )
+    ds = Dataset(draws, rng.integers(0, 2, 90), "binary", ["0", "1"])
     nets = [Network("3,5,1", "binary", seed=seed, backend=backend) for seed in (0, 7)]
     for net, embedding in zip(nets, ("waves4", None)):
         train(net, ds, networks=2, epochs=2, number_embedding=embedding)

@@ -359,10 +359,7 @@ KINDS = {
     "conv": (conv_forward, conv_backward),
     "maxpool": (pool_forward, maxpool_backward),
     "avgpool": (pool_forward, avgpool_backward),
-    "pad": (
-        pad_forward,
-        lambda layer, dz, *_: (unpadded(dz, layer), None, None),
-    ),
+    "pad": (pad_forward, lambda layer, dz, *_: (unpadded(dz, layer), None, None)),
     "flatten": (
         lambda layer, x, *_: x.reshape(len(x), -1, 1, 1),
         lambda _, dz, x, *more: (dz.reshape(x.shape), None, None),

@@ -37,10 +37,7 @@ class Bucket(BaseHTTPRequestHandler):
         text = "".join(ENTRY.format(escape(name), len(data)) for name, data in found)
         self.send(
             200,
-            LIST.format(
-                len(found),
-                text,
-            ).encode(),
+            LIST.format(len(found), text).encode(),
         )
 
     def answer(self, with_body):

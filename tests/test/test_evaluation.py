@@ -171,18 +171,10 @@ def test_a_threshold_is_finite_and_for_two_classes():
     for threshold in (np.nan, np.inf):
         net = network("binary", column([0.5]))
         with pytest.raises(UsageError, match="threshold"):
-            evaluate(
-                net,
-                dataset("binary", [1]),
-                threshold=threshold,
-            )
+            evaluate(net, dataset("binary", [1]), threshold=threshold)
     net = network("multiclass", np.eye(2))
     with pytest.raises(
         UsageError,
         match="threshold 0.3: is for two classes, the task is multiclass; leave it out",
     ):
-        evaluate(
-            net,
-            dataset("multiclass", [0, 1]),
-            threshold=0.3,
-        )
+        evaluate(net, dataset("multiclass", [0, 1]), threshold=0.3)

@@ -669,19 +669,11 @@ def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(
     explanation = explain(net, x[:4], x[10:])
     mean = x[10:].mean(axis=0)
     expected = np.array([1.0, -2.0]) / temperature * (x[:4] - mean)
-    assert np.allclose(
-        explanation.values,
-        expected,
-        atol=1e-12,
-    )
+    assert np.allclose(explanation.values, expected, atol=1e-12)
     scores = net.predict(x[:4])[:, 0]
     expected = np.log(scores / (1 - scores))
     total = explanation.values.sum(axis=1)
-    assert np.allclose(
-        explanation.base_values + total,
-        expected,
-        atol=1e-9,
-    )
+    assert np.allclose(explanation.base_values + total, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
@@ -764,13 +756,7 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
     sampling = Sampling(60, groups=np.arange(60) // 5)
     draws = np.stack(
-        in_each_resample(
-            lambda times: times,
-            sampling,
-            None,
-            3,
-            RESAMPLES,
-        )
+        in_each_resample(lambda times: times, sampling, None, 3, RESAMPLES)
     )
     differences = draws @ (squares[1] - squares[0]) / draws.sum(axis=1)
     expected = np.quantile(differences, [0.025, 0.975])

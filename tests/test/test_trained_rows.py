@@ -170,10 +170,7 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
             **{c: some(joined, order)[c] for c in names},
             "y": some(joined, order)["y"],
         }
-        write(
-            columns,
-            f"{name}.csv",
-        )
+        write(columns, f"{name}.csv")
         result = succeed("test", "held.bin", f"{name}.csv", "--json")
         difference = abs(result.json["trained_rows"] - known)
         assert difference < 0.1 * (known + new), name
@@ -260,12 +257,7 @@ def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_the_
 
 def test_few_rows_against_many_are_not_told_by_chance(folder):
     draws = np.random.default_rng(0).normal(size=(50_000, 3))
-    ds = nn.Dataset(
-        draws,
-        np.arange(50_000) % 2,
-        "binary",
-        ["0", "1"],
-    )
+    ds = nn.Dataset(draws, np.arange(50_000) % 2, "binary", ["0", "1"])
     net = nn.Network("3,2,1", "binary")
     nn.train(net, ds, epochs=1, holdout=0)
     few = ds.of_rows(slice(0, 10))
@@ -539,22 +531,11 @@ def test_a_training_is_not_resumed_with_other_rows_or_targets_of_the_same_file(
     nn.train(again, first, **settings, resume="auto")
     table_rows = nn.load(table(300), target="y")
     net = nn.Network.for_data(table_rows, "auto,4,1")
-    nn.train(
-        net,
-        table_rows,
-        epochs=2,
-        checkpoint="d.ck",
-    )
+    nn.train(net, table_rows, epochs=2, checkpoint="d.ck")
     other = nn.load(table(300, seed=1), target="y")
     net = nn.Network.for_data(other, "auto,4,1")
     with pytest.raises(nn.UsageError, match="data"):
-        nn.train(
-            net,
-            other,
-            epochs=2,
-            checkpoint="d.ck",
-            resume="auto",
-        )
+        nn.train(net, other, epochs=2, checkpoint="d.ck", resume="auto")
 
 
 def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(folder):
@@ -567,20 +548,12 @@ def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(f
         total = model.explain(rows).values.sum(axis=1)
         expected = total + contributions.base_values
         total = contributions.values.sum(axis=1)
-        assert np.allclose(
-            contributions.base_values + total,
-            expected,
-        )
+        assert np.allclose(contributions.base_values + total, expected)
         model.save("m.bin")
         with pytest.raises(nn.UsageError, match="no background rows"):
             nn.Model.load("m.bin").explain(rows)
     draws = np.random.default_rng(0).normal(size=(50, 2))
-    ds = nn.Dataset(
-        draws,
-        np.arange(50) % 2,
-        "binary",
-        ["0", "1"],
-    )
+    ds = nn.Dataset(draws, np.arange(50) % 2, "binary", ["0", "1"])
     net = nn.Network("2,3,1", "binary")
     nn.train(net, ds, epochs=1)
     explanation = nn.explain(net, ds.x[:3])

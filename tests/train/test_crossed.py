@@ -113,10 +113,7 @@ def test_scores_by_temperature_are_those_of_each_fold(judged):
     crossed = Crossed(crossed.fold, scores, [1.0, 2.0, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4])
     for fold, temperature in enumerate(crossed.temperatures):
         expected = tempered(scores[of_row == fold], temperature)
-        assert np.array_equal(
-            crossed.calibrated[of_row == fold],
-            expected,
-        )
+        assert np.array_equal(crossed.calibrated[of_row == fold], expected)
     expected = np.array([0.1, 0.2, 0.3, 0.4])[of_row]
     assert np.array_equal(crossed.threshold_of_row, expected)
     assert np.array_equal(crossed.scores, scores)

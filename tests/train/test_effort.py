@@ -113,12 +113,7 @@ def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(
 def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, effort):
     rng = np.random.default_rng(1)
     draws = rng.normal(size=(rows, 40)).astype(np.float32)
-    ds = nn.Dataset(
-        draws,
-        rng.integers(0, 2, rows),
-        "binary",
-        ["0", "1"],
-    )
+    ds = nn.Dataset(draws, rng.integers(0, 2, rows), "binary", ["0", "1"])
     candidates = Effort(ds, effort, {}, {}).candidates()
     costs = [cost for *_, cost in candidates]
     expected = [candidate.operations(net, rows) for candidate, net, _ in candidates]

@@ -490,11 +490,7 @@ def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
         several.decision_function(sparse).argmax(axis=1), several.predict(sparse)
     )
     exponentials = np.exp(several.predict_log_proba(sparse))
-    assert np.allclose(
-        exponentials,
-        several.predict_proba(sparse),
-        rtol=1e-5,
-    )
+    assert np.allclose(exponentials, several.predict_proba(sparse), rtol=1e-5)
 
 
 def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):

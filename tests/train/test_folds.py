@@ -417,14 +417,7 @@ def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
     ds = data("multiclass")
     ds.classes = [*ds.classes, "d"]
     net = Network("6,8,4", "multiclass", seed=SEED)
-    nn.train(
-        net,
-        ds,
-        folds=FOLDS,
-        epochs=9,
-        learning_rate=0.02,
-        holdout=0.0,
-    )
+    nn.train(net, ds, folds=FOLDS, epochs=9, learning_rate=0.02, holdout=0.0)
     assert [text for text in caplog.messages if "set to 0" in text] == [
         "set to 0 (denominator 0): precision of d (never predicted); recall of d (not in the data); f1 of d (neither)"
     ]

@@ -64,11 +64,7 @@ def test_labels_of_parquet_have_its_type_and_those_of_csv_are_texts(folder, kind
     check(model, LABELS[kind], frame)
     model = nn.fit("t.csv", networks=1, epochs=1)
     labels = [str(label) for label in LABELS[kind]]
-    check(
-        model,
-        labels,
-        frame,
-    )
+    check(model, labels, frame)
 
 
 def test_gaps_and_categories_do_not_change_the_type(folder):

@@ -325,13 +325,7 @@ def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
 
 def remark_of(ds, caplog, **flags):
     net = nn.Network.for_data(ds, f"auto,4,{ds.outputs}")
-    nn.train(
-        net,
-        ds,
-        epochs=1,
-        learning_rate=1e-9,
-        **flags,
-    )
+    nn.train(net, ds, epochs=1, learning_rate=1e-9, **flags)
     (text,) = warnings_in(caplog)
     return text
 

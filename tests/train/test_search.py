@@ -58,12 +58,7 @@ def greedy_by_hand(count, picks, value):
     ways = [[]]
     for _ in range(picks):
         largest = max(range(count), key=lambda number: value([*ways[-1], number]))
-        ways.append(
-            [
-                *ways[-1],
-                largest,
-            ]
-        )
+        ways.append([*ways[-1], largest])
     return max(ways[1:], key=value)
 
 

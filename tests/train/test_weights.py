@@ -123,12 +123,7 @@ def test_a_batch_is_divided_by_its_own_weight(backend):
         many = start + repeated
         data = engine.load(x[many], y[many])
         indices = np.arange(len(many))
-        engine.epoch(
-            data,
-            indices,
-            settings(len(many)),
-            engine.progress(),
-        )
+        engine.epoch(data, indices, settings(len(many)), engine.progress())
     assert relative_distance(weighted, engine.get("parameters")) < CLOSE
 
 
@@ -156,15 +151,7 @@ def test_weighted_training_has_the_same_bits_for_any_number_of_threads():
         net = network("20,300,200,3", "omp", "float32", threads=threads)
         x, y = fill(net, 700)
         weights = counted(700).astype(np.float32)
-        ends.append(
-            after_epoch(
-                net,
-                x,
-                y,
-                weights,
-                settings(200, optimizer="adam"),
-            )
-        )
+        ends.append(after_epoch(net, x, y, weights, settings(200, optimizer="adam")))
     for end in ends:
         expected = ends[0][0].tobytes()
         assert end[0].tobytes() == expected
