@@ -424,7 +424,7 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
 # ---- the few that a training tells
 
 
-def quick_data(task: str, rows: int = 120, **more):
+def quick_data(task: str, rows: int = 120, **fields):
     """Return a network of a task with a data set, and scores of its rows."""
     rng = np.random.default_rng(1)
     if task == "regression":
@@ -435,7 +435,7 @@ def quick_data(task: str, rows: int = 120, **more):
         classes = None
     else:
         classes = ["a", "b", "c"][: y.max() + 1]
-    ds = nn.Dataset(np.zeros((rows, 1)), y, task, classes, **more)
+    ds = nn.Dataset(np.zeros((rows, 1)), y, task, classes, **fields)
     scores = rng.random((rows, ds.outputs))
     if task == "multiclass":
         scores /= scores.sum(axis=1, keepdims=True)

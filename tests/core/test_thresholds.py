@@ -391,13 +391,13 @@ def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
     assert "no cut-off reaches it, the best has precision 0.5; ask" in result.err
 
 
-def calibrated_network(data, layers, **more):
+def calibrated_network(data, layers, **settings):
     """A network that was trained on some rows and calibrated on the others; (network,
     what was told, those rows)."""
     net = nn.Network(layers, data.task)
-    nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
+    nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **settings)
     rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
-    given = {"holdout": 0.5, "calibrate": "temperature"} | more
+    given = {"holdout": 0.5, "calibrate": "temperature"} | settings
     options = options_of(net, data, given)
     return (
         net,

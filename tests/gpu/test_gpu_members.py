@@ -131,9 +131,9 @@ def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_pa
             if epoch == 3:
                 stop.request(signal.SIGTERM)
 
-    def trained(gpus, **more):
+    def trained(gpus, **settings):
         net = nn.Network(DENSE, ds.task, backend="cuda", gpus=gpus)
-        nn.train(net, ds, epochs=6, networks=5, validation=0.3, patience=5, **more)
+        nn.train(net, ds, epochs=6, networks=5, validation=0.3, patience=5, **settings)
         net.export(tmp_path / "m.bin")
         return (tmp_path / "m.bin").read_bytes()
 

@@ -20,7 +20,7 @@ LAYERS = {
 BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
-def data(task="binary", rows=400, seed=1, **more):
+def data(task="binary", rows=400, seed=1, **fields):
     rng = np.random.default_rng(seed)
     draws = rng.normal(size=(rows, 6))
     x = draws.astype(np.float32)
@@ -28,10 +28,10 @@ def data(task="binary", rows=400, seed=1, **more):
     score = x[:, 0] * x[:, 1] + draws / 2
     if task == "regression":
         stacked = np.stack([3 * score + 50, x[:, 2]], 1)
-        return nn.Dataset(x, stacked.astype(np.float32), task, **more)
+        return nn.Dataset(x, stacked.astype(np.float32), task, **fields)
     y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
     classes = ["a", "b", "c"][: y.max() + 1]
-    return nn.Dataset(x, y, task, classes, **more)
+    return nn.Dataset(x, y, task, classes, **fields)
 
 
 def network(task, seed=SEED, backend="omp", **options):

@@ -35,7 +35,7 @@ CASES = [
 ]
 
 
-def data(task, rows=240, noise=0.1, seed=0, **more):
+def data(task, rows=240, noise=0.1, seed=0, **fields):
     """Rows that tell their targets; noise=None: that tell nothing of them."""
     rng = np.random.default_rng(seed)
     draws = rng.normal(size=(rows, 4))
@@ -46,10 +46,10 @@ def data(task, rows=240, noise=0.1, seed=0, **more):
         score = rng.permutation(score)
     if task == "regression":
         stacked = np.stack([5 * score + 40, score], 1)
-        return nn.Dataset(x, stacked.astype(np.float32), task, **more)
+        return nn.Dataset(x, stacked.astype(np.float32), task, **fields)
     y = np.digitize(score, [0.7] if task == "binary" else [-0.5, 1.0]).astype(np.int32)
     classes = ["a", "b", "c"][: OUTPUTS[task] + (task == "binary")]
-    return nn.Dataset(x, y, task, classes, **more)
+    return nn.Dataset(x, y, task, classes, **fields)
 
 
 def trained(ds, loss=None, output="", **flags):

@@ -42,10 +42,10 @@ def table(kind: str = "number", seed: int = 0) -> dict:
     }
 
 
-def dataset(kind: str = "number", **more) -> nn.Dataset:
+def dataset(kind: str = "number", **fields) -> nn.Dataset:
     task = {"number": "regression", "two": "binary", "three": "multiclass"}[kind]
     ds = nn.load(table(kind), target="goal", task=task)
-    return replace(ds, **more)
+    return replace(ds, **fields)
 
 
 def reader(ds: nn.Dataset, **settings) -> nn.Network:

@@ -32,11 +32,11 @@ def columns_in_time(rows=ROWS, classes=False):
     }
 
 
-def chosen(ds, state=None, stop=None, effort="quick", **more):
+def chosen(ds, state=None, stop=None, effort="quick", **options):
     choice = Effort(
         ds,
         effort,
-        GIVEN | more,
+        GIVEN | options,
         OF_NETWORK,
         checkpoint=state and Checkpoint(state, resume="auto"),
     )
@@ -55,10 +55,10 @@ def found(ds):
     return chosen(ds)
 
 
-def without_retraining(monkeypatch, ds, **more):
+def without_retraining(monkeypatch, ds, **options):
     with monkeypatch.context() as patch:
         patch.setattr(Effort, "_knows_first_rows_only", False)
-        return chosen(ds, **more)
+        return chosen(ds, **options)
 
 
 def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold(

@@ -117,7 +117,7 @@ def test_a_stopped_training_goes_on_to_the_same_model(
 ):
     kept = folder / "state.nn"
 
-    def trained(**more):
+    def trained(**settings):
         if way == "folds, time":
             of_rows = {"time": "f"}
         else:
@@ -126,7 +126,7 @@ def test_a_stopped_training_goes_on_to_the_same_model(
         net = Network(
             f"{ds.inputs},12,dropout0.2,1", "binary", seed=SEED, backend="omp"
         )
-        result = nn.train(net, ds, **{**WAYS[way], **more})
+        result = nn.train(net, ds, **{**WAYS[way], **settings})
         net.export(folder / "m.bin")
         return (
             (folder / "m.bin").read_bytes(),
