@@ -38,7 +38,8 @@ def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
 
 @pytest.mark.parametrize(("rows", "batch"), [(200, 64), (2100, 2000)])
 def test_moved_images_have_the_same_bits_for_any_thread_count(rows, batch):
-    y = np.arange(rows, dtype=np.int32) % 3
+    indices = np.arange(rows, dtype=np.int32)
+    y = indices % 3
     ds = nn.Dataset(
         pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"]
     )
@@ -72,7 +73,8 @@ def test_a_model_keeps_how_images_were_moved_and_predicts_from_them_as_they_are(
     assert nets[1].config["augment"] == "shift"
     nets[1].set_parameters(nets[0].parameters())
     expected = nets[1].predict(ds.x)
-    assert np.array_equal(nets[0].predict(ds.x), expected)
+    predictions = nets[0].predict(ds.x)
+    assert np.array_equal(predictions, expected)
 
 
 @pytest.mark.parametrize(
@@ -90,5 +92,6 @@ def test_what_is_no_image_to_the_network_cannot_be_moved(spec, shape, message):
         "binary",
         ["a", "b"],
     )
+    net = nn.Network(spec, "binary")
     with pytest.raises(UsageError, match=message):
-        nn.train(nn.Network(spec, "binary"), ds, epochs=1, augment="both")
+        nn.train(net, ds, epochs=1, augment="both")

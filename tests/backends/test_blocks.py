@@ -141,7 +141,8 @@ def test_the_step_of_a_batch_at_the_limits_of_micro_batches_is_that_of_numpy(
     for name, value in net.parameters().items():
         step = before[name] - value
         expected = sums[name] / weights.sum()
-        assert relative_distance(step, expected) < 100 * TOLERANCE[dtype], name
+        distance = relative_distance(step, expected)
+        assert distance < 100 * TOLERANCE[dtype], name
 
 
 def records_of(net, x):
@@ -226,9 +227,11 @@ def test_losses_of_an_engine_weigh_each_row_of_every_block(dtype, processor):
     rows = PREDICT_BLOCK // 16 + 1
     net = network("4,3:tanh,1", processor, dtype)
     x, y = fill(net, rows)
-    weights = (np.arange(rows) % 4).astype(dtype)
+    indices = np.arange(rows)
+    weights = (indices % 4).astype(dtype)
     data = net.engine.load(x.reshape(rows, -1), y, weights)
-    order = np.arange(rows)[::-1].copy()
+    indices = np.arange(rows)
+    order = indices[::-1].copy()
     outputs = plain_layers.forward(net.layers, net.parameters(), x)[-1]
     mean = ((outputs - y) ** 2).mean(axis=1)
     expected = np.average(mean, weights=weights)
@@ -253,8 +256,10 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
     x[:, first, 0, 0] = 0
     x[:, second, 0, 0] = np.arange(9) % columns[second].values
     expected = plain_layers.forward(net.layers, net.parameters(), x)[-1]
-    np.testing.assert_allclose(net.predict(x), expected, rtol=1e-12)
-    assert len({tuple(row) for row in net.predict(x)}) == 9
+    predictions = net.predict(x)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-12)
+    predictions = net.predict(x)
+    assert len({tuple(row) for row in predictions}) == 9
 
 
 # ---- shuffles
@@ -266,7 +271,8 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
 )
 def test_a_shuffle_by_blocks_has_every_row_once_and_takes_whole_blocks(rows):
     order = random.shuffled_by_blocks(rows, 5, 2)
-    np.testing.assert_array_equal(np.sort(order), np.arange(rows))
+    expected = np.arange(rows)
+    np.testing.assert_array_equal(np.sort(order), expected)
     places = np.argsort(order)
     spans = [
         np.ptp(places[row : row + random.BLOCK_ROWS])

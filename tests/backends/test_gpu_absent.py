@@ -206,7 +206,8 @@ def test_auto_knows_the_batch_of_a_training(monkeypatch):
 )
 def test_gpus_are_counted_or_named(text, numbers):
     assert GPUS("--gpus", text) == numbers
-    assert nn.Network(SMALL, "binary", backend="cuda", gpus=text).gpus == numbers
+    net = nn.Network(SMALL, "binary", backend="cuda", gpus=text)
+    assert net.gpus == numbers
 
 
 @pytest.mark.parametrize(

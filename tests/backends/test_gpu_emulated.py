@@ -54,7 +54,8 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
     x = x.reshape(ROWS, -1)
-    draws = np.random.default_rng(1).random((MEMBERS, ROWS))
+    rng = np.random.default_rng(1)
+    draws = rng.random((MEMBERS, ROWS))
     weights = draws.astype(dtype)
     data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
     how = [settings(**{**own, **changes}) for own in HOW]
@@ -285,7 +286,9 @@ def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_each_alone
     jobs = [replace(job, rows=job.rows[::-1]) for job in members.jobs(1)][::-1]
     with monkeypatch.context() as patch:
         patch.setattr(CudaEngine, "_forward", None)  # of the network alone
-        assert len(pack.predict(jobs)) == len(pack.loss(jobs)) == MEMBERS
+        predictions = pack.predict(jobs)
+        loss = pack.loss(jobs)
+        assert len(predictions) == len(loss) == MEMBERS
     members.check_forward(pack, jobs)
 
 
@@ -378,7 +381,8 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, emulated, tmp
         models.append((tmp_path / "m.bin").read_bytes())
         assert net.gpus == gpus
     assert models[0] == models[1]
-    assert told[0]["loss"] == told[1]["loss"]
+    loss = told[0]["loss"]
+    assert loss == told[1]["loss"]
     expected = told[1].get("folds")
     assert told[0].get("folds") == expected
     used = {member.gpus for member in net.members}

@@ -144,8 +144,10 @@ class Library:
     ],
 )
 def test_routes_name_the_kernels_of_each_layer(spec, library, routes):
-    builder = Builder(parse(spec, "relu", "linear"), "mse", 4, PROCESSORS, library)
-    lines = layer_routes(builder.build(Purpose("train", 256, optimizer="SGD")))
+    layers = parse(spec, "relu", "linear")
+    builder = Builder(layers, "mse", 4, PROCESSORS, library)
+    program = builder.build(Purpose("train", 256, optimizer="SGD"))
+    lines = layer_routes(program)
     assert [line.split(" ", 2)[2] for line in lines] == routes
     kernels = {
         word.strip(",;") for line in lines for word in line.split() if "_" in word
@@ -224,8 +226,10 @@ def test_each_value_of_a_table_has_one_thread_in_each_share_of_the_rows(rows, sp
     assert first.blocks == 313 * splits
     assert second.blocks == 3 * 2 * splits
     size = 80_900
-    assert first.settings == (splits, size, 10_000, 8, 5, 2, 316, 3)
-    assert second.settings == (splits, size, 3, 300, 5, 4, 316, 16)
+    expected = (splits, size, 10_000, 8, 5, 2, 316, 3)
+    assert first.settings == expected
+    expected = (splits, size, 3, 300, 5, 4, 316, 16)
+    assert second.settings == expected
     assert second.arguments[0].at - first.arguments[0].at == 80_000
     updates = ops_of(embedding_program(rows=rows), "update_layer")
     (update,) = [op for op in updates if op.step == ("update", 0)]

@@ -116,7 +116,8 @@ def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
     assert {how for how, _ in built.sent} == {"all_reduce"}
     together = positions(built, "communication")
     updates = positions(built, "update")
-    assert len(together) == len(built.sent) + 1  # and the wait
+    expected = len(built.sent) + 1
+    assert len(together) == expected  # and the wait
     assert together[-1] + 1 == updates[0] == len(built.phases) - 1
 
 
@@ -272,7 +273,8 @@ def test_a_group_trains_tests_and_predicts_as_one(fake):
     assert engine.bytes() == 30
     # a study's rows with one and with several are of one device
     assert engine.device_name() == "Fake"
-    draws = np.random.default_rng(0).integers(0, 100, (2000, 2))
+    rng = np.random.default_rng(0)
+    draws = rng.integers(0, 100, (2000, 2))
     x = draws.astype(float)
     data = engine.load(x, x)
     progress = engine.progress()
@@ -305,7 +307,8 @@ def test_a_member_that_fails_ends_the_others_and_the_group_can_be_used_again(fak
             engine.epoch(data, np.arange(30), 10, engine.progress())
     assert len(aborted) == 3
     assert engine._communicators == [None] * 3
-    assert [member.forgot for member in engine.engines] == [2, 2, 2]
+    calls = [member.forgot for member in engine.engines]
+    assert calls == [2, 2, 2]
     engine.engines[1].fails = False
     engine.epoch(data, np.arange(30), 10, engine.progress())
     assert engine.get("parameters")[0] == 60

@@ -22,4 +22,5 @@ def test_both_compute_the_same_in_either_order_of_imports(package):
         f"nn {package}",
         f"{package} nn",
     ]
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == expected
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == expected

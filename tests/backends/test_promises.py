@@ -111,7 +111,8 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
         "holdout": 0.0,
     }
     end = with_the_same_bits(spec, ds, (1, 2, 3, 8), **how)
-    assert relative_distance(end, parameters(spec, ds, "seq", **how)) < 1e-9
+    expected = parameters(spec, ds, "seq", **how)
+    assert relative_distance(end, expected) < 1e-9
 
 
 @pytest.mark.parametrize("batch", [500, 1500])
@@ -134,7 +135,8 @@ def test_large_products_have_the_same_bits_for_any_thread_count(
         "learning_rate": 1e-3,
     }
     end = with_the_same_bits(spec, ds, (1, 2, 5), **how)
-    assert relative_distance(end, parameters(spec, ds, "seq", **how)) < 1e-5
+    expected = parameters(spec, ds, "seq", **how)
+    assert relative_distance(end, expected) < 1e-5
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -201,11 +203,11 @@ def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     as long for such numbers."""
     tiny = np.finfo(dtype).tiny
     rng = np.random.default_rng(6)
-    x = rng.normal(size=(300, 3)).astype(dtype)
+    draws = rng.normal(size=(300, 3))
+    x = draws.astype(dtype)
     x[:, 0] = 0
-    engine = nn.Network(
-        "3,2", "regression", backend="omp", dtype=dtype, threads=2
-    ).engine
+    net = nn.Network("3,2", "regression", backend="omp", dtype=dtype, threads=2)
+    engine = net.engine
     for moment in ("moment1", "moment2"):
         engine.set(moment, np.full(engine.size, tiny, dtype))
     settings = EpochSettings(
@@ -257,7 +259,8 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
     ],
 )
 def test_three_epochs_of_float64_end_where_seq_ends(spec, optimizer):
-    ds = binary_data(int(spec.split(",")[0]), 2000, 3)
+    inputs = int(spec.split(",")[0])
+    ds = binary_data(inputs, 2000, 3)
     how = {
         "threads": None,
         "dtype": "float64",
@@ -306,7 +309,8 @@ def test_the_same_seed_draws_the_same_numbers_on_every_machine():
         init: random.initial_weight(init, [(count, 9, 4)], 3, 1)
         for init in ("uniform", "glorot", "he")
     }
-    drawn["waves"] = random.initial_frequencies([(count, 0.1)], 3)
+    waves = [(count, 0.1)]
+    drawn["waves"] = random.initial_frequencies(waves, 3)
     drawn["order"] = random.shuffled(count, 3, random.STREAM_SHUFFLE, 5)
     assert {
         what: hashlib.sha256(values.tobytes()).hexdigest()
@@ -401,7 +405,8 @@ def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
         np.testing.assert_array_equal(predictions, many[rows])
     net = nn.Network(spec, "regression", backend="seq", dtype=dtype)
     seq = net.predict(x)
-    assert relative_distance(many, seq) < {"float32": 1e-5, "float64": 1e-12}[dtype]
+    distance = relative_distance(many, seq)
+    assert distance < {"float32": 1e-5, "float64": 1e-12}[dtype]
 
 
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
@@ -448,8 +453,10 @@ def test_a_product_is_right_and_has_the_same_bits_for_any_thread_count(
 def test_what_is_no_number_stays_so_in_a_product_and_does_not_spread(value):
     """A network that diverges must show it, however its large products are done."""
     rng = np.random.default_rng(5)
-    a = rng.normal(size=(320, 320)).astype(np.float32)
-    b = rng.normal(size=(320, 320)).astype(np.float32)
+    draws = rng.normal(size=(320, 320))
+    a = draws.astype(np.float32)
+    draws = rng.normal(size=(320, 320))
+    b = draws.astype(np.float32)
     sound = nn.matmul(a, b)
     a[7, 300] = value
     product = nn.matmul(a, b)

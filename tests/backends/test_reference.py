@@ -25,7 +25,8 @@ XOR = {
 
 def train_reference(case: dict, path, **flags):
     layers = case["layers"]
-    ds = nn.load(path, inputs=layers[0], outputs=layers[-1], dtype="float64")
+    outputs = layers[-1]
+    ds = nn.load(path, inputs=layers[0], outputs=outputs, dtype="float64")
     text = ",".join(map(str, layers))
     net = nn.Network(text, ds.task, seed=case["seed"], reference=True)
     result = nn.train(
@@ -55,7 +56,8 @@ def in_original_order(parameters: dict) -> np.ndarray:
 )
 def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_path):
     golden = shared / "golden"
-    case = json.loads((golden / f"{name}.json").read_text())
+    text = (golden / f"{name}.json").read_text()
+    case = json.loads(text)
     stored = np.load(golden / f"{name}.npz")
     path = golden / case["dataset"]
     net, ds, result = train_reference(case, path)
@@ -187,7 +189,8 @@ def test_other_runs_agree_with_an_independent_account(
         indices = np.arange(count)[:, None]
         y = indices % outputs == np.arange(outputs)
     rng = np.random.default_rng(count)
-    draws = rng.normal(size=(count, sizes[0]))
+    size = (count, sizes[0])
+    draws = rng.normal(size=size)
     rows = np.hstack([draws, y]).tolist()
     text = "".join(",".join(map(repr, row)) + "\n" for row in rows)
     (tmp_path / "data.csv").write_text(text)

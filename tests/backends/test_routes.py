@@ -8,7 +8,8 @@ from nn.nn import Network
 
 
 def routes(layers, rows, task="regression", **options):
-    lines = Network(layers, task, **options).engine.routes(rows)
+    net = Network(layers, task, **options)
+    lines = net.engine.routes(rows)
     for number, line in enumerate(lines):
         assert line.startswith(f"layer {number} ")
     return [line.split(": ", 1)[1] for line in lines]

@@ -111,7 +111,8 @@ def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(
 def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
     net = Network("12,60,60,1", "binary", backend=processor, threads=2)
     x = two_classes(100).x
-    values = [net.parameters(), net.sibling(1).parameters()]
+    parameters = net.sibling(1).parameters()
+    values = [net.parameters(), parameters]
     whole = set()
     is_over = threading.Event()
     for value in values:

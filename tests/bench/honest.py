@@ -141,7 +141,8 @@ def sources_of(folder: Path, names: list[str]) -> Iterator[Source]:
 
 def in_two_classes(values: np.ndarray) -> np.ndarray:
     """Return words that say which values are above their median."""
-    return np.array(CLASSES)[(values > np.median(values)).astype(int)]
+    median = np.median(values)
+    return np.array(CLASSES)[(values > median).astype(int)]
 
 
 def draws_of(source: Source, rows: int, seed: int) -> Iterator[Draw]:
@@ -154,7 +155,8 @@ def draws_of(source: Source, rows: int, seed: int) -> Iterator[Draw]:
     yield Draw("drawn", source.name, frame.iloc[drawn_rows], frame.iloc[true_rows], {})
     twins = with_twins(drawn_rows, generator)
     yield Draw("twins", source.name, frame.iloc[twins], frame.iloc[true_rows], {})
-    noise = source.x.assign(target=noise_like(source, generator))
+    target = noise_like(source, generator)
+    noise = source.x.assign(target=target)
     yield Draw("noise", source.name, noise.iloc[drawn_rows], noise.iloc[true_rows], {})
     yield Draw(
         "noise, twins", source.name, noise.iloc[twins], noise.iloc[true_rows], {}
@@ -202,7 +204,8 @@ def made_draws(rows: int, seed: int) -> Iterator[Draw]:
         ("times", in_time, {"time": "time"}),
     ):
         frame = made(rows + MOST_TRUE_ROWS, generator)
-        classes = frame.assign(target=in_two_classes(frame["target"].to_numpy()))
+        target = in_two_classes(frame["target"].to_numpy())
+        classes = frame.assign(target=target)
         for name, whole in (("made", frame), ("made, above the median", classes)):
             yield Draw(kind, name, whole.iloc[:rows], whole.iloc[rows:], choices)
 
@@ -261,11 +264,12 @@ def judged(draw: Draw, effort: str, seed: int) -> list[dict]:
         task = "auto"
     ds = nn.load(draw.known, target="target", task=task, **draw.choices)
     model = nn.fit(ds, effort=effort, seed=seed)
+    learned = model.metrics["learned"]
     about = {
         "kind": draw.kind,
         "table": draw.source,
         "rows": len(draw.known),
-        "learned": model.metrics["learned"],
+        "learned": learned,
     }
     figures = figures_out_of_fold(model.network, ds, intervals=True)
     true = nn.test(model.network, draw.others, intervals=True)

@@ -498,7 +498,8 @@ class Jax(Library):
         )
 
         def call():
-            return jax.block_until_ready([forward(parameters, part) for part in parts])
+            outputs = [forward(parameters, part) for part in parts]
+            return jax.block_until_ready(outputs)
 
         return timed(call), np.concatenate(call())[checked_rows(case.rows)]
 

@@ -38,7 +38,8 @@ def error(result, true: np.ndarray) -> float:
 def true_outputs(case: Forward) -> np.ndarray:
     net = case.model.network(case.dtype)
     x = case.model.data(case.rows, case.dtype)[0][checked_rows(case.rows)]
-    return forward(net.layers, net.parameters(), x)[-1]
+    outputs = forward(net.layers, net.parameters(), x)
+    return outputs[-1]
 
 
 def true_gradient(case: TrainStepCase, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -506,7 +506,8 @@ def test_ranks_of_a_host_divide_its_cores(
 
 def test_a_process_alone_is_left_where_it_is(monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: pytest.fail("bound"))
-    assert nn.Network("3,2", backend="omp", threads=1).engine.threads == 1
+    net = nn.Network("3,2", backend="omp", threads=1)
+    assert net.engine.threads == 1
 
 
 def test_a_rank_that_has_ended_stays_deaf_to_its_launcher(monkeypatch):

@@ -149,7 +149,8 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     # of all held-out rows
     assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)
     assert result["loss"] == pytest.approx(of_one["loss"], rel=1e-9)
-    assert len((folder / "h.csv").read_text().splitlines()) == 5
+    text = (folder / "h.csv").read_text()
+    assert len(text.splitlines()) == 5
     assert position("c.ck")["epoch"] == 4
     tested = succeed(*test).json
     assert tested.pop("target") == alone.pop("target")
@@ -295,7 +296,8 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(
     # of 3 epochs of 4 batches or more
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 10, done.stderr
-    assert (folder / "net.bin").read_bytes() == (folder / "peace.bin").read_bytes()
+    expected = (folder / "peace.bin").read_bytes()
+    assert (folder / "net.bin").read_bytes() == expected
 
 
 def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
@@ -311,7 +313,8 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
     assert not (folder / "m.bin").exists()
     done = position("c.ck")["step"]
     with launches.running(mpi, 3, *LONG) as launcher:
-        os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
+        pid = rank_process(launcher, mpi, 0)
+        os.kill(pid, signal.SIGTERM)
         launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75
     assert position("c.ck")["step"] > done

@@ -214,7 +214,8 @@ def test_a_job_that_was_interrupted_queues_itself_and_ends_in_the_same_bytes(
         "--quiet",
     )
     model = slurm.project / f"requeued-{job}.bin"
-    assert model.read_bytes() == (slurm.project / "peace.bin").read_bytes()
+    expected = (slurm.project / "peace.bin").read_bytes()
+    assert model.read_bytes() == expected
 
 
 def test_a_job_with_a_gpu_runs_and_a_failure_ends_it_with_its_code_and_no_restart(
@@ -461,7 +462,8 @@ def test_nodes_that_are_interrupted_queue_themselves_and_end_in_the_same_bytes(
     models = [
         slurm.project / name for name in (f"again-{job}.bin", f"peace-{peace}.bin")
     ]
-    assert models[0].read_bytes() == models[1].read_bytes()
+    expected = models[1].read_bytes()
+    assert models[0].read_bytes() == expected
 
 
 def test_nodes_that_are_cancelled_save_and_do_not_start_again(slurm, mpich):

@@ -79,7 +79,8 @@ def test_resamples_have_all_rows_drawn_evenly_and_differ_by_number_and_seed():
     assert times.shape == (1000, 37)
     assert (times.sum(axis=1) == 37).all()
     assert times.min() == 0
-    assert ((times.sum(axis=0) - 1000) ** 2 / 1000).sum() < 72
+    total = times.sum(axis=0)
+    assert ((total - 1000) ** 2 / 1000).sum() < 72
     assert len(np.unique(times, axis=0)) == 1000
     assert not np.array_equal(times, draws(37, seed=1))
 
@@ -100,7 +101,8 @@ RATES = ("precision", "recall", "f1", "accuracy")
 def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
     truth, scores = two_classes(ties=ties)
     if weighted:
-        weights = np.random.default_rng(1).random(len(truth))
+        rng = np.random.default_rng(1)
+        weights = rng.random(len(truth))
     else:
         weights = np.ones(len(truth))
     reports = [
@@ -152,7 +154,8 @@ def test_rates_of_independent_rows_have_wilsons_interval():
     expected = wilson_of_scipy((called == truth).sum(), 60)
     assert ends["accuracy"] == pytest.approx(expected)
     # tp / (tp + fp + fn), of which F1 is 2 r / (1 + r)
-    overlap = wilson_of_scipy(both, (called | (truth == 1)).sum())
+    rows = (called | (truth == 1)).sum()
+    overlap = wilson_of_scipy(both, rows)
     expected = [2 * end / (1 + end) for end in overlap]
     assert ends["f1"] == pytest.approx(expected)
     report = binary_report(truth, scores, 0.45)
@@ -214,12 +217,14 @@ def starts_of_blocks(counts, rows: int) -> list[int]:
     starts = []
     for row, count in enumerate(counts.tolist()):
         largest = max(0, row - rows + 1)
-        starts.append(count - sum(starts[largest:]))
+        total = sum(starts[largest:])
+        starts.append(count - total)
     return starts
 
 
 def test_rows_of_a_series_are_drawn_in_blocks_that_follow_each_other_in_time():
-    times = np.random.default_rng(0).permutation(64).astype(float)
+    order = np.random.default_rng(0).permutation(64)
+    times = order.astype(float)
     sampling = Sampling(64, times=times)
     assert sampling.block_rows == 4
     assert sampling.units == 16
@@ -288,7 +293,8 @@ def test_intervals_that_know_groups_and_times_hold_more_often(
 
 def test_one_group_has_no_interval():
     truth = np.arange(5.0)[:, None]
-    judged = Judged("regression", truth, np.zeros((5, 1)))
+    scores = np.zeros((5, 1))
+    judged = Judged("regression", truth, scores)
     sampling = Sampling(5, np.zeros(5))
     assert set(intervals(judged, sampling=sampling).values()) == {None}
 
@@ -358,7 +364,8 @@ def test_what_is_undefined_has_no_interval():
     # half the resamples of two rows lack a class, and do not count
     truth = np.array([0, 1])
     scores = np.array([0.9, 0.1])
-    assert binary_intervals(truth, scores, 0.5)["roc_auc"] == [
+    roc_auc = binary_intervals(truth, scores, 0.5)["roc_auc"]
+    assert roc_auc == [
         0.0,
         0.0,
     ]
@@ -386,12 +393,10 @@ def test_a_test_gives_intervals_when_asked(folder, write):
     assert "intervals" not in plain
     intervals = figures.pop("intervals")
     assert figures == plain
-    assert (
-        succeed(
-            "--test", "--model", "m.bin", "--intervals", "--json", "--threads", 1
-        ).json["intervals"]
-        == intervals
+    output = succeed(
+        "--test", "--model", "m.bin", "--intervals", "--json", "--threads", 1
     )
+    assert output.json["intervals"] == intervals
     flat = plain | {
         f"macro_{name}": value for name, value in plain.get("macro", {}).items()
     }

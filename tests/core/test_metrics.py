@@ -320,7 +320,8 @@ def test_a_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_none(task, seed)
     rng = np.random.default_rng(seed)
     truth, scores = judged_rows(task, rng)
     times = rng.integers(0, 4, len(truth))
-    weighted = report_of(task, truth, scores, times.astype(float))
+    weights = times.astype(float)
+    weighted = report_of(task, truth, scores, weights)
     repeated = report_of(
         task, np.repeat(truth, times, axis=0), np.repeat(scores, times, axis=0)
     )
@@ -466,7 +467,8 @@ def test_macro_figures_leave_out_a_class_that_is_neither_there_nor_predicted():
     weights = np.array([1, 1, 1, 1, 1, 0])
     indices = np.arange(6)[:, None]
     third = np.where(indices == 5, [0.0, 0.0, 1.0], scores)
-    f1 = multiclass_report(truth, third, weights=weights)["macro"]["f1"]
+    macro = multiclass_report(truth, third, weights=weights)["macro"]
+    f1 = macro["f1"]
     expected = (4 / 5 + 4 / 5) / 2
     assert f1 == close(expected), "of weight 0"
 

@@ -80,7 +80,8 @@ def test_a_binary_report_worked_by_hand():
     scores = np.array([0.9, 0.7, 0.7, 0.6, 0.4, 0.2])
     truth = np.array([1, 1, 0, 0, 1, 0])
     report = binary_report(truth, scores, 0.65)
-    mean = np.log([0.9, 0.7, 0.3, 0.4, 0.4, 0.8]).mean()
+    logarithms = np.log([0.9, 0.7, 0.3, 0.4, 0.4, 0.8])
+    mean = logarithms.mean()
     expected = {
         "rows": 6,
         "threshold": 0.65,
@@ -128,7 +129,8 @@ def test_any_binary_rows_give_the_figures_of_scikit_learn(
 def test_minus_zero_and_zero_are_the_same_score():
     truth = np.array([1, 0, 1, 0])
     scores = np.array([0.0, -0.0, -0.0, 0.0])
-    assert roc_auc(truth, scores) == pr_auc(truth, scores) == 0.5
+    area = roc_auc(truth, scores)
+    assert area == pr_auc(truth, scores) == 0.5
 
 
 def test_counts_of_billions_do_not_overflow():
@@ -142,7 +144,8 @@ def test_counts_of_billions_do_not_overflow():
     truth = np.repeat(np.array([0, 1], np.int32), 400_000)
     predicted = np.repeat([0, 1, 0, 1], [300_000, 100_000, 100_000, 300_000])
     assert mcc(confusion_counts(truth, predicted)) == close(0.5)
-    assert roc_auc(truth, truth.astype(np.float32)) == 1.0  # 1.6e11 pairs pass 2^32
+    scores = truth.astype(np.float32)
+    assert roc_auc(truth, scores) == 1.0  # 1.6e11 pairs pass 2^32
 
 
 def test_rates_without_a_denominator_are_0():
@@ -198,16 +201,19 @@ def test_what_has_no_denominator_is_0_and_said_once(
     assert [report[rate] for rate in ("precision", "recall", "f1", "mcc")] == close(
         rates
     )
-    assert [report[area] is not None for area in ("roc_auc", "pr_auc")] == [areas] * 2
+    expected = [areas] * 2
+    assert [report[area] is not None for area in ("roc_auc", "pr_auc")] == expected
     assert warnings_of() == warnings
 
 
 def test_a_defined_report_warns_of_nothing(warnings_of):
     truth = np.array([0, 1, 0, 1])
-    binary_report(truth, np.array([0.1, 0.2, 0.7, 0.8]), 0.5)
+    scores = np.array([0.1, 0.2, 0.7, 0.8])
+    binary_report(truth, scores, 0.5)
     multiclass_report(np.array([0, 1]), np.eye(2))
     truth = np.array([[0.0], [1.0]])
-    regression_report(truth, np.array([[0.0], [2.0]]))
+    predicted = np.array([[0.0], [2.0]])
+    regression_report(truth, predicted)
     assert warnings_of() == []
 
 

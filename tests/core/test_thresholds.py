@@ -57,9 +57,8 @@ def check_best(rule, truth, scores, weights=None):
         return
     threshold = best_threshold(rule, truth, scores, weights)
     # the first of equals
-    assert confusion_counts(truth, decide(scores, threshold), weights) == max(
-        fitting, key=goal
-    )
+    predicted = decide(scores, threshold)
+    assert confusion_counts(truth, predicted, weights) == max(fitting, key=goal)
 
 
 a_row = st.tuples(
@@ -107,14 +106,16 @@ def test_without_numbers_or_a_positive_row_there_is_nothing_to_choose(rule):
     """Rows without a number are of class 1 from no cut-off on, and would be silently
     missed."""
     scores = np.array([0.1, np.nan, 0.9])
+    truth = np.array([0, 1, 1])
     with pytest.raises(
         DataError, match=f"--threshold {rule}: found nan among the scores"
     ):
-        best_threshold(rule, np.array([0, 1, 1]), scores)
+        best_threshold(rule, truth, scores)
+    truth = np.zeros(3, int)
     with pytest.raises(
         DataError, match=f"--threshold {rule}: no row to choose it by is of class 1"
     ):
-        best_threshold(rule, np.zeros(3, int), np.arange(3.0))
+        best_threshold(rule, truth, np.arange(3.0))
 
 
 @pytest.mark.parametrize("rule", [{"threshold": "f1"}, {"calibrate": "temperature"}])
@@ -168,14 +169,16 @@ def test_what_is_no_rule_is_refused_everywhere(two, text):
         )
         assert result.code == 2
         assert f"--threshold {text}: {message}" in result.err
+    net = nn.Network("2,1", "binary")
     with pytest.raises(UsageError, match=f"--threshold {text}: "):
-        nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
+        nn.train(net, nn.load("two.csv"), threshold=text)
 
 
 def two_classes(rng, rows=400, sharpness=3.0):
     """Truth, and scores (rows, 1) whose logits are `sharpness` times too large."""
     logits = rng.normal(size=(rows, 1)) * 2
-    truth = (rng.random(rows) < 1 / (1 + np.exp(-logits[:, 0]))).astype(np.int32)
+    draws = rng.random(rows)
+    truth = (draws < 1 / (1 + np.exp(-logits[:, 0]))).astype(np.int32)
     exponentials = np.exp(-sharpness * logits)
     return truth, 1 / (1 + exponentials)
 
@@ -185,7 +188,8 @@ def several_classes(rng, rows=400, sharpness=0.4):
     total = np.exp(logits).sum(axis=1, keepdims=True)
     shares = np.exp(logits) / total
     draws = rng.random((rows, 1))
-    total = (draws > shares.cumsum(axis=1)).sum(axis=1)
+    sums = shares.cumsum(axis=1)
+    total = (draws > sums).sum(axis=1)
     truth = total.clip(0, 3)
     flat = np.exp(sharpness * logits)
     return truth, flat / flat.sum(axis=1, keepdims=True)
@@ -205,10 +209,12 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     temperature = best_temperature(truth, scores, weights)
 
     def loss(log_temperature):
-        return log_loss(truth, tempered(scores, np.exp(log_temperature)), weights)
+        exponentials = np.exp(log_temperature)
+        return log_loss(truth, tempered(scores, exponentials), weights)
 
     judge = minimize_scalar(loss, bracket=(-1, 1), tol=1e-10)
-    assert np.log(temperature) == pytest.approx(judge.x, abs=1e-6)
+    logarithms = np.log(temperature)
+    assert logarithms == pytest.approx(judge.x, abs=1e-6)
     assert temperature == pytest.approx(about, rel=0.3)
     assert loss(np.log(temperature)) < loss(0)
 
@@ -232,7 +238,8 @@ def test_a_temperature_divides_the_logits(dtype):
     assert halved.shape == scores.shape
     assert logits_of(halved)[1:5] == pytest.approx(logits_of(scores)[1:5] / 2, rel=1e-3)
     assert np.isfinite(halved).all()
-    assert (np.diff(halved[:, 0]) > 0).all()
+    steps = np.diff(halved[:, 0])
+    assert (steps > 0).all()
     shares = np.array([[0.7, 0.2, 0.1], [1.0, 0.0, 0.0]], dtype)
     halved = tempered(shares, 2.0)
     total = np.sqrt(shares[0]).sum()
@@ -285,20 +292,20 @@ def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(
     rows = nn.ds.split_rows(ds, holdout, 0, 0).training
     predictions = net.predict(ds.x[rows])
     scores = predictions[:, 0]
-    best = best_threshold(rule, ds.y[rows], scores)
+    truth = ds.y[rows]
+    best = best_threshold(rule, truth, scores)
     assert net.threshold == done.json["threshold"] == best
     assert net.config["threshold"] == rule
-    assert (
-        succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json[
-            "threshold"
-        ]
-        == best
-    )
+    threshold = succeed(
+        "--test", "--model", "m.bin", "--dataset", "two.csv", "--json"
+    ).json["threshold"]
+    assert threshold == best
     output = succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
     lines = output.out.splitlines()[1:]
     predicted = [line.split(",")[1] for line in lines]
     predictions = net.predict(ds.x).astype(np.float64)
-    assert predicted.count("1") == (predictions >= best).sum()
+    expected = (predictions >= best).sum()
+    assert predicted.count("1") == expected
 
 
 def test_the_default_leaves_the_model_as_is_and_a_rule_changes_only_the_threshold(
@@ -315,7 +322,8 @@ def test_the_default_leaves_the_model_as_is_and_a_rule_changes_only_the_threshol
         train(*flags)
         models.append((two / "m.bin").read_bytes())
         nets.append(nn.Network.load("m.bin"))
-    assert models[:3] == models[:1] * 3
+    expected = models[:1] * 3
+    assert models[:3] == expected
     plain, by_rule = nets[2:]
     np.testing.assert_equal(by_rule.parameters(), plain.parameters())
     differing = {

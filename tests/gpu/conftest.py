@@ -62,7 +62,8 @@ def check_little_memory(gpu):
         gc.collect()
         with gpu.cuda.Device(number):
             pool.free_all_blocks()  # what earlier tests left there would do
-            pool.set_limit(size=pool.used_bytes() + (10 << 20))
+            size = pool.used_bytes() + (10 << 20)
+            pool.set_limit(size=size)
         try:
             with pytest.raises(
                 NnError,

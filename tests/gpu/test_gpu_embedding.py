@@ -115,7 +115,8 @@ def rows_of(name, dtype, rows):
 
 def reals(records, dtype):
     """The same rows as the numbers that go into the network."""
-    return np.stack(list(values_of(records)), 1).astype(dtype)
+    stacked = np.stack(list(values_of(records)), 1)
+    return stacked.astype(dtype)
 
 
 def trained(net, x, y, optimizer="adam", batch=64, **how):
@@ -249,9 +250,11 @@ def test_records_of_any_layout_are_read(name, dtype, gpu):
     seq = network(name, "seq", dtype, "3")
     ours = network(name, "cuda", dtype, "3")
     data = seq.engine.load(records)
-    theirs = seq.engine.predict(data, np.arange(1, 299))
+    indices = np.arange(1, 299)
+    theirs = seq.engine.predict(data, indices)
     data = ours.engine.load(records)
-    mine = ours.engine.predict(data, np.arange(1, 299))
+    indices = np.arange(1, 299)
+    mine = ours.engine.predict(data, indices)
     assert relative_distance(mine, theirs) < TOLERANCE[dtype]
 
 
@@ -259,7 +262,8 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
     """Values between, on and beyond the edges; a dense layer lets one output of a row
     pass."""
     edges = np.array(EDGES)[:, None] + [0, 0.001, 3, -3]
-    draws = np.random.default_rng(2).normal(size=(400, 4))
+    rng = np.random.default_rng(2)
+    draws = rng.normal(size=(400, 4))
     x = np.concatenate([edges, draws, [[0, np.nan, 0, np.nan]]])
     outs = [encoded(backend, dtype, PIECES, x) for backend in ("seq", "cuda")]
     np.testing.assert_array_equal(outs[1], outs[0])
@@ -304,7 +308,8 @@ def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
     for x in (records, reals(records, "float32")):
         net = network("few", "cuda", "float32")
         end = trained(net, x, y, batch=300)
-        loss = net.engine.loss(end.data, np.arange(5, 499))
+        indices = np.arange(5, 499)
+        loss = net.engine.loss(end.data, indices)
         ends.append((end.bits, loss))
     assert ends[0] == ends[1]
 
@@ -363,7 +368,8 @@ def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monke
         found.append((end.parameters, end.losses, predictions))
     assert_near(found[0][0], expected.parameters, one.layers, 1e-9)
     assert found[0][1] == pytest.approx(expected.losses, rel=1e-9)
-    predictions = one.engine.predict(one.engine.load(records))
+    data = one.engine.load(records)
+    predictions = one.engine.predict(data)
     assert relative_distance(found[0][2], predictions) < 1e-9
     bits = found[0][0].tobytes()
     assert bits == found[1][0].tobytes()

@@ -84,7 +84,8 @@ def test_one_batch_has_the_gradients_of_one_gpu(
             for a, b in zip(expected[1:], found[1:], strict=True)
         ]
         apart.append(distances)
-    assert np.all(np.median(apart, axis=0) < tolerance)
+    median = np.median(apart, axis=0)
+    assert np.all(median < tolerance)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +166,13 @@ def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
     ]
     for net in nets:
         x, y = fill(net, 5000)
-    assert relative_distance(several.predict(x), one.predict(x)) < 1e-6
+    predictions = several.predict(x)
+    assert relative_distance(predictions, one.predict(x)) < 1e-6
     expected = one.predict(x[:3])
-    assert np.array_equal(several.predict(x[:3]), expected)
-    rows = np.random.default_rng(0).permutation(5000)[:4001]
+    predictions = several.predict(x[:3])
+    assert np.array_equal(predictions, expected)
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(5000)[:4001]
     losses = [
         net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in nets
     ]
@@ -223,7 +227,8 @@ def test_a_process_for_each_gpu_trains_as_one_process_does(
     done = mpich.train(len(gpus), *flags, "--model", tmp_path / "ranks.bin")
     assert done.stderr == ""
     assert done.returncode == 0
-    assert json.loads(done.stdout)["ranks"] == len(gpus)  # one object, of rank 0
+    document = json.loads(done.stdout)
+    assert document["ranks"] == len(gpus)  # one object, of rank 0
     succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
     nets = [
         nn.Network.load(tmp_path / f"{name}.bin", backend="cuda")
@@ -332,7 +337,8 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
     net = network(DENSE, gpus)
     net.engine.record(2)
     trained(net, 700, 256)
-    assert f"cuda ({len(gpus)} x " in net.engine.describe()
+    description = net.engine.describe()
+    assert f"cuda ({len(gpus)} x " in description
     assert ", mirrored)" in net.engine.describe()
     batches = net.engine.recorded()
     assert len(batches) == 2

@@ -76,7 +76,8 @@ def test_a_network_agrees_with_numpy(spec, dtype, rows, backend):
 def test_a_layer_alone_predicts_many_batches(spec, backend):
     """Its only phase reads the rows that the next batch's replace."""
     (seq, ours), (x, y) = twins(spec, ("seq", backend), "float64", 20_000)
-    assert relative_distance(ours.predict(x), seq.predict(x)) < 1e-13
+    expected = seq.predict(x)
+    assert relative_distance(ours.predict(x), expected) < 1e-13
     losses = [
         net.engine.loss(net.engine.load(x.reshape(20_000, -1), y), np.arange(20_000))
         for net in (seq, ours)
@@ -95,7 +96,8 @@ def test_the_last_layers_step_as_seq_does(
     """As an epoch in one launch and as graphs, ending in a short batch; nothing of it
     is `gradients`' program."""
     monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
-    nets, (x, y) = twins(spec, ("seq", backend, backend), dtype, 2 * rows + 3)
+    backends = ("seq", backend, backend)
+    nets, (x, y) = twins(spec, backends, dtype, 2 * rows + 3)
     how = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3)
     ends = []
     for net, limit in zip(nets, (None, 0, 1e12)):
@@ -103,7 +105,8 @@ def test_the_last_layers_step_as_seq_does(
         order = np.arange(len(x))
         ends.append(ended(net, x, y, how, order=order))
     for end in ends[1:]:
-        assert relative_distance(end.parameters, ends[0].parameters) < tolerance
+        distance = relative_distance(end.parameters, ends[0].parameters)
+        assert distance < tolerance
         assert end.losses == pytest.approx(ends[0].losses, rel=100 * tolerance)
 
 
@@ -132,7 +135,8 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     for net in nets:
         value, grads, dx = net.engine.gradients(x.reshape(10, -1), y)
         how = settings(optimizer="sgd", batch=4, rates=[0.1] * 9)
-        order = np.arange(10)[::-1].copy()
+        indices = np.arange(10)[::-1]
+        order = indices.copy()
         end = ended(net, x, targets, how, order=order)
         assert end.step == 3
         parts = (
@@ -188,11 +192,13 @@ def test_bytes_become_pixels_as_in_seq(backend):
     )
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (50, 36), np.uint8)
-    y = rng.integers(0, 4, 50).astype(np.int32)
+    draws = rng.integers(0, 4, 50)
+    y = draws.astype(np.int32)
     ends = []
     for net in nets:
         end = ended(net, x, y, settings(batch=8), order=np.arange(50))
-        predictions = net.engine.predict(end.data, np.arange(3, 40))
+        indices = np.arange(3, 40)
+        predictions = net.engine.predict(end.data, indices)
         ends.append((end.parameters, predictions))
     assert max(map(relative_distance, ends[1], ends[0])) < 1e-12
 
@@ -249,5 +255,6 @@ def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatc
     )
     for pair in pairs:
         assert relative_distance(*pair) < tolerance
-    distance = relative_distance(ours.predict(x), omp.predict(x))
+    expected = omp.predict(x)
+    distance = relative_distance(ours.predict(x), expected)
     assert distance < 10 * tolerance

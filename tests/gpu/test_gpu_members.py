@@ -112,7 +112,8 @@ def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):
             spans.append((self._engine.device, began, time.perf_counter()))
 
         monkeypatch.setattr(kind, "epoch", timed)
-    draws = np.random.default_rng(0).normal(size=(20_000, 30))
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(20_000, 30))
     x = draws.astype(np.float32)
     ds = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"])
     net = nn.Network(DENSE, "binary", backend="cuda", gpus=gpus)

@@ -62,7 +62,8 @@ def test_the_steps_of_a_traced_batch_add_up_to_it(backend):
     lanes = {
         event["args"]["name"]: event["tid"] for event in events(name="thread_name")
     }
-    assert {step["tid"] for step in steps} == {lanes["gpu"]}
+    tids = {step["tid"] for step in steps}
+    assert tids == {lanes["gpu"]}
     for batch in batches:
         assert batch["tid"] == lanes["training"]
         assert inside(batch, epochs[0])

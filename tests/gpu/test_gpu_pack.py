@@ -108,7 +108,8 @@ def test_orders_are_those_of_the_processor(count):
     """The GPU draws them, but for the last: those do not fit the memory of a
     multiprocessor."""
     engine = network(CC, "cuda", "float32").engine
-    rows = np.arange(count)[::-1].copy()
+    indices = np.arange(count)
+    rows = indices[::-1].copy()
     jobs = [PackJob(m, None, rows, settings(seed=m), None, 7 * m) for m in range(5)]
     with engine.here("orders"):
         counts = np.array([count] * 5)

@@ -57,7 +57,8 @@ def test_a_forked_process_is_told_in_one_line_that_cuda_does_not_work(backend):
         command, capture_output=True, text=True, env=environment(), timeout=200
     )
     words = "backend cuda: CUDA does not work in a process that was forked from one that has used it; start processes"
-    assert [line.startswith(words) for line in done.stdout.splitlines()] == [
+    lines = done.stdout.splitlines()
+    assert [line.startswith(words) for line in lines] == [
         True,
         True,
     ], done.stderr

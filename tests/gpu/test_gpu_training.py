@@ -99,7 +99,8 @@ def test_three_epochs_on_the_fraud_data_end_where_seq_ends(data, optimizer, back
             optimizer=optimizer,
             batch_number=32,
         )
-        assert relative_distance(flat(ours), flat(seq)) < tolerance, dtype
+        distance = relative_distance(flat(ours), flat(seq))
+        assert distance < tolerance, dtype
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,8 @@ def test_digits_and_images_in_float32_are_as_accurate_as_omp(
         held = nn.ds.split_rows(ds, net.holdout, 0.0, net.seed).holdout
         few = nn.Dataset(x=ds.x[held], y=ds.y[held], task=ds.task, classes=ds.classes)
         accuracy = nn.test(net, few)["accuracy"]
-        figures.append((accuracy, net.history["loss"][-1]))
+        loss = net.history["loss"]
+        figures.append((accuracy, loss[-1]))
     difference = abs(figures[0][0] - figures[1][0])
     assert difference < points
     expected = figures[0][1]
@@ -230,7 +232,8 @@ def test_a_model_tests_the_same_on_every_backend(data, tmp_path, backend):
     for other in ("seq", "omp", "cuda", backend):
         again = nn.Network.load(tmp_path / "m.bin", backend=other)
         report = nn.test(again, ds)
-        figures[other] = (report, again.predict(ds.x))
+        predictions = again.predict(ds.x)
+        figures[other] = (report, predictions)
     for test, out in figures.values():
         for count in ("tp", "fp", "fn", "tn"):
             expected = figures["seq"][0][count]
@@ -244,7 +247,8 @@ def test_a_model_of_images_predicts_the_same_here(data, tmp_path, backend):
     net.export(tmp_path / "m.bin")
     again = nn.Network.load(tmp_path / "m.bin", backend=backend)
     expected = net.predict(ds.x)
-    assert relative_distance(again.predict(ds.x), expected) < 1e-5
+    predictions = again.predict(ds.x)
+    assert relative_distance(predictions, expected) < 1e-5
 
 
 def test_too_little_memory_is_one_line_with_a_remedy(backend, check_little_memory):
@@ -259,7 +263,8 @@ def test_steps_are_recorded_layer_by_layer(backend):
     assert len(batches) == 2
     for steps in batches:
         # the last layer's forward pass computes the loss, too
-        assert {s.name for s in steps} == {"gather", "forward", "backward", "update"}
+        names = {s.name for s in steps}
+        assert names == {"gather", "forward", "backward", "update"}
         layers = {s.layer for s in steps if s.name == "update"}
         assert layers == {0, 2, 5, 6}
         for s in steps:

@@ -20,14 +20,16 @@ RUNNERS = [  # network, rows of a batch, what its first route names
 
 def after_epoch(net, weights, batch, room=None):
     """Return (parameters after an epoch, sum of its losses, loss of some rows)."""
+    rows = fill(net, ROWS)
     end = ended(
         net,
-        *fill(net, ROWS),
+        *rows,
         settings(batch=batch, rates=[1e-3] * 9),
         weights=weights,
         room=room,
     )
-    loss = net.engine.loss(end.data, np.arange(5, 600))
+    indices = np.arange(5, 600)
+    loss = net.engine.loss(end.data, indices)
     return end.parameters, end.losses[0], loss
 
 
@@ -38,7 +40,8 @@ def check_as_seq(ours, seq):
 
 
 def some_weights(dtype="float64"):
-    draws = np.random.default_rng(1).integers(0, 4, ROWS)
+    rng = np.random.default_rng(1)
+    draws = rng.integers(0, 4, ROWS)
     return draws.astype(dtype) / 2
 
 
@@ -54,13 +57,17 @@ def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend
 
 
 def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
-    resident = after_epoch(network(SMALL, backend), some_weights(), 60, room=None)
-    streamed = after_epoch(network(SMALL, backend), some_weights(), 60, room=0)
-    assert resident[0].tobytes() == streamed[0].tobytes()
+    net = network(SMALL, backend)
+    resident = after_epoch(net, some_weights(), 60, room=None)
+    net = network(SMALL, backend)
+    streamed = after_epoch(net, some_weights(), 60, room=0)
+    expected = streamed[0].tobytes()
+    assert resident[0].tobytes() == expected
     assert resident[1:] == streamed[1:]
 
 
 def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):
     net = network(SMALL, "cuda", gpus=gpus, distribute=distribute)
     ours = after_epoch(net, some_weights(), 60)
-    check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))
+    seq = after_epoch(network(SMALL, "seq"), some_weights(), 60)
+    check_as_seq(ours, seq)

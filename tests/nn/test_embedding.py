@@ -53,7 +53,8 @@ def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight():
         "layer2.weight": (2, 9),
     }
     assert list(shapes.items()) == [*expected.items(), ("layer2.bias", (2,))]
-    layers = parse("1,2", columns=[InputColumn("gap"), InputColumn("onehot", values=3)])
+    columns = [InputColumn("gap"), InputColumn("onehot", values=3)]
+    layers = parse("1,2", columns=columns)
     assert layers[0].parameters == 0
     assert parameter_shapes(layers) == {
         "layer0.weight": (2, 5),
@@ -189,7 +190,8 @@ def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
         net = Network(
             "4,1", "regression", backend="seq", input_columns=columns, **options
         )
-        return net.layers[0], net.parameters()["layer0.weight"]
+        parameters = net.parameters()["layer0.weight"]
+        return net.layers[0], parameters
 
     layer, weight = drawn(columns)
     assert weight.shape == (21 + 512,)
@@ -277,7 +279,8 @@ def test_values_of_records_come_in_order_and_codes_past_their_table_are_refused(
 
 def numbers_of(records: np.ndarray, dtype) -> np.ndarray:
     """The same rows as numbers (rows, inputs)."""
-    return np.stack(list(values_of(records)), 1).astype(dtype)
+    stacked = np.stack(list(values_of(records)), 1)
+    return stacked.astype(dtype)
 
 
 def engine_of(
@@ -300,9 +303,8 @@ def targets(rows: int, dtype) -> np.ndarray:
 def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.ndarray:
     """The parameters after two epochs, the second in another order."""
     rate = OPTIMIZERS[optimizer].learning_rate
-    settings = EpochSettings(
-        optimizer, batch, [rate] * 9, weight_decay=0.1, momentum=0.9
-    )
+    rates = [rate] * 9
+    settings = EpochSettings(optimizer, batch, rates, weight_decay=0.1, momentum=0.9)
     for seed in (0, 1):
         order = np.random.default_rng(seed).permutation(rows)
         engine.epoch(data, order, settings, engine.progress())
@@ -354,7 +356,8 @@ def test_records_may_lack_any_of_their_fields(processor, counts):
     outs = []
     for x in (records, numbers_of(records, "float64")):
         engine = engine_of(processor, "float64", f"{len(columns)},5:tanh,2", columns)
-        outs.append(engine.predict(engine.load(x)))
+        data = engine.load(x)
+        outs.append(engine.predict(data))
     np.testing.assert_array_equal(*outs)
     assert np.ptp(outs[0]) > 0
 
@@ -441,11 +444,13 @@ def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
     x = np.random.default_rng(4).normal(size=(70, 1))
     for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64):
         rng = np.random.default_rng(count)
-        edges = np.sort(rng.normal(size=count + 1))
+        draws = rng.normal(size=count + 1)
+        edges = np.sort(draws)
         columns = [InputColumn("number", edges=tuple(edges.tolist()))]
         seq = encoded("seq", dtype, columns, x)
         omp = encoded("omp", dtype, columns, x)
-        clipped = np.clip((x - edges[:-1]) / np.diff(edges), 0, 1)
+        steps = np.diff(edges)
+        clipped = np.clip((x - edges[:-1]) / steps, 0, 1)
         expected = np.concatenate([x, clipped], 1)
         atol = {"float32": 1e-4, "float64": 1e-12}[dtype]
         np.testing.assert_allclose(seq, expected, atol=atol)
@@ -453,7 +458,8 @@ def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
 
 
 def test_edges_that_are_one_float32_make_a_step(processor):
-    columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
+    edges = (0.0, 1.0, 1 + 1e-12, 2.0)
+    columns = [InputColumn("number", edges=edges)]
     out = encoded(
         processor,
         "float32",
@@ -474,7 +480,8 @@ def test_a_piece_has_a_gradient_between_its_edges_alone(processor, dtype):
     weights = np.array([[3, 0.75, 1.5, 3, 5, 9, 0.75, 1.5, 3]])
     net.set_parameters({"layer0.weight": weights, "layer0.bias": np.zeros(1)})
     x = np.array([[x, x] for x in SHARES] + [[0.125, np.nan]], dtype)
-    y = net.predict(x) - len(x) / 2  # mean squared error: dz is 1 in every row
+    predictions = net.predict(x)
+    y = predictions - len(x) / 2  # mean squared error: dz is 1 in every row
     gradients = net.gradients(x, y)[2]
     dx = gradients.reshape(-1, 2)
     pieces = np.array([0, 0, 1, 0, 2, 0, 2, 0, 0])
@@ -505,7 +512,8 @@ def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dty
     """Of frequencies and numbers of few digits, whose products are exact."""
     rng = np.random.default_rng(waves)
     frequencies = rng.integers(-999, 999, waves) / 256
-    x = rng.integers(-999, 999, (60, 1)) / 128
+    draws = rng.integers(-999, 999, (60, 1))
+    x = draws / 128
     angles = 2 * np.pi * (frequencies * x - np.rint(frequencies * x))
     expected = np.concatenate([x, np.sin(angles), np.cos(angles)], 1)
     for backend in BACKENDS:
@@ -531,9 +539,8 @@ def test_waves_of_huge_numbers_stay_within_their_bounds(processor, dtype):
 
 
 def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(processor):
-    net = network(
-        "1,1:tanh", processor, input_columns=[InputColumn("gap", fill=0.5, waves=2)]
-    )
+    input_columns = [InputColumn("gap", fill=0.5, waves=2)]
+    net = network("1,1:tanh", processor, input_columns=input_columns)
     weight = net.parameters()["layer1.weight"].copy()
     weight[0, 1] = 0  # the output that tells the gap
     net.set_parameters({"layer1.weight": weight})
@@ -639,4 +646,5 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(
                 end_of("omp", 1, seed)[0], end_of("seq", 1, seed)[0]
             )
             distances.append(distance)
-    assert np.median(distances) < {"float64": 1e-9, "float32": 1e-5}[dtype]
+    median = np.median(distances)
+    assert median < {"float64": 1e-9, "float32": 1e-5}[dtype]

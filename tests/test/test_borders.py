@@ -23,7 +23,8 @@ TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}  # ONNX's ->
 @pytest.fixture(scope="module")
 def rows():
     """Inputs of a network, in an order of falling scores."""
-    draws = np.random.default_rng(0).normal(size=(ROWS, 1))
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(ROWS, 1))
     return np.sort(draws, axis=0)[::-1].astype(np.float32)
 
 
@@ -146,7 +147,8 @@ def test_a_fold_that_diverges_ends_in_one_line(folder):
         "--epochs",
         5,
     )
-    last = result.err.rstrip("\n").splitlines()[-1]
+    lines = result.err.rstrip("\n").splitlines()
+    last = lines[-1]
     assert result.code == 1
     assert last.startswith("nn: ")
     assert "learning_rate" in last

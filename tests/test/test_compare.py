@@ -62,7 +62,8 @@ def test_a_paired_interval_is_narrower_than_those_of_models_and_few_rows_say_so(
     other = trained(ds, 31)
     metrics = compared([net, other], [new, new], NAMES)["metrics"]
     low, high = metrics["roc_auc"]["interval"]
-    alone = nn.test(net, new, intervals=True)["intervals"]["roc_auc"]
+    report = nn.test(net, new, intervals=True)
+    alone = report["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
     comparison = compared([net, same], [ds, ds], NAMES)
     assert comparison["better"] is None

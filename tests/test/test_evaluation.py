@@ -83,7 +83,8 @@ def test_a_report_is_strict_json_and_the_network_matches_and_names_its_classes(
     net, ds, expected
 ):
     report = evaluate(net, ds)
-    assert json.loads(json.dumps(report, allow_nan=False)) == report
+    document = json.loads(json.dumps(report, allow_nan=False))
+    assert document == report
     report["per_class"] = [row["class"] for row in report.get("per_class", ())]
     assert {name: report[name] for name in expected} == expected
 

@@ -48,7 +48,8 @@ def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
 def write(rows: list[dict], path: str = "t.csv") -> None:
     with open(path, "w", newline="") as file:
         columns = zip(*(row.values() for row in rows), strict=True)
-        file.write(csv_of(list(rows[0]), columns))
+        names = list(rows[0])
+        file.write(csv_of(names, columns))
 
 
 @pytest.fixture
@@ -141,7 +142,8 @@ def test_permutations_come_near_all_coalitions_and_are_exact_for_columns_in_pair
 ):
     """A network of one hidden layer that squares: its output has products of two
     columns, and no more."""
-    x = np.random.default_rng(0).normal(size=(60, 5))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 5))
     net, ds = trained(2)
     squares = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
     every = explain(squares, x[:4], x[30:40], exact=True)
@@ -164,7 +166,8 @@ def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
     """Twenty-four draws of 30 rows from 3,000: their deviation is known to 15 %, of
     several contributions better."""
     net, ds = trained(2, classes)
-    pool = package.load_for(net, table(3000, 5, classes), labelled=False).x
+    path = table(3000, 5, classes)
+    pool = package.load_for(net, path, labelled=False).x
     generator = np.random.default_rng(0)
     draws = [pool[generator.choice(3000, 30, replace=False)] for _ in range(24)]
     explanations = [
@@ -187,7 +190,8 @@ def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(
 ):
     """Rows explained against each background row alone; with two columns orders leave
     nothing open."""
-    x = np.random.default_rng(0).normal(size=(60, 2))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
     net = package.Network("2,4:tanh,1", "regression", dtype="float64", seed=3)
     alone = [explain(net, x[:7], x[20 + k :][:1], exact=exact) for k in range(12)]
     together = explain(net, x[:7], x[20:32], exact=exact)
@@ -224,7 +228,8 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
         ]
     )
     asked = ["--explain", "--model", "m.bin", "--output", "o.csv"]
-    report = json.loads(succeed(*asked, "--json").out)
+    output = succeed(*asked, "--json")
+    report = json.loads(output.out)
     assert report["error"] > 0
     assert report["background_error"] > 0
     numbers = [
@@ -235,7 +240,8 @@ def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions
     line = f"{line}; by the choice of background rows {numbers[1]}"
     lines = succeed(*asked).err.splitlines()
     assert line in lines[-1]
-    exact = json.loads(succeed(*asked, "--exact", "--json").out)
+    output = succeed(*asked, "--exact", "--json")
+    exact = json.loads(output.out)
     assert exact["error"] == 0
     assert exact["background_error"] == pytest.approx(
         report["background_error"], rel=0.3
@@ -249,7 +255,8 @@ def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
     # 4 columns, 30 rows, 20 of the background
     monkeypatch.setattr(shapley, "MOST_EXACT_ROWS", 2**4 * 30 * 20)
     whole = explain(net, ds.x[:40], ds.x[100:120])
-    explainer = shapley.Explainer(net, ds.x[100:120], 40)
+    background = ds.x[100:120]
+    explainer = shapley.Explainer(net, background, 40)
     blocks = [explainer.explain(ds.x[at : at + 20]).values for at in (0, 20)]
     assert whole.error > 0
     assert np.array_equal(whole.values, np.concatenate(blocks))
@@ -302,7 +309,8 @@ def test_columns_of_a_linear_model_add_their_weight_times_distance_from_the_mean
     exact, by_permutations
 ):
     net = package.Network("5,1", "regression", dtype="float64", seed=3)
-    x = np.random.default_rng(0).normal(size=(30, 5))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 5))
     x[:, 4] = 1.0  # alike in all rows
     explanation = explain(net, x[:4], x[10:], exact=exact)
     mean = x[10:].mean(axis=0)
@@ -332,7 +340,8 @@ def test_a_score_that_rounds_to_1_has_a_finite_value():
 
 def test_importance_is_scikit_learns():
     inspection = pytest.importorskip("sklearn.inspection")
-    x = np.random.default_rng(0).normal(size=(1500, 4))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 4))
     y = (x[:, 0] + 0.5 * x[:, 1] * x[:, 2] > 0).astype(int)
     model = package.NetworkClassifier(
         layers="auto,16,1", epochs=20, random_state=0
@@ -430,14 +439,16 @@ def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name
         widths.append((importances.high[place] - importances.low[place]) / 2 / 1.97)
     # 24 draws: a deviation known to 15 %
     deviation = np.std(means, ddof=1)
-    assert deviation == pytest.approx(np.mean(widths), rel=0.4)
+    expected = np.mean(widths)
+    assert deviation == pytest.approx(expected, rel=0.4)
 
 
 def test_importance_of_rows_in_groups_knows_that_they_are_alike():
     net = linear_network([1.0, 0.2])
     random = np.random.default_rng(0)
     x = random.normal(size=(40, 2))
-    y = x @ [1.0, 0.2] + random.normal(size=40)
+    draws = random.normal(size=40)
+    y = x @ [1.0, 0.2] + draws
     alone = importance(net, package.Dataset(x, y, "regression"), metric_name="mse")
     repeated = {
         "x": np.repeat(x, 10, axis=0),
@@ -462,8 +473,9 @@ def test_importance_of_rows_in_groups_knows_that_they_are_alike():
 def test_groups_and_columns_that_go_together():
     rng = np.random.default_rng(1)
     a, c = rng.normal(size=(2, 400))
+    draws = rng.normal(size=400)
     ds = package.load(
-        {"a": a, "twin": a + 0.01 * rng.normal(size=400), "c": c, "y": 3 * a + 0.1 * c},
+        {"a": a, "twin": a + 0.01 * draws, "c": c, "y": 3 * a + 0.1 * c},
         target="y",
     )
     net = package.Network("3,8,1", ds.task, seed=0)
@@ -521,7 +533,8 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     assert line.startswith("why.csv: ")
     with open("why.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"]
+    expected = ["row", "base", *COLUMNS, "value"]
+    assert list(rows[0]) == expected
     assert len(rows) == 240
     for row in rows[:5]:
         total = sum(float(row[name]) for name in ["base", *COLUMNS])
@@ -536,7 +549,8 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     (folder / "t.csv").rename("moved.csv")
     refused = run(*of_model, "--dataset", "moved.csv", "-o", "why.csv")
     assert refused.code == 2
-    assert re.search("no background rows.*--background", refused.err.splitlines()[-1])
+    lines = refused.err.splitlines()[-1]
+    assert re.search("no background rows.*--background", lines)
     succeed(
         *of_model,
         "--dataset",
@@ -597,7 +611,8 @@ def test_contributions_to_rows_of_one_class_are_written_without_importance(folde
         "no importance of columns: roc_auc is undefined for these 10 rows"
         in written.err
     )
-    assert len((folder / "why.csv").read_text().splitlines()) == 11
+    text = (folder / "why.csv").read_text()
+    assert len(text.splitlines()) == 11
     alone = run("explain", "m.bin", "ten.csv")
     assert alone.code == 65
     assert "roc_auc is undefined" in alone.err

@@ -48,7 +48,8 @@ def linear(weights, bias=0.0, task="binary", **facts):
 
 
 def figures_of_scikit_learn(net, ds) -> dict:
-    scores = net.predict(ds.x)[:, 0]
+    predictions = net.predict(ds.x)
+    scores = predictions[:, 0]
     truth = ds.y
     w = ds.weights
     said = scores >= net.threshold
@@ -111,7 +112,8 @@ def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighte
         "brier": [(score - ds.y) ** 2 for score in scores],
         "accuracy": [((score >= 0.5) == ds.y).astype(float) for score in scores],
     }.items():
-        differences = draws @ (other - one) / draws.sum(axis=1)
+        total = draws.sum(axis=1)
+        differences = draws @ (other - one) / total
         expected = np.quantile(differences, [0.025, 0.975])
         interval = metrics_of_models[name]["interval"]
         assert interval == pytest.approx(expected, rel=1e-6), name
@@ -121,7 +123,8 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(80, 2))
     weights = rng.integers(1, 9, 80) / 4
-    y = x @ [1.0, 2.0] + rng.normal(size=80)
+    draws = rng.normal(size=80)
+    y = x @ [1.0, 2.0] + draws
     ds = nn.Dataset(x, y, "regression", weights=weights)
     nets = (
         linear([1.0, 2.0], task="regression"),
@@ -251,8 +254,10 @@ def test_the_larger_number_of_trained_rows_is_told_and_either_spoils_the_verdict
 
 @pytest.mark.parametrize("rows", [9, 10])
 def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
-    x = np.arange(rows, dtype=float).reshape(-1, 1)
-    ds = nn.Dataset(x, x[:, 0] + 0.1 * (-1) ** np.arange(rows), "regression")
+    indices = np.arange(rows, dtype=float)
+    x = indices.reshape(-1, 1)
+    indices = np.arange(rows)
+    ds = nn.Dataset(x, x[:, 0] + 0.1 * (-1) ** indices, "regression")
     nets = linear([1.0], task="regression"), linear([1.0], 5.0, task="regression")
     comparison = compared(nets, [ds, ds], NAMES)
     has_interval = comparison["metrics"]["rmse"]["interval"] is not None
@@ -272,7 +277,8 @@ def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_are
     nets = []
     expected = []
     for number, cuts in enumerate(([0.3, 0.5, 0.7], [0.6, 0.4, 0.5])):
-        kept = rng.integers(1, 20, 90)[:, None] / 20
+        draws = rng.integers(1, 20, 90)
+        kept = draws[:, None] / 20
         net = linear([1.0, 0.0, 0.0])
         crossed = Crossed.of(90, np.arange(90), of_row, kept, 3)
         temperatures = [0.5, 2.0, 3.0 + number]
@@ -281,7 +287,8 @@ def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_are
         )
         logarithms = np.log(kept[:, 0] / (1 - kept[:, 0]))
         logits = logarithms / np.array([0.5, 2.0, 3.0 + number])[of_row]
-        scores = 1 / (1 + np.exp(-logits))
+        exponentials = np.exp(-logits)
+        scores = 1 / (1 + exponentials)
         nets.append(net)
         expected.append(
             {
@@ -393,18 +400,19 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_resamples(
     else:
         w = weights
     importances = importance(net, ds, metric_name="mse", repeats=2, seed=1)
-    draws = np.stack(
-        in_each_resample(lambda times: times * w, Sampling(60, **drawn), None, 0, 100)
-    )
+    sampling = Sampling(60, **drawn)
+    draws = np.stack(in_each_resample(lambda times: times * w, sampling, None, 0, 100))
     lost = {name: [] for name in "01"}
     for repeat in range(2):
         random = np.random.default_rng([1, repeat])
         chosen = random.choice(60, 60, replace=False)
         for column in (0, 1):
             changed = x.copy()
-            changed[chosen, column] = x[random.permutation(chosen), column]
+            order = random.permutation(chosen)
+            changed[chosen, column] = x[order, column]
             gain = (changed @ [1.0, 0.3] - y) ** 2 - (x @ [1.0, 0.3] - y) ** 2
-            lost[str(column)].append(draws @ gain / draws.sum(axis=1))
+            total = draws.sum(axis=1)
+            lost[str(column)].append(draws @ gain / total)
     for name, mean, low, high, holds in zip(
         importances.names,
         importances.mean,
@@ -444,12 +452,14 @@ def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(
         chosen = random.choice(rows, taken, replace=False)
         for column in (0, 1):
             changed = x.copy()
-            changed[chosen, column] = x[random.permutation(chosen), column]
+            order = random.permutation(chosen)
+            changed[chosen, column] = x[order, column]
             errors = [
                 ((array @ [1.0, 0.3] - y)[chosen] ** 2).mean() for array in (changed, x)
             ]
             lost[repeat, column] = errors[0] - errors[1]
-    expected = dict(zip("01", lost.mean(axis=0), strict=True))
+    mean = lost.mean(axis=0)
+    expected = dict(zip("01", mean, strict=True))
     assert dict(zip(importances.names, importances.mean, strict=True)) == pytest.approx(
         expected, rel=1e-5
     )
@@ -465,7 +475,8 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
     monkeypatch.setattr(of_importance, "ALL_ROWS", most)
     rng = np.random.default_rng(5)
     x = rng.normal(size=(90, 2))
-    y = x @ [1.0, 0.3] + rng.normal(size=90)
+    draws = rng.normal(size=90)
+    y = x @ [1.0, 0.3] + draws
     weights = rng.integers(0, 9, 90) / 4
     nets = [linear(own, task="regression") for own in ([1.0, 0.0], [0.5, 1.0])]
     # those of the last third are not judged
@@ -494,7 +505,8 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
         for column in (0, 1):
             changed = x.copy()
             for fold_rows in chosen:
-                changed[fold_rows, column] = x[random.permutation(fold_rows), column]
+                order = random.permutation(fold_rows)
+                changed[fold_rows, column] = x[order, column]
             squares = [
                 ((array[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
                 for array in (changed, x)
@@ -502,7 +514,8 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
             lost[repeat, column] = np.average(
                 squares[0] - squares[1], weights=weights[judged]
             )
-    expected = dict(zip("01", lost.mean(axis=0), strict=True))
+    mean = lost.mean(axis=0)
+    expected = dict(zip("01", mean, strict=True))
     assert dict(zip(importances.names, importances.mean, strict=True)) == pytest.approx(
         expected, rel=1e-5
     )
@@ -518,9 +531,10 @@ def test_importance_with_folds_exchanges_rows_within_folds_of_their_own_networks
 def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean():
     rng = np.random.default_rng(5)
     a = rng.normal(size=200)
+    draws = rng.normal(size=200)
     table = {
         "a": a,
-        "b": -a + 0.3 * rng.normal(size=200),
+        "b": -a + 0.3 * draws,
         "c": a + 0.45 * rng.normal(size=200),
         "d": a + 0.6 * rng.normal(size=200),
     }
@@ -573,7 +587,8 @@ def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantile
         for value, scores in points[name]:
             changed = x.copy()
             changed[:, column] = value
-            expected = np.average(net.predict(changed), axis=0, weights=weights)
+            predictions = net.predict(changed)
+            expected = np.average(predictions, axis=0, weights=weights)
             assert scores == pytest.approx(expected, abs=1e-12)
 
 
@@ -619,7 +634,8 @@ def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(
     monkeypatch.setattr(shapley, "MOST_EXACT_ROWS", 0)
     net = nn.Network("6,8:tanh,4:tanh,1", "regression", dtype="float64", seed=5)
     net.set_parameters({name: 2 * value for name, value in net.parameters().items()})
-    x = np.random.default_rng(0).normal(size=(60, 6))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 6))
     explanation = explain(net, x[:5], x[20:], exact=True)
     truth = explanation.values
     drawn = [explain(net, x[:5], x[20:], seed=2 * seed) for seed in range(12)]
@@ -641,7 +657,8 @@ def combined(task: str, weights, layers: str = "3,1"):
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0)])
 def test_base_and_contributions_of_two_members_are_means_by_their_weights(weights):
     net, members, shares = combined("regression", weights)
-    x = np.random.default_rng(0).normal(size=(30, 3))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 3))
     explanation = explain(net, x[:4], x[10:])
     parameters_of_members = [member.parameters() for member in members]
     w = sum(
@@ -665,12 +682,14 @@ def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(
     temperature,
 ):
     net = linear([1.0, -2.0], 0.5, temperature=temperature)
-    x = np.random.default_rng(0).normal(size=(30, 2))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2))
     explanation = explain(net, x[:4], x[10:])
     mean = x[10:].mean(axis=0)
     expected = np.array([1.0, -2.0]) / temperature * (x[:4] - mean)
     assert np.allclose(explanation.values, expected, atol=1e-12)
-    scores = net.predict(x[:4])[:, 0]
+    predictions = net.predict(x[:4])
+    scores = predictions[:, 0]
     expected = np.log(scores / (1 - scores))
     total = explanation.values.sum(axis=1)
     assert np.allclose(explanation.base_values + total, expected, atol=1e-9)
@@ -713,7 +732,8 @@ def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number(
     between = 0
     weights = np.linspace(0.05, 0.4, 12)
     x = rng.normal(size=(80, 12))
-    y = x @ weights + rng.normal(size=80)
+    draws = rng.normal(size=80)
+    y = x @ weights + draws
     importances = importance(
         linear(weights.tolist(), task="regression"),
         nn.Dataset(x, y, "regression"),
@@ -758,9 +778,11 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     draws = np.stack(
         in_each_resample(lambda times: times, sampling, None, 3, RESAMPLES)
     )
-    differences = draws @ (squares[1] - squares[0]) / draws.sum(axis=1)
+    total = draws.sum(axis=1)
+    differences = draws @ (squares[1] - squares[0]) / total
     expected = np.quantile(differences, [0.025, 0.975])
-    assert metrics_of_models["mse"]["interval"] == pytest.approx(expected, rel=1e-5)
+    interval = metrics_of_models["mse"]["interval"]
+    assert interval == pytest.approx(expected, rel=1e-5)
     mean = np.mean((x[:, 0] - y) ** 2)
     persistence = mean**0.5
     assert metrics_of_models["persistence_rmse"]["a"] == pytest.approx(persistence)
@@ -790,9 +812,12 @@ def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
 
 def test_each_target_of_a_series_has_its_own_persistence():
     rng = np.random.default_rng(4)
-    truth = rng.normal(size=(30, 2)) * [1, 50]
-    predicted = rng.normal(size=(30, 2)) * [1, 50]
-    now = rng.normal(size=(30, 2)) * [1, 50]
+    draws = rng.normal(size=(30, 2))
+    truth = draws * [1, 50]
+    draws = rng.normal(size=(30, 2))
+    predicted = draws * [1, 50]
+    draws = rng.normal(size=(30, 2))
+    now = draws * [1, 50]
     weights = rng.integers(1, 5, 30) / 2
     for k, told in enumerate(
         figures_by_target(truth, predicted, ["u", "v"], now, weights)

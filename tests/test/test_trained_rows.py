@@ -51,7 +51,8 @@ def table(rows: int = ROWS, seed: int = 0) -> dict[str, list]:
 
 def numbers(rows: int = ROWS, seed: int = 0) -> dict[str, list]:
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 3)).round(4)
+    draws = rng.normal(size=(rows, 3))
+    x = draws.round(4)
     return {
         **{name: x[:, k].tolist() for k, name in enumerate("abc")},
         "y": (x[:, 0] > 0).astype(int).tolist(),
@@ -158,7 +159,8 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
 
 def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
     rng = np.random.default_rng(7)
-    trained = np.setdiff1d(np.arange(ROWS), held_out())
+    indices = np.arange(ROWS)
+    trained = np.setdiff1d(indices, held_out())
     mixed = {"all": (300, 0), "half": (200, 200), "few": (20, 400)}
     for name, (known, new) in mixed.items():
         rows = some(here, rng.permutation(trained)[:known])
@@ -178,7 +180,8 @@ def test_rows_of_the_training_file_are_known_in_other_files_and_orders(here):
         assert (about in result.err) == (name != "few")
         with_page = run("test", "held.bin", f"{name}.csv", "--report", "r.html")
         assert with_page.code == 0
-        assert (about in Path("r.html").read_text()) == (name != "few")
+        text = Path("r.html").read_text()
+        assert (about in text) == (name != "few")
     new = succeed("test", "held.bin", "--json").json["rows"]
     write(some(here, held_out()), "held.csv")
     result = succeed("test", "held.bin", "held.csv", "--json")
@@ -256,7 +259,8 @@ def test_frames_and_arrays_that_were_trained_on_are_known_in_the_object_and_the_
 
 
 def test_few_rows_against_many_are_not_told_by_chance(folder):
-    draws = np.random.default_rng(0).normal(size=(50_000, 3))
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(50_000, 3))
     ds = nn.Dataset(draws, np.arange(50_000) % 2, "binary", ["0", "1"])
     net = nn.Network("3,2,1", "binary")
     nn.train(net, ds, epochs=1, holdout=0)
@@ -306,7 +310,8 @@ def test_a_comparison_gives_no_verdict_on_rows_that_a_model_knows(here):
     in_python = nn.compare("held.bin", "other.bin", some(here, range(200)))
     assert in_python["better"] is None
     assert in_python["verdict"].startswith("no verdict: a was trained on about ")
-    write((table if "word" in here else numbers)(300, seed=8), "new.csv")
+    columns = (table if "word" in here else numbers)(300, seed=8)
+    write(columns, "new.csv")
     new = succeed(
         "compare", "held.bin", "other.bin", "--dataset", "new.csv", "--json"
     ).json
@@ -429,7 +434,8 @@ def test_parts_of_the_training_data_are_known_row_by_row(folder):
     held = nn.ds.split_rows(ds, 0.2, 0.0, 3).holdout
     report = nn.test(net, ds.of_rows(held))
     assert report["trained_rows"] == 0
-    other_rows = np.setdiff1d(np.arange(ROWS), held)[:7]
+    indices = np.arange(ROWS)
+    other_rows = np.setdiff1d(indices, held)[:7]
     mixed = np.concatenate([held[:50], other_rows])
     report = nn.test(net, ds.of_rows(mixed))
     assert report["trained_rows"] == 7
@@ -552,7 +558,8 @@ def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(f
         model.save("m.bin")
         with pytest.raises(nn.UsageError, match="no background rows"):
             nn.Model.load("m.bin").explain(rows)
-    draws = np.random.default_rng(0).normal(size=(50, 2))
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(50, 2))
     ds = nn.Dataset(draws, np.arange(50) % 2, "binary", ["0", "1"])
     net = nn.Network("2,3,1", "binary")
     nn.train(net, ds, epochs=1)
@@ -565,7 +572,8 @@ def test_a_network_that_was_fitted_to_a_frame_explains_rows_without_background(f
 def test_hashes_of_a_million_rows_take_little(folder):
     """Each row by a few vectorised operations a column: 0.2 s for 20 columns on one
     core; ten times that is allowed."""
-    draws = np.random.default_rng(0).normal(size=(1_000_000, 20))
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(1_000_000, 20))
     x = draws.astype(np.float32)
     ds = nn.Dataset(x, np.zeros(len(x), np.int32), "binary", ["0", "1"])
     began = time.process_time()

@@ -28,14 +28,16 @@ def error_of(y: np.ndarray, out: np.ndarray, classes: int) -> float:
         return 1 - float(roc_auc_score(y, out[:, 1]))
     out = np.clip(out.astype(float), 1e-7, 1)
     total = out.sum(axis=1, keepdims=True)
-    return float(log_loss(y, out / total, labels=np.arange(classes)))
+    labels = np.arange(classes)
+    return float(log_loss(y, out / total, labels=labels))
 
 
 def errors(results: list[dict], methods: list[str]) -> tuple[list[str], np.ndarray]:
     """Return (tables, errors (tables, splits, methods)): inf where a method failed, nan
     where a table has fewer splits or a method took no part."""
     tables = list(dict.fromkeys(result["table"] for result in results))
-    splits = 1 + max(result["split"] for result in results)
+    largest = max(result["split"] for result in results)
+    splits = 1 + largest
     found = np.full((len(tables), splits, len(methods)), np.nan)
     for result in results:
         if result["method"] in methods:
@@ -60,8 +62,10 @@ def wins(found: np.ndarray) -> np.ndarray:
     better = np.where(ours == theirs, 0.5, (ours < theirs).astype(float))
     better[np.isnan(ours) | np.isnan(theirs)] = np.nan
     known = ~np.isnan(better)
-    selected = np.where(known.any(axis=1), known.sum(axis=1), np.nan)
-    return np.where(known, better, 0).sum(axis=1) / selected
+    total = known.sum(axis=1)
+    selected = np.where(known.any(axis=1), total, np.nan)
+    total = np.where(known, better, 0).sum(axis=1)
+    return total / selected
 
 
 def elo(won: np.ndarray, reference: int) -> np.ndarray:

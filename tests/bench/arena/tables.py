@@ -106,7 +106,8 @@ def read(spec: str) -> Table:
     if is_regression:
         return Table(name, table, y.to_numpy(float), 0)
     codes = pd.factorize(y.astype(str), sort=True)[0]
-    kept = np.bincount(codes)[codes] >= FOLDS  # every fold is to know each class
+    counts = np.bincount(codes)[codes]
+    kept = counts >= FOLDS  # every fold is to know each class
     codes, names = pd.factorize(codes[kept], sort=True)
     return Table(name, table[kept].reset_index(drop=True), codes, len(names))
 
