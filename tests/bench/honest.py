@@ -435,8 +435,8 @@ def measure(
     records: list[dict] = []
 
     def add(draw: Draw, seed: int, rows_drawn: str) -> None:
-        found = judged(draw, effort, seed)
-        records.extend({**one, "rows_drawn": rows_drawn} for one in found)
+        judgement = judged(draw, effort, seed)
+        records.extend({**one, "rows_drawn": rows_drawn} for one in judgement)
         say(f"honest: {draw.kind}, {draw.source}, {rows_drawn} rows, draw {seed}")
 
     for seed in range(draws):

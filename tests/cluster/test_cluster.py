@@ -463,9 +463,12 @@ def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, fo
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
     """Open MPI's variables, but MPICH has started nothing: each process is alone."""
     before = shared_memory()
-    own = mpich.environment(**OPEN_MPI)
+    environment = mpich.environment(**OPEN_MPI)
     done = subprocess.run(
-        [sys.executable, "-m", "nn", *MIRRORED], env=own, text=True, capture_output=True
+        [sys.executable, "-m", "nn", *MIRRORED],
+        env=environment,
+        text=True,
+        capture_output=True,
     )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -105,19 +105,19 @@ def epochs(mpich, tmp_path_factory):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how):
     for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
-        one = f"{name} {processor} {dtype} {'alone'} "
+        prefix = f"{name} {processor} {dtype} {'alone'} "
         several = f"{name} {processor} {dtype} {how} "
-        gradient = epochs[1][one + "31 moment1"]
+        gradient = epochs[1][prefix + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
         distance = relative_distance(epochs[size][several + "31 moment1"], gradient)
         assert distance < tolerance
-        expected = epochs[1][one + "31 loss"]
+        expected = epochs[1][prefix + "31 loss"]
         distance = relative_distance(epochs[size][several + "31 loss"], expected)
         assert distance < tolerance
-    one = f"{name} {processor} float64 {'alone'} 107 "
+    prefix = f"{name} {processor} float64 {'alone'} 107 "
     several = f"{name} {processor} float64 {how} 107 "
     for what in ("parameters", "loss"):
-        expected = epochs[1][one + what]
+        expected = epochs[1][prefix + what]
         assert relative_distance(epochs[size][several + what], expected) < 1e-9
         for rows, dtype in ((31, "float64"), (31, "float32"), (107, "float32")):
             key = f"{name} {processor} {dtype} {how} {rows} {what}"

@@ -256,11 +256,11 @@ def test_the_time_limit_saves_and_restarts_and_cancelling_saves_and_does_not(
     # more where other tests took their time
     slurm.wait(job, lambda facts: int(facts["Restarts"]) >= 1)
     assert "nn: stopped by SIGUSR1: the state is saved in" in slurm.output(job)
-    first = position(saved)["epoch"]
+    first_epoch = position(saved)["epoch"]
     slurm.wait(
         job,
         lambda facts: (
-            facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first
+            facts["JobState"] == "RUNNING" and position(saved)["epoch"] > first_epoch
         ),
     )
     slurm.run("scancel", job)

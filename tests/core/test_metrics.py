@@ -282,14 +282,14 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(
         weights = rng.random(300)
     else:
         weights = None
-    known = {"labels": range(4), "sample_weight": weights}
+    keywords = {"labels": range(4), "sample_weight": weights}
     figure = metric("loss", "multiclass", truth, scores, weights)
-    assert figure == close(metrics.log_loss(truth, scores, **known))
+    assert figure == close(metrics.log_loss(truth, scores, **keywords))
     if "labels" not in inspect.signature(metrics.brier_score_loss).parameters:
         pytest.skip(
             "scikit-learn judges the Brier score of several classes from 1.7 on"
         )
-    expected = metrics.brier_score_loss(truth, scores, **known)
+    expected = metrics.brier_score_loss(truth, scores, **keywords)
     assert metric("brier", "multiclass", truth, scores, weights) == close(expected)
 
 

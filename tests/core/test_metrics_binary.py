@@ -119,11 +119,11 @@ def test_any_binary_rows_give_the_figures_of_scikit_learn(
     scores = np.array([score for _, score in rows])
     weights = st.lists(st.floats(0.01, 10), min_size=len(rows), max_size=len(rows))
     if weighted:
-        known = {"sample_weight": np.array(data.draw(weights))}
+        keywords = {"sample_weight": np.array(data.draw(weights))}
     else:
-        known = {}
-    report = binary_report(truth, scores.astype(float), threshold, *known.values())
-    assert_as_sklearn(report, truth, scores, threshold, **known)
+        keywords = {}
+    report = binary_report(truth, scores.astype(float), threshold, *keywords.values())
+    assert_as_sklearn(report, truth, scores, threshold, **keywords)
 
 
 def test_minus_zero_and_zero_are_the_same_score():

@@ -344,13 +344,13 @@ def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
 
 @pytest.mark.parametrize("name", ["mixed", "few", "no table", "waves"])
 def test_several_gpus_have_the_gradients_of_one(name, gpus):
-    one = network(name, "cuda", "float64", gpus=())
+    net = network(name, "cuda", "float64", gpus=())
     two = network(name, "cuda", "float64", gpus=gpus)
     records, y = rows_of(name, "float64", 301)
-    expected = one.engine.gradients(reals(records, "float64"), y)
+    expected = net.engine.gradients(reals(records, "float64"), y)
     gradients = two.engine.gradients(reals(records, "float64"), y)
     assert gradients[0] == pytest.approx(expected[0], rel=1e-12)
-    assert_near(gradients[1], expected[1], one.layers, 1e-12)
+    assert_near(gradients[1], expected[1], net.layers, 1e-12)
     assert relative_distance(gradients[2], expected[2]) < 1e-12
 
 
@@ -358,18 +358,18 @@ def test_several_gpus_have_the_gradients_of_one(name, gpus):
 def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.STREAMED_BYTES", 9_000)
     records, y = rows_of(name, "float64", 701)
-    one = network(name, "cuda", "float64")
-    expected = trained(one, records, y)
+    net = network(name, "cuda", "float64")
+    expected = trained(net, records, y)
     found = []
     for room in (None, 1000):
         two = network(name, "cuda", "float64", gpus=gpus, distribute=distribute)
         end = trained(two, records, y, room=room)
         predictions = two.engine.predict(end.data)
         found.append((end.parameters, end.losses, predictions))
-    assert_near(found[0][0], expected.parameters, one.layers, 1e-9)
+    assert_near(found[0][0], expected.parameters, net.layers, 1e-9)
     assert found[0][1] == pytest.approx(expected.losses, rel=1e-9)
-    data = one.engine.load(records)
-    predictions = one.engine.predict(data)
+    data = net.engine.load(records)
+    predictions = net.engine.predict(data)
     assert relative_distance(found[0][2], predictions) < 1e-9
     bits = found[0][0].tobytes()
     assert bits == found[1][0].tobytes()

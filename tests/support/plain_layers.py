@@ -182,8 +182,8 @@ def maxpool_backward(layer, dz, x, w, mask):
     dx = np.zeros(x.shape)
     row, channel = np.indices(x.shape[:2])
     for oy, ox, rows, columns in windows(layer):
-        first = x[:, :, rows, columns].reshape(*x.shape[:2], -1).argmax(2)
-        dy, dx_ = np.divmod(first, layer.kernel)
+        place = x[:, :, rows, columns].reshape(*x.shape[:2], -1).argmax(2)
+        dy, dx_ = np.divmod(place, layer.kernel)
         dx[row, channel, rows.start + dy, columns.start + dx_] += dz[:, :, oy, ox]
     return dx, None, None
 

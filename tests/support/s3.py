@@ -29,15 +29,15 @@ class Bucket(BaseHTTPRequestHandler):
             self.answer(with_body=True)
 
     def list(self, prefix):
-        found = [
+        objects = [
             (name, data)
             for name, data in self.server.objects.items()
             if name.startswith(prefix)
         ]
-        text = "".join(ENTRY.format(escape(name), len(data)) for name, data in found)
+        text = "".join(ENTRY.format(escape(name), len(data)) for name, data in objects)
         self.send(
             200,
-            LIST.format(len(found), text).encode(),
+            LIST.format(len(objects), text).encode(),
         )
 
     def answer(self, with_body):
@@ -59,16 +59,19 @@ class Bucket(BaseHTTPRequestHandler):
             return
         tag = hashlib.md5(data).hexdigest()
         code = 200
-        more = {}
+        headers = {}
         if "Range" in self.headers and with_body:
             first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
             first = int(first)
             last = min(int(last or len(data) - 1), len(data) - 1)
             code = 206
-            more = {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
+            headers = {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
             data = data[first : last + 1]
-        more |= {"ETag": f'"{tag}"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
-        self.send(code, data, with_body, more)
+        headers |= {
+            "ETag": f'"{tag}"',
+            "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT",
+        }
+        self.send(code, data, with_body, headers)
 
     def send(self, code, data, with_body=True, headers=None):
         self.send_response(code)

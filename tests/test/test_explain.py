@@ -174,13 +174,15 @@ def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(
         explain(net, ds.x[:5], background, exact=exact, seed=k)
         for k, background in enumerate(draws)
     ]
-    mean = np.var([one.values for one in explanations], axis=0, ddof=1).mean()
+    mean = np.var(
+        [explanation.values for explanation in explanations], axis=0, ddof=1
+    ).mean()
     real = np.sqrt(mean)
-    mean = np.mean([one.background_error**2 for one in explanations])
+    mean = np.mean([explanation.background_error**2 for explanation in explanations])
     estimate = np.sqrt(mean)
     assert real > 0.01
     assert abs(estimate / real - 1) < 0.2
-    largest = max(one.background_error for one in explanations)
+    largest = max(explanation.background_error for explanation in explanations)
     assert largest < 2 * real
 
 
@@ -714,9 +716,9 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
     else:
         what = "importance of columns"
     lines = succeed(*asked).err.splitlines()
-    told = [line for line in lines if line.startswith(what)]
-    assert 1 <= len(told) <= 30
-    assert ", 0 s left" in told[-1]
+    remarks = [line for line in lines if line.startswith(what)]
+    assert 1 <= len(remarks) <= 30
+    assert ", 0 s left" in remarks[-1]
     for silence in ("--quiet", "--json"):
         assert what not in succeed(*asked, silence).err
 

@@ -226,12 +226,14 @@ def test_the_same_rows_have_the_same_hashes_through_every_door(here):
         pass
     model = nn.Model.load("held.bin")
     count = sum(row not in held_out() for row in range(0, 400, 2))
-    found = {name: model.test(data)["trained_rows"] for name, data in doors.items()}
-    assert abs(found["csv"] - count) < 35
-    assert set(found.values()) == {found["csv"]}
+    trained_rows = {
+        name: model.test(data)["trained_rows"] for name, data in doors.items()
+    }
+    assert abs(trained_rows["csv"] - count) < 35
+    assert set(trained_rows.values()) == {trained_rows["csv"]}
     del rows["y"]
     unlabelled = nn.load_for(model.network, rows, labelled=False)
-    assert trained_on(model.network, unlabelled).count == found["csv"], (
+    assert trained_on(model.network, unlabelled).count == trained_rows["csv"], (
         "without a target"
     )
 

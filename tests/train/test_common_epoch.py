@@ -225,13 +225,13 @@ def test_means_of_all_and_of_others_leave_out_what_is_undefined():
     assert means_of_all(values, weights) == pytest.approx(
         [7 / 4, 4.0, (3 + 15 + 28) / 8]
     )
-    others = means_of_others(values, weights)
+    other_means = means_of_others(values, weights)
     expected = [
         [2.0, 1.0, 7 / 4],
         [4.0, 4.0, math.nan],
         [(15 + 28) / 7, (3 + 28) / 5, 18 / 4],
     ]
-    np.testing.assert_allclose(others, expected)
+    np.testing.assert_allclose(other_means, expected)
 
 
 def test_the_mean_of_others_does_not_depend_on_the_own_value():

@@ -60,13 +60,15 @@ def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weigh
     for fold in range(FOLDS):
         other_rows = of_row != fold
         if weights is None:
-            own = None
+            own_weights = None
         else:
-            own = weights[other_rows]
-        expected = best_temperature(truth[other_rows], scores[other_rows], own)
+            own_weights = weights[other_rows]
+        expected = best_temperature(truth[other_rows], scores[other_rows], own_weights)
         assert temperatures[fold] == expected
         calibrated = tempered(scores[other_rows], temperatures[fold])
-        expected = best_threshold("f1", truth[other_rows], calibrated[:, 0], own)
+        expected = best_threshold(
+            "f1", truth[other_rows], calibrated[:, 0], own_weights
+        )
         assert thresholds[fold] == expected
     assert len({*temperatures}) == len({*thresholds}) == FOLDS
 

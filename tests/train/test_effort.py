@@ -603,7 +603,7 @@ def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
     trained(table, folder, "--checkpoint", "c.ck")
     (folder / "m.bin").unlink()
     (folder / "other.csv").write_text(table.read_text().replace("red", "blue"))
-    others = (
+    flags_of_others = (
         "--seed 3",
         "--holdout 0.2",
         "--target a",
@@ -611,7 +611,7 @@ def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(
         "--networks 2",
         "--patience 2",
     )
-    for flags in (*others, "--dataset other.csv"):
+    for flags in (*flags_of_others, "--dataset other.csv"):
         result = run(
             "--train",
             "--dataset",

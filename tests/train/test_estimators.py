@@ -249,10 +249,10 @@ def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_o
     frame, labels
 ):
     rows = (frame[:200], labels[:200])
-    others = (frame[200:], labels[200:])
+    test_rows = (frame[200:], labels[200:])
     ahead = {"epochs": 60, "patience": 4}
     early = nn.NetworkClassifier(**ahead, learning_rate=0.03).fit(
-        *rows, eval_set=others
+        *rows, eval_set=test_rows
     )
     values = early.figures_["val_metric"]
     assert early.figures_["best_epoch"] == int(np.argmin(values)) + 1 == len(values) - 4
@@ -266,7 +266,7 @@ def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_o
     assert -mean == pytest.approx(min(values), rel=1e-5)
     assert len(early.network_.members) == 1
     with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
-        nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
+        nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=test_rows)
 
 
 def test_weights_of_classes_and_rows_count(frame, labels):

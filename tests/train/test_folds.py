@@ -203,10 +203,10 @@ def test_the_temperature_is_decided_out_of_fold(task):
         assert np.array_equal(
             after[~other_rows], tempered(scores[~other_rows], temperature)
         )
-    one = scores.shape[1] == 1
+    has_one_output = scores.shape[1] == 1
     for name in ("loss", "brier"):
         values = [
-            metric(name, task, ds.y[rows], s[:, 0] if one else s)
+            metric(name, task, ds.y[rows], s[:, 0] if has_one_output else s)
             for s in (scores, after)
         ]
         assert calibration["log_loss" if name == "loss" else name] == pytest.approx(
@@ -239,13 +239,13 @@ def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
     # in time the first part is not tested; rows of weight 0 are in no fold
     assert len(rows) == (300 if weights is None else np.count_nonzero(weights))
     if weights is None:
-        own = None
+        own_weights = None
     else:
-        own = weights[rows]
+        own_weights = weights[rows]
     truth = ds.y[rows]
-    expected = best_threshold("f1", truth, scores[:, 0], own)
+    expected = best_threshold("f1", truth, scores[:, 0], own_weights)
     assert net.threshold == expected
-    assert own is None or net.threshold != best_threshold(
+    assert own_weights is None or net.threshold != best_threshold(
         "f1", ds.y[rows], scores[:, 0]
     )
 

@@ -162,8 +162,8 @@ def test_figures_are_by_hand_and_lie_in_their_intervals(trained):
     report = nn.test(net, new, intervals=True)
     scores = net.predict(new.x).astype(np.float64)
     if new.task == "regression":
-        own = np.average((scores[:, 0] - new.y[:, 0]) ** 2, weights=new.weights)
-        assert report["mse"] == pytest.approx(own, rel=1e-9)
+        mean_figure = np.average((scores[:, 0] - new.y[:, 0]) ** 2, weights=new.weights)
+        assert report["mse"] == pytest.approx(mean_figure, rel=1e-9)
     elif new.task == "binary":
         right = (scores[:, 0] >= net.threshold) == new.y
         expected = np.average(right, weights=new.weights)

@@ -123,9 +123,9 @@ def test_the_own_target_is_no_input_of_a_row():
         assert (changed != usual).sum() > ROWS / 2
     numbers = net.encoding.apply(ds.x, net.dtype)["numbers"]
     every = numbers[:, :1]
-    known = ds.x.columns[0].values >= 0
-    assert (usual[known] != every[known]).mean() > 0.9
-    assert not usual[~known].any()
+    has_word = ds.x.columns[0].values >= 0
+    assert (usual[has_word] != every[has_word]).mean() > 0.9
+    assert not usual[~has_word].any()
 
 
 def test_no_target_of_a_group_is_an_input_of_its_rows():
@@ -240,9 +240,9 @@ def test_the_choice_uses_them_and_its_flags_train_the_same(csv):
     net = nn.Model.load(csv / "m.bin").network
     for member in net.members:
         assert member.encoding.encoders[0].targets == 1
-    first = figures["chosen"][0]["flags"].split()
+    flags = figures["chosen"][0]["flags"].split()
     alone = succeed(
-        "--train", "--dataset", "a.csv", "--model", "n.bin", "--json", *first
+        "--train", "--dataset", "a.csv", "--model", "n.bin", "--json", *flags
     ).json
     again = nn.Model.load(csv / "n.bin").network.members[0]
     assert alone["networks"] == 8

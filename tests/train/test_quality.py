@@ -124,8 +124,10 @@ def test_photographs_are_told_apart_better_than_by_chance(shared, tmp_path):
     layers = "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10"
     model = tmp_path / "photos.bin"
     rows = shared / "data/cifar10" / f"cifar10_{'train_4000'}.bin.gz"
-    others = shared / "data/cifar10" / f"cifar10_{'test_1000'}.bin.gz"
+    test_path = shared / "data/cifar10" / f"cifar10_{'test_1000'}.bin.gz"
     flags = ["--layers", layers, "--epochs", 3, "--holdout", 0]
     trained = figures("--train", "--dataset", rows, "--model", model, *flags)
     assert trained["loss"][-1] < 0.8 * trained["loss"][0]
-    assert figures("--test", "--dataset", others, "--model", model)["accuracy"] > 0.35
+    assert (
+        figures("--test", "--dataset", test_path, "--model", model)["accuracy"] > 0.35
+    )

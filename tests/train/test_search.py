@@ -152,14 +152,14 @@ def test_networks_are_chosen_before_their_refit_by_a_share_without_validation_ro
     assert [member["weight"] for member in result["members"]] == expected
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
-    one = network("binary")
+    net_of_one = network("binary")
     other = network("binary")
     (
-        nn.train(one, data(), **flags),
+        nn.train(net_of_one, data(), **flags),
         nn.train(other, data(), validation=VALIDATION_SHARE, **flags),
     )
-    assert one.metadata() == other.metadata()
-    assert np.array_equal(vector(one), vector(other))
+    assert net_of_one.metadata() == other.metadata()
+    assert np.array_equal(vector(net_of_one), vector(other))
 
 
 def test_half_are_left_at_each_share_of_the_epochs_while_enough_can_be_chosen():

@@ -101,12 +101,15 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
     for place, name in sorted(enumerate(methods), key=lambda one: -rating[one[0]]):
         results_of_method = [result for result in results if result["method"] == name]
         train = np.median(
-            [1000 * one["train"] / one["rows"] for one in results_of_method]
+            [1000 * result["train"] / result["rows"] for result in results_of_method]
         )
         predict = np.median(
-            [1000 * one["predict"] / one["tested"] for one in results_of_method]
+            [
+                1000 * result["predict"] / result["tested"]
+                for result in results_of_method
+            ]
         )
-        total = sum(one["error"] is None for one in results_of_method)
+        total = sum(result["error"] is None for result in results_of_method)
         version = results_of_method[0]["version"]
         lines.append(
             {
@@ -118,7 +121,7 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
                 "rank": round(ranks[place], 2),
                 "train": float(f"{train:.3g}"),
                 "predict": float(f"{predict:.2g}"),
-                "total": round(sum(one["train"] for one in results_of_method)),
+                "total": round(sum(result["train"] for result in results_of_method)),
                 "failed": total,
             }
         )

@@ -38,7 +38,7 @@ def errors(results: list[dict], methods: list[str]) -> tuple[list[str], np.ndarr
     tables = list(dict.fromkeys(result["table"] for result in results))
     largest = max(result["split"] for result in results)
     splits = 1 + largest
-    found = np.full((len(tables), splits, len(methods)), np.nan)
+    errors_of_methods = np.full((len(tables), splits, len(methods)), np.nan)
     for result in results:
         if result["method"] in methods:
             at = (
@@ -47,10 +47,10 @@ def errors(results: list[dict], methods: list[str]) -> tuple[list[str], np.ndarr
                 methods.index(result["method"]),
             )
             if result["error"] is None:
-                found[at] = np.inf
+                errors_of_methods[at] = np.inf
             else:
-                found[at] = result["error"]
-    return tables, found
+                errors_of_methods[at] = result["error"]
+    return tables, errors_of_methods
 
 
 def wins(found: np.ndarray) -> np.ndarray:
@@ -61,10 +61,10 @@ def wins(found: np.ndarray) -> np.ndarray:
     theirs = found[..., None, :]
     better = np.where(ours == theirs, 0.5, (ours < theirs).astype(float))
     better[np.isnan(ours) | np.isnan(theirs)] = np.nan
-    known = ~np.isnan(better)
-    total = known.sum(axis=1)
-    selected = np.where(known.any(axis=1), total, np.nan)
-    total = np.where(known, better, 0).sum(axis=1)
+    is_known = ~np.isnan(better)
+    total = is_known.sum(axis=1)
+    selected = np.where(is_known.any(axis=1), total, np.nan)
+    total = np.where(is_known, better, 0).sum(axis=1)
     return total / selected
 
 
