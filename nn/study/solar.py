@@ -24,14 +24,15 @@ from .results import csv_lines
 MAP_SIDE = 50  # pixels
 FIELD = 3000.0  # side of the synthetic field, in metres
 CLEAR_SKY = 1000.0  # W/m2 at noon
-# nights are left out
+# seconds from midnight to the first row of a day, and of the rows of a day: nights are
+# left out
 DAY_BEGINS = 8 * 3600.0
 DAY_SECONDS = 8 * 3600.0
 WIND = (9.0, 4.0)  # m/s to the east and to the north
-CLOUD_WAVES = 48  # that the clouds are a sum of
-# their lengths, in metres
-LONGEST_CLOUD = 6000.0
-SHORTEST = 400.0
+CLOUD_WAVES = 48  # plane waves, of which the clouds are the sum
+LONGEST_CLOUD = 6000.0  # metres, of a wave
+SHORTEST_CLOUD = 400.0
+CLOUD_BLOCK = 4096  # rows that are computed together
 SOLAR_STREAM = 0x434C4400  # of the random numbers that make a series
 METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 
@@ -40,9 +41,8 @@ METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 class Series:
     """Irradiance of several stations at the same times.
 
-    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their
-    names; places: (stations,
-    2) metres to the east and north, None if unknown.
+    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their names;
+    places: (stations, 2) metres to the east and north, None if unknown.
     """
 
     times: np.ndarray
@@ -56,9 +56,8 @@ class Series:
         if name is None:
             if self.places is None:
                 return 0
-            return int(
-                np.argmin(((self.places - self.places.mean(axis=0)) ** 2).sum(axis=1))
-            )
+            from_middle = self.places - self.places.mean(axis=0)
+            return int(np.argmin((from_middle**2).sum(axis=1)))
         if name not in self.stations:
             raise UsageError(
                 f"no station {name}; the stations are {', '.join(self.stations[:10])}, ..."
@@ -82,36 +81,54 @@ def clouds(rows: int, stations: int = 50, seed: int = 0, step: float = 1.0) -> S
             f"clouds: {rows} rows of {stations} stations every {step:g} s; expected all above 0"
         )
     places = FIELD * uniform(2 * stations, seed, SOLAR_STREAM).reshape(stations, 2)
-    length = LONGEST_CLOUD * (SHORTEST / LONGEST_CLOUD) ** uniform(
-        CLOUD_WAVES, seed, SOLAR_STREAM + 1
-    )
-    direction = 2 * math.pi * uniform(CLOUD_WAVES, seed, SOLAR_STREAM + 2)
-    phase = 2 * math.pi * uniform(CLOUD_WAVES, seed, SOLAR_STREAM + 3)
-    # (2, waves), 1/m
-    number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])
-    # 1/s: what does not come with the wind
-    own = 0.15 * 2 * math.pi * (uniform(CLOUD_WAVES, seed, SOLAR_STREAM + 4) - 0.5) / 60
-    strength = length / np.sqrt((length**2).sum() / 2)  # the sum's deviation is 1
-    rate = own - np.array(WIND) @ number
+    waves = _Waves.drawn(seed)
+    phases = places @ waves.number + waves.phase
     elapsed = step * np.arange(rows)
-    there = places @ number + phase
     values = np.empty((rows, stations), np.float32)
-    for at in range(0, rows, 4096):
-        block = slice(at, at + 4096)
-        moved = elapsed[block, None] * rate
-        # cos(a + b) = cos a cos b - sin a sin b: the waves at all stations by two
-        # matrix products
-        field = (strength * np.cos(moved)) @ np.cos(there).T - (
-            strength * np.sin(moved)
-        ) @ np.sin(there).T
-        values[block] = _clear_sky(elapsed[block])[:, None] * (
-            0.25 + 0.75 / (1 + np.exp(-4 * field))
-        )
-    days = np.floor(elapsed / DAY_SECONDS)
-    names = [f"station_{n:02d}" for n in range(1, stations + 1)]
-    return Series(
-        DAY_BEGINS + elapsed + days * (24 * 3600 - DAY_SECONDS), values, names, places
-    )
+    for start in range(0, rows, CLOUD_BLOCK):
+        block = slice(start, start + CLOUD_BLOCK)
+        sums = waves.sums(phases, elapsed[block])
+        clearness = 0.25 + 0.75 / (1 + np.exp(-4 * sums))
+        values[block] = _clear_sky(elapsed[block])[:, None] * clearness
+    nights = np.floor(elapsed / DAY_SECONDS) * (24 * 3600 - DAY_SECONDS)
+    names = [f"station_{number:02d}" for number in range(1, stations + 1)]
+    return Series(DAY_BEGINS + elapsed + nights, values, names, places)
+
+
+@dataclass
+class _Waves:
+    """Plane waves (waves,), of which the clouds are a sum with deviation 1.
+
+    number: (2, waves), radians a metre to the east and north; rate: radians a second
+    at a place.
+    """
+
+    strength: np.ndarray
+    number: np.ndarray
+    rate: np.ndarray
+    phase: np.ndarray
+
+    @classmethod
+    def drawn(cls, seed: int) -> _Waves:
+        """Return random waves that the wind moves and which change of themselves."""
+        length, direction, phase, change = [
+            uniform(CLOUD_WAVES, seed, SOLAR_STREAM + part) for part in (1, 2, 3, 4)
+        ]
+        length = LONGEST_CLOUD * (SHORTEST_CLOUD / LONGEST_CLOUD) ** length
+        direction = 2 * math.pi * direction
+        number = 2 * math.pi / length * np.array([np.cos(direction), np.sin(direction)])
+        change = 0.15 * 2 * math.pi * (change - 0.5) / 60
+        strength = length / np.sqrt((length**2).sum() / 2)
+        rate = change - np.array(WIND) @ number
+        return cls(strength, number, rate, 2 * math.pi * phase)
+
+    def sums(self, phases: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """Return the sum of the waves at these times and stations, (times, stations).
+        phases: (stations, waves) at the beginning."""
+        moved = elapsed[:, None] * self.rate
+        # cos(a + b) = cos a cos b - sin a sin b: two matrix products
+        cosines = (self.strength * np.cos(moved)) @ np.cos(phases).T
+        return cosines - (self.strength * np.sin(moved)) @ np.sin(phases).T
 
 
 def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
@@ -166,12 +183,10 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
             f"{path}: times that do not increase, or values that are not finite; sort and correct the rows"
         )
     stations = header[1:]
-    return Series(
-        times,
-        values,
-        stations,
-        _places(stations_path, stations) if stations_path else None,
-    )
+    places = None
+    if stations_path:
+        places = _places(stations_path, stations)
+    return Series(times, values, stations, places)
 
 
 def _csv_rows(path: str) -> list[list[str]]:
@@ -190,28 +205,31 @@ def _seconds(text: str) -> float:
 
 
 def _places(path: str, stations: list[str]) -> np.ndarray:
+    """Return the places of stations, (stations, 2) metres to the east and north, from a
+    file of them. Raises DataError."""
     header, *lines = _csv_rows(path) or [[]]
+    has_degrees = "lat" in header
+    coordinates = ("x", "y")
+    if has_degrees:
+        coordinates = ("lon", "lat")
     try:
-        degrees = "lat" in header
         name = header.index("station")
-        first = header.index("lon" if degrees else "x")
-        second = header.index("lat" if degrees else "y")
-        known = {
-            line[name]: (float(line[first]), float(line[second])) for line in lines
+        east, north = map(header.index, coordinates)
+        by_name = {
+            line[name]: (float(line[east]), float(line[north])) for line in lines
         }
     except (ValueError, IndexError) as error:
         raise DataError(
             f"{path}: expected the columns station, lat, lon (or station, x, y) and numbers"
         ) from error
-    by_number = {_number(station): place for station, place in known.items()}
-    places = [
-        known.get(station, by_number.get(_number(station))) for station in stations
-    ]
-    missing = [
-        station
-        for station, place in zip(stations, places, strict=True)
-        if place is None
-    ]
+    by_number = {_number(station): place for station, place in by_name.items()}
+    places = []
+    missing = []
+    for station in stations:
+        place = by_name.get(station, by_number.get(_number(station)))
+        if place is None:
+            missing.append(station)
+        places.append(place)
     if missing:
         raise DataError(
             f"{path}: no coordinates for {missing[0]} ({len(missing)} stations); add them"
@@ -221,13 +239,10 @@ def _places(path: str, stations: list[str]) -> np.ndarray:
         raise DataError(
             f"{path}: a place that is not finite, expected numbers; correct it"
         )
-    if degrees:
-        middle = math.radians(places[:, 1].mean())
-        places = (
-            (places - places.mean(axis=0))
-            * METRES_A_DEGREE
-            * np.array([math.cos(middle), 1.0])
-        )
+    if has_degrees:
+        latitude = math.radians(places[:, 1].mean())
+        metres = (places - places.mean(axis=0)) * METRES_A_DEGREE
+        places = metres * np.array([math.cos(latitude), 1.0])
     return places
 
 
@@ -244,18 +259,17 @@ def _number(station: str) -> str:
 
 
 def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> Dataset:
-    """All stations now, x (rows, stations), and the wanted one `horizon` seconds later,
-    y (rows, 1); W/m2."""
+    """Return all stations now, x (rows, stations), and the wanted one `horizon` seconds
+    later, y (rows, 1); W/m2."""
     station = series.station(wanted)
     now, later = _pairs(series, horizon)
-    return _dataset(
-        series,
-        station,
-        horizon,
-        later,
+    return Dataset(
         series.values[now],
-        station,
-        list(series.stations),
+        series.values[later, station][:, None],
+        "regression",
+        columns=list(series.stations),
+        targets=[_target_name(series, station, horizon)],
+        now=[station],
     )
 
 
@@ -276,21 +290,21 @@ def maps(
     station = series.station(wanted)
     weights, pixels = _interpolation(series.places, station, side)
     now, later = _pairs(series, horizon)
-    images = (series.values[now] @ weights.T.astype(np.float32)).reshape(
-        -1, 1, side, side
+    images = series.values[now] @ weights.T.astype(np.float32)
+    # of the wanted station its own value, unrounded
+    pixel = int(pixels[station])
+    images[:, pixel] = series.values[now, station]
+    return Dataset(
+        images.reshape(-1, 1, side, side),
+        series.values[later, station][:, None],
+        "regression",
+        targets=[_target_name(series, station, horizon)],
+        now=[pixel],
     )
-    images.reshape(len(now), -1)[:, pixels[station]] = series.values[now, station]
-    return _dataset(series, station, horizon, later, images, int(pixels[station]))
 
 
-def _dataset(
-    series: Series, station: int, horizon: float, later, x, now: int, columns=None
-) -> Dataset:
-    """later: the rows of the targets; now: the input that is the wanted station's value
-    of the same time as x."""
-    targets = [f"{series.stations[station]}_in_{horizon:g}s"]
-    y = series.values[later, station][:, None]
-    return Dataset(x, y, "regression", columns=columns, targets=targets, now=[now])
+def _target_name(series: Series, station: int, horizon: float) -> str:
+    return f"{series.stations[station]}_in_{horizon:g}s"
 
 
 def _interpolation(
@@ -300,14 +314,15 @@ def _interpolation(
     low = places.min(axis=0)
     high = places.max(axis=0)
     size = max(float((high - low).max()), 1.0) / side
-    column, row = (np.clip((places - low) // size, 0, side - 1)).astype(int).T
+    column, row = np.clip((places - low) // size, 0, side - 1).astype(int).T
     pixels = (side - 1 - row) * side + column
-    east = low[0] + size * (np.arange(side) + 0.5)
-    north = (low[1] + size * (np.arange(side) + 0.5))[::-1]
-    distances = (east[None, :, None] - places[:, 0]) ** 2 + (
-        north[:, None, None] - places[:, 1]
-    ) ** 2
-    weights = 1 / np.maximum(distances.reshape(side * side, -1), 1e-6 * size**2)
+    middles = size * (np.arange(side) + 0.5)
+    east = low[0] + middles
+    north = (low[1] + middles)[::-1]
+    to_east = east[None, :, None] - places[:, 0]
+    to_north = north[:, None, None] - places[:, 1]
+    distances = (to_east**2 + to_north**2).reshape(side * side, -1)
+    weights = 1 / np.maximum(distances, 1e-6 * size**2)
     # where two share a pixel, the later one, and at last the wanted
     for station in [*range(len(places)), wanted]:
         weights[pixels[station]] = np.arange(len(places)) == station
@@ -318,15 +333,15 @@ def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows that have a row `horizon` seconds after them, and those rows."""
     if not (horizon > 0 and math.isfinite(horizon)):
         raise UsageError(f"--horizon {horizon:g}: expected seconds, above 0")
-    wanted = series.times + horizon
-    later = np.searchsorted(series.times, wanted - 1e-3)
-    found = later < len(series.times)
-    found[found] = np.abs(series.times[later[found]] - wanted[found]) < 1e-3
-    if not found.any():
+    times = series.times + horizon
+    later = np.searchsorted(series.times, times - 1e-3)
+    now = np.flatnonzero(later < len(series.times))
+    now = now[np.abs(series.times[later[now]] - times[now]) < 1e-3]
+    if not len(now):
         raise UsageError(
             f"--horizon {horizon:g}: no two rows of the series are this far apart"
         )
-    return np.flatnonzero(found), later[found]
+    return now, later[now]
 
 
 def forecast(
@@ -348,12 +363,11 @@ def forecast(
             f"--test_share {test_share:g}: expected a share from 0 to below 1"
         )
     ds = {"table": table, "maps": maps}[form](series, wanted, horizon)
-    cut = ds.rows - int(test_share * ds.rows)
-    if cut == ds.rows:
+    first_test = ds.rows - int(test_share * ds.rows)
+    if first_test == ds.rows:
         return ds, None
+    step = horizon
     if len(series.times) > 1:
         step = float(np.median(np.diff(series.times)))
-    else:
-        step = horizon
-    parts = slice(0, max(1, cut - math.ceil(horizon / step))), slice(cut, None)
-    return tuple(ds.of_rows(rows) for rows in parts)
+    training = max(1, first_test - math.ceil(horizon / step))
+    return ds.of_rows(slice(0, training)), ds.of_rows(slice(first_test, None))
