@@ -18,15 +18,14 @@ import numpy as np
 
 from ..utils import OutputError, atomic_write, axis_texts, cut_line, os_reason
 
-# of a plot, in units of the viewBox; where its axes end
+# a plot, in units of the viewBox, and where its axes end
 PLOT_WIDTH = 440
 HEIGHT = 290
 TOP = 28
 RIGHT = 426
-# usual width of a letter; letters of a name, of a word on an axis
-LETTER = 7.0
-LONGEST_LABEL = 40
-LONGEST_LABEL_WORD = 12
+LETTER = 7.0  # usual width of a letter
+LONGEST_LABEL = 40  # letters of a name in the legend
+LONGEST_LABEL_WORD = 12  # letters of a word on an axis
 TABLE_POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 LEAST_SPAN = 20  # of a logarithmic axis, from its start to its end
@@ -82,11 +81,11 @@ class Line:
         x = np.asarray(self.x, np.float64)
         y = np.asarray(self.y, np.float64)
         if self.look in ("line", "steps") and len(x) > GRID:
-            steps = [
-                GRID * (each - each.min()) / max(np.ptp(each), 1e-300)
-                for each in (x, y)
+            places = [
+                GRID * (values - values.min()) / max(np.ptp(values), 1e-300)
+                for values in (x, y)
             ]
-            moved = (np.diff(np.round(steps), axis=1) != 0).any(axis=0)
+            moved = (np.diff(np.round(places), axis=1) != 0).any(axis=0)
             kept = np.concatenate([[True], moved[:-1], [True]])
             x = x[kept]
             y = y[kept]
@@ -106,75 +105,74 @@ class Plot:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return (headers, lines) of some points of each line."""
-        found = []
+        lines = []
         for line in self.lines:
             if self.x.words:
-                places = []
+                x = [self.x.words[int(place)] for place in line.x]
             else:
-                places = axis_texts(line.x)
-            heights = axis_texts(line.y)
-            for k in np.unique(
-                np.linspace(0, len(line.y) - 1, min(TABLE_POINTS, len(line.y))).astype(
-                    int
-                )
-            ):
-                if self.x.words:
-                    x = self.x.words[int(line.x[k])]
-                else:
-                    x = places[k]
-                found.append([line.name, x, heights[k]])
-        return ["", self.x.label, self.y.label], found
+                x = axis_texts(line.x)
+            y = axis_texts(line.y)
+            count = min(TABLE_POINTS, len(y))
+            shown = np.linspace(0, len(y) - 1, count).astype(int)
+            lines += [[line.name, x[k], y[k]] for k in np.unique(shown)]
+        return ["", self.x.label, self.y.label], lines
 
     def svg(self) -> str:
         """Return the picture as an <svg>."""
-        is_crowded = (
-            LETTER
-            * sum(len(cut_line(word, LONGEST_LABEL_WORD)) + 2 for word in self.x.words)
-            > PLOT_WIDTH - 60
-        )
-        bottom = HEIGHT - (86 if is_crowded else 46)
+        words = [cut_line(word, LONGEST_LABEL_WORD) for word in self.x.words]
+        letters = sum(len(word) + 2 for word in words)
+        is_crowded = LETTER * letters > PLOT_WIDTH - 60
+        bottom = HEIGHT - 46
+        if is_crowded:
+            bottom = HEIGHT - 86
         y = Scale(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
         left = 28 + LETTER * max((len(text) for _, text in y.ticks), default=0)
         x = Scale(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
-        grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
-        grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
         parts = [
             _text(PLOT_WIDTH / 2, 16, self.title, "h m"),
-            f'<path class="g" d="{grid}"/>',
+            *_axes(x, y, is_crowded),
+            _text((left + RIGHT) / 2, HEIGHT - 14, self.x.label, "m"),
+            _text(12, (TOP + bottom) // 2, self.y.label, "m", -90),
         ]
-        parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
-        if is_crowded:
-            look = ("e", -25)
-        else:
-            look = ("m", 0)
-        parts += [
-            _text(at + 4 * is_crowded, bottom + 15, text, *look) for at, text in x.ticks
-        ]
-        parts.append(_text((left + RIGHT) / 2, HEIGHT - 14, self.x.label, "m"))
-        parts.append(_text(12, (TOP + bottom) // 2, self.y.label, "m", -90))
-        for place, line in enumerate(
-            line for line in self.lines if line.look != "rule" and line.number is None
-        ):
-            line.number = place
-        legend, height = _legend(self.lines, left)
-        # of an area the last height is that of its last edge, too
+        number = 0
         for line in self.lines:
-            places = zip_longest(
-                map(x.at, line.x), map(y.at, line.y), fillvalue=y.at(line.y[-1])
-            )
+            if line.look != "rule" and line.number is None:
+                line.number = number
+                number += 1
+        for line in self.lines:
+            # of an area the last height is that of its last edge, too
+            last = y.at(line.y[-1])
+            places = zip_longest(map(x.at, line.x), map(y.at, line.y), fillvalue=last)
             parts.append(_drawn(line, places, bottom))
+        legend, height = _legend(self.lines, left)
         inside = "".join([*parts, *legend])
         label = html.escape(cut_line(self.title, 80))
         return f'<svg role="img" aria-label="{label}" viewBox="0 0 {PLOT_WIDTH} {math.ceil(height)}">{inside}</svg>'
 
 
+def _axes(x: Scale, y: Scale, is_crowded: bool) -> list[str]:
+    """Return the grid of a plot, and the texts below and on the left of it; crowded
+    ones below are turned."""
+    left = x.start
+    bottom = y.start
+    grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
+    grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
+    parts = [f'<path class="g" d="{grid}"/>']
+    parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
+    for at, text in x.ticks:
+        if is_crowded:
+            parts.append(_text(at + 4, bottom + 15, text, "e", -25))
+        else:
+            parts.append(_text(at, bottom + 15, text, "m"))
+    return parts
+
+
 def alone(picture: Plot) -> str:
     """Return a picture as a file of its own."""
-    svg = picture.svg().replace(
-        "<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * PLOT_WIDTH}"', 1
-    )
-    first = svg.index(">") + 1
-    return f"{svg[:first]}<style>{CHART_STYLE}</style>{svg[first:]}\n"
+    space = f'xmlns="http://www.w3.org/2000/svg" width="{2 * PLOT_WIDTH}"'
+    tag, end, inside = picture.svg().partition(">")
+    tag = tag.replace("<svg", f"<svg {space}", 1)
+    return f"{tag}{end}<style>{CHART_STYLE}</style>{inside}\n"
 
 
 def save(pictures: Iterable[Plot], folder: str) -> list[str]:
@@ -202,30 +200,26 @@ class Scale:
         self.words = axis.words
         self.start = start
         self.end = end
-        known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [
-            0.1,
-            1.0,
-        ]
+        finite = [v for v in values if math.isfinite(v)]
+        if axis.log:
+            finite = [v for v in finite if v > 0]
+        finite = finite or [0.1, 1.0]
         if axis.words:
             ends = (-0.5, len(axis.words) - 0.5)
         else:
             ends = axis.ends
-        low, high = ends or (min(known), max(known))
-        if is_log := axis.log and high > LEAST_SPAN * low:
+        low, high = ends or (min(finite), max(finite))
+        self.is_log = axis.log and high > LEAST_SPAN * low
+        if self.is_log:
             low = math.log10(low)
             high = math.log10(high)
-        if ends:
-            room = 0.0
-        else:
+        room = 0.0
+        self.least = 0.0  # between two ticks
+        if not ends:
             room = 0.04 * (high - low) or abs(high) / 2 or 1.0
-        self.is_log = is_log
+            self.least = float(all(v % 1 == 0 for v in finite))
         self.low = low - room
         self.high = high + room
-        # between two ticks
-        if ends:
-            self.least = 0.0
-        else:
-            self.least = float(all(v % 1 == 0 for v in known))
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""
@@ -234,9 +228,8 @@ class Scale:
                 value = max(math.log10(value), self.low)
             else:
                 value = self.low
-        return self.start + (self.end - self.start) * (value - self.low) / (
-            (self.high - self.low) or 1.0
-        )
+        span = (self.high - self.low) or 1.0
+        return self.start + (self.end - self.start) * (value - self.low) / span
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
@@ -258,16 +251,17 @@ class Scale:
     def _decades(self) -> list[float]:
         """Return powers of ten, or 1, 2, 5 times them where there are few."""
         powers = range(math.floor(self.low), math.ceil(self.high) + 1)
+        digits = (1,)
         if len(powers) < 4:
             digits = (1, 2, 5)
-        else:
-            digits = (1,)
-        each = [
-            d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6)] for d in digits
-        ]
-        return [v for v in each if self.low - 1e-9 <= math.log10(v) <= self.high + 1e-9]
+        every = math.ceil(len(powers) / 6)
+        values = [digit * 10.0**power for power in powers[::every] for digit in digits]
+        low = self.low - 1e-9
+        high = self.high + 1e-9
+        return [value for value in values if low <= math.log10(value) <= high]
 
     def _round(self) -> list[float]:
+        """Return about six multiples of 1, 2 or 5 times a power of ten."""
         rough = max((self.high - self.low) / 5, self.least)
         if rough > 0:
             power = 10.0 ** math.floor(math.log10(rough))
@@ -281,69 +275,65 @@ class Scale:
 
 def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> str:
     """Return a line as paths. places: of its points; bottom: of an area."""
-    look = line.number or 0
-    colour = look % len(COLOURS)
+    number = line.number or 0
+    colour = number % len(COLOURS)
     points = [(_n(x), _n(y)) for x, y in places]
     start = f"M{points[0][0]} "
     if line.look == "area":
         tops = "".join(f"H{x}V{y}" for x, y in points)
         return f'<path class="a f{colour} s{colour}" d="{start}{_n(bottom)}{tops}V{_n(bottom)}z"/>'
     if line.look in ("dots", "mark"):
-        return f'<path class="{line.look} s{colour}" d="{"".join(f"M{x} {y}h0" for x, y in points)}"/>'
-    steps = "".join(f"V{y}H{x}" for x, y in points[1:])
+        path = "".join(f"M{x} {y}h0" for x, y in points)
+        return f'<path class="{line.look} s{colour}" d="{path}"/>'
     if line.look == "steps":
+        steps = "".join(f"V{y}H{x}" for x, y in points[1:])
         path = start + points[0][1] + steps
     else:
         path = "M" + "L".join(f"{x} {y}" for x, y in points)
     if line.look == "rule":
         return f'<path class="r" d="{path}"/>'
-    dashes = DASHES[look // len(COLOURS) % len(DASHES)]
+    dashes = DASHES[number // len(COLOURS) % len(DASHES)]
+    dashed = ""
     if dashes:
         dashed = f' stroke-dasharray="{dashes}"'
-    else:
-        dashed = ""
+    drawn = f'<path class="l s{colour}"{dashed} d="{path}"/>'
     if len(points) <= MOST_MARKED:
         marks = "".join(f"M{x} {y}{MARKERS[colour]}" for x, y in points)
-    else:
-        marks = ""
-    if marks:
-        marked = f'<path class="l s{colour}" d="{marks}"/>'
-    else:
-        marked = ""
-    return f'<path class="l s{colour}"{dashed} d="{path}"/>{marked}'
+        drawn += f'<path class="l s{colour}" d="{marks}"/>'
+    return drawn
 
 
 def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     """Return (parts, height of the picture) with the names of lines below."""
+    named = [line for line in lines if line.name]
+    if not named:
+        return [], HEIGHT - 6
     parts = []
     x = left
     y = HEIGHT + 4
-    for line in [line for line in lines if line.name]:
+    for line in named:
         name = cut_line(line.name, LONGEST_LABEL)
         width = 28 + LETTER * len(name)
         if x > left and x + width > PLOT_WIDTH:
             x = left
-            y = y + 17
+            y += 17
         if line.look in ("dots", "mark"):
             sample = [(x + 9, y - 4)]
         else:
             sample = [(x, y - 4), (x + 18, y - 4)]
         parts += [_drawn(line, sample, y), _text(x + 24, y, name)]
         x += width + 10
-    return parts, y + 8 if parts else HEIGHT - 6
+    return parts, y + 8
 
 
 def _text(x: float, y: float, text: str, kinds: str = "", turned: int = 0) -> str:
     """Return a text at a place. kinds: of CHART_STYLE; turned: by how many degrees."""
+    place = f'x="{_n(x)}" y="{_n(y)}"'
     if kinds:
-        more = f' class="{kinds}"'
-    else:
-        more = ""
+        place += f' class="{kinds}"'
     if turned:
-        more += f' transform="rotate({turned} {_n(x)} {_n(y)})"'
-    return (
-        f'<text x="{_n(x)}" y="{_n(y)}"{more}>{html.escape(cut_line(text, 80))}</text>'
-    )
+        place += f' transform="rotate({turned} {_n(x)} {_n(y)})"'
+    return f"<text {place}>{html.escape(cut_line(text, 80))}</text>"
 
 
 def _n(value: float) -> str:

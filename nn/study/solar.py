@@ -41,8 +41,8 @@ METRES_A_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
 class Series:
     """Irradiance of several stations at the same times.
 
-    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their names;
-    places: (stations, 2) metres to the east and north, None if unknown.
+    times: (rows,) seconds, rising; values: (rows, stations) W/m2; stations: their
+    names; places: (stations, 2) metres to the east and north, None if unknown.
     """
 
     times: np.ndarray
