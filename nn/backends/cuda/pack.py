@@ -148,11 +148,11 @@ class CudaPack:
         """Raise ValueError for members that there are not, or are there twice, and for
         rows that a data set has not."""
         check_members([job.member for job in jobs], self.count)
-        for job in {
-            (place, id(job.data)): job
-            for place, job in zip(_places(jobs), jobs, strict=True)
-        }.values():
-            check_numbers(job.rows, job.data.rows)
+        checked = set()
+        for place, job in zip(_places(jobs), jobs, strict=True):
+            if (place, id(job.data)) not in checked:
+                checked.add((place, id(job.data)))
+                check_numbers(job.rows, job.data.rows)
 
     # ---- which way
 
@@ -165,11 +165,10 @@ class CudaPack:
     def _plan(self, purpose: Purpose) -> Plan | None:
         """Return what a block of the pack is to run; None: nothing does."""
         if purpose not in self._plans:
-            small = self._engine.runs_small(purpose)
-            if small:
-                self._plans[purpose] = self._engine.plan(purpose, pack=True)
-            else:
-                self._plans[purpose] = None
+            plan = None
+            if self._engine.runs_small(purpose):
+                plan = self._engine.plan(purpose, pack=True)
+            self._plans[purpose] = plan
         return self._plans[purpose]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
@@ -210,45 +209,42 @@ class CudaPack:
         they end or are stopped."""
         kernel = self._kernel(purpose)
         progress = [job.progress for job in jobs]
-        begun = np.array([own.row for own in progress])
+        begun = np.array([counter.row for counter in progress])
         control, batches, _arrays = self._control(purpose, jobs, begun)
         arrivals = cupy().zeros(len(control), np.uint32)
         control["arrivals"] = (
             arrivals.data.ptr + np.arange(len(control)) * arrivals.itemsize
         )
-        last = batches.tolist()
-        active = []
+        ends = batches.tolist()
+        launched = []
         done = 0
         while True:
-            going = [
-                k for k, own in enumerate(progress) if done < last[k] and not own.stop
+            active = [
+                k
+                for k, counter in enumerate(progress)
+                if done < ends[k] and not counter.stop
             ]
-            if not going:
+            if not active:
                 return
-            if going != active:
-                active = going
-                on_gpu = cupy().asarray(control[going].view(np.uint8))
-            chunk = min(
-                self._chunks.get(purpose, FIRST_BATCHES),
-                max(last[k] for k in active) - done,
-            )
+            if active != launched:
+                launched = active
+                on_gpu = cupy().asarray(control[active].view(np.uint8))
+            chunk = self._chunks.get(purpose, FIRST_BATCHES)
+            most = max(ends[k] for k in active) - done
+            losses = [progress[k].loss for k in active]
             began = time.perf_counter()
-            losses = kernel.run(
-                on_gpu, [progress[k].loss for k in active], done, chunk, arrivals
-            )
+            losses = kernel.run(on_gpu, losses, done, min(chunk, most), arrivals)
             if time.perf_counter() - began < LONGEST_WAIT / 2:
-                self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
-            done += chunk
+                self._chunks[purpose] = 2 * chunk
+            done += min(chunk, most)
             taken = np.minimum(done, batches)
-            rows = (
-                begun + np.minimum(taken * control["batch"], control["count"])
-            ).tolist()
+            trained = np.minimum(taken * control["batch"], control["count"])
+            rows = (begun + trained).tolist()
             steps = (control["step"] + taken).tolist()
             for k, loss in zip(active, losses, strict=True):
-                own = progress[k]
-                own.row = rows[k]
-                own.step = steps[k]
-                own.loss = loss
+                progress[k].row = rows[k]
+                progress[k].step = steps[k]
+                progress[k].loss = loss
 
     def _kernel(self, purpose: Purpose) -> SideBySide:
         if purpose not in self._kernels:
@@ -262,9 +258,10 @@ class CudaPack:
         these point to). begun: the rows of the epoch before."""
         counts = np.array([len(job.rows) for job in jobs])
         batch = np.array([job.settings.batch for job in jobs])
-        batches = -(-(counts - begun) // batch)
+        left = counts - begun
+        batches = -(-left // batch)
         orders = Orders(jobs, counts, purpose.weighted)
-        row_loss = cupy().empty(int((counts - begun).sum()))
+        row_loss = cupy().empty(int(left.sum()))
         updates, at = self._updates(jobs, orders)
         control = controls(jobs, self._matrix("parameters"))
         members = np.array([job.member for job in jobs])
@@ -272,11 +269,9 @@ class CudaPack:
             matrix = self._matrix(what)
             control[what] = matrix.data.ptr + members * matrix[:1].nbytes
         control["order"] = orders.addresses + 8 * begun
-        control["count"] = counts - begun
+        control["count"] = left
         control["batch"] = batch
-        control["row_loss"] = row_loss.data.ptr + 8 * (
-            np.cumsum(counts - begun) - (counts - begun)
-        )
+        control["row_loss"] = row_loss.data.ptr + 8 * (np.cumsum(left) - left)
         control["updates"] = updates.data.ptr + at * updates[0].nbytes
         control["seed"] = [job.settings.seed for job in jobs]
         control["step"] = [job.progress.step for job in jobs]
@@ -288,36 +283,26 @@ class CudaPack:
         tables = []
         places = {}
         at = []
-        end = 0
+        batches = 0
         rates = {id(job.settings.rates): tuple(job.settings.rates) for job in jobs}
         for k, job in enumerate(jobs):
-            s = job.settings
-            progress = job.progress
-            weighted = job.data.weights is not None
-            key = (
-                len(job.rows),
-                progress.row,
-                progress.step,
-                rates[id(s.rates)],
-                k if weighted else None,
-                updates_key(s),
-            )
+            settings = job.settings
+            rows = len(job.rows)
+            done = job.progress.row
+            key = rows, done, job.progress.step, rates[id(settings.rates)]
+            key += (updates_key(settings),)
+            weights = None
+            if job.data.weights is not None:
+                key += (k,)  # the weights of its batches are those of its own order
+                left = orders.on_host[k][done:]
+                weights = batch_weights(job.data.weights, left, settings.batch, ALONE)
             if key not in places:
-                weights = None
-                if weighted:
-                    weights = batch_weights(
-                        job.data.weights,
-                        orders.on_host[k][progress.row :],
-                        s.batch,
-                        ALONE,
-                    )
-                tables.append(
-                    update_table(
-                        s, progress, len(job.rows), self._engine.dtype, weights
-                    )
+                table = update_table(
+                    settings, job.progress, rows, self._engine.dtype, weights
                 )
-                places[key] = end
-                end = end + len(tables[-1])
+                tables.append(table)
+                places[key] = batches
+                batches += len(table)
             at.append(places[key])
         return cupy().asarray(np.concatenate(tables)), np.array(at)
 
@@ -328,51 +313,50 @@ class CudaPack:
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
         sums = self._passes("loss", jobs)
-        keys = [
-            (id(job.data), place)
-            for job, place in zip(jobs, _places(jobs), strict=True)
-        ]
-        alike = dict(zip(keys, jobs, strict=True))
-        weights = {
-            key: total_weight(job.data.weights, job.rows) for key, job in alike.items()
-        }
-        return [
-            own / weights[key] if weights[key] else 0.0
-            for own, key in zip(sums, keys, strict=True)
-        ]
+        weights = {}  # of the same rows of the same data
+        means = []
+        for job, place, loss in zip(jobs, _places(jobs), sums, strict=True):
+            key = id(job.data), place
+            if key not in weights:
+                weights[key] = total_weight(job.data.weights, job.rows)
+            if weights[key]:
+                means.append(loss / weights[key])
+            else:
+                means.append(0.0)
+        return means
 
     def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list:
         """Return what a forward pass gives for each job: outputs (rows, outputs), or
         the sum of the rows' losses. Jobs whose passes are alike are in a launch
         together."""
         engine = self._engine
-        of_rows = {}
-        alike = {}
-        found = {}
+        by_rows = {}
+        by_purpose = {}
+        results = {}  # of members
         self._check(jobs)
         for job in jobs:
-            of_rows.setdefault((id(job.data), len(job.rows)), []).append(job)
-        for (_, count), own in of_rows.items():
-            purpose = engine.forward_purpose(kind, own[0].data, count)
-            alike.setdefault((purpose, -(-count // purpose.rows)), []).extend(own)
-        for (purpose, batches), own in alike.items():
+            by_rows.setdefault((id(job.data), len(job.rows)), []).append(job)
+        for (_, count), group in by_rows.items():
+            purpose = engine.forward_purpose(kind, group[0].data, count)
+            batches = -(-count // purpose.rows)
+            by_purpose.setdefault((purpose, batches), []).extend(group)
+        for (purpose, batches), group in by_purpose.items():
+            passes = None
             with engine.here(
                 "a forward pass", "use fewer networks, or a smaller network"
             ):
-                if self._passes_pay(purpose, batches, own):
+                if self._passes_pay(purpose, batches, group):
                     passes = self._forward(purpose)
-                else:
-                    passes = None
                 if passes:
-                    results = []
-                    for part in _in_memory(own, passes.bytes):
-                        results += passes.run(self._matrix("parameters"), part, batches)
+                    parameters = self._matrix("parameters")
+                    for part in _in_memory(group, passes.bytes):
+                        members = [job.member for job in part]
+                        outputs = passes.run(parameters, part, batches)
+                        results.update(zip(members, outputs, strict=True))
             if not passes:
-                results = [self._alone(kind, job) for job in own]
-            found |= {
-                job.member: result for job, result in zip(own, results, strict=True)
-            }
-        return [found[job.member] for job in jobs]
+                for job in group:
+                    results[job.member] = self._alone(kind, job)
+        return [results[job.member] for job in jobs]
 
     def _passes_pay(self, purpose: Purpose, batches: int, jobs: list[PackJob]) -> bool:
         """Return whether one block a member is as quick as the whole GPU for one member
@@ -387,11 +371,12 @@ class CudaPack:
         several."""
         if purpose not in self._kernels:
             engine = self._engine
-            program = self._engine.whole_epochs(purpose)
-            with compiling:
-                self._kernels[purpose] = program and Passes(
-                    program, engine.dtype, engine.outputs
-                )
+            passes = None
+            program = engine.whole_epochs(purpose)
+            if program:
+                with compiling:
+                    passes = Passes(program, engine.dtype, engine.outputs)
+            self._kernels[purpose] = passes
         return self._kernels[purpose]
 
     def _alone(self, kind: str, job: PackJob):
@@ -404,28 +389,31 @@ class CudaPack:
     def _with(self, job: PackJob):
         """Return the engine with the member's parameters."""
         with self._engine.here("the parameters"):
-            own = self._matrix("parameters")[job.member, : max(1, self._engine.size)]
-            cupy().copyto(self._engine.vector("parameters"), own)
+            size = max(1, self._engine.size)
+            parameters = self._matrix("parameters")[job.member, :size]
+            cupy().copyto(self._engine.vector("parameters"), parameters)
         return self._engine
 
 
 def _places(jobs: Sequence[PackJob]) -> list[tuple]:
     """Return for each job what is the same for rows of the same memory: members may
     have views of their own of them."""
-    known = {id(job.rows): job.rows for job in jobs}
-    places = {
-        key: (rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype)
-        for key, rows in known.items()
-    }
+    places = {}  # of arrays, of which most jobs share one
+    for job in jobs:
+        rows = job.rows
+        if id(rows) not in places:
+            address = rows.__array_interface__["data"]
+            places[id(rows)] = address, rows.shape, rows.strides, rows.dtype
     return [places[id(job.rows)] for job in jobs]
 
 
 def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
     """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of
     each."""
-    each = max(1, PACK_BYTES // (16 * max(len(job.rows) for job in jobs) + own_bytes))
-    for at in range(0, len(jobs), each):
-        yield jobs[at : at + each]
+    most_rows = max(len(job.rows) for job in jobs)
+    count = max(1, PACK_BYTES // (16 * most_rows + own_bytes))
+    for first in range(0, len(jobs), count):
+        yield jobs[first : first + count]
 
 
 def start(kernel, networks: int, arguments: tuple, shared_bytes: int) -> None:
@@ -493,17 +481,16 @@ class Passes:
         parameters: of all members."""
         count = len(jobs)
         counts = np.array([len(job.rows) for job in jobs])
-        predicts = self.program.purpose.kind == "predict"
-        width = self.outputs
-        addresses, _given = rows_on_gpu(jobs)
+        rows = int(counts.sum())
         first = np.cumsum(counts) - counts
+        addresses, _given = rows_on_gpu(jobs)
+        predicts = self.program.purpose.kind == "predict"
         if predicts:
-            shape = (int(counts.sum()), width)
-            dtype = self.dtype
+            member = "out"
+            result = cupy().empty((rows, self.outputs), self.dtype)
         else:
-            shape = int(counts.sum())
-            dtype = np.float64
-        result = cupy().empty(shape, dtype)
+            member = "row_loss"
+            result = cupy().empty(rows)
         control = controls(jobs, parameters)
         arrays = {
             what: cupy().zeros((count, size), self.dtype)
@@ -512,19 +499,13 @@ class Passes:
         arrays["arrivals"] = cupy().zeros(count, np.uint32)
         for what, array in arrays.items():
             control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
-        control["out" if predicts else "row_loss"] = (
-            result.data.ptr + first * result[:1].nbytes
-        )
+        control[member] = result.data.ptr + first * result[:1].nbytes
         control["order"] = addresses
         control["count"] = counts
         control["batch"] = control["capacity"] = self.program.purpose.rows
         on_gpu = cupy().asarray(control.view(np.uint8))
-        start(
-            self.kernel,
-            count,
-            (on_gpu, np.int64(0), np.int64(batches)),
-            self.program.shared_bytes,
-        )
+        arguments = (on_gpu, np.int64(0), np.int64(batches))
+        start(self.kernel, count, arguments, self.program.shared_bytes)
         if predicts:
             return np.split(result.get(), first[1:])
         return summed_losses(on_gpu, count)
@@ -542,18 +523,17 @@ def summed_losses(control, networks: int) -> list[float]:
 def controls(jobs: list[PackJob], parameters) -> np.ndarray:
     """Return the jobs' control structures, with their parameters and data."""
     control = np.zeros(len(jobs), CONTROL_TYPE)
-    control["parameters"] = (
-        parameters.data.ptr
-        + np.array([job.member for job in jobs]) * parameters[:1].nbytes
-    )
-    data = {id(job.data): job.data for job in jobs}
-    addresses = {
-        key: [0 if a is None else a.data.ptr for a in own.on_gpu]
-        for key, own in data.items()
-    }
-    control["x"], control["y"], control["weights"] = np.array(
-        [addresses[id(job.data)] for job in jobs]
-    ).T
+    members = np.array([job.member for job in jobs])
+    control["parameters"] = parameters.data.ptr + members * parameters[:1].nbytes
+    addresses = {}  # of x, y and weights of a data set; 0: it has none
+    for job in jobs:
+        if id(job.data) not in addresses:
+            arrays = job.data.on_gpu
+            addresses[id(job.data)] = [
+                a.data.ptr if a is not None else 0 for a in arrays
+            ]
+    table = np.array([addresses[id(job.data)] for job in jobs])
+    control["x"], control["y"], control["weights"] = table.T
     control["size"] = 1
     return control
 
@@ -561,14 +541,14 @@ def controls(jobs: list[PackJob], parameters) -> np.ndarray:
 def rows_on_gpu(jobs: list[PackJob]):
     """Return (the address of each job's rows as they stand, the arrays there); jobs of
     the same rows share them."""
-    places = _places(jobs)
-    arrays = {place: job.rows for place, job in zip(places, jobs, strict=True)}
-    given = {
-        place: cupy().asarray(np.ascontiguousarray(rows, np.int64))
-        for place, rows in arrays.items()
-    }
-    address = {place: array.data.ptr for place, array in given.items()}
-    return np.array([address[place] for place in places]), given
+    arrays = {}
+    addresses = []
+    for place, job in zip(_places(jobs), jobs, strict=True):
+        if place not in arrays:
+            rows = np.ascontiguousarray(job.rows, np.int64)
+            arrays[place] = cupy().asarray(rows)
+        addresses.append(arrays[place].data.ptr)
+    return np.array(addresses), arrays
 
 
 class Orders:
@@ -578,31 +558,31 @@ class Orders:
     def __init__(self, jobs: list[PackJob], counts: np.ndarray, on_host: bool):
         self.addresses, self._given = rows_on_gpu(jobs)
         self.on_host: dict[int, np.ndarray] = {}
-        drawn = [k for k, job in enumerate(jobs) if job.shuffle is not None]
+        shuffled = [k for k, job in enumerate(jobs) if job.shuffle is not None]
         most = int(counts.max())
         shared = DRAWN_BYTES + 2 * most
         if on_host or shared > shared_of_block() or most > MOST_DRAWN:
             self.on_host = {k: job.order() for k, job in enumerate(jobs)}
             self._drawn = cupy().asarray(np.concatenate(list(self.on_host.values())))
             self.addresses = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)
-        elif drawn:
-            self._draw([jobs[k] for k in drawn], drawn, counts[drawn], shared)
+        elif shuffled:
+            self._draw([jobs[k] for k in shuffled], shuffled, counts[shuffled], shared)
 
     def _draw(
-        self, jobs: list[PackJob], drawn: list[int], counts: np.ndarray, shared: int
+        self, jobs: list[PackJob], places: list[int], counts: np.ndarray, shared: int
     ) -> None:
-        """Let the GPU draw the orders of jobs, those at the places `drawn`."""
+        """Let the GPU draw the orders of jobs, those at these places."""
         self._drawn = cupy().empty(int(counts.sum()), np.int64)
         to = self._drawn.data.ptr + 8 * (np.cumsum(counts) - counts)
         seeds = [job.settings.seed for job in jobs]
         epochs = [job.shuffle for job in jobs]
         self._deals = cupy().asarray(
-            np.stack([self.addresses[drawn], to, counts, seeds, epochs], axis=1)
+            np.stack([self.addresses[places], to, counts, seeds, epochs], axis=1)
         )
         kernel = compiled(shuffle_source(), "float32", False).get_function("shuffle")
         kernel.max_dynamic_shared_size_bytes = shared
         kernel((len(jobs),), (THREADS,), (self._deals,), shared_mem=shared)
-        self.addresses[drawn] = to
+        self.addresses[places] = to
 
 
 def shuffle_source() -> str:
