@@ -70,48 +70,27 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
         if product == "forward" or activation != "linear":
             return [[op], [finish(ws, node, product)]]
         return [[op]]
-    return [
-        [
-            {"winograd": _winograd, "direct": _direct, "gemm": _gemm}[route](
-                ws, node, product
-            )
-        ]
-    ]
+    op_of_route = {"winograd": _winograd, "direct": _direct, "gemm": _gemm}
+    return [[op_of_route[route](ws, node, product)]]
 
 
 def _parameters(ws: Workspace, node: LayerNode) -> Op:
     """Return the op of dw and db, whose kernels all take the same arguments."""
-    route = choose_conv(ws, node.layer, "parameters")
-    own = {
+    share_of_route = {
         "winograd": _winograd_parameters,
         "direct": _direct_parameters,
         "gemm": _gemm_parameters,
-    }[route]
-    function, settings, splits, blocks = own(ws, node)
-    return Op(
-        function,
-        settings,
-        (ws.gradient(node, splits), node.dz, node.x, BATCH_ROWS),
-        blocks,
-    )
+    }
+    share = share_of_route[choose_conv(ws, node.layer, "parameters")]
+    function, settings, splits, blocks = share(ws, node)
+    arguments = (ws.gradient(node, splits), node.dz, node.x, BATCH_ROWS)
+    return Op(function, settings, arguments, blocks)
 
 
 def shape(layer: Layer) -> str:
     """Return the template argument that names the layer's sizes."""
-    c, ih, iw = layer.in_shape
-    f, oh, ow = layer.out_shape
-    sizes = (
-        c,
-        ih,
-        iw,
-        f,
-        oh,
-        ow,
-        layer.kernel,
-        layer.stride,
-        layer.pad_top,
-        layer.pad_left,
-    )
+    windows = (layer.kernel, layer.stride, layer.pad_top, layer.pad_left)
+    sizes = (*layer.in_shape, *layer.out_shape, *windows)
     return f"conv_shape<{', '.join(map(str, sizes))}>"
 
 
@@ -131,21 +110,17 @@ def uses_winograd(ws: Workspace, layer: Layer) -> bool:
 def pools_too(ws: Workspace, node: LayerNode | None) -> bool:
     """Return whether this layer's forward pass is also the next one's: a max pooling of
     the outputs of a tile."""
-    if node:
-        above = node.node_above
-    else:
-        above = None
-    if above is None or node.layer.kind != "conv" or above.layer.kind != "maxpool":
+    if node is None or node.layer.kind != "conv":
         return False
-    of_tiles = (
-        above.layer.kernel == above.layer.stride == 2 and above.activation == "linear"
-    )
-    by_library = ws.library and ws.library.pools(above.layer)
-    return (
-        of_tiles
-        and not by_library
-        and choose_conv(ws, node.layer, "forward") == "winograd"
-    )
+    above = node.node_above
+    if above is None or above.layer.kind != "maxpool" or above.activation != "linear":
+        return False
+    pooling = above.layer
+    if pooling.kernel != 2 or pooling.stride != 2:  # the outputs of a tile are 2 x 2
+        return False
+    if ws.library and ws.library.pools(pooling):
+        return False
+    return choose_conv(ws, node.layer, "forward") == "winograd"
 
 
 def _tiles(ws: Workspace, shape: tuple[int, int, int]) -> int:
@@ -161,12 +136,8 @@ def _transformed(
     ws: Workspace, node: LayerNode, function: str, channels: int, filters: int
 ) -> Buffer:
     """Return a buffer of transformed kernels, which `function` fills."""
-    values = (
-        -(-channels // WINOGRAD_DEPTH)
-        * WINOGRAD_DEPTH
-        * _sides(filters)
-        * WINOGRAD_SIDE
-    )
+    depth = -(-channels // WINOGRAD_DEPTH) * WINOGRAD_DEPTH
+    values = depth * _sides(filters) * WINOGRAD_SIDE
     return ws.make_ready(
         node, function, (shape(node.layer),), WINOGRAD_PLACES * values, values
     )
@@ -177,7 +148,7 @@ def _winograd(ws: Workspace, node: LayerNode, product: str) -> Op:
     made ready, too."""
     to, (source, _, last), result, _, activation = node.product(product)
     settings = (shape(node.layer), activation.upper())
-    more = ()
+    results = (to,)
     kernels = node.rotated
     if product == "forward":
         channels = node.layer.in_shape[0]
@@ -187,16 +158,16 @@ def _winograd(ws: Workspace, node: LayerNode, product: str) -> Op:
             node.rotated = _transformed(
                 ws, node, "winograd_rotated_kernels", filters, channels
             )
-        more = (node.node_above.out if pools_too(ws, node) else None,)
-        settings += (int(more != (None,)),)
+        if pools_too(ws, node):
+            results = (to, node.node_above.out)
+            settings += (1,)
+        else:
+            results = (to, None)
+            settings += (0,)
     ws.share(3 * WINOGRAD_DEPTH * WINOGRAD_PLACES * WINOGRAD_SIDE)
     blocks = _sides(result[0]) * -(-_tiles(ws, result) // WINOGRAD_SIDE)
-    return Op(
-        f"winograd_{PASSES[product]}",
-        settings,
-        (to, *more, source, kernels, last, BATCH_ROWS),
-        blocks,
-    )
+    arguments = (*results, source, kernels, last, BATCH_ROWS)
+    return Op(f"winograd_{PASSES[product]}", settings, arguments, blocks)
 
 
 def _winograd_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
@@ -204,15 +175,13 @@ def _winograd_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, in
     multiprocessors can take side by side."""
     pairs = _sides(node.layer.in_shape[0]) * _sides(node.layer.out_shape[0])
     steps = -(-_tiles(ws, node.layer.out_shape) // WINOGRAD_DEPTH)
-    blocks = ws.processors * (2 if steps > 64 * ws.processors else 1)
+    blocks = ws.processors
+    if steps > 64 * ws.processors:
+        blocks = 2 * ws.processors
     splits = max(1, min(blocks // pairs, -(-steps // 2)))
     ws.share(2 * WINOGRAD_DEPTH * (WINOGRAD_PLACES * WINOGRAD_SIDE + 4))
-    return (
-        "winograd_backward_parameters",
-        (shape(node.layer), splits),
-        splits,
-        pairs * splits,
-    )
+    settings = (shape(node.layer), splits)
+    return "winograd_backward_parameters", settings, splits, pairs * splits
 
 
 # --------------------------------------------------- direct: no product, conv_direct.cu
@@ -225,26 +194,24 @@ def _group(ws: Workspace, layer: Layer, product: str) -> int:
     Large batches of large images with many channels are for products: each value that
     they load is used more often.
     """
-    filters = layer.out_shape[0]
-    pixels = _pixels(layer.out_shape)
+    result = layer.out_shape
     if product == "input":
-        filters = layer.in_shape[0]
-        pixels = _pixels(layer.in_shape)
+        result = layer.in_shape
         if layer.stride > 1:
             return 0
-    if (
-        layer.fan_in * layer.out_shape[0] > DIRECT_WEIGHTS
-        or layer.kernel > DIRECT_KERNEL
-    ):
+    weights = layer.fan_in * layer.out_shape[0]
+    if weights > DIRECT_WEIGHTS or layer.kernel > DIRECT_KERNEL:
         return 0
-    chunks = -(-ws.rows * pixels // THREADS)
+    filters = result[0]
+    chunks = -(-ws.rows * _pixels(result) // THREADS)
     if layer.in_shape[0] > 3 and chunks * filters > DIRECT_WORK * ws.processors:
         return 0
     sizes = [size for size in (16, 8, 4) if size < 2 * filters] or [4]
 
     # a value is loaded and multiplied with each weight, by one block after the other
     def time(size: int) -> int:
-        return -(-(-(-filters // size) * chunks) // ws.processors) * (2 + size)
+        blocks = -(-filters // size) * chunks
+        return -(-blocks // ws.processors) * (2 + size)
 
     return min(sizes, key=time)
 
@@ -256,21 +223,21 @@ def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
     filters, height, width = layer.out_shape
     if layer.kernel > 3 or layer.fan_in * filters > DIRECT_WEIGHTS:
         return None
+    per_thread = 1
     if channels * filters > THREADS:
-        per = 2
-    else:
-        per = 1
-    if -(-filters // per) * channels > 2 * THREADS:
+        per_thread = 2
+    if -(-filters // per_thread) * channels > 2 * THREADS:
         return None
+    read_width = (width - 1) * layer.stride + layer.kernel
     for rows in range(height, 0, -1):
-        x = (
-            ((rows - 1) * layer.stride + layer.kernel)
-            * ((width - 1) * layer.stride + layer.kernel)
-        ) | 1
-        values = channels * x + filters * (rows * width | 1)
+        read_height = (rows - 1) * layer.stride + layer.kernel
+        # an odd number of values: neighbours are in different banks
+        values = channels * (read_height * read_width | 1) + filters * (
+            rows * width | 1
+        )
         enough = ws.rows * -(-height // rows) >= ws.processors or rows == 1
         if enough and values * ws.itemsize <= SHARED_LIMIT:
-            return per, rows, values
+            return per_thread, rows, values
     return None
 
 
@@ -280,22 +247,20 @@ def _direct(ws: Workspace, node: LayerNode, product: str) -> Op:
     ws.share(source[0] * node.layer.kernel**2 * group)
     settings = shape(node.layer), group, activation.upper()
     blocks = -(-result[0] // group) * ws.elementwise(ws.rows * _pixels(result))
-    return Op(
-        f"direct_{PASSES[product]}", settings, (to, *operands, BATCH_ROWS), blocks
-    )
+    arguments = (to, *operands, BATCH_ROWS)
+    return Op(f"direct_{PASSES[product]}", settings, arguments, blocks)
 
 
 def _direct_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
-    per, rows, values = _bands(ws, node.layer)
-    count = ws.rows * -(-node.layer.out_shape[1] // rows)
-    splits = min(ws.processors * (4 if count > 16 * ws.processors else 1), count)
+    per_thread, rows, values = _bands(ws, node.layer)
+    bands = ws.rows * -(-node.layer.out_shape[1] // rows)
+    splits = ws.processors
+    if bands > 16 * ws.processors:
+        splits = 4 * ws.processors
+    splits = min(splits, bands)
     ws.share(max(values, THREADS))
-    return (
-        "direct_backward_parameters",
-        (shape(node.layer), per, rows, splits),
-        splits,
-        splits,
-    )
+    settings = (shape(node.layer), per_thread, rows, splits)
+    return "direct_backward_parameters", settings, splits, splits
 
 
 # ---------------------------------------------------- gemm: a product in tiles, conv.cu
@@ -307,17 +272,12 @@ def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
     n = ws.rows * _pixels(result)
     k = source[0] * node.layer.kernel**2
     tile = ws.tile(m, n, k, NEVER, 0)
+    settings = (tile, shape(node.layer))
     if product == "forward":
-        aligned = (ws.aligned(node.weight),)
-    else:
-        aligned = ()
-    settings = tile, shape(node.layer), *aligned, activation.upper()
-    return Op(
-        f"conv_{PASSES[product]}",
-        settings,
-        (to, *operands, BATCH_ROWS),
-        tile.count(m, n),
-    )
+        settings += (ws.aligned(node.weight),)
+    settings += (activation.upper(),)
+    arguments = (to, *operands, BATCH_ROWS)
+    return Op(f"conv_{PASSES[product]}", settings, arguments, tile.count(m, n))
 
 
 def _gemm_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
@@ -325,16 +285,7 @@ def _gemm_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, i
     m = layer.out_shape[0]
     n = layer.fan_in + 1
     k = ws.rows * _pixels(layer.out_shape)
-    tile = ws.tile(
-        m,
-        n,
-        k,
-        0,
-        PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * layer.parameters,
-    )
-    return (
-        "conv_backward_parameters",
-        (tile, tile.splits, shape(layer)),
-        tile.splits,
-        tile.count(m, n),
-    )
+    cost = PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * layer.parameters
+    tile = ws.tile(m, n, k, 0, cost)
+    settings = (tile, tile.splits, shape(layer))
+    return "conv_backward_parameters", settings, tile.splits, tile.count(m, n)
