@@ -42,14 +42,12 @@ def share_cores(rank_group: RankGroup, threads: int | None) -> int:
     Ranks that may use the same cores of a host divide them, and each stays on its own
     cores, whose caches hold its data.
     """
+    mask = []
     if hasattr(os, "sched_getaffinity"):
         mask = sorted(os.sched_getaffinity(0))
-    else:
-        mask = []
     places = rank_group.gather([platform.node(), mask])
-    sharing = [
-        rank for rank, place in enumerate(places) if place == places[rank_group.rank]
-    ]
+    here = places[rank_group.rank]
+    sharing = [rank for rank, place in enumerate(places) if place == here]
     threads = threads or asked_threads() or max(1, available_cores() // len(sharing))
     cores = len(mask) // len(sharing)
     if len(sharing) > 1 and threads <= cores:
@@ -146,23 +144,16 @@ class CpuEngine:
             self._call("net_ranks", self._own.net, self._ranks)
 
     def _rows_of_a_block(self, layers) -> int:
+        """Return how many rows are predicted at a time."""
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
-        images = any(layer.kind == "conv" for layer in layers)
-        return min(
-            max(
-                PREDICTED_BYTES // row_bytes,
-                32 if images else LEAST_ROWS_OF_THREAD * self.threads,
-            ),
-            4096,
-        )
+        least = LEAST_ROWS_OF_THREAD * self.threads
+        if any(layer.kind == "conv" for layer in layers):
+            least = 32
+        return min(max(PREDICTED_BYTES // row_bytes, least), 4096)
 
     def _new_net(self, threads: int) -> CoreNet:
-        return CoreNet(
-            self._owned(
-                self._call("net_new", *self._plan, 1, threads),
-                self._function("net_free"),
-            )
-        )
+        net = self._call("net_new", *self._plan, 1, threads)
+        return CoreNet(self._owned(net, self._function("net_free")))
 
     def _new_vector(self, net):
         """Return a copy of a network's parameters as the core keeps them."""
@@ -220,12 +211,8 @@ class CpuEngine:
             if vector is not None:
                 own.lent = own.lent or self._new_vector(own.net)
                 self._use(own, own.lent)
-                self._copy(
-                    "net_set",
-                    own.net,
-                    "parameters",
-                    self._pointer(vector, (self.size,)),
-                )
+                values = self._pointer(vector, (self.size,))
+                self._copy("net_set", own.net, "parameters", values)
             if rows > own.rows:
                 if self._call("net_reserve", own.net, rows):
                     raise NnError(
@@ -245,11 +232,11 @@ class CpuEngine:
 
     def _loss_settings(self, loss: str):
         """Return nn_loss_settings; the loss of --reference has no constants."""
-        constants = LOSSES[loss].constants if loss in LOSSES else ()
-        return self.ffi.new(
-            "nn_loss_settings *",
-            {"loss": self._constant(loss), "constants": constants},
-        )
+        settings = self.ffi.new("nn_loss_settings *")
+        settings.loss = self._constant(loss)
+        if loss in LOSSES:
+            settings.constants = LOSSES[loss].constants
+        return settings
 
     def _function(self, name: str):
         return getattr(self.lib, name + self._suffix)
@@ -471,19 +458,17 @@ class CpuEngine:
         # what ranks do, and one alone does not
         between = [("communication", None), ("update", None)]
         steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None)]
-        steps += [
-            (name, i) for i in reversed(layers) for name in ("backward", "update")
-        ]
+        for i in reversed(layers):
+            steps += [("backward", i), ("update", i)]
         steps += [*between, between[0], ("end", None)]
-        times = np.cumsum(self._stamps[: self._profile.batches], axis=1).tolist()
-        return [
-            [
-                TimedStep(*step, begin, end)
-                for step, begin, end in zip(steps, row, row[1:], strict=False)
-                if end > begin or step not in between
-            ]
-            for row in times
-        ]
+        batches = []
+        for times in np.cumsum(self._stamps[: self._profile.batches], axis=1).tolist():
+            timed = []
+            for step, begin, end in zip(steps, times, times[1:], strict=False):
+                if end > begin or step not in between:
+                    timed.append(TimedStep(*step, begin, end))
+            batches.append(timed)
+        return batches
 
     def gradients(
         self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
@@ -492,13 +477,13 @@ class CpuEngine:
         grads = np.empty(self.size, self.dtype)
         dx = np.empty((rows, self.inputs), self.dtype)
         loss = self.ffi.new("double *")
-        given = (
-            self._pointer(x, (rows, self.inputs)),
-            self._pointer(y, (rows, self.outputs)),
-        )
+        results = loss, self._pointer(grads), self._pointer(dx)
+        inputs = self._pointer(x, (rows, self.inputs))
+        targets = self._pointer(y, (rows, self.outputs))
         with self._alone() as net:
-            into = loss, self._pointer(grads), self._pointer(dx)
-            failed = self._call("net_gradients", net, *into, *given, rows, seed, step)
+            failed = self._call(
+                "net_gradients", net, *results, inputs, targets, rows, seed, step
+            )
         if failed:
             raise NnError(
                 f"out of memory for the gradients of {rows} rows; use fewer rows"
@@ -564,22 +549,14 @@ class CpuPack:
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
-        self._member(
-            "pack_set",
-            member,
-            engine._constant(what),
-            engine._pointer(vector, (engine.size,)),
-        )
+        values = engine._pointer(vector, (engine.size,))
+        self._member("pack_set", member, engine._constant(what), values)
 
     def get(self, member: int, what: str) -> np.ndarray:
         engine = self._engine
         vector = np.empty(engine.size, engine.dtype)
-        self._member(
-            "pack_get",
-            member,
-            engine._constant(what),
-            engine._pointer(vector, writable=True),
-        )
+        values = engine._pointer(vector, writable=True)
+        self._member("pack_get", member, engine._constant(what), values)
         return vector
 
     def keep(self, member: int) -> None:
@@ -595,16 +572,9 @@ class CpuPack:
                 struct.stream = STREAM_SHUFFLE
                 struct.lane = job.shuffle
         batch = max((min(job.settings.batch, len(job.rows)) for job in jobs), default=1)
-        self._run(
-            "pack_epoch",
-            structs,
-            batch,
-            max((len(job.rows) for job in jobs), default=0),
-        )
+        self._run("pack_epoch", structs, batch, _most_rows(jobs))
         if any(struct.failed for struct in structs):
-            raise NnError(
-                f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks"
-            )
+            raise _no_memory_for_batches(batch)
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         engine = self._engine
@@ -621,9 +591,7 @@ class CpuPack:
         return [struct.loss for struct in structs]
 
     def _block(self, jobs: Sequence[PackJob]) -> int:
-        return min(
-            max((len(job.rows) for job in jobs), default=1), self._engine._block_rows
-        )
+        return min(_most_rows(jobs), self._engine._block_rows)
 
     def _structs(self, jobs: Sequence[PackJob]):
         """Return the jobs as the core reads them (nn_job in nn.h); the arrays stay the
@@ -638,7 +606,15 @@ class CpuPack:
 
     def _run(self, name: str, structs, batch: int, rows: int = 0) -> None:
         if self._engine._call("pack_reserve", self._pack, max(batch, 1), rows):
-            raise NnError(
-                f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks"
-            )
+            raise _no_memory_for_batches(batch)
         self._engine._call(name, self._pack, structs, len(structs))
+
+
+def _most_rows(jobs: Sequence[PackJob]) -> int:
+    return max((len(job.rows) for job in jobs), default=0)
+
+
+def _no_memory_for_batches(rows: int) -> NnError:
+    return NnError(
+        f"out of memory for batches of {rows} rows; use a smaller --batch_number, or fewer networks"
+    )

@@ -5,6 +5,7 @@ several devices share."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,13 +121,14 @@ class DataOfDevices:
     def at(self, device: int, engine: Engine, part: slice | None = None) -> Any:
         """Return it, or a part of its rows, as the engines of a device take it; engine:
         one of them."""
-        key = device, () if part is None else (part.start, part.stop)
+        arrays = self._arrays
+        key = (device, ())
+        if part is not None:
+            key = (device, (part.start, part.stop))
         if key not in self._loaded:
-            if part is None:
-                own = self._arrays
-            else:
-                own = [None if a is None else a[part] for a in self._arrays]
-            self._loaded[key] = engine.load(*own)
+            if part is not None:
+                arrays = [a if a is None else a[part] for a in arrays]
+            self._loaded[key] = engine.load(*arrays)
         return self._loaded[key]
 
 
@@ -156,13 +158,10 @@ class MemberEngine:
 
     def job(self, job: PackJob) -> PackJob:
         """Return a job as one of this member, with the data where it is computed."""
-        if isinstance(job.data, DataOfDevices):
-            data = job.data.at(self.on_device, self._engine)
-        else:
-            data = job.data
-        return PackJob(
-            self._member, data, job.rows, job.settings, job.progress, job.shuffle
-        )
+        data = job.data
+        if isinstance(data, DataOfDevices):
+            data = data.at(self.on_device, self._engine)
+        return replace(job, member=self._member, data=data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -217,15 +216,14 @@ class RankMember:
     def get(self, what: str) -> np.ndarray:
         """Return a copy of the network's vector; on other ranks than the owner's,
         unless it tells, the parameters that were last set there."""
-        if self._own is None:
-            own = None
-        else:
-            own = self._own.get(what)
+        vector = None
+        if self._own is not None:
+            vector = self._own.get(what)
         if self.tells:
-            return self._from_owner(own)
-        if own is None:
+            return self._from_owner(vector)
+        if vector is None:
             return self._last.copy()
-        return own
+        return vector
 
     def keep(self) -> None:
         if self._own is not None:
@@ -244,6 +242,7 @@ class RankMember:
         return self._own.load(x, y, weights)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        return self._from_owner(
-            None if self._own is None else self._own.predict(data, rows)
-        )
+        outputs = None
+        if self._own is not None:
+            outputs = self._own.predict(data, rows)
+        return self._from_owner(outputs)
