@@ -194,21 +194,25 @@ def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
         )
 
 
+def _check_none_needed(options: Options) -> None:
+    """Raise UsageError for a setting that needs validation rows."""
+    for name in OF_VALIDATION:
+        value = getattr(options, name)
+        if not value:
+            continue
+        flag = f"--{name} {value}"
+        if value is True:
+            flag = f"--{name}"
+        raise UsageError(
+            f"{flag}: needs validation rows; give --validation SHARE or FILE"
+        )
+
+
 def _check_validation(net: Network, options: Options) -> None:
     """Raise UsageError for a flag about validation rows that there are not, or a metric
     that does not fit."""
-    if options.validation is not None:
-        return
-    for name in OF_VALIDATION:
-        value = getattr(options, name)
-        if value:
-            if value is True:
-                flag = f"--{name}"
-            else:
-                flag = f"--{name} {value}"
-            raise UsageError(
-                f"{flag}: needs validation rows; give --validation SHARE or FILE"
-            )
+    if options.validation is None:
+        _check_none_needed(options)
     if options.monitor is not None:
         check_metric(options.monitor, net.task)
     if options.refit and options.validation == OF_FOLD:

@@ -278,17 +278,17 @@ def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_are
     expected = []
     for number, cuts in enumerate(([0.3, 0.5, 0.7], [0.6, 0.4, 0.5])):
         draws = rng.integers(1, 20, 90)
-        kept = draws[:, None] / 20
+        kept = (draws[:, None] / 20).astype(np.float32)  # as a model keeps them
         net = linear([1.0, 0.0, 0.0])
         crossed = Crossed.of(90, np.arange(90), of_row, kept, 3)
         temperatures = [0.5, 2.0, 3.0 + number]
         net.describe(
             crossed=replace(crossed, temperatures=temperatures, thresholds=cuts)
         )
-        logarithms = np.log(kept[:, 0] / (1 - kept[:, 0]))
-        logits = logarithms / np.array([0.5, 2.0, 3.0 + number])[of_row]
-        exponentials = np.exp(-logits)
-        scores = 1 / (1 + exponentials)
+        shares = kept[:, 0].astype(np.float64)
+        logarithms = np.log(shares / (1 - shares))
+        logits = logarithms / np.array(temperatures)[of_row]
+        scores = (1 / (1 + np.exp(-logits))).astype(np.float32)
         nets.append(net)
         expected.append(
             {
