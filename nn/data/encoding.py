@@ -15,7 +15,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -42,6 +42,12 @@ from .written import (
     YesNo,
     canonical_word,
     forms_of,
+    from_fields,
+    is_number,
+    is_text,
+    is_truth,
+    is_whole,
+    list_of,
 )
 
 MOST_WIDTH = 8  # of an embedding
@@ -83,45 +89,31 @@ class NumberStatistics:
         counts: np.ndarray | None = None,
     ):
         """counts: as how many rows each value counts; None: each as one."""
-        is_known = ~np.isnan(values)
-        known = values[is_known]
-        if counts is None:
-            of_known = None
-        else:
-            of_known = counts[is_known]
+        self.gap_share = 0.0
+        self.moments = None
+        self.median = 0.0
+        self.cycles = []
+        self.parts = []
+        is_gap = np.isnan(values)
+        known = values[~is_gap]
         if len(values):
-            self.gap_share = float(np.average(~is_known, weights=counts))
-        else:
-            self.gap_share = 0.0
-        if len(known):
-            self.moments = Moments.of(known[:, None], weights=of_known)
-        else:
-            self.moments = None
+            self.gap_share = float(np.average(is_gap, weights=counts))
         step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
         self.sample = known[::step].astype(np.float64)
-        if of_known is None:
+        if counts is None:
             self.sample_counts = None
         else:
-            self.sample_counts = of_known[::step]
-        if len(known):
-            self.median = median(self.sample, self.sample_counts)
-        else:
-            self.median = 0.0
-        cycles = [
-            cycle
-            for cycle in DATE_CYCLES
-            if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0
-        ]
-        self.cycles = [
-            cycle
-            for cycle in cycles
-            if cycle != "year" or np.ptp(known) >= YEAR_SECONDS / 4
-        ]
-        self.parts = [
-            name
-            for name in DATE_PARTS
-            if are_dates and len(known) and np.ptp(part(known, name)) > 0
-        ]
+            counts = counts[~is_gap]
+            self.sample_counts = counts[::step]
+        if not len(known):
+            return
+        self.moments = Moments.of(known[:, None], weights=counts)
+        self.median = median(self.sample, self.sample_counts)
+        if are_dates:
+            self.cycles = [c for c in DATE_CYCLES if np.ptp(phase(known, c)) > 0]
+            if "year" in self.cycles and np.ptp(known) < YEAR_SECONDS / 4:
+                self.cycles.remove("year")
+            self.parts = [p for p in DATE_PARTS if np.ptp(part(known, p)) > 0]
 
     def edges(self, pieces: int | None = None) -> list[float]:
         """Return the ends of pieces, which hold as many of the values beside the usual
@@ -135,20 +127,18 @@ class NumberStatistics:
         is_usual = 2 * counts > counts.sum()
         usual = values[is_usual]
         rows = counts[~is_usual].sum()
-        if len(values) < 3 or (
-            pieces is None
-            and (len(values) < 4 or not len(usual) or rows < LEAST_OTHERS)
-        ):
+        if len(values) < 3:
             return []
-        pieces = pieces or min(USUAL_VALUE_PIECES, int(rows) // ROWS_A_PIECE)
-        is_other = ~np.isin(self.sample, usual)
-        if self.sample_counts is None:
-            of_others = None
-        else:
-            of_others = self.sample_counts[is_other]
-        ends = quantiles(
-            self.sample[is_other], np.linspace(0, 1, pieces + 1), of_others
-        )
+        if pieces is None:
+            if len(values) < 4 or not len(usual) or rows < LEAST_OTHERS:
+                return []
+            pieces = min(USUAL_VALUE_PIECES, int(rows) // ROWS_A_PIECE)
+        is_unusual = ~np.isin(self.sample, usual)
+        counts = self.sample_counts
+        if counts is not None:
+            counts = counts[is_unusual]
+        shares = np.linspace(0, 1, pieces + 1)
+        ends = quantiles(self.sample[is_unusual], shares, counts)
         return np.unique([*usual, *ends]).tolist()
 
     def frequent(self) -> list[float]:
@@ -158,21 +148,17 @@ class NumberStatistics:
         values, counts = distinct_counts(
             self.sample.astype(np.float32), self.sample_counts
         )
-        others = 2 * counts <= counts.sum()
-        often = np.flatnonzero(others & (counts >= ROWS_A_VALUE))
-        rows = counts[others].sum()
-        if (
-            others.all()
-            or len(values) <= USUAL_VALUE_PIECES + 1
-            or rows < REPEATED
-            or 2 * counts[often].sum() < rows
-        ):
+        is_unusual = 2 * counts <= counts.sum()
+        rows = counts[is_unusual].sum()
+        if is_unusual.all() or len(values) <= USUAL_VALUE_PIECES + 1 or rows < REPEATED:
             return []
-        return np.sort(
-            values[
-                often[np.argsort(-counts[often], kind="stable")[:MOST_REPEATED_VALUES]]
-            ]
-        ).tolist()
+        is_repeated = is_unusual & (counts >= ROWS_A_VALUE)
+        values = values[is_repeated]
+        counts = counts[is_repeated]
+        if 2 * counts.sum() < rows:
+            return []
+        most_frequent = np.argsort(-counts, kind="stable")[:MOST_REPEATED_VALUES]
+        return np.sort(values[most_frequent]).tolist()
 
 
 class TextStatistics:
@@ -188,15 +174,14 @@ class TextStatistics:
         counts: np.ndarray | None = None,
     ):
         """counts: as how many rows each row counts; None: each as one."""
-        self.gaps, *of_words = np.bincount(codes + 1, counts, len(words) + 1).tolist()
-        self.counts = dict(
-            sorted(
-                (word, rows) for word, rows in zip(words, of_words, strict=True) if rows
-            )
-        )
-        self.rows = self.gaps + sum(of_words)
-        are_many = means_of and ONE_HOT < len(self.counts) <= MOST_MEANS
-        self.means: dict[str, list[float]] = means_of(codes, words) if are_many else {}
+        rows_of_codes = np.bincount(codes + 1, counts, len(words) + 1)
+        self.gaps, *rows_of_words = rows_of_codes.tolist()
+        self.rows = self.gaps + sum(rows_of_words)
+        pairs = zip(words, rows_of_words, strict=True)
+        self.counts = {word: rows for word, rows in sorted(pairs) if rows}
+        self.means: dict[str, list[float]] = {}
+        if means_of and ONE_HOT < len(self.counts) <= MOST_MEANS:
+            self.means = means_of(codes, words)
 
 
 def statistics_of(
@@ -210,18 +195,17 @@ def statistics_of(
     (indices). kinds: none, if all are numbers. means_of(codes, words) returns the means
     of the targets, by words, of a column in these rows. counts: as how many rows each
     of them counts; None: each as one."""
-    found: list[NumberStatistics | TextStatistics] = []
+    statistics: list[NumberStatistics | TextStatistics] = []
     for column, kind in zip(x.columns, kinds or [NUMBER] * len(x.columns), strict=True):
         values = column.values[rows]
         if kind.kind == "category":
-            found.append(TextStatistics(values, column.words, means_of, counts))
+            statistics.append(TextStatistics(values, column.words, means_of, counts))
             continue
         if kind.written:
             values = kind.written.values_of(column.words)[values]
-        found.append(
-            NumberStatistics(values, kind.kind in ("date", "written date"), counts)
-        )
-    return found
+        are_dates = kind.kind in ("date", "written date")
+        statistics.append(NumberStatistics(values, are_dates, counts))
+    return statistics
 
 
 # ---------------------------------------------------------------- encoders
@@ -234,18 +218,19 @@ class ColumnEncoder:
     kind: a name of ENCODERS. written: how words stand for its values; None: it has
     none, or they are categories. reads: number, text or date, as the column is read.
     unknown_share: of gaps, and rare values, in training.
-    A class of encoders has fit(found, kind, scaling, embedding, name), which returns
+    A class of encoders has fit(statistics, kind, scaling, embedding, name): it returns
     the encoder of a column with these statistics of its training rows (scaling: a name
     of SCALINGS; embedding: a NumberEmbedding, what else numbers become; name: of the
-    column in messages); inputs(), what the network's first layer gets of it; and
-    encode(column), an array for each of these, float64 numbers (nan: a gap) or unsigned
-    codes.
+    column in messages). It also has inputs(), what the network's first layer gets of
+    it; and encode(column), an array for each of these, float64 numbers (nan: a gap) or
+    unsigned codes.
     """
 
     plain_kind: str
     written: Written | None = None
     unknown_share = 0.0
     means = None
+    checks: ClassVar[dict[str, Callable]]  # of the fields, as a model's file has them
     later: ClassVar = {  # fields that earlier files lack, by what they have nothing without
         "decimals": ("decimals",),
         "means": ("means",),
@@ -268,12 +253,12 @@ class ColumnEncoder:
         """Return the share of values that are gaps or that training has not seen."""
         return float(np.isnan(self._numbers(column)).mean())
 
-    def facts(self) -> list[str]:
+    def details(self) -> list[str]:
         return []
 
     def summary(self) -> str:
         """Return what people are told beside the column's name; may be empty."""
-        return ", ".join(filter(None, [str(self.written or ""), *self.facts()]))
+        return ", ".join(filter(None, [str(self.written or ""), *self.details()]))
 
     def _numbers(self, column: Column) -> np.ndarray:
         """Return numbers, dates, or the values of words, in float64; a gap, and a word
@@ -287,9 +272,18 @@ class AxisEncoder(ColumnEncoder):
     """An axis, scaled, perhaps with pieces and waves: numbers, and the trend of dates.
     Encoders have its fields."""
 
+    checks: ClassVar = {
+        "shift": is_number,
+        "scale": is_number,
+        "unknown_share": is_number,
+        "edges": list_of(is_number),
+        "waves": is_whole,
+        "deviation": is_number,
+    }
+
     @staticmethod
-    def more_inputs(
-        found: NumberStatistics,
+    def extra_fields(
+        statistics: NumberStatistics,
         embedding: NumberEmbedding | None,
         shift: float,
         scale: float,
@@ -297,35 +291,41 @@ class AxisEncoder(ColumnEncoder):
         """Return the fields of what the axis gets beside itself. Two values are no
         axis: they get no waves."""
         if embedding:
-            asked = embedding.kind
+            kind = embedding.kind
         else:
-            asked = None
-        more = {}
-        if scale and asked != "linear":
-            edges = found.edges(embedding.count if asked == "pieces" else None)
-            more["edges"] = _apart(edges, shift, scale)
-            if asked == "waves" and len(np.unique(found.sample)) > 2:
-                more |= {"waves": embedding.count, "deviation": embedding.deviation}
-        return more
+            kind = None
+        if not scale or kind == "linear":
+            return {}
+        if kind == "pieces":
+            edges = statistics.edges(embedding.count)
+        else:
+            edges = statistics.edges()
+        extra = {"edges": _apart(edges, shift, scale)}
+        if kind == "waves" and len(np.unique(statistics.sample)) > 2:
+            extra |= {"waves": embedding.count, "deviation": embedding.deviation}
+        return extra
 
     @property
-    def waves_of(self) -> dict:
+    def wave_fields(self) -> dict:
         if self.waves:
             return {"waves": self.waves, "deviation": self.deviation}
         return {}
 
     def axis(self, middle: float) -> InputColumn:
         """Return the input of the axis itself. middle: what a gap becomes."""
-        more = {
-            "edges": tuple(self._scaled(np.array(self.edges)).tolist())
-        } | self.waves_of
+        edges = tuple(self._scaled(np.array(self.edges)).tolist())
         if not self.unknown_share:
-            return InputColumn("number", **more)
-        return InputColumn("gap", fill=float(self._scaled(middle)), **more)
+            return InputColumn("number", edges=edges, **self.wave_fields)
+        fill = float(self._scaled(middle))
+        return InputColumn("gap", fill=fill, edges=edges, **self.wave_fields)
 
-    def facts(self) -> list[str]:
-        pieces = self.edges and f"{len(self.edges) - 1} pieces"
-        return [fact for fact in (pieces, self.waves and f"{self.waves} waves") if fact]
+    def details(self) -> list[str]:
+        details = []
+        if self.edges:
+            details.append(f"{len(self.edges) - 1} pieces")
+        if self.waves:
+            details.append(f"{self.waves} waves")
+        return details
 
     def _scaled(self, values):
         return (values - self.shift) / (self.scale or math.inf)
@@ -368,11 +368,15 @@ class NumberEncoder(AxisEncoder):
     written: Written | None = None
     frequent: list[float] = field(default_factory=list)
     plain_kind = "number"
+    checks: ClassVar = AxisEncoder.checks | {
+        "median": is_number,
+        "frequent": list_of(is_number),
+    }
 
     @classmethod
     def fit(
         cls,
-        found,
+        statistics,
         kind=NUMBER,
         scaling="standardization",
         embedding=None,
@@ -382,29 +386,34 @@ class NumberEncoder(AxisEncoder):
         if isinstance(kind.written, Order):
             scaling = "standardization"
             embedding = NumberEmbedding("linear")
-        shift, scale = scaling_constants(scaling, found, name)
-        more = cls.more_inputs(found, embedding, shift, scale)
-        if more.get("edges"):
-            more["frequent"] = found.frequent()
+        shift, scale = scaling_constants(scaling, statistics, name)
+        extra = cls.extra_fields(statistics, embedding, shift, scale)
+        if extra.get("edges"):
+            extra["frequent"] = statistics.frequent()
         else:
-            more["frequent"] = []
+            extra["frequent"] = []
         return cls(
-            shift, scale, found.median, found.gap_share, written=kind.written, **more
+            shift,
+            scale,
+            statistics.median,
+            statistics.gap_share,
+            written=kind.written,
+            **extra,
         )
 
     def inputs(self) -> list[InputColumn]:
-        return [
-            self.axis(self.median),
-            *[InputColumn("onehot", values=len(self.frequent))] * bool(self.frequent),
-        ]
+        axis = self.axis(self.median)
+        if not self.frequent:
+            return [axis]
+        return [axis, InputColumn("onehot", values=len(self.frequent))]
 
     def encode(self, column: Column) -> list[np.ndarray]:
         numbers = self._numbers(column)
-        axis = self._scaled(
-            numbers
-            if self.unknown_share
-            else np.where(np.isnan(numbers), self.median, numbers)
-        )
+        if self.unknown_share:  # the first layer fills gaps
+            filled = numbers
+        else:
+            filled = np.where(np.isnan(numbers), self.median, numbers)
+        axis = self._scaled(filled)
         if not self.frequent:
             return [axis]
         with np.errstate(over="ignore"):
@@ -415,13 +424,13 @@ class NumberEncoder(AxisEncoder):
         codes = np.where(known[places] == numbers, places, len(self.frequent))
         return [axis, codes.astype(np.min_scalar_type(len(self.frequent)))]
 
-    def facts(self) -> list[str]:
-        more = [f"{len(self.frequent)} values"] * bool(self.frequent)
-        return (
-            [f"{self.unknown_share:.0%} gaps"] * (self.unknown_share > 0)
-            + super().facts()
-            + more
-        )
+    def details(self) -> list[str]:
+        details = super().details()
+        if self.unknown_share > 0:
+            details.insert(0, f"{self.unknown_share:.0%} gaps")
+        if self.frequent:
+            details.append(f"{len(self.frequent)} values")
+        return details
 
 
 @dataclass(frozen=True)
@@ -432,17 +441,18 @@ class TruthEncoder(ColumnEncoder):
     share: float
     plain_kind = "yes/no"
     written = YesNo()
+    checks: ClassVar = {"share": is_number}
 
     @classmethod
     def fit(
         cls,
-        found,
+        statistics,
         kind=NUMBER,
         scaling="standardization",
         embedding=None,
         name="a column",
     ) -> TruthEncoder:
-        return cls(float(found.moments.mean[0]))
+        return cls(float(statistics.moments.mean[0]))
 
     def inputs(self) -> list[InputColumn]:
         return [InputColumn("number")]
@@ -471,6 +481,15 @@ class CategoryEncoder(ColumnEncoder):
     means: dict[str, list[float]] = field(default_factory=dict)
     truths: bool = False  # TRUE, True and true are one value
     plain_kind = "category"
+    checks: ClassVar = {
+        "values": list_of(lambda value: value is None or is_text(value)),
+        "shared": is_truth,
+        "width": is_whole,
+        "unknown_share": is_number,
+        "decimals": is_truth,
+        "means": lambda means: list_of(list_of(is_number))(list(means.values())),
+        "truths": is_truth,
+    }
 
     def __post_init__(self):
         if any(len(one) != self.targets for one in self.means.values()):
@@ -479,32 +498,33 @@ class CategoryEncoder(ColumnEncoder):
     @classmethod
     def fit(
         cls,
-        found,
+        statistics,
         kind=NUMBER,
         scaling="standardization",
         embedding=None,
         name="a column",
     ) -> CategoryEncoder:
-        counts: dict[str | None, int] = {**found.counts, None: found.gaps}
-        least = least_rows(found.counts.values())
+        counts: dict[str | None, int] = {**statistics.counts, None: statistics.gaps}
+        least = least_rows(statistics.counts.values())
         values = [value for value, count in counts.items() if count >= least]
-        of_rare = sum(
-            count
-            for value, count in counts.items()
-            if count < least and value is not None
-        )
-        rare = of_rare > 0 or 0 < found.gaps < least
-        slots = len(values) + rare
-        unknown = (found.gaps + of_rare) / max(1, found.rows)
+        rare_rows = sum(rows for rows in statistics.counts.values() if rows < least)
+        has_rare = rare_rows > 0 or 0 < statistics.gaps < least
+        unknown_share = (statistics.gaps + rare_rows) / max(1, statistics.rows)
+        slots = len(values) + has_rare
         if slots <= ONE_HOT:
-            return cls(
-                values, rare, 0, unknown, kind.decimals, found.means, kind.truths
-            )
-        if not rare:  # the slot of unseen values is trained by the rarest value
-            values.remove(min(values, key=counts.__getitem__))
-        width = min(MOST_WIDTH, math.ceil(math.sqrt(slots)))
+            width = 0
+        else:
+            width = min(MOST_WIDTH, math.ceil(math.sqrt(slots)))
+            if not has_rare:  # the slot of unseen values is trained by the rarest value
+                values.remove(min(values, key=counts.__getitem__))
         return cls(
-            values, True, width, unknown, kind.decimals, found.means, kind.truths
+            values,
+            has_rare or width > 0,
+            width,
+            unknown_share,
+            kind.decimals,
+            statistics.means,
+            kind.truths,
         )
 
     def canonical(self, word: str) -> str:
@@ -540,21 +560,13 @@ class CategoryEncoder(ColumnEncoder):
             other = 0
         else:
             other = self.slots
-        places = {value: index + self.shared for index, value in enumerate(self.values)}
-        # code -1 is a gap
-        codes = np.array(
-            [places.get(word, other) for word in [*column.words, None]], np.int64
-        )
-        means = np.array(
-            [
-                self.means.get(word, [0.0] * self.targets)
-                for word in [*column.words, None]
-            ]
-        )
-        return [
-            codes[column.values].astype(np.min_scalar_type(self.slots)),
-            *means[column.values].T,
-        ]
+        slots = {value: slot for slot, value in enumerate(self.values, self.shared)}
+        words = [*column.words, None]  # code -1 is a gap
+        codes = np.array([slots.get(word, other) for word in words], np.int64)
+        no_means = [0.0] * self.targets
+        means = np.array([self.means.get(word, no_means) for word in words])
+        codes_of_rows = codes[column.values].astype(np.min_scalar_type(self.slots))
+        return [codes_of_rows, *means[column.values].T]
 
     def unknown(self, column: Column) -> float:
         known = set(self.values)
@@ -563,7 +575,7 @@ class CategoryEncoder(ColumnEncoder):
             return float(is_unknown[column.values].mean())
         return 0.0
 
-    def facts(self) -> list[str]:
+    def details(self) -> list[str]:
         values = plural(self.slots, "value")
         if self.width:
             values += f" as {self.width} inputs"
@@ -592,33 +604,39 @@ class DateEncoder(AxisEncoder):
     parts: list[str] = field(default_factory=list)
     plain_kind = "date"
     later = ColumnEncoder.later | {"edges": ("edges",), "parts": ("parts",)}
+    checks: ClassVar = AxisEncoder.checks | {
+        "cycles": list_of(is_text),
+        "parts": list_of(is_text),
+    }
 
     def __post_init__(self):
-        if not (
-            set(self.cycles) <= set(DATE_CYCLES) and set(self.parts) <= set(DATE_PARTS)
-        ):
-            raise ValueError("cycles or parts")
+        if not {*self.cycles} <= {*DATE_CYCLES}:
+            raise ValueError("cycles")
+        if not {*self.parts} <= {*DATE_PARTS}:
+            raise ValueError("parts")
 
     @classmethod
     def fit(
         cls,
-        found,
+        statistics,
         kind=NUMBER,
         scaling="standardization",
         embedding=None,
         name="a column",
     ) -> DateEncoder:
-        shift, scale = scaling_constants("standardization", found, name)
+        shift, scale = scaling_constants("standardization", statistics, name)
         if embedding:
-            more = cls.more_inputs(found, embedding, shift, scale)
+            extra = cls.extra_fields(statistics, embedding, shift, scale)
         else:
-            more = {}
-        if "waves" in more:
-            more["parts"] = found.parts
-        return cls(shift, scale, found.cycles, found.gap_share, kind.written, **more)
+            extra = {}
+        if "waves" in extra:
+            extra["parts"] = statistics.parts
+        return cls(
+            shift, scale, statistics.cycles, statistics.gap_share, kind.written, **extra
+        )
 
     def inputs(self) -> list[InputColumn]:
-        parts = [InputColumn("number", **self.waves_of)] * len(self.parts)
+        parts = [InputColumn("number", **self.wave_fields)] * len(self.parts)
         return [
             self.axis(self.shift),
             *[InputColumn("number")] * (2 * len(self.cycles)),
@@ -629,20 +647,22 @@ class DateEncoder(AxisEncoder):
         dates = self._numbers(column)
         gaps = np.isnan(dates)
         seconds = np.where(gaps, self.shift, dates)
-        trend = self._scaled(dates if self.unknown_share else seconds)
+        if self.unknown_share:  # the first layer fills gaps
+            trend = self._scaled(dates)
+        else:
+            trend = self._scaled(seconds)
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
-        others = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
-        others += [
-            (part(seconds, name) - DATE_PARTS[name][0]) / DATE_PARTS[name][1]
-            for name in self.parts
-        ]
-        return [trend, *(np.where(gaps, 0.0, values) for values in others)]
+        inputs = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+        for name in self.parts:
+            shift, scale = DATE_PARTS[name]
+            inputs.append((part(seconds, name) - shift) / scale)
+        return [trend, *(np.where(gaps, 0.0, values) for values in inputs)]
 
-    def facts(self) -> list[str]:
-        return ["trend", *self.cycles, *self.parts, *super().facts()]
+    def details(self) -> list[str]:
+        return ["trend", *self.cycles, *self.parts, *super().details()]
 
 
-# kind -> and how words stand for values
+# kind -> its encoder, and how words stand for its values
 ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {
     "number": (NumberEncoder, None),
     "yes/no": (TruthEncoder, None),
@@ -655,16 +675,18 @@ ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {
 
 
 def scaling_constants(
-    kind: str, found: NumberStatistics, name: str
+    kind: str, statistics: NumberStatistics, name: str
 ) -> tuple[float, float]:
     """Return (shift, scale) of a column, scale 0 for one of a single value. name: of
     the column in messages."""
     kind = SCALING_ALIASES.get(kind, kind)
-    moments = found.moments
     if kind in ("none", "pixel"):
         return 0.0, 1.0
-    if not moments or moments.low[0] == moments.high[0]:
-        return float(moments.low[0]) if moments else 0.0, 0.0
+    moments = statistics.moments
+    if not moments:  # gaps only
+        return 0.0, 0.0
+    if moments.low[0] == moments.high[0]:
+        return float(moments.low[0]), 0.0
     shift, scale = constants(kind, moments, lambda _: name)
     return float(shift[0]), float(scale[0])
 
@@ -686,7 +708,7 @@ class Encoding:
     @classmethod
     def fit(
         cls,
-        found: Sequence,
+        statistics: Sequence,
         kinds: Sequence[Kind],
         scaling: str,
         embedding=None,
@@ -699,13 +721,13 @@ class Encoding:
         they become, None: as NumberStatistics.edges has it. where: names, places and
         plain.
         """
-        called = where.get("names") or range(len(kinds))
-        encoders = (
-            ENCODERS[kind.kind][0].fit(
-                column, kind, scaling, embedding, f"column {name}"
+        names = where.get("names") or range(len(kinds))
+        encoders = []
+        for column, kind, name in zip(statistics, kinds, names, strict=True):
+            encoder_class = ENCODERS[kind.kind][0]
+            encoders.append(
+                encoder_class.fit(column, kind, scaling, embedding, f"column {name}")
             )
-            for column, kind, name in zip(found, kinds, called, strict=True)
-        )
         return cls(tuple(encoders), **where)
 
     @property
@@ -716,24 +738,19 @@ class Encoding:
     def columns(self) -> tuple[InputColumn, ...]:
         """Return what the network's first layer gets: numbers, then codes of 4, 2 and 1
         bytes."""
-        each = [encoder.inputs() for encoder in self.encoders]
-        return tuple(each[index][which] for index, which in self.order)
+        inputs = [encoder.inputs() for encoder in self.encoders]
+        return tuple(inputs[index][which] for index, which in self.order)
 
     @property
     def order(self) -> list[tuple[int, int]]:
         """Return the values of a record in their order: (feature column, which of its
         encoder's inputs)."""
-        each = [
-            (i, which, column)
-            for i, one in enumerate(self.encoders)
-            for which, column in enumerate(one.inputs())
-        ]
-        return [
-            (i, which)
-            for i, which, _ in sorted(
-                each, key=lambda one: _RECORD_SIZES.index(_code_bytes(one[2]))
-            )
-        ]
+        places = []
+        for index, encoder in enumerate(self.encoders):
+            for which, column in enumerate(encoder.inputs()):
+                group = _RECORD_SIZES.index(_code_bytes(column))
+                places.append((group, index, which))
+        return [(index, which) for _, index, which in sorted(places)]
 
     def record_of(self, dtype: str) -> np.dtype:
         sizes = list(map(_code_bytes, self.columns))
@@ -743,11 +760,11 @@ class Encoding:
         """Return rows as records for the engine. digest: of the data, whose records a
         checkpoint's file may keep.
         Raises DataError for rows of other columns."""
-        found = x.kinds
         expected = tuple(encoder.reads for encoder in self.encoders)
-        if found != expected:
+        if x.kinds != expected:
             raise DataError(
-                f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training"
+                f"the rows have columns {', '.join(x.kinds)}, "
+                f"expected {', '.join(expected)} as in training"
             )
         # words are looked up once a block
         rows = max(ENCODED_ROWS, sum(len(column.words) for column in x.columns))
@@ -765,74 +782,75 @@ class Encoding:
         )
 
     def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
-        at = dict.fromkeys(_RECORD_SIZES, 0)
-        for encoder, own in zip(self.encoders, x[rows].columns, strict=True):
-            for column, values in zip(
-                encoder.inputs(), encoder.encode(own), strict=True
-            ):
-                size = _code_bytes(column)
+        """Encode some rows into their records."""
+        slots = dict.fromkeys(_RECORD_SIZES, 0)
+        for encoder, column in zip(self.encoders, x[rows].columns, strict=True):
+            encoded = encoder.encode(column)
+            for input_column, values in zip(encoder.inputs(), encoded, strict=True):
+                size = _code_bytes(input_column)
                 if size:
                     group = f"codes{size}"
                 else:
                     group = "numbers"
-                records[group][:, at[size]] = values
-                at[size] += 1
+                records[group][:, slots[size]] = values
+                slots[size] += 1
 
-    def tell(self, x: TableRows, least: int = 1) -> None:
+    def log_unknown(self, x: TableRows, least: int = 1) -> None:
         """Log a line for each column whose gaps and unseen values are much more
         frequent than in training; none of fewer than `least` rows."""
-        for index, encoder in enumerate(self.encoders if len(x) >= least else ()):
+        if len(x) < least:
+            return
+        for index, encoder in enumerate(self.encoders):
             share = encoder.unknown(x.columns[index])
             usual = encoder.unknown_share
             if share > usual + _REMARKED_SHARE and share > 2 * usual:
-                told = "column %s: %s of the values are gaps or were not seen in training, where %s were gaps%s"
-                rare = " or rare" * isinstance(encoder, CategoryEncoder)
+                gaps = "gaps"
+                if isinstance(encoder, CategoryEncoder):
+                    gaps = "gaps or rare"
                 log.warning(
-                    told, self.name(index), f"{share:.0%}", f"{usual:.0%}", rare
+                    "column %s: %s of the values are gaps or were not seen in training, where %s were %s",
+                    self.name(index),
+                    f"{share:.0%}",
+                    f"{usual:.0%}",
+                    gaps,
                 )
 
     def name(self, index: int) -> str:
         if self.names:
             return self.names[index] or "(no name)"
-        return str(self.places[index] if self.places else index)
+        if self.places:
+            return str(self.places[index])
+        return str(index)
 
     def by_kind(self) -> dict[str, list[str]]:
         """Return the names of the columns of each kind, each with a remark for
         people."""
-        found: dict[str, list[str]] = {}
+        columns: dict[str, list[str]] = {}
         for index, encoder in enumerate(self.encoders):
+            column = self.name(index)
             summary = encoder.summary()
-            found.setdefault(encoder.kind, []).append(
-                self.name(index) + (f" ({summary})" if summary else "")
-            )
-        return found
+            if summary:
+                column += f" ({summary})"
+            columns.setdefault(encoder.kind, []).append(column)
+        return columns
 
     def to_dict(self) -> dict:
         """Return the encoding as a model's metadata hold it."""
         columns = []
         for encoder in self.encoders:
-            values = {
-                "kind": encoder.kind,
-                **vars(encoder),
-                **(asdict(encoder.written) if encoder.written else {}),
-            }
-            gone = {
-                "written",
-                *(
-                    name
-                    for one, names in encoder.later.items()
-                    if not values.get(one)
-                    for name in names
-                ),
-            }
-            columns.append(
-                {name: value for name, value in values.items() if name not in gone}
-            )
-        return {
-            "columns": columns,
-            "places": list(self.places),
-            **({"plain": True} if self.plain else {}),
-        }
+            values = {"kind": encoder.kind, **vars(encoder)}
+            if encoder.written:
+                values |= asdict(encoder.written)
+            values.pop("written", None)
+            for switch, names in encoder.later.items():
+                if not values.get(switch):
+                    for name in names:
+                        values.pop(name, None)
+            columns.append(values)
+        encoding = {"columns": columns, "places": list(self.places)}
+        if self.plain:
+            encoding["plain"] = True
+        return encoding
 
     @classmethod
     def from_dict(cls, values: dict, names: list[str] | None) -> Encoding:
@@ -844,25 +862,13 @@ class Encoding:
             if not are_places(places):
                 raise ValueError("places")
             for column in values["columns"]:
-                column = dict(column)
-                encoder_class, written_class = ENCODERS[column.pop("kind")]
-                if "written" in column:  # its fields are the column's own
-                    raise ValueError("written")
-                if written_class:
-                    own = {
-                        one.name: column.pop(one.name)
-                        for one in fields(written_class)
-                        if one.name in column
-                    }
-                    column["written"] = _made(written_class, own)
-                # what its inputs may be, layers.py checks
-                encoders.append(_made(encoder_class, column))
-            if not isinstance(plain, bool) or (
-                plain and any(encoder.kind != "number" for encoder in encoders)
-            ):
+                encoders.append(_encoder_of(column))
+            are_numbers = all(encoder.kind == "number" for encoder in encoders)
+            if not is_truth(plain) or (plain and not are_numbers):
                 raise ValueError("plain")
         except UnknownForm as form:
-            column = dict(enumerate(names or places)).get(len(encoders), len(encoders))
+            index = len(encoders)
+            column = dict(enumerate(names or places)).get(index, index)
             raise DataError(
                 f'column {column}: values written as "{shortened(str(form))}", which this version cannot read; '
                 "write numbers as 1234.5, dates as 2024-12-31, and train again"
@@ -888,33 +894,19 @@ def are_places(value) -> bool:
     )
 
 
-def _made(cls, values: dict):
-    """Return an encoder, or how its words are written, of fields that have their types.
-    Raises KeyError, TypeError or ValueError for others."""
-    for known in fields(cls):
-        if (
-            known.name in values
-            and known.name != "written"
-            and not _is_of(known.type, values[known.name])
-        ):
-            raise ValueError(known.name)
-    return cls(**values)
-
-
-def _is_of(kind: str, value) -> bool:
-    """Return whether a value of a model file is of the type of a field; numbers are
-    finite."""
-    if kind.startswith("list["):
-        return isinstance(value, list) and all(_is_of(kind[5:-1], one) for one in value)
-    if kind.startswith("dict["):  # by words
-        return isinstance(value, dict) and all(
-            _is_of(kind[10:-1], one) for one in value.values()
-        )
-    if kind == "float":
-        return isinstance(value, (int, float)) and math.isfinite(value)
-    return type(value).__name__ == kind.removesuffix(" | None") or (
-        value is None and kind == "str | None"
-    )
+def _encoder_of(column: dict) -> ColumnEncoder:
+    """Return the encoder of a column as a model's file has it. Raises KeyError,
+    TypeError or ValueError for fields that cannot be."""
+    values = dict(column)
+    encoder_class, written_class = ENCODERS[values.pop("kind")]
+    if "written" in values:  # its fields are the column's own
+        raise ValueError("written")
+    if written_class:
+        names = written_class.checks.keys() & values.keys()
+        written_fields = {name: values.pop(name) for name in names}
+        values["written"] = from_fields(written_class, written_fields)
+    # what its inputs may be, layers.py checks
+    return from_fields(encoder_class, values)
 
 
 def _code_bytes(column: InputColumn) -> int:

@@ -611,7 +611,7 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:
-        net.encoding.tell(TableRows.of(ds.x))
+        net.encoding.log_unknown(TableRows.of(ds.x))
     return ds
 
 

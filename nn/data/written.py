@@ -7,10 +7,11 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,42 @@ _LONGEST_NUMBER = 100  # characters of a number, and of a form of dates
 DIGIT = re.compile(r"\d")
 # what a column of yes/no words may hold later
 YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}
+
+
+# -------------------------------------------------------- fields in files of models
+
+
+def is_text(value) -> bool:
+    return isinstance(value, str)
+
+
+def is_truth(value) -> bool:
+    return isinstance(value, bool)
+
+
+def is_whole(value) -> bool:
+    return type(value) is int  # no truth
+
+
+def is_number(value) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def list_of(is_item: Callable) -> Callable:
+    """Return the check that a value is a list of such items."""
+    return lambda value: isinstance(value, list) and all(map(is_item, value))
+
+
+def from_fields(cls, values: dict):
+    """Return an object of a class with `checks` of its fields. Raises ValueError for
+    one that fails, TypeError for a field that lacks or is none of the class."""
+    for name, check in cls.checks.items():
+        if name in values and not check(values[name]):
+            raise ValueError(name)
+    return cls(**values)
+
+
+# ---------------------------------------------------------------- words
 
 
 class UnknownForm(ValueError):
@@ -33,6 +70,9 @@ class Written:
     kept in the model."""
 
     kind = ""
+    checks: ClassVar[
+        dict[str, Callable]
+    ] = {}  # of the fields, as a model's file has them
 
     def __str__(self) -> str:
         return ""
@@ -62,6 +102,7 @@ class Order(Written):
 
     order: list[str]  # two different words or more
     kind = "ordered"
+    checks: ClassVar = {"order": list_of(is_text)}
 
     def __post_init__(self):
         if len({*map(str.strip, self.order)}) < max(2, len(self.order)):
@@ -191,6 +232,7 @@ class WrittenNumbers(Written):
     before: str = ""
     behind: str = ""
     kind = "written number"
+    checks: ClassVar = {"way": is_text, "before": is_text, "behind": is_text}
 
     def __post_init__(self):
         if self.way not in NUMBER_FORMS:
@@ -298,6 +340,7 @@ class WrittenDates(Written):
 
     way: str
     kind = "written date"
+    checks: ClassVar = {"way": is_text}
 
     def __post_init__(self):
         pattern_of(self.way)  # UnknownForm for one that went

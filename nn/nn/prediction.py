@@ -202,7 +202,7 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
         schema = replace(schema, targets=[])
     rows = load(x, schema, labelled=False).x
     if net.encoding is not None:
-        net.encoding.tell(TableRows.of(rows), CALL_ROWS)
+        net.encoding.log_unknown(TableRows.of(rows), CALL_ROWS)
     return rows
 
 

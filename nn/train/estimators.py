@@ -356,7 +356,7 @@ class _NetworkEstimator(BaseEstimator):
         )
         rows = loading.load(X, schema, labelled=False).x
         if schema.encoding is not None:
-            schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
+            schema.encoding.log_unknown(TableRows.of(rows), CALL_ROWS)
         return rows
 
     def __sklearn_tags__(self):

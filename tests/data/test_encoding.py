@@ -1,6 +1,7 @@
 """Columns of a table: what each is taken for, what becomes of it, and what the model
 keeps of that."""
 
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from nn.data.calendar import DATE_PARTS, part
 from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoding import (
+    ENCODERS,
     MOST_REPEATED_VALUES,
     SAMPLE,
     Encoding,
@@ -485,10 +487,10 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     encoding, rows = fitted(a=[1.0, 2.0] * 10, b=["x", "y"] * 10)
     a = [NAN, 1.0] * 10
     strange = rows_of(a=a, b=["x", "new"] * 10)
-    encoding.tell(rows)
-    encoding.tell(strange, len(strange) + 1)
+    encoding.log_unknown(rows)
+    encoding.log_unknown(strange, len(strange) + 1)
     assert not caplog.records
-    encoding.tell(strange)
+    encoding.log_unknown(strange)
     warning_of_a, warning_of_b = caplog.messages
     assert "column a: 50% of the values are gaps" in warning_of_a
     assert "column b" in warning_of_b
@@ -617,3 +619,12 @@ def test_numbers_that_count_rows_from_0_or_1_and_ids_that_never_repeat_tell_noth
     assert reasons(**{name: np.array(numbers, float)}) == (
         {name: reason} if reason else {}
     )
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_each_field_of_an_encoder_is_checked_where_a_model_is_read(kind):
+    encoder_class, written_class = ENCODERS[kind]
+    names = {field.name for field in fields(encoder_class)}
+    assert encoder_class.checks.keys() == names - {"written"}
+    if written_class:
+        assert written_class.checks.keys() == {f.name for f in fields(written_class)}
