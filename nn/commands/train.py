@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from .. import cluster
 from ..settings.flags import given_values, keywords
@@ -31,6 +32,10 @@ from ..utils import (
     sole_writer,
 )
 from .common import part_of, print_json
+
+if TYPE_CHECKING:
+    from ..nn import Network
+    from ..train.effort import Effort
 
 # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 RUN_AGAIN = 75
@@ -159,53 +164,97 @@ def _check_networks(flags, into_text: bool) -> None:
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 
-def _trained(flags, layers, effort: str | None, stop: StopRequest):
-    """Read the data and train; returns (network, data, figures, what ends the
-    observers, files that could not be written)."""
-    from ..files.checkpoint import Checkpoint
-    from ..files.text_model import check_layers, check_plain, is_text
-    from ..nn import Network
-    from ..train import train
-    from ..train.effort import Effort, replacing, why_not
-    from ..train.fit import training_data
-    from ..watch.observe import Observers
+def _reason_for_one_network(flags, ds, effort: str | None) -> str | None:
+    """Return why --effort cannot choose networks for this data, None where it can;
+    raise UsageError where the flag is given, else say it."""
+    from ..train.effort import why_not
 
-    # checked before data is read
-    checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
-    began = time.perf_counter()
-    of_network = keywords(flags, "network", "engine")
-    ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
-    ds.is_left_out_told = True  # by the first lines, which --quiet leaves out
-    reading = (began, time.perf_counter())
-    if effort:
-        reason = why_not(ds, effort)
-    else:
-        reason = None
+    if not effort:
+        return None
+    reason = why_not(ds, effort)
     if reason and flags.effort:
         raise UsageError(
             f"--effort {flags.effort}: {reason}; leave it out or give --layers"
         )
     if reason and not flags.quiet:
         say(f"one network of the usual layers: {reason}")
-    is_chosen = bool(effort) and not reason
-    if flags.output and is_chosen and ds.are_images:
+    return reason
+
+
+def _check_predictions(flags, ds, is_chosen: bool) -> None:
+    """Raise UsageError where --output is given and the training judges no fold."""
+    if not flags.output:
+        return
+    if is_chosen and ds.are_images:
         raise UsageError(
             f"--output {flags.output}: has predictions of folds, and images are judged by validation rows"
         )
-    if flags.output and not is_chosen and flags.folds is None:
+    if not is_chosen and flags.folds is None:
         raise UsageError(
             f"--output {flags.output}: --train writes the predictions of --folds F there; add it"
         )
+
+
+def _untrained(flags, ds, settings: dict) -> Network:
+    """Return the network of --layers; raise an error where --model cannot hold it."""
+    from ..files.text_model import check_layers, check_plain, is_text
+    from ..nn import Network
+
+    net = Network.for_data(ds, flags.layers, **settings)
+    if flags.model is not None and is_text(flags.model):
+        check_layers(net.layers)
+        check_plain(flags.model, ds, flags.number_embedding)
+    return net
+
+
+def _replaced_choice(flags, effort: str | None) -> str:
+    """Return the remark on what replaces the choice of --effort, where it is given."""
+    from ..train.effort import replacing
+
+    if effort:
+        return ""
+    name = replacing(given_values(flags, vars(flags)))
+    cause = f"--{name}" if name else "a .m model"
+    return f"{cause} replaces the choice of --effort"
+
+
+def _complete_choice(flags, chosen: Effort, result: dict, lost: list[NnError]) -> None:
+    """Add to the flags of each chosen network those that all have; where a signal ended
+    the choice, add its error to `lost`."""
+    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
+    added = "".join(f" --{name} {value}" for name, value in repeated.items())
+    for candidate in result["chosen"]:
+        candidate["flags"] += added
+    if chosen.stopped is not None:
+        candidates = plural(result["tried"], "candidate")
+        message = f"{chosen.stopped}: chosen from the {candidates} that had ended"
+        lost.append(NnError(message, _signal_code(chosen.stopped.signum)))
+
+
+def _trained(flags, layers, effort: str | None, stop: StopRequest):
+    """Read the data and train; returns (network, data, figures, what ends the
+    observers, files that could not be written)."""
+    from ..files.checkpoint import Checkpoint
+    from ..train import train
+    from ..train.effort import Effort
+    from ..train.fit import training_data
+    from ..watch.observe import Observers
+
+    # checked before data is read
+    checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
+    began = time.perf_counter()
+    settings = keywords(flags, "network", "engine")
+    ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), settings)
+    ds.is_left_out_told = True  # by the first lines, which --quiet leaves out
+    reading = (began, time.perf_counter())
+    reason = _reason_for_one_network(flags, ds, effort)
+    is_chosen = bool(effort) and not reason
+    _check_predictions(flags, ds, is_chosen)
+    net: Network | None = None
     replaced = ""
     if not is_chosen:
-        net = Network.for_data(ds, flags.layers, **of_network)
-        if flags.model is not None and is_text(flags.model):
-            check_layers(net.layers)
-            check_plain(flags.model, ds, flags.number_embedding)
-        name = replacing(given_values(flags, vars(flags)))
-        if not effort:
-            cause = f"--{name}" if name else "a .m model"
-            replaced = f"{cause} replaces the choice of --effort"
+        net = _untrained(flags, ds, settings)
+        replaced = _replaced_choice(flags, effort)
     chosen: Effort | None = None
 
     def network():
@@ -221,47 +270,31 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     lost: list[NnError] = []
 
     def trained(net, ds, **options) -> dict:
+        """Train; keep the error of a side file for the end."""
         try:
             return train(net, ds, **options, stop=stop)
-        except SideFileError as error:  # of a choice told again after each candidate
+        except SideFileError as error:  # a choice raises it after each candidate
             lost.clear()
             lost.append(error)
             return error.result
 
-    if is_chosen:
-        chosen = Effort(
-            ds, effort, keywords(flags, "train"), of_network, callback, checkpoint
-        )
-    options = {
-        **keywords(flags, "train", "several"),
-        "checkpoint": checkpoint,
-        "callback": callback,
-    }
     try:
         if is_chosen:
+            options = keywords(flags, "train")
+            chosen = Effort(ds, effort, options, settings, callback, checkpoint)
             net, result = chosen.run(trained)
         else:
-            net, result = (net, trained(net, ds, **options))
+            options = keywords(flags, "train", "several")
+            result = trained(
+                net, ds, **options, checkpoint=checkpoint, callback=callback
+            )
     except Stopped as stopped:
         raise _unfinished(flags, network(), checkpoint, stopped) from stopped
-    if not is_chosen:
+    if chosen is None:
         return net, ds, result, partial(observers.finish, result, lambda: net), lost
-    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
-    for one in result["chosen"]:
-        one["flags"] += "".join(
-            f" --{name} {value}" for name, value in repeated.items()
-        )
-    if chosen.stopped is not None:
-        tried = result["tried"]
-        told = f"{chosen.stopped}: chosen from the {plural(tried, 'candidate')} that had ended"
-        lost.append(NnError(told, _signal_code(chosen.stopped.signum)))
-    return (
-        net,
-        ds,
-        result,
-        partial(observers.finish, result, partial(chosen.timed, observers.batches)),
-        lost,
-    )
+    _complete_choice(flags, chosen, result, lost)
+    finish = partial(observers.finish, result, partial(chosen.timed, observers.batches))
+    return net, ds, result, finish, lost
 
 
 def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:

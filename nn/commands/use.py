@@ -4,6 +4,7 @@ file."""
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
@@ -24,6 +25,9 @@ from .common import (
     write_page,
 )
 
+if TYPE_CHECKING:
+    from ..nn import Network
+
 
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
@@ -33,35 +37,33 @@ def test_command(flags) -> None:
     from ..data.records import check_answers
     from ..test import tested, warn_of_trained
 
-    ds, found, about, trained = unseen_rows(flags, net, flags.model)
-    if found is None:
+    ds, out_of_fold, about, trained = unseen_rows(flags, net, flags.model)
+    if out_of_fold is None:
         check_answers(net, ds)
     if flags.scaling:
         _fit_scaling(flags, net, ds)
     say_run(flags, net, console.about(ds, about, net))
-    asked = {"threshold": flags.threshold, "intervals": flags.intervals}
-    if found is None:
-        result = tested(net, ds, **asked)
+    options = {"threshold": flags.threshold, "intervals": flags.intervals}
+    if out_of_fold is None:
+        result = tested(net, ds, **options)
     else:
         from ..test.out_of_fold import figures_out_of_fold
 
-        result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
-    if flags.verbose and len(net.members) > 1 and found is None:
-        result["members"] = [
-            {
-                "seed": member.seed,
-                "weight": weight,
-                **tested(member, ds, threshold=flags.threshold),
-            }
-            for member, weight in zip(net.members, net.member_weights, strict=True)
-        ]
+        result = figures_out_of_fold(
+            net, ds, out_of_fold, **options, each=flags.verbose
+        )
+    if flags.verbose and len(net.members) > 1 and out_of_fold is None:
+        result["members"] = []
+        for member, weight in zip(net.members, net.member_weights, strict=True):
+            metrics = tested(member, ds, threshold=flags.threshold)
+            result["members"].append({"seed": member.seed, "weight": weight, **metrics})
     warn_of_trained(trained, flags.model)
     write_page(
         flags,
         net,
         ds,
         about,
-        out_of_fold=found,
+        out_of_fold=out_of_fold,
         threshold=flags.threshold,
         trained=trained,
     )
@@ -132,12 +134,13 @@ def compare_command(flags) -> None:
     sides = []
     abouts = []
     for net, path in zip(nets, paths, strict=True):
-        ds, found, about, trained = unseen_rows(flags, net, path)
-        if found is not None:
+        ds, out_of_fold, about, trained = unseen_rows(flags, net, path)
+        if out_of_fold is not None:
             check_scores(net)
-        sides.append(
-            Side(net, ds, None, trained) if found is None else Side.of(net, ds, found)
-        )
+        if out_of_fold is None:
+            sides.append(Side(net, ds, None, trained))
+        else:
+            sides.append(Side.of(net, ds, out_of_fold))
         abouts.append(about)
     say_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))
     # a key of the result is another thing
@@ -167,49 +170,54 @@ def explain_command(flags) -> None:
     from ..test.out_of_fold import judging_parts
     from ..test.shapley import background_rows
 
+    seed = flags.seed or 0
+    background = None
     if flags.output:
-        background = background_rows(
-            net, flags.background, flags.seed or 0, flags.model
-        )
-    else:
-        background = None
-    ds, found, about, trained = unseen_rows(
+        background = background_rows(net, flags.background, seed, flags.model)
+    ds, out_of_fold, about, trained = unseen_rows(
         flags, net, flags.model, labelled=not flags.output
     )
-    parts = judging_parts(net, ds, found)
-    known_rows = trained
-    if found is not None and net.crossed.is_retrained:
-        known_rows = trained_on(net, ds)
+    parts = judging_parts(net, ds, out_of_fold)
+    seen_rows = trained
+    if out_of_fold is not None and net.crossed.is_retrained:
+        seen_rows = trained_on(net, ds)
     say_run(flags, net, console.about(ds, about, net))
     result: dict = {}
     important = None
     if ds.y is not None:
-        asked = {
-            "metric_name": flags.monitor,
-            "group_columns": flags.group_columns,
-            "seed": flags.seed or 0,
-        }
         try:
-            progress = progress_of(flags, "importance of columns")
-            known = importance(net, ds, **asked, parts=parts, progress=progress)
-            important = known, curves(net, ds, known.names)
-            result = {
-                "importance": vars(known),
-                "curves": important[1],
-                "trained_rows": known_rows.count,
-            }
-            warn_of_trained(known_rows, flags.model)
+            columns = importance(
+                net,
+                ds,
+                metric_name=flags.monitor,
+                group_columns=flags.group_columns,
+                seed=seed,
+                parts=parts,
+                progress=progress_of(flags, "importance of columns"),
+            )
+            important = columns, curves(net, ds, columns.names)
+            result["importance"] = vars(columns)
+            result["curves"] = important[1]
+            result["trained_rows"] = seen_rows.count
+            warn_of_trained(seen_rows, flags.model)
         except UndefinedMetric as error:
             if not flags.output:
                 raise
             # contributions need no metric
             log.warning("no importance of columns: %s", error)
     write_page(
-        flags, net, ds, about, out_of_fold=found, important=important, trained=trained
+        flags,
+        net,
+        ds,
+        about,
+        out_of_fold=out_of_fold,
+        important=important,
+        trained=trained,
     )
     if flags.output:
         explainer = _write_contributions(flags, net, ds.x, background)
-        result |= {"contributions": flags.output, "error": explainer.error}
+        result["contributions"] = flags.output
+        result["error"] = explainer.error
         result["background_error"] = explainer.background_error
     if flags.json:
         print_json(result)
@@ -217,9 +225,9 @@ def explain_command(flags) -> None:
     if "importance" in result:
         tables.importance_report(result["importance"], result["curves"], net)
     if flags.output and not flags.quiet:
-        told = _errors_of_contributions(result["error"], result["background_error"])
+        errors = _errors_of_contributions(result["error"], result["background_error"])
         say(
-            f"{flags.output}: contributions of {len(explainer.background)} background rows' difference, {told}"
+            f"{flags.output}: contributions of {len(explainer.background)} background rows' difference, {errors}"
         )
 
 
@@ -235,7 +243,7 @@ def _errors_of_contributions(error: float, background_error: float | None) -> st
     return f"{coalitions}; by the choice of background rows within {background_error:.2g} (a standard deviation)"
 
 
-def _write_contributions(flags, net, x, background):
+def _write_contributions(flags, net: Network, x, background):
     """Write what each column contributes to each prediction; return the Explainer that
     has found it."""
     from ..test.shapley import Explainer
@@ -276,57 +284,63 @@ def export_command(flags) -> None:
 def info_command(flags) -> None:
     """Show the contents of --model, or the network that --layers describes."""
     if flags.model is not None:
-        net = load_network(flags)
-        layers = net.layers
-        facts = net.metadata()
-        for own in [facts, *facts.get("members", ())]:
-            if "config" in own:
-                own["config"] = settings_of_model(own["config"])
+        _show_model(flags)
     elif flags.layers is not None:
-        output, _ = TASKS.get(flags.task, TASKS["regression"])
-        net = None
-        layers = parse_layers(flags.layers, flags.activation or "relu", output)
-        facts = {"layers": to_spec(layers)}
+        _show_layers(flags)
     else:
         raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
-    if net is not None:
-        write_page(flags, net)
-    if not flags.json:
-        if net is None:
-            told = ""
-        else:
-            told = target_text(net.targets, net.config.get("target"), is_table=False)
-        if told:
-            show(told)
-        if net is None:
-            tables.network_table(layers, "")
-            return
-        for title, own in layers_of(net):
-            tables.network_table(own, title)
-        tables.model_report(net, flags.model)
-        return
-    if net is None:
-        networks = [layers]
-    else:
-        networks = [member.layers for member in net.members]
-    parameters = sum(layer.parameters for own in networks for layer in own)
-    of_model = {}
-    if net is not None:
-        from ..test import target_of
 
-        of_model["target"] = target_of(net)
+
+def _show_model(flags) -> None:
+    """Show what --model contains."""
+    from ..test import target_of
+
+    net = load_network(flags)
+    facts = net.metadata()
+    for member in [facts, *facts.get("members", ())]:
+        if "config" in member:
+            member["config"] = settings_of_model(member["config"])
+    write_page(flags, net)
+    if flags.json:
+        parameters = sum(
+            layer.parameters for member in net.members for layer in member.layers
+        )
+        print_json(
+            {
+                "model": flags.model,
+                "target": target_of(net),
+                "parameters": parameters,
+                "network": describe(net.layers),
+                **facts,
+            }
+        )
+        return
+    target = target_text(net.targets, net.config.get("target"), is_table=False)
+    if target:
+        show(target)
+    for title, layers in layers_of(net):
+        tables.network_table(layers, title)
+    tables.model_report(net, flags.model)
+
+
+def _show_layers(flags) -> None:
+    """Show the network that --layers describes."""
+    output, _ = TASKS.get(flags.task, TASKS["regression"])
+    layers = parse_layers(flags.layers, flags.activation or "relu", output)
+    if not flags.json:
+        tables.network_table(layers, "")
+        return
     print_json(
         {
-            "model": flags.model,
-            **of_model,
-            "parameters": parameters,
+            "model": None,
+            "parameters": sum(layer.parameters for layer in layers),
             "network": describe(layers),
-            **facts,
+            "layers": to_spec(layers),
         }
     )
 
 
-def _fit_scaling(flags, net, ds) -> None:
+def _fit_scaling(flags, net: Network, ds) -> None:
     """Scale by the file's own constants, as the original did with every file; its `.m`
     files hold none."""
     from ..data.scaling import Scaling
