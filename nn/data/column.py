@@ -509,7 +509,8 @@ VALUE_IN: dict[str, Callable] = {
 def settled(
     column: Column, kind: str | None, point: str = ".", is_pure: bool = False
 ) -> Column:
-    """Return a column of texts as what its words are, where it is no column of texts.
+    """Convert a text column to numbers or dates if (nearly) all its words are such;
+    else return it unchanged.
 
     kind: number or date, which it is whatever its words are, text, or None: a number,
     or a date, if MOSTLY of the fields that are no gaps are, all of them with is_pure;

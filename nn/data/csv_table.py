@@ -578,7 +578,7 @@ class CsvReader:
                 told = f"{csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
                 raise DataError(f"{head.path}, row {csv.row_line}: {told}")
             elif not self._words[place].make_room(csv.length):
-                told = f"found one text more, expected not more than {MAX_WORDS} different texts in a column"
+                told = f"more than {MAX_WORDS:,} different texts in this column"
                 where = f"{head.path}, row {csv.row_line}, {head.column(place)}"
                 raise DataError(f"{where}: {told}; leave the column out with --drop")
             at += csv.used

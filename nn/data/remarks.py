@@ -66,19 +66,14 @@ def _leave_out(ds: Dataset, places: list[int]) -> str:
         target = ds.targets[0]
     else:
         target = "the target"
-    if len(names) > 1:
-        subject = f"columns {' + '.join(names)} tell"
-        them = "them"
-        they = "they are"
-    else:
-        subject = f"column {names[0]} alone tells"
-        them = "it"
-        they = "it is"
     drop = shlex.quote(",".join(map(in_a_list, names)))
-    return (
-        f"{subject} {target} of all {len(ds.x)} rows: leave {them} out "
-        f"(--drop {drop}) unless {they} known beforehand"
-    )
+    if len(names) > 1:
+        subject = f"columns {' + '.join(names)} determine"
+        cure = f"drop them (--drop {drop}) unless their values are"
+    else:
+        subject = f"column {names[0]} determines"
+        cure = f"drop it (--drop {drop}) unless its value is"
+    return f"{subject} {target} in all {len(ds.x)} rows; {cure} known before the prediction"
 
 
 def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:

@@ -84,12 +84,12 @@ def train(
     settings. settings: by the names of the flags (docs/command-line.md); None: the
     default of `nn --help`.
 
-    rows: train on these rows alone, and hold none out; a fold's network has the
-    parameters of the one that is trained so. validation: as the flag, or a Dataset, or
-    a function that reads one as the given network reads its data. callback: an object
-    with methods of watch.Callback. checkpoint: a file to keep the state in, or a
-    files.Checkpoint, which has the settings beside it too. stop.request ends the
-    training as Ctrl-C does.
+    rows: train on exactly these rows, with no hold-out. The result equals that fold's
+    network, bit for bit. validation: as the flag, or a Dataset, or a function that
+    reads one as the given network reads its data. callback: an object with methods of
+    watch.Callback. checkpoint: a file to keep the state in, or a files.Checkpoint,
+    which has the settings beside it too. stop.request ends the training as Ctrl-C
+    does.
 
     networks: the network then has as many `members`, and its predictions are the means
     of theirs. Member k has the parameters of the network that is trained alone with its

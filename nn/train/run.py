@@ -373,8 +373,8 @@ class Run:
     # ---- after an epoch
 
     def _tell(self) -> None:
-        """Tell of each epoch that all networks have done, or stopped before; save the
-        states where that is due."""
+        """Report each epoch that every network has finished or stopped before; save
+        the states where that is due."""
         left = self.left()
         running = [self.members[number] for number in self._steps]
         choosing = [member for member in running if not member.at.first]

@@ -361,12 +361,12 @@ def remarks(target, **columns) -> list[str]:
     [
         (
             CASUAL + REGISTERED,
-            "columns a + b tell y of all 1200 rows: leave them out (--drop a,b)",
+            "columns a + b determine y in all 1200 rows; drop them (--drop a,b) unless their values are",
         ),
-        (CASUAL - REGISTERED, "columns a + b tell y"),
+        (CASUAL - REGISTERED, "columns a + b determine y"),
         (
             2.54 * CASUAL + 3,
-            "column a alone tells y of all 1200 rows: leave it out (--drop a) unless it is known",
+            "column a determines y in all 1200 rows; drop it (--drop a) unless its value is known",
         ),
         # a law to be learned
         (CASUAL + REGISTERED + 0.01 * NOISE, None),
@@ -384,7 +384,7 @@ def test_a_sum_whose_first_rows_are_all_alike_is_told():
     a = np.where(np.arange(ROWS) < 50, 7, CASUAL)
     b = np.where(np.arange(ROWS) < 50, 7, REGISTERED)
     target = (a + b).astype(float)
-    assert remarks(target, a=a, b=b, c=NOISE)[0].startswith("columns a + b tell y")
+    assert remarks(target, a=a, b=b, c=NOISE)[0].startswith("columns a + b determine y")
 
 
 @pytest.mark.parametrize(
