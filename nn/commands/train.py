@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from .. import cluster
 from ..settings.flags import given_values, keywords
@@ -32,10 +31,6 @@ from ..utils import (
     sole_writer,
 )
 from .common import part_of, print_json
-
-if TYPE_CHECKING:
-    from ..nn import Network
-    from ..train.effort import Effort
 
 # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 RUN_AGAIN = 75
@@ -195,7 +190,7 @@ def _check_predictions(flags, ds, is_chosen: bool) -> None:
         )
 
 
-def _untrained(flags, ds, settings: dict) -> Network:
+def _untrained(flags, ds, settings: dict):
     """Return the network of --layers; raise an error where --model cannot hold it."""
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
@@ -218,7 +213,7 @@ def _replaced_choice(flags, effort: str | None) -> str:
     return f"{cause} replaces the choice of --effort"
 
 
-def _complete_choice(flags, chosen: Effort, result: dict, lost: list[NnError]) -> None:
+def _complete_choice(flags, chosen, result: dict, lost: list[NnError]) -> None:
     """Add to the flags of each chosen network those that all have; where a signal ended
     the choice, add its error to `lost`."""
     repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
@@ -250,7 +245,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     reason = _reason_for_one_network(flags, ds, effort)
     is_chosen = bool(effort) and not reason
     _check_predictions(flags, ds, is_chosen)
-    net: Network | None = None
+    net = None
     replaced = ""
     if not is_chosen:
         net = _untrained(flags, ds, settings)

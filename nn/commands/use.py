@@ -4,7 +4,6 @@ file."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
@@ -24,9 +23,6 @@ from .common import (
     unseen_rows,
     write_page,
 )
-
-if TYPE_CHECKING:
-    from ..nn import Network
 
 
 def test_command(flags) -> None:
@@ -243,7 +239,7 @@ def _errors_of_contributions(error: float, background_error: float | None) -> st
     return f"{coalitions}; by the choice of background rows within {background_error:.2g} (a standard deviation)"
 
 
-def _write_contributions(flags, net: Network, x, background):
+def _write_contributions(flags, net, x, background):
     """Write what each column contributes to each prediction; return the Explainer that
     has found it."""
     from ..test.shapley import Explainer
@@ -340,7 +336,7 @@ def _show_layers(flags) -> None:
     )
 
 
-def _fit_scaling(flags, net: Network, ds) -> None:
+def _fit_scaling(flags, net, ds) -> None:
     """Scale by the file's own constants, as the original did with every file; its `.m`
     files hold none."""
     from ..data.scaling import Scaling
