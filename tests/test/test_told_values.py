@@ -288,7 +288,8 @@ def test_models_with_folds_are_compared_by_their_thresholds_and_uncalibrated_are
         shares = kept[:, 0].astype(np.float64)
         logarithms = np.log(shares / (1 - shares))
         logits = logarithms / np.array(temperatures)[of_row]
-        scores = (1 / (1 + np.exp(-logits))).astype(np.float32)
+        rounded = (1 / (1 + np.exp(-logits))).astype(np.float32)
+        scores = rounded.astype(np.float64)
         nets.append(net)
         expected.append(
             {
