@@ -26,9 +26,8 @@ from .program import (
 )
 
 # of gradients that are sent at a time, or more: a message of this size costs about what
-# its
+# its bytes do (some 20 us of delay, 400 GB/s between GPUs)
 BUCKET_BYTES = 4 << 20
-# bytes do (some 20 us of delay, 400 GB/s between GPUs)
 
 # layer kind -> the file with its forward(workspace, node) and backward(workspace, node)
 LAYER_FILES = {
@@ -125,22 +124,23 @@ class Builder:
         phases = self.program.phases
         begin = len(self.program.phases)
         last = nodes[-1]
-        for node in reversed(nodes[:-1] if last.loss_fused else nodes):
-            self._add(
-                "backward", node.index, kind_of(node.layer).backward(self.ws, node)
-            )
+        if not last.loss_fused:
+            self._add_backward(last)
+        for node in reversed(nodes[:-1]):
+            self._add_backward(node)
         if last.loss_fused:
-            self._add(
-                "backward", last.index, kind_of(last.layer).backward(self.ws, last)
-            )
-            own = phases.pop()
-            if (
-                len(phases) == begin
-                or self.ws.rows * last.layer.inputs > dense.FUSED_BESIDE
-            ):
-                phases.insert(begin, own)
+            self._add_backward(last)
+            gradients = phases.pop()
+            large = self.ws.rows * last.layer.inputs > dense.FUSED_BESIDE
+            if len(phases) == begin or large:
+                phases.insert(begin, gradients)
             else:
-                phases[begin] += own
+                phases[begin] += gradients
+
+    def _add_backward(self, node: LayerNode) -> None:
+        """Add the backward pass of a layer."""
+        phases = kind_of(node.layer).backward(self.ws, node)
+        self._add("backward", node.index, phases)
 
     def _step(self, nodes: list[LayerNode]) -> None:
         """Add all layers' steps in one phase, or their gradients for the host."""
@@ -154,12 +154,8 @@ class Builder:
             if updates:
                 self.program.phases += [updates]
         if purpose.distribute == "central" and purpose.kind == "train":
-            self._send(
-                "broadcast",
-                0,
-                Buffer("parameters"),
-                sum(layer.parameters for layer in self.layers),
-            )
+            values = sum(layer.parameters for layer in self.layers)
+            self._send("broadcast", 0, Buffer("parameters"), values)
             self._meet()
 
     # ---- nodes
@@ -200,12 +196,10 @@ class Builder:
         at = 0
         last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
-            idle = layer.kind == "dropout" and not self.purpose.dropout
-            if (
-                (layer.kind == "flatten" or idle)
-                and layer.activation == "linear"
-                and index < last
-            ):
+            passes_on = layer.kind == "flatten"
+            if layer.kind == "dropout":
+                passes_on = not self.purpose.dropout
+            if passes_on and layer.activation == "linear" and index < last:
                 continue
             by_loss = index == last and self.purpose.kind != "predict"
             if by_loss or layer.activation == "softmax":
@@ -228,11 +222,8 @@ class Builder:
             settings = (rows_as.row_bytes, *rows_as.counts)
         elif any(self.purpose.moves):
             function = "gather_moved"
-            settings = (
-                *self.layers[0].in_shape,
-                int(rows_as == BYTE_ROWS),
-                *self.purpose.moves,
-            )
+            shape = self.layers[0].in_shape
+            settings = (*shape, int(rows_as == BYTE_ROWS), *self.purpose.moves)
         blocks = self.ws.elementwise(self.purpose.rows * width)
         return [[Op(function, settings, (x, CONTROL, BATCH), blocks)]]
 
@@ -248,10 +239,9 @@ class Builder:
         computed them."""
         if not self.library:
             return []
-        blocks = self.ws.elementwise(self.purpose.rows * node.layer.outputs)
-        return [
-            [Op("keep_rows", (node.layer.outputs,), (node.out, CONTROL, BATCH), blocks)]
-        ]
+        width = node.layer.outputs
+        blocks = self.ws.elementwise(self.purpose.rows * width)
+        return [[Op("keep_rows", (width,), (node.out, CONTROL, BATCH), blocks)]]
 
     def _loss(self, node: LayerNode) -> list[Phase]:
         lanes = lanes_of(node.layer.outputs)
@@ -273,9 +263,8 @@ class Builder:
             return self._put_gradients(Buffer("out", node.at), gradient, splits, size)
         settings = self.purpose.optimizer, splits, size - node.layer.undecayed, size
         arguments = f"{node.at}LL", gradient, CONTROL, BATCH
-        return Op(
-            "update_layer", settings, arguments, self._gradient_blocks(splits, size)
-        )
+        blocks = self._gradient_blocks(splits, size)
+        return Op("update_layer", settings, arguments, blocks)
 
     def _put_gradients(
         self, to: Buffer, gradient: Buffer, splits: int, size: int
@@ -313,39 +302,26 @@ class Builder:
                 bucket += [node]
             full = (self.program.sum_values - begin) * self.itemsize >= BUCKET_BYTES
             if bucket and (full or node is trainable[-1]):
-                self._add(
-                    "backward",
-                    node.index,
-                    [[op for op in phases[0] if op.gives_gradients]],
-                )
+                gradients = [op for op in phases[0] if op.gives_gradients]
+                self._add("backward", node.index, [gradients])
                 # goes on while the bucket is on its way
                 phases[0] = [op for op in phases[0] if not op.gives_gradients]
                 self._add_partial_sums(bucket)
-                self._send(
-                    how,
-                    node.index,
-                    Buffer("gradients", begin),
-                    self.program.sum_values - begin,
-                )
+                values = self.program.sum_values - begin
+                self._send(how, node.index, Buffer("gradients", begin), values)
                 bucket = []
                 begin = self.program.sum_values
             self._add("backward", node.index, phases)
         self._meet()
 
     def _add_partial_sums(self, nodes: list[LayerNode]) -> None:
-        ops = [
-            replace(
-                self._put_gradients(
-                    node.gradient_sum,
-                    node.gradient,
-                    node.row_splits,
-                    node.layer.parameters,
-                ),
-                step=("backward", node.index),
-            )
-            for node in nodes
-            if node.row_splits > 1
-        ]
+        ops = []
+        for node in nodes:
+            splits = node.row_splits
+            size = node.layer.parameters
+            if splits > 1:
+                op = self._put_gradients(node.gradient_sum, node.gradient, splits, size)
+                ops.append(replace(op, step=("backward", node.index)))
         if ops:
             self.program.phases += [ops]
 
@@ -356,6 +332,5 @@ class Builder:
         self._add("communication", layer, [[op]])
 
     def _meet(self) -> None:
-        self._add(
-            "communication", None, [[Op("wait for NCCL", host=lambda r, n: r.meet())]]
-        )
+        op = Op("wait for NCCL", host=lambda r, n: r.meet())
+        self._add("communication", None, [[op]])

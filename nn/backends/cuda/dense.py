@@ -31,10 +31,9 @@ FUSED_PRODUCTS = 2**24
 # microseconds to wait for a partial sum there, which takes longer with few threads
 FUSED_SPLIT_DELAY = 0.04
 FUSED_LONG = 1024  # inputs of it that more than one warp adds up
-# values of its x, for its gradients to be computed beside those of the layer below; a
-# kernel of a
+# values of its x, for its gradients to be computed beside those of the layer below: a
+# kernel of a product has too few threads for a loop over more
 FUSED_BESIDE = 2**20
-# product has too few threads for a loop over more
 
 
 def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
@@ -84,17 +83,13 @@ def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
     if route == "fused":
         return [[]]  # fused_forward, in the loss's place, gives both
     if route == "narrow":  # a warp a row of out, a thread some values of dx
-        blocks = ws.elementwise(ws.rows * (32 if product == "forward" else i))
-        return [
-            [
-                Op(
-                    f"narrow_{PASSES[product]}",
-                    (i, o, activation.upper()),
-                    (to, *operands, BATCH_ROWS),
-                    blocks,
-                )
-            ]
-        ]
+        threads_of_row = i
+        if product == "forward":
+            threads_of_row = 32
+        blocks = ws.elementwise(ws.rows * threads_of_row)
+        settings = (i, o, activation.upper())
+        arguments = (to, *operands, BATCH_ROWS)
+        return [[Op(f"narrow_{PASSES[product]}", settings, arguments, blocks)]]
     if route == "library":
         op = Op("cuBLAS gemm", arguments=(to,), host=ws.library.dense(node, product))
         if product == "forward" or activation != "linear":

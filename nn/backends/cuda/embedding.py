@@ -11,17 +11,15 @@ from .abi import THREADS
 from .memory import Workspace
 from .program import BATCH_ROWS, LayerNode, Op, Phase
 
-COLUMN_ARRAY = (
-    "embedding_columns"  # the array of struct embedding_column, in CUDA source
-)
-EDGE_ARRAY = "embedding_edges"  # of all columns, one after another
-WAVE_ARRAY = (
-    "embedding_waves"  # the array of struct embedding_wave, one for each frequency
-)
-PARTIAL_SUM_ROWS = (
-    64  # of a batch that are worth a partial sum of the parameters' gradients,
-)
-SPLIT_VALUES = 1 << 18  # and values of all these sums, which are written and read again
+# arrays in CUDA source: of struct embedding_column; the edges of all columns, one after
+# another; of struct embedding_wave, one for each frequency
+COLUMN_ARRAY = "embedding_columns"
+EDGE_ARRAY = "embedding_edges"
+WAVE_ARRAY = "embedding_waves"
+# rows of a batch that are worth a partial sum of the parameters' gradients
+PARTIAL_SUM_ROWS = 64
+# the most values of all these sums, which are written and read again
+SPLIT_VALUES = 1 << 18
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
@@ -30,14 +28,8 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     ws.program.declarations.append(_declaration(node.layer))
     settings = _sizes(node.layer)
     arguments = (node.out, node.x, COLUMN_ARRAY, node.weight, BATCH_ROWS)
-    ops = [
-        Op(
-            "embedding_forward",
-            settings,
-            arguments,
-            ws.elementwise(ws.rows * node.layer.inputs),
-        )
-    ]
+    blocks = ws.elementwise(ws.rows * node.layer.inputs)
+    ops = [Op("embedding_forward", settings, arguments, blocks)]
     if waves := node.layer.frequencies:
         blocks = ws.elementwise(ws.rows * waves)
         arguments = (node.out, node.x, WAVE_ARRAY, node.undecayed, BATCH_ROWS)
@@ -48,31 +40,19 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phase of the backward pass: the parameters' gradients, and dx where
     somebody asks for it."""
+    ops = []
     if node.layer.parameters:
         ops = _gradients(ws, node)
-    else:
-        ops = []
     if node.dx:
         waves = node.layer.frequencies
-        arguments = (
-            node.dx,
-            node.dz,
-            node.out,
-            node.x,
-            COLUMN_ARRAY,
-            WAVE_ARRAY if waves else None,
-            node.undecayed,
-            BATCH_ROWS,
-        )
+        settings = (waves, *_sizes(node.layer))
+        arrays = (COLUMN_ARRAY, None)
+        if waves:
+            arrays = (COLUMN_ARRAY, WAVE_ARRAY)
+        values = (node.dx, node.dz, node.out, node.x)
+        arguments = (*values, *arrays, node.undecayed, BATCH_ROWS)
         blocks = ws.elementwise(ws.rows * node.layer.inputs)
-        ops.append(
-            Op(
-                "embedding_backward_input",
-                (waves, *_sizes(node.layer)),
-                arguments,
-                blocks,
-            )
-        )
+        ops.append(Op("embedding_backward_input", settings, arguments, blocks))
     return [ops]
 
 
@@ -107,10 +87,10 @@ def _declaration(layer: Layer) -> str:
             f"{column.pieces}, {first}}},\n"
         )
         edges += map(float, column.edges)
+    declared = ""
     if edges:
-        declared = f"__device__ const real {EDGE_ARRAY}[] = {{{', '.join(map(repr, edges))}}};\n"
-    else:
-        declared = ""
+        values = ", ".join(map(repr, edges))
+        declared = f"__device__ const real {EDGE_ARRAY}[] = {{{values}}};\n"
     if layer.frequencies:
         declared += _waves_declaration(layer)
     return f"{declared}__device__ const embedding_column {COLUMN_ARRAY}[] = {{\n{''.join(lines)}}};"
@@ -133,43 +113,23 @@ def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
     """Return an op for the gradient of each table, and one for those of all
     frequencies."""
     layer = node.layer
-    splits = max(
-        1, min(-(-ws.rows // PARTIAL_SUM_ROWS), SPLIT_VALUES // layer.parameters)
-    )
+    most_splits = SPLIT_VALUES // layer.parameters
+    splits = max(1, min(-(-ws.rows // PARTIAL_SUM_ROWS), most_splits))
     gradient = ws.gradient(node, splits)
     # struct embedding_hits; sums of waves are fewer
     ws.share(2 * THREADS + THREADS // 32)
     ops = []
     if waves := layer.frequencies:
         settings = splits, layer.parameters, waves, *_sizes(layer)
-        arguments = (
-            gradient.plus(layer.parameters - waves),
-            node.dz,
-            node.out,
-            node.x,
-            WAVE_ARRAY,
-            BATCH_ROWS,
-        )
-        ops.append(
-            Op(
-                "embedding_backward_waves",
-                settings,
-                arguments,
-                splits * -(-waves // 32),
-            )
-        )
+        to = gradient.plus(layer.parameters - waves)
+        arguments = (to, node.dz, node.out, node.x, WAVE_ARRAY, BATCH_ROWS)
+        blocks = splits * -(-waves // 32)
+        ops.append(Op("embedding_backward_waves", settings, arguments, blocks))
     for at, (column, out, table) in enumerate(_places(layer)):
         if column.parameters:
-            settings = (
-                splits,
-                layer.parameters,
-                column.values,
-                column.width,
-                layer.inputs,
-                at,
-                layer.outputs,
-                out,
-            )
+            table_sizes = (column.values, column.width)
+            places = (layer.inputs, at, layer.outputs, out)
+            settings = (splits, layer.parameters, *table_sizes, *places)
             arguments = (gradient.plus(table), node.dz, node.x, BATCH_ROWS)
             blocks = splits * _parts(column)
             ops.append(Op("embedding_backward_table", settings, arguments, blocks))

@@ -22,16 +22,13 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     if layer.kind in POOLS and conv.pools_too(ws, node.node_below):
         return []
     if layer.kind in POOLS and ws.library and ws.library.pools(layer):
-        pooling = Op(
-            "cuDNN pooling", arguments=(node.out,), host=ws.library.pool_forward(node)
-        )
+        pool = ws.library.pool_forward(node)
+        pooling = Op("cuDNN pooling", arguments=(node.out,), host=pool)
         if node.activation == "linear":
             return [[pooling]]
         settings = node.activation.upper(), layer.outputs
-        return [
-            [pooling],
-            [Op("activation_forward", settings, (node.out, BATCH_ROWS), blocks)],
-        ]
+        arguments = (node.out, BATCH_ROWS)
+        return [[pooling], [Op("activation_forward", settings, arguments, blocks)]]
     name, sizes, last = _kernel(ws, node)
     settings = (*sizes, (layer.function or node.activation).upper())
     arguments = (node.out, node.x, *last)
@@ -62,13 +59,9 @@ def _kernel(ws: Workspace, node: LayerNode) -> tuple[str, tuple, tuple]:
         sizes = *layer.in_shape, *layer.out_shape[1:], layer.kernel, layer.stride
         return layer.kind, (f"pool_shape<{', '.join(map(str, sizes))}>",), (BATCH_ROWS,)
     if layer.kind == "pad":
-        sizes = (
-            *layer.in_shape[1:],
-            *layer.out_shape[1:],
-            layer.pad_top,
-            layer.pad_left,
-            layer.in_shape[0],
-        )
+        channels, *from_sides = layer.in_shape
+        _, *to_sides = layer.out_shape
+        sizes = (*from_sides, *to_sides, layer.pad_top, layer.pad_left, channels)
         return "pad", sizes, (BATCH_ROWS,)
     if layer.kind == "dropout" and ws.purpose.dropout:
         return "dropout", (layer.outputs, node.index), (layer.rate, BATCH)

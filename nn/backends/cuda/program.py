@@ -80,9 +80,8 @@ class Op:
     function: str  # its name, or the library's
     settings: tuple = ()  # template arguments
     # Buffers, numbers, None for NULL, and the above; a block_range comes last by
-    # itself. A
+    # itself. Of a library: where its result goes
     arguments: tuple = ()
-    # library's: where its result goes
     blocks: int = 1
     host: Callable[[object, int], None] | None = None
     step: tuple[str, int | None] = ("", None)  # its step in a profile: (name, layer)
@@ -91,19 +90,18 @@ class Op:
     def gives_gradients(self) -> bool:
         """Return whether it gives those of parameters: the other ops of its phase can
         wait until these are sent."""
-        return any(
-            isinstance(to, Buffer) and to.array == "gradients"
-            for to in self.arguments[:1]
-        )
+        if not self.arguments:
+            return False
+        to = self.arguments[0]
+        return isinstance(to, Buffer) and to.array == "gradients"
 
     def call(self, batch: str, first_block: int) -> str:
         """Return the call in CUDA source, for the batch of that name, by the blocks
         from `first_block` on."""
-        arguments = [
-            "0" if argument is None else str(argument) for argument in self.arguments
-        ]
+        settings = ", ".join(map(str, self.settings))
+        arguments = ["0" if a is None else str(a) for a in self.arguments]
         text = ", ".join([*arguments, f"block_range_from({first_block})"])
-        return f"{self.function}<{', '.join(map(str, self.settings))}>({text.format(batch=batch)});"
+        return f"{self.function}<{settings}>({text.format(batch=batch)});"
 
 
 Phase = list[Op]
