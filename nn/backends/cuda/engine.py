@@ -34,8 +34,8 @@ PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
 MOST_BUFFER_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # Operations of a batch up to which whole epochs run in one launch. Measured,
-# microseconds a batch, one launch and
-# graph: digits 31 and 36 (3e7), cnn0 77 and 71 (4e8), cnn1 93 and 85, cnn2 109 and 102.
+# microseconds a batch, one launch and graph: digits 31 and 36 (3e7), cnn0 77 and 71
+# (4e8), cnn1 93 and 85, cnn2 109 and 102.
 WHOLE_EPOCH_FLOPS = 3e8
 # of the free memory that a data set may take; a larger one is streamed
 SHARE_FOR_DATA = 0.6
@@ -125,9 +125,8 @@ class CudaEngine:
         return 1
 
     def bytes(self) -> int:
-        return sum(v.nbytes for v in self._vectors.values()) + sum(
-            r.bytes() for r in self._runners.values()
-        )
+        vectors = sum(vector.nbytes for vector in self._vectors.values())
+        return vectors + sum(runner.bytes() for runner in self._runners.values())
 
     def pack(self, count: int, rows: int) -> Pack:
         """Return networks that train together where a block of the GPU is enough for
@@ -215,10 +214,9 @@ class CudaEngine:
             counts_of(x.dtype, self.dtype)
         else:
             x = x.reshape(len(x), -1)
-            if columns:
-                types = (self.dtype,)
-            else:
-                types = (self.dtype, np.dtype(np.uint8))
+            types = [self.dtype]
+            if not columns:  # bytes are no codes
+                types.append(np.dtype(np.uint8))
             if x.shape[1] != self.inputs or x.dtype not in types:
                 wanted = " or ".join(map(str, types))
                 raise ValueError(
@@ -247,10 +245,9 @@ class CudaEngine:
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
+        together = ()
         if purpose.distribute:
             together = (self.rank_group, self.member.communicator())
-        else:
-            together = ()
         with compiling:
             kind = self._choose_runner(purpose)
             parameters = self.vector("parameters")
@@ -362,10 +359,12 @@ class CudaEngine:
         return False
 
     def flops(self, purpose: Purpose) -> float:
-        forward = 2.0 * sum(
-            layer.outputs * layer.fan_in for layer in self.layers if layer.weight_shape
-        )
-        return forward * purpose.rows * (3 if purpose.backward else 1)
+        """Return the operations of a batch, of layers with weights."""
+        weighted = (layer for layer in self.layers if layer.weight_shape)
+        forward = 2.0 * sum(layer.outputs * layer.fan_in for layer in weighted)
+        if purpose.backward:
+            return 3 * forward * purpose.rows
+        return forward * purpose.rows
 
     # ---- training
 
@@ -433,9 +432,8 @@ class CudaEngine:
             if purpose.distribute:
                 self.stream.synchronize()  # see prepare: what comes next takes memory
             losses = runner.batch_losses(done, chunk)
-            quick, losses = self._agreed(
-                time.perf_counter() - began < LONGEST_WAIT / 2, losses
-            )
+            quick = time.perf_counter() - began < LONGEST_WAIT / 2
+            quick, losses = self._agreed(quick, losses)
             if quick:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
             first = done * runner.batch
@@ -450,9 +448,8 @@ class CudaEngine:
         if self.rank_group.size == 1:
             return quick, losses
         everyone = self.rank_group.gather([quick, losses.tolist()])
-        return all(was_quick for was_quick, _ in everyone), sum(
-            np.array(own) for _, own in everyone
-        )
+        all_quick = all(was_quick for was_quick, _ in everyone)
+        return all_quick, sum(np.array(part) for _, part in everyone)
 
     # ---- --profile and --trace
 
@@ -466,10 +463,11 @@ class CudaEngine:
         """Return the steps of each batch since `record`, in the order of time."""
         if self._recorder is None:
             return []
+        lane = "gpu"
+        if self.rank_group.size > 1:
+            lane = f"gpu {self.device}"
         with self.here("timing"):
-            return self._recorder.steps(
-                "gpu" if self.rank_group.size == 1 else f"gpu {self.device}"
-            )
+            return self._recorder.steps(lane)
 
     # ---- one batch's gradients
 
@@ -492,9 +490,8 @@ class CudaEngine:
             out = cp.empty(max(1, self.size), self.dtype)
             row_loss = cp.zeros(max(1, own))
             runner.input_gradient = cp.empty((own, self.inputs), self.dtype)
-            if self.rank_group.size == 1:
-                order = None
-            else:
+            order = None
+            if self.rank_group.size > 1:
                 order = np.arange(rows)
             for segment in data.segments(order, rows, self.rank_group):
                 runner.set(
@@ -547,17 +544,12 @@ class CudaEngine:
         data = SimpleNamespace(labels=labels, rows_as=rows_as, weights=None)
         with self.here("a network's program"):
             train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
-            for purpose in (
-                train,
-                *(
-                    self.forward_purpose(kind, data, others)
-                    for kind in ("loss", "predict")
-                ),
-            ):
+            loss = self.forward_purpose("loss", data, others)
+            predict = self.forward_purpose("predict", data, others)
+            for purpose in (train, loss, predict):
                 if self.runs_small(purpose):
-                    compile_ahead(
-                        self.plan(purpose, pack=True).source(), self.dtype.name, True
-                    )
+                    source = self.plan(purpose, pack=True).source()
+                    compile_ahead(source, self.dtype.name, True)
                 elif program := self.whole_epochs(purpose):
                     compile_ahead(epoch_source(program), self.dtype.name, True)
 
@@ -573,11 +565,9 @@ class CudaEngine:
     ) -> np.ndarray:
         """Return what a program gives for rows, by default all: `predict` outputs
         (rows, outputs), `loss` each row's loss times its weight (rows,)."""
-        if rows is None:
-            count = data.rows
-        else:
-            count = len(rows)
+        count = data.rows
         if rows is not None:
+            count = len(rows)
             check_numbers(rows, data.rows)
         purpose = self.forward_purpose(kind, data, count)
         if kind == "predict":
@@ -592,11 +582,10 @@ class CudaEngine:
         done = 0
         batch = purpose.rows
         for at in range(0, count, OUT_ROWS):
-            if rows is None:
-                block = None
-            else:
+            block = None  # all, as they stand
+            if rows is not None:
                 block = rows[at : at + OUT_ROWS]
-            if rows is None and count > OUT_ROWS:
+            elif count > OUT_ROWS:
                 block = np.arange(at, min(at + OUT_ROWS, count))
             runner = self._runner(purpose)
             for segment in data.segments(block, batch):
@@ -616,12 +605,12 @@ class CudaEngine:
         with self.here("a forward pass", "use a smaller network"):
             if vector is None:
                 return self._forward("predict", data, rows)
-            own = self.vector("parameters").copy()
+            before = self.vector("parameters").copy()
             try:
                 self.set("parameters", vector)
                 return self._forward("predict", data, rows)
             finally:
-                cupy().copyto(self.vector("parameters"), own)
+                cupy().copyto(self.vector("parameters"), before)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
         return mean_loss(self.row_losses(data, rows), data.weights, rows)

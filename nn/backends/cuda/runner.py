@@ -52,16 +52,14 @@ class Runner:
         self.graphs: dict[int, object] = {}
 
     def bytes(self) -> int:
-        return (
-            self.rows.nbytes
-            + self.gradients.nbytes
-            + self.partial_sums.nbytes
-            + self.control.nbytes
-        )
+        arrays = (self.rows, self.gradients, self.partial_sums, self.control)
+        return sum(array.nbytes for array in arrays)
 
     def address(self, buffer: Buffer) -> int:
         """Return a buffer's address, for libraries."""
-        at = buffer.at * (self.program.purpose.rows if buffer.array == "rows" else 1)
+        at = buffer.at
+        if buffer.array == "rows":  # of all rows of a batch
+            at *= self.program.purpose.rows
         return getattr(self, buffer.array).data.ptr + at * self.dtype.itemsize
 
     def set(self, segment: Segment, batch: int, **members: int) -> None:
