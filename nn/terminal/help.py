@@ -57,23 +57,22 @@ _LEFT = 31  # columns of a flag's names
 def show(argv: list[str]) -> None:
     """Print the help, the version or the completions that argv asks for. Raises
     UsageError."""
-    mode = next(
-        (mode for mode in MODES if mode in argv[:1] or f"--{mode}" in argv), None
-    )
+    everything = "--all" in argv
     if "--version" in argv:
-        print(f"nn {__version__}")
+        text = f"nn {__version__}"
     elif "--completion" in argv:
-        shell = (argv[argv.index("--completion") + 1 :] or ["nothing"])[0]
-        if shell not in SHELLS:
-            raise UsageError(f"--completion {shell}: expected {', '.join(SHELLS)}")
-        print(_fish() if shell == "fish" else _bash(shell))
-    elif mode is None:
-        print(_overview("--all" in argv))
+        text = _completion(argv[argv.index("--completion") + 1 :])
     else:
-        print(_of_mode(mode, "--all" in argv))
+        modes = [mode for mode in MODES if mode in argv[:1] or f"--{mode}" in argv]
+        if modes:
+            text = _of_mode(modes[0], everything)
+        else:
+            text = _overview(everything)
+    print(text)
 
 
 def _overview(everything: bool) -> str:
+    """Return the modes in a few lines each; with --all the flags too."""
     lines = [
         "Train and test neural networks, fast, with the same results everywhere.",
         "",
@@ -81,21 +80,25 @@ def _overview(everything: bool) -> str:
     for mode in MODES.values():
         lines += _entry(f"nn {mode.name} {mode.usage}", mode.help)
     lines += ["", *_wrapped(ABOUT)]
-    return "\n".join([*lines, *(_groups(_ALL) if everything else [])])
+    if everything:
+        lines += _groups(_ALL)
+    return "\n".join(lines)
 
 
 def _of_mode(mode: str, everything: bool) -> str:
     """Return a mode's help: the common flags, or all."""
-    own = [flag for flag in FLAGS if mode in flag.modes]
+    flags = [flag for flag in FLAGS if mode in flag.modes]
     lines = [f"nn {mode} {MODES[mode].usage} [flags]", "", MODES[mode].help, ""]
     if everything:
-        lines += _groups(own)
+        lines += _groups(flags)
     else:
-        common = [BY_NAME[name] for name in COMMON if BY_NAME[name] in own]
+        common = [BY_NAME[name] for name in COMMON if BY_NAME[name] in flags]
         lines += [f"  {_names(flag):{_LEFT}} {COMMON[flag.name]}" for flag in common]
-        if len(own) > len(common):
-            lines += ["", f"nn {mode} --help --all lists all {len(own)} flags."]
-    return "\n".join([*lines, *(["", *_wrapped(NOTES[mode])] if mode in NOTES else [])])
+        if len(flags) > len(common):
+            lines += ["", f"nn {mode} --help --all lists all {len(flags)} flags."]
+    if mode in NOTES:
+        lines += ["", *_wrapped(NOTES[mode])]
+    return "\n".join(lines)
 
 
 def _names(flag: Flag) -> str:
@@ -104,11 +107,12 @@ def _names(flag: Flag) -> str:
 
 def _groups(flags: Iterable[Flag]) -> list[str]:
     """Return all flags with their help, under the names of their groups."""
+    by_group: dict[str, list[str]] = {}
+    for flag in flags:
+        by_group.setdefault(flag.group, []).extend(_entry(_names(flag), flag.help))
     lines = []
-    for group in dict.fromkeys(flag.group for flag in flags):
-        lines += ["", f"{group}:"]
-        for flag in (flag for flag in flags if flag.group == group):
-            lines += _entry(_names(flag), flag.help)
+    for group, entries in by_group.items():
+        lines += ["", f"{group}:", *entries]
     return lines
 
 
@@ -134,29 +138,39 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 # ---------------------------------------------------------------- completion
 
 
+def _completion(words: list[str]) -> str:
+    """Return what makes a shell complete, by the words behind --completion. Raises
+    UsageError for no shell that is known."""
+    shell = "nothing"
+    if words:
+        shell = words[0]
+    if shell not in SHELLS:
+        raise UsageError(f"--completion {shell}: expected {', '.join(SHELLS)}")
+    if shell == "fish":
+        return _fish()
+    if shell == "zsh":
+        return f"autoload -U +X bashcompinit && bashcompinit\n{_bash()}"
+    return _bash()
+
+
 def _spellings(flags: Iterable[Flag]) -> str:
     return " ".join(name for flag in flags for name in flag.names)
 
 
-def _bash(shell: str) -> str:
+def _bash() -> str:
     """Return the function that completes words, flags by the mode, and values that are
     names; else files."""
-    named = [flag for flag in FLAGS if _has_names(flag)]
-    values = [
-        f'    {"|".join(flag.names)}) words="{" ".join(flag.value.names)}" ;;'
-        for flag in named
-    ]
-    modes = [
-        f'        {mode}) words="{_spellings(flag for flag in _ALL if flag.name in read_by(mode))} --help" ;;'
-        for mode in MODES
-    ]
-    if shell == "zsh":
-        begin = ["autoload -U +X bashcompinit && bashcompinit"]
-    else:
-        begin = []
+    values = []
+    for flag in FLAGS:
+        if _has_names(flag):
+            names = " ".join(flag.value.names)
+            values.append(f'    {"|".join(flag.names)}) words="{names}" ;;')
+    modes = []
+    for mode in MODES:
+        names = _spellings(flag for flag in _ALL if flag.name in read_by(mode))
+        modes.append(f'        {mode}) words="{names} --help" ;;')
     return "\n".join(
         [
-            *begin,
             "_nn() {",
             '    local cur="${COMP_WORDS[COMP_CWORD]}" words=""',
             '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
@@ -175,22 +189,23 @@ def _bash(shell: str) -> str:
 
 
 def _fish() -> str:
+    """Return a line for each word and each flag, with values that are names."""
     lines = [
-        f"complete -c nn -n __fish_use_subcommand -a {mode} -d '{_plain(own.help)}'"
-        for mode, own in MODES.items()
+        f"complete -c nn -n __fish_use_subcommand -a {name} -d '{_plain(mode.help)}'"
+        for name, mode in MODES.items()
     ]
     for flag in _ALL:
-        names = "".join(
-            f" -{'l' if name.startswith('--') else 's'} {name.lstrip('-')}"
-            for name in flag.names
-        )
+        words = ["complete -c nn"]
+        for name in flag.names:
+            if name.startswith("--"):
+                words.append(f"-l {name[2:]}")
+            else:
+                words.append(f"-s {name[1:]}")
         if _has_names(flag):
-            value = f" -x -a '{' '.join(flag.value.names)}'"
+            words.append(f"-x -a '{' '.join(flag.value.names)}'")
         elif flag.value and not flag.alone:
-            value = " -r"
-        else:
-            value = ""
-        lines.append(f"complete -c nn{names}{value} -d '{_plain(flag.help)}'")
+            words.append("-r")
+        lines.append(f"{' '.join(words)} -d '{_plain(flag.help)}'")
     return "\n".join(lines)
 
 

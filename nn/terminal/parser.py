@@ -44,8 +44,10 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     read = _named(list(_read(argv)))
     given = SimpleNamespace(remarks=_remarks(read), **nothing_given())
     for name, text in _texts(read).items():
-        value = _KNOWN[f"--{name}"].value
-        setattr(given, name, value(f"--{name}", text) if value else text)
+        check = _KNOWN[f"--{name}"].value
+        if check:
+            text = check(f"--{name}", text)
+        setattr(given, name, text)
     if given.config is not None:
         from .config import apply_config
 
@@ -65,21 +67,18 @@ def nothing_given() -> dict:
 def _texts(read: list[Read]) -> dict[str, str | bool]:
     """Return the texts of the flags of a line: of lists all of each, of others the
     last. Raises UsageError."""
-    if not all(_is_complete(*one) for one in read):
+    if not all(_is_complete(*flag) for flag in read):
         texts = _by_typer(read)
     else:
         texts = {flag.name: text if flag.value else True for flag, text, _ in read}
-    lists = {
-        flag: []
-        for flag, _, _ in read
-        if flag is not None and flag.value and flag.value.adds_up
-    }
+    lists: dict[str, list[str]] = {}
     for flag, text, _ in read:
-        if flag in lists:
-            lists[flag].append(text)
-    return texts | {
-        flag.name: ",".join(own) for flag, own in lists.items() if len(own) > 1
-    }
+        if flag is not None and flag.value and flag.value.adds_up:
+            lists.setdefault(flag.name, []).append(text)
+    for name, words in lists.items():
+        if len(words) > 1:
+            texts[name] = ",".join(words)
+    return texts
 
 
 def _is_complete(flag: Flag | None, text: str, tokens: list[str]) -> bool:
@@ -129,24 +128,24 @@ def _by_typer(read: list[Read]) -> dict[str, str | bool]:
 
 
 def _parameter(flag: Flag) -> inspect.Parameter:
+    """Return a flag as a parameter of the function that typer calls."""
     import typer
 
+    kind = str | None
+    default = None
     if flag.value is None:
         kind = bool
         default = False
-    else:
-        kind = str | None
-        default = None
-    annotation = Annotated[kind, typer.Option(*flag.names)]
     return inspect.Parameter(
         flag.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=annotation,
+        annotation=Annotated[kind, typer.Option(*flag.names)],
     )
 
 
 def _explanation(error) -> str:
+    """Return what typer says of a mistake, in the form of the other messages."""
     message = error.message.rstrip(".")
     if hasattr(error, "possibilities"):  # no such option
         name = error.option_name
@@ -159,12 +158,8 @@ def _explanation(error) -> str:
 
 def _suggestion(name: str) -> str:
     """Return which flag a name that is none was probably meant to be."""
-    known = [
-        spelling[2:]
-        for spelling in [*_KNOWN, "--help", "--version"]
-        if spelling.startswith("--")
-    ]
-    close = meant(name.lstrip("-").replace("-", "_"), known)
+    names = [name[2:] for name in _KNOWN if name.startswith("--")]
+    close = meant(name.lstrip("-").replace("-", "_"), [*names, "help", "version"])
     if close:
         return f": did you mean --{close}?"
     return "; nn --help --all lists all flags"
@@ -174,71 +169,67 @@ def _suggestion(name: str) -> str:
 
 
 def _read(argv: list[str]) -> Iterator[Read]:
+    """Yield the flags and words of a line."""
     tokens = iter(argv)
     for token in tokens:
         if token == "--":
-            yield from ((None, word, [word]) for word in tokens)
+            for word in tokens:
+                yield None, word, [word]
         elif not token.startswith("-") or token == "-":
             yield None, token, [token]
+        elif token.startswith("--"):
+            name, equals, value = token.partition("=")
+            flag = _KNOWN.get("--" + name[2:].replace("-", "_"))
+            yield _with_value(flag, name, equals, value, tokens)
         else:
-            if token.startswith("--"):
-                *switches, (name, equals, value) = [token.partition("=")]
-            else:
-                *switches, (name, equals, value) = _short(token)
-            yield from ((_KNOWN[switch], "", [switch]) for switch, *_ in switches)
-            flag = _KNOWN.get(
-                "--" + name[2:].replace("-", "_") if name.startswith("--") else name
-            )
-            if flag is not None and flag.alone and not equals:
-                equals = "="
-                value = flag.alone
-            if flag is None or flag.value is None or equals or value:
-                following = []
-            else:
-                following = [*islice(tokens, 1)]
-            yield (
-                flag,
-                value or "".join(following),
-                [f"{name}{equals}{value}", *following],
-            )
+            *switches, (name, value) = _short(token)
+            for switch, _ in switches:
+                yield _KNOWN[switch], "", [switch]
+            yield _with_value(_KNOWN.get(name), name, "", value, tokens)
 
 
-def _short(token: str) -> list[tuple[str, str, str]]:
-    """Return the flags of a token of short ones, such as -v, -vf or -vmFILE: (flag, "",
+def _with_value(
+    flag: Flag | None, name: str, equals: str, value: str, tokens: Iterator[str]
+) -> Read:
+    """Return a flag with its value: what stands behind its name, what it has alone, or
+    the next of the tokens."""
+    if flag is not None and flag.alone and not equals:
+        equals = "="
+        value = flag.alone
+    own = f"{name}{equals}{value}"
+    if flag is None or flag.value is None or equals or value:
+        return flag, value, [own]
+    following = [*islice(tokens, 1)]
+    return flag, "".join(following), [own, *following]
+
+
+def _short(token: str) -> list[tuple[str, str]]:
+    """Return the flags of a token of short ones, such as -v, -vf or -vmFILE: (flag,
     what follows it)."""
     parts = []
-    for at, letter in enumerate(token[1:], start=1):
+    for place, letter in enumerate(token[1:], start=1):
         flag = _KNOWN.get(f"-{letter}")
         if flag is None or flag.value is not None:
-            return [*parts, (f"-{letter}", "", token[at + 1 :])]
-        parts.append((f"-{letter}", "", ""))
+            return [*parts, (f"-{letter}", token[place + 1 :])]
+        parts.append((f"-{letter}", ""))
     return parts
 
 
 def _named(read: list[Read]) -> list[Read]:
     """Return the flags of a line, the words among them as the flags that they stand
     for. Raises UsageError."""
-    words = [text for flag, text, tokens in read if flag is None and tokens == [text]]
-    if not words or any(
-        flag is None and tokens != [text] for flag, text, tokens in read
-    ):
-        return read  # no such flag: typer's to refuse
+    words = []
+    for flag, text, tokens in read:
+        if flag is None:
+            if tokens != [text]:
+                return read  # no such flag: typer's to refuse
+            words.append(text)
+    if not words:
+        return read
     mode = words[0]
     _check_words(mode, words, read)
-    asked = MODES[mode]
-    has_value = asked.value is not None and len(words) > 1
-    if asked.value and not (has_value or asked.alone):
-        raise UsageError(
-            f"--{mode} needs {asked.metavar}; nn {mode} --help shows its flags"
-        )
-    values: dict[str, str] = {}
-    if not has_value:
-        values[mode] = asked.alone or mode
-    for name, word in zip(asked.words, words[1:], strict=False):
-        if name in values:
-            values[name] = f"{values[name]},{word}"
-        else:
-            values[name] = word
+    has_value = MODES[mode].value is not None and len(words) > 1
+    values = _values_of(mode, words[1:], has_value)
     named = []
     for flag, text, tokens in read:
         if flag is not None:
@@ -247,6 +238,25 @@ def _named(read: list[Read]) -> list[Read]:
             name = next(iter(values))
             named.append(_as_flag(name, values.pop(name)))
     return named
+
+
+def _values_of(mode: str, words: list[str], has_value: bool) -> dict[str, str]:
+    """Return the values of the flags that words behind a mode stand for, in their
+    order: first the mode itself, unless the words are its value. Raises UsageError."""
+    settings = MODES[mode]
+    values: dict[str, str] = {}
+    if not has_value:
+        if settings.value and not settings.alone:
+            raise UsageError(
+                f"--{mode} needs {settings.metavar}; nn {mode} --help shows its flags"
+            )
+        values[mode] = settings.alone or mode
+    for name, word in zip(settings.words, words, strict=False):
+        if name in values:
+            values[name] = f"{values[name]},{word}"
+        else:
+            values[name] = word
+    return values
 
 
 def _as_flag(name: str, text: str) -> Read:
@@ -259,97 +269,87 @@ def _as_flag(name: str, text: str) -> Read:
 
 def _check_words(mode: str, words: list[str], read: list[Read]) -> None:
     """Raise UsageError for words that are no mode with its values."""
-    flags = {flag.name for flag, _, _ in read if flag is not None}
-    modes = [
-        flag.name for flag, _, _ in read if flag is not None and flag.name in MODES
-    ]
+    names = _names(read)
+    modes = [name for name in names if name in MODES]
     if modes or mode not in MODES:
         _check_commas(read)
-        raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
+        raise UsageError(f"unexpected argument {mode}{_place(modes, mode, names)}")
+    values = words[1:]
     places = MODES[mode].words
-    most = 1 + len(places)
-    are_named_too = not flags.isdisjoint(places[: len(words) - 1])
-    if len(words) > most or (len(words) > 1 and are_named_too):
+    are_named_too = not set(names).isdisjoint(places[: len(values)])
+    if len(values) > len(places) or (values and are_named_too):
         _check_commas(read)
-    if len(words) > most:
+    if len(values) > len(places):
         raise UsageError(
-            f"unexpected argument {words[most]}{_too_many(mode, words, read)}"
+            f"unexpected argument {values[len(places)]}{_too_many(mode, values, names)}"
         )
+
+
+def _names(read: list[Read]) -> list[str]:
+    """Return the names of the flags of a line."""
+    return [flag.name for flag, _, _ in read if flag is not None]
 
 
 def _check_commas(read: list[Read]) -> None:
     """Raise UsageError for words behind the value of a list: there are commas between
     its words."""
-    for at, (flag, text, _) in enumerate(read):
+    for place, (flag, text, _) in enumerate(read, 1):
         if flag is None or not flag.value or not flag.value.adds_up:
             continue
-        words = []
-        for behind, word, _ in read[at + 1 :]:
-            if behind is not None:
+        words = [text]
+        for following, word, _ in read[place:]:
+            if following is not None:
                 break
             words.append(word)
-        if words:
-            there = ",".join([text, *words])
+        if len(words) > 1:
             raise UsageError(
-                f"unexpected argument {words[0]}: {flag.long} has commas between its words: {there}"
+                f"unexpected argument {words[1]}: {flag.long} has commas between its words: {','.join(words)}"
             )
 
 
-def _place(modes: list[str], word: str, read: list[Read]) -> str:
-    given = {flag.name for flag, _, _ in read if flag is not None}
-    name = next(
-        (name for mode in modes[:1] for name in MODES[mode].words if name not in given),
-        None,
-    )
-    if name:
-        return f": did you mean --{name} {word}?"
-    if modes and MODES[modes[0]].alone:
-        return f": did you mean --{modes[0]}={word}?"
-    if modes:
-        close = None
-    else:
+def _place(modes: list[str], word: str, names: list[str]) -> str:
+    """Return where a word that stands for no mode probably belongs. modes: those that
+    are given as flags; names: of all flags that are given."""
+    if not modes:
         close = SAID.get(word) or closest(word, MODES)
-    if close:
-        return f": did you mean nn {close}?"
+        if close:
+            return f": did you mean nn {close}?"
+    else:
+        mode = MODES[modes[0]]
+        for name in mode.words:
+            if name not in names:
+                return f": did you mean --{name} {word}?"
+        if mode.alone:
+            return f": did you mean --{mode.name}={word}?"
     return "; nn --help shows what nn takes"
 
 
-def _too_many(mode: str, words: list[str], read: list[Read]) -> str:
-    """Return where the first word that has no place probably belongs."""
-    word = words[1 + len(MODES[mode].words)]
+def _too_many(mode: str, values: list[str], names: list[str]) -> str:
+    """Return where the first word that has no place probably belongs. values: the words
+    behind the mode; names: of the flags that are given."""
+    places = MODES[mode].words
+    word = values[len(places)]
+    name = "output"
     if mode == "train":
         name = "model"
-    else:
-        name = "output"
-    if mode == "train" and word.rpartition(".")[2] == words[1].rpartition(".")[2]:
-        return f"; files have commas between them: nn train {','.join(words[1:3])}"
-    if mode in _KNOWN[f"--{name}"].modes and name not in {
-        flag.name for flag, _, _ in read if flag is not None
-    }:
+        if word.rpartition(".")[2] == values[0].rpartition(".")[2]:
+            files = ",".join(values[:2])
+            return f"; files have commas between them: nn train {files}"
+    if mode in _KNOWN[f"--{name}"].modes and name not in names:
         return f": did you mean --{name} {word}?"
-    return f"; nn {mode} takes {' '.join(f'--{name}' for name in MODES[mode].words)} in this order"
+    flags = " ".join(f"--{place}" for place in places)
+    return f"; nn {mode} takes {flags} in this order"
 
 
 def _remarks(read: list[Read]) -> list[str]:
     """Return remarks on files that are given twice. Raises UsageError for two names of
     one flag with other values."""
     remarks = []
-    for flag in {
-        flag: None
-        for flag, _, _ in read
-        if flag and (flag.alias or flag.name in _TWICE)
-    }:
-        texts = {
-            tokens[0].partition("=")[0].replace("-", "_"): text
-            for own, text, tokens in read
-            if own is flag
-        }
-        values = list(dict.fromkeys(text for own, text, _ in read if own is flag))
-        if flag.alias and len(set(texts.values())) > 1:
-            found = " and ".join(
-                f"--{name} {texts['__' + name]}" for name in (flag.name, flag.alias)
-            )
-            raise UsageError(f"{found}: two names of one flag; leave one out")
+    for flag in dict.fromkeys(flag for flag, _, _ in read if flag):
+        given = [(text, tokens) for other, text, tokens in read if other is flag]
+        if flag.alias:
+            _check_alias(flag, given)
+        values = list(dict.fromkeys(text for text, _ in given))
         if flag.name in _TWICE and len(values) > 1:
             remarks.append(
                 f"{flag.long} is given as {' and '.join(values)}; the last one counts"
@@ -357,7 +357,21 @@ def _remarks(read: list[Read]) -> list[str]:
     return remarks
 
 
+def _check_alias(flag: Flag, given: list[tuple[str, list[str]]]) -> None:
+    """Raise UsageError for two names of one flag with other values. given: (its text,
+    its tokens)."""
+    texts = {
+        tokens[0].partition("=")[0].replace("-", "_"): text for text, tokens in given
+    }
+    if len(set(texts.values())) > 1:
+        names = (flag.name, flag.alias)
+        both = " and ".join(f"--{name} {texts['__' + name]}" for name in names)
+        raise UsageError(f"{both}: two names of one flag; leave one out")
+
+
 def _check_mode(given: SimpleNamespace) -> None:
+    """Raise UsageError unless one mode is given, and for flags that contradict each
+    other."""
     modes = [f"--{mode}" for mode in MODES if getattr(given, mode)]
     everything = ", ".join(f"--{mode}" for mode in MODES)
     if not modes:
