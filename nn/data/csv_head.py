@@ -122,16 +122,11 @@ class Head:
         kinds = {}
         for place in places:
             column = ColumnBelow(self.rows, place, missing)
-            values = [
-                float(cell.text.replace(",", "."))
-                for cell in column.cells
-                if cell.kind == "number"
-            ]
-            kinds[place] = (
-                column.kind,
-                min(values, default=math.inf),
-                max(values, default=-math.inf),
-            )
+            numbers = [cell.text for cell in column.cells if cell.kind == "number"]
+            values = [float(number.replace(",", ".")) for number in numbers]
+            low = min(values, default=math.inf)
+            high = max(values, default=-math.inf)
+            kinds[place] = (column.kind, low, high)
         return kinds
 
 
@@ -145,9 +140,10 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
     """
     text, is_gzip = _start(path)
     separator = schema.choices.separator
-    if said := _SEPARATOR_LINE.match(text):
-        text = b"\n" + text[said.end() :]
-        separator = separator or decoded(said[1])
+    separator_line = _SEPARATOR_LINE.match(text)
+    if separator_line:
+        text = b"\n" + text[separator_line.end() :]
+        separator = separator or decoded(separator_line[1])
     if not text.strip():
         found = "the file is empty"
         if len(text) > LONGEST_CSV_LINE:
@@ -159,12 +155,14 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
         separator = _given_separator(path, text, separator)
     rows = FirstRows(text, separator, code_page=schema.code_page)
     _check_first_rows(path, text, rows)
-    names = None
+    width = rows.counts[0]
     if _has_header(rows, schema, first):
         names = [cell.text for cell in rows.rows[0]]
-    row = int(names is not None)
-    below = rows.rows[row:]
-    width = rows.counts[0 if names else row]
+        first_row = 1
+    else:
+        names = None
+        first_row = 0
+    below = rows.rows[first_row:]
     if are_names(names):
         below = [cells for cells in below if [cell.text for cell in cells] != names]
     if not below:
@@ -172,15 +170,19 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
             f"{path}: only a header, expected at least one row of numbers; add the data",
             names,
         )
-    fraction = rows.separator == ";" and _FRACTION.search(text)
+    point = None
+    if rows.separator == ";":
+        fraction = _FRACTION.search(text)
+        if fraction:
+            point = fraction[1].decode()
     return Head(
         path,
         names,
         below,
         width,
-        rows.lines[row],
+        rows.lines[first_row],
         rows.separator,
-        fraction[1].decode() if fraction else None,
+        point,
         len(text) / max(1, text.count(b"\n")),
         _last_filled(names, below, width),
         is_gzip,
@@ -236,7 +238,8 @@ def _start(path: str) -> tuple[bytes, bool]:
             text = text + block
             # without the last line, which may be cut
             lines = text.split(b"\n", 64)[:-1]
-            if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
+            filled = [line for line in lines if line.strip()]
+            if is_all or len(filled) > 2:
                 break
     if b"\n" not in text and b"\r" in text.rstrip(b"\r"):
         raise DataError(
@@ -317,7 +320,11 @@ class FirstRows:
             field = decoded(text[start:stop], code_page)
             if doubled:
                 field = field.replace('""', '"')
-            cells.append(Cell(field, "number" if is_number else _kind_of(field)))
+            if is_number:
+                kind = "number"
+            else:
+                kind = _kind_of(field)
+            cells.append(Cell(field, kind))
         cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]
 
@@ -338,14 +345,12 @@ class ColumnBelow:
             if place < len(row) and row[place].text not in missing
         ]
         self.words = {cell.text for cell in self.cells}
-        kinds = Counter(cell.kind for cell in self.cells).most_common(1)
-        self.kind = next(
-            (
-                kind if count >= 0.95 * len(self.cells) else "text"
-                for kind, count in kinds
-            ),
-            None,
-        )
+        self.kind = None
+        if self.cells:
+            kinds = Counter(cell.kind for cell in self.cells)
+            self.kind, count = kinds.most_common(1)[0]
+            if count < 0.95 * len(self.cells):
+                self.kind = "text"
 
 
 def split(
@@ -383,31 +388,30 @@ def separator_of(text: bytes) -> str:
     """Return the separator that cuts the first rows into equally many fields; of
     several, those that are no text."""
     counts = {separator: field_counts(text, separator) for separator in SEPARATORS}
-    if all(
-        {*counts[separator]} == {1} for separator in SEPARATORS if separator != "\t"
-    ):
+    visible = [separator for separator in SEPARATORS if separator != "\t"]
+    if all({*counts[separator]} == {1} for separator in visible):
         counts[_BLANK] = field_counts(text, _BLANK)
-    even = [one for one, found in counts.items() if _are_even(found)]
+    even = [separator for separator in counts if _are_even(counts[separator])]
     if not even:
-        return max(
-            SEPARATORS,
-            key=lambda one: max(
-                (counts[one].count(n) for n in {*counts[one]} - {1}), default=0
-            ),
-        )
+        return max(SEPARATORS, key=lambda separator: _rows_alike(counts[separator]))
     if len(even) == 1:
         return even[0]
-    fields = {
-        one: [
-            cell for row in FirstRows(text, one, _SEPARATOR_ROWS).rows for cell in row
-        ]
-        for one in even
-    }
-    no_texts = {
-        one: sum(c.text in GAPS or c.kind != "text" for c in own) / len(own)
-        for one, own in fields.items()
-    }
-    return max(even, key=lambda one: (no_texts[one], one != _BLANK))
+    share = {separator: _share_of_values(text, separator) for separator in even}
+    return max(even, key=lambda separator: (share[separator], separator != _BLANK))
+
+
+def _rows_alike(counts: list[int]) -> int:
+    """Return how many rows have the most frequent number of fields above one."""
+    several = Counter(count for count in counts if count != 1)
+    return max(several.values(), default=0)
+
+
+def _share_of_values(text: bytes, separator: str) -> float:
+    """Return the share of the first fields, cut so, that are gaps or no texts."""
+    rows = FirstRows(text, separator, _SEPARATOR_ROWS).rows
+    cells = [cell for row in rows for cell in row]
+    values = sum(cell.text in GAPS or cell.kind != "text" for cell in cells)
+    return values / len(cells)
 
 
 # -- header ----------------------------------------------------------------------------
@@ -417,27 +421,27 @@ def _has_header(rows: FirstRows, schema: Schema, first: First | None) -> bool:
     """Return whether the first row names the columns: a person says so, or its words,
     or those below, or that it comes again among rows that are unlike it."""
     texts = [cell.text for cell in rows.rows[0]]
-    asked = schema.choices.header
-    if asked == "no" or (first and first.names == texts):
-        return asked != "no"
-    if asked == "yes":
-        return first is None
-    is_model_s = (
-        first is None
-        and schema.of_model
-        and schema.columns
-        and {*schema.columns} <= {*texts}
-    )
-    if is_model_s or _are_names(rows.rows):
+    header = schema.choices.header
+    if header == "no":
+        return False
+    # the header of the first file again
+    if first and first.names == texts:
         return True
-    others = [row for row in rows.rows if [cell.text for cell in row] != texts]
-    comes_again = len(rows.rows) - len(others) > 1
-    return (
-        comes_again
-        and bool(others)
-        and _are_no_words_of(texts, others)
-        and _are_names([rows.rows[0], *others])
-    )
+    if header == "yes":
+        return first is None
+    # the columns of a model
+    if first is None and schema.of_model and schema.columns:
+        if {*schema.columns} <= {*texts}:
+            return True
+    # unlike the rows below
+    if _are_names(rows.rows):
+        return True
+    # it comes again, and is unlike the rows in between
+    unlike = [row for row in rows.rows if [cell.text for cell in row] != texts]
+    comes_again = len(rows.rows) - len(unlike) > 1
+    if not comes_again or not unlike:
+        return False
+    return _are_no_words_of(texts, unlike) and _are_names([rows.rows[0], *unlike])
 
 
 def _are_no_words_of(texts: list[str], rows: list[list[Cell]]) -> bool:
@@ -452,35 +456,38 @@ def _are_no_words_of(texts: list[str], rows: list[list[Cell]]) -> bool:
 def _are_names(rows: list[list[Cell]]) -> bool:
     """Return whether the first row is unlike the rows below it, as names are.
 
-    Names are texts above numbers, dates or yes/no words, and half as much tells a word
-    that does not come again below where others do. A number above numbers tells against
-    it, several that ascend as one.
+    The evidence of all columns (_evidence_of_name) must be more than the numbers above
+    numbers tell against it (_evidence_of_numbers).
     """
     columns = [
         (cell, ColumnBelow(rows[1:], place)) for place, cell in enumerate(rows[0])
     ]
     if _are_numbered(columns):
         return True
-    filled = [
-        (cell, below)
-        for cell, below in columns
-        if cell.text not in GAPS and re.search(r"\w", cell.text)
-    ]
-    evidence = sum(_evidence_of_name(cell, below) for cell, below in filled)
-    if all(cell.kind != "number" for cell, _ in filled):
+    evidence = 0.0
+    has_number = False
+    numbers = []  # above numbers
+    for cell, below in columns:
+        if cell.kind == below.kind == "number":
+            numbers.append(cell.text)
+        if cell.text not in GAPS and re.search(r"\w", cell.text):
+            evidence += _evidence_of_name(cell, below)
+            has_number = has_number or cell.kind == "number"
+    if not has_number:
         evidence += 0.25
-    above = [
-        cell.text
-        for cell, below in columns
-        if cell.kind == "number" and below.kind == "number"
-    ]
-    if _count(above):  # 1, 2, 3 ...: nearly all of the evidence must be for names
-        least = 0.9 * bool(above)
-    elif _ascend(above):  # years, or doses
-        least = min(1, len(above))
-    else:
-        least = len(above)
-    return evidence > least
+    return evidence > _evidence_of_numbers(numbers)
+
+
+def _evidence_of_numbers(numbers: list[str]) -> float:
+    """Return how much numbers of the first row, above numbers, tell against names: as
+    many as they are, one where they ascend, a bit less where they count the columns."""
+    if not numbers:
+        return 0.0
+    if _count(numbers):  # 1, 2, 3, ...
+        return 0.9
+    if _ascend(numbers):  # years, or doses
+        return 1.0
+    return float(len(numbers))
 
 
 def _evidence_of_name(cell: Cell, below: ColumnBelow) -> float:
@@ -490,7 +497,9 @@ def _evidence_of_name(cell: Cell, below: ColumnBelow) -> float:
         if cell.text in below.words:
             return -1.0
         do_repeat = 2 * len(below.words) <= len(below.cells)
-        return 0.5 * (do_repeat and cell.kind != "number")
+        if do_repeat and cell.kind != "number":
+            return 0.5
+        return 0.0
     if not below.kind or cell.kind == "number":
         return 0.0
     if cell.kind == below.kind:
@@ -503,21 +512,24 @@ def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
     fractions, as pandas names columns without names; or they are many and ascend, as
     years do, and the row below does not."""
     texts = [cell.text for cell, _ in columns]
-    filled = [below for _, below in columns if below.kind]
-    are_no_counts = (
-        below.kind != "number" or all("." in word for word in below.words)
-        for below in filled
-    )
-    if len(texts) >= _LEAST_NAMES and _count(texts) and any(are_no_counts):
-        return True
-    numbers = [
-        (cell.text, below.cells[0].text)
-        for cell, below in columns
-        if "number" == cell.kind == below.kind
-    ]
-    own = [pair[0] for pair in numbers]
-    others = [pair[1] for pair in numbers]
-    return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
+    if len(texts) >= _LEAST_NAMES and _count(texts):
+        if any(_holds_no_counts(below) for _, below in columns):
+            return True
+    above = []
+    first_below = []
+    for cell, below in columns:
+        if cell.kind == below.kind == "number":
+            above.append(cell.text)
+            first_below.append(below.cells[0].text)
+    return len(above) >= _MANY_COLUMNS and _ascend(above) and not _ascend(first_below)
+
+
+def _holds_no_counts(column: ColumnBelow) -> bool:
+    """Return whether a column has fields that are no whole numbers: texts, or numbers
+    that all have decimals."""
+    if column.kind == "number":
+        return all("." in word for word in column.words)
+    return column.kind is not None
 
 
 def _count(texts: list[str]) -> bool:
@@ -530,7 +542,7 @@ def _count(texts: list[str]) -> bool:
 def _ascend(texts: Sequence[str]) -> bool:
     """Return whether texts are whole numbers, each larger than the one before."""
     return all(map(_WHOLE.fullmatch, texts)) and all(
-        int(one) < int(other) for one, other in pairwise(texts)
+        int(text) < int(following) for text, following in pairwise(texts)
     )
 
 

@@ -103,51 +103,55 @@ class CsvSource(TableSource):
             for place, kind in wanted.reads.items()
             if kind is None and place not in wanted.raw
         ]
-        for place in wanted.pure & columns.keys():
+        targets = wanted.pure & columns.keys()
+        for place in targets:
             if columns[place].reads != "text":  # the words of texts are looked at below
-                columns[place] = target_column(
-                    columns[place], wanted, wanted.reads[place]
-                )
+                kind = wanted.reads[place]
+                columns[place] = target_column(columns[place], wanted, kind)
         odd = [place for place in guessed if columns[place].odd]
-        texts = [
-            place
-            for place in odd
-            if place in wanted.pure or not columns[place].is_mostly_right()
-        ]
-        if texts:
-            again = replace(
-                stored, reads=dict.fromkeys(texts, "text"), raw=stored.raw | wanted.pure
-            )
-            columns |= self._rows(again).columns
+        columns |= self._read_as_texts(odd, columns, stored)
         for place, column in columns.items():
             # a word in UTF-8 and in the code page is one
             if len({*column.words}) < len(column.words):
                 columns[place] = column.with_words(column.words)
+        point = self._head.point
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
-        for place in wanted.pure & columns.keys():
-            columns[place] = target_column(
-                columns[place], wanted, wanted.reads[place], self._head.point
-            )
+        for place in targets:
+            kind = wanted.reads[place]
+            columns[place] = target_column(columns[place], wanted, kind, point)
             make_gaps(columns[place], wanted.missing)
         for place in guessed:
-            if place in wanted.pure and columns[place].reads == "text":
-                continue
-            if columns[place].reads == "text":
-                columns[place] = settled(
-                    columns[place], None, self._head.point, place in wanted.pure
-                )
+            if columns[place].reads != "text":
+                columns[place] = _without_numbers(columns[place])
+            elif place not in targets:
+                columns[place] = settled(columns[place], None, point)
                 make_gaps(columns[place], wanted.missing)
-            elif not columns[place].odd and columns[place].low > columns[place].high:
-                # gaps only
-                columns[place] = Column("text", np.full(rows.csv.rows, -1, np.int32))
-        columns = dict(sorted(columns.items()))
-        matrix = rows.arrays["matrix"][: rows.csv.rows]
-        repeats = rows.csv.repeats
-        return self._filled(
-            Table(columns, matrix, rows.places["matrix"], rows.spans, repeats=repeats),
-            wanted,
+        table = Table(
+            dict(sorted(columns.items())),
+            rows.arrays["matrix"][: rows.csv.rows],
+            rows.places["matrix"],
+            rows.spans,
+            repeats=rows.csv.repeats,
         )
+        return self._filled(table, wanted)
+
+    def _read_as_texts(
+        self, places: list[int], columns: dict[int, Column], stored: Wanted
+    ) -> dict[int, Column]:
+        """Return those of some columns with odd words, read again as texts, that are no
+        numbers or dates: targets, and others in which odd words are frequent."""
+        texts = [
+            place
+            for place in places
+            if place in stored.pure or not columns[place].is_mostly_right()
+        ]
+        if not texts:
+            return {}
+        raw = stored.raw | stored.pure
+        return self._rows(
+            replace(stored, reads=dict.fromkeys(texts, "text"), raw=raw)
+        ).columns
 
     # -- storage -----------------------------------------------------------------------
 
@@ -158,60 +162,47 @@ class CsvSource(TableSource):
         A column that float32 does not blur in some rows is blurred in no further ones,
         as its range grows at least as its size does; unless it is constant so far.
         """
-        first = self._head.kinds(wanted.reads, wanted.missing)
-        reads = {
-            place: "text" if place in wanted.raw else kind
-            for place, kind in wanted.reads.items()
-        }
-        reads = {
-            place: kind or _STORED.get(first[place][0], "text")
-            for place, kind in reads.items()
-        }
-        labels = {
-            place
-            for place in wanted.pure
-            if wanted.reads[place] is None and self._head.has_labels(place)
-        }
-        reads |= dict.fromkeys(labels, "text")
-        texts = {place for place in wanted.pure if reads[place] == "text"}
-        bounds = [
-            first[p][1:]
-            for p, kind in reads.items()
-            if kind == "number" and p not in wanted.exact
-        ]
+        head_kinds = self._head.kinds(wanted.reads, wanted.missing)
+        reads = {}
+        bounds = []
+        for place, kind in wanted.reads.items():
+            head_kind, low, high = head_kinds[place]
+            if place in wanted.raw or (
+                kind is None and place in wanted.pure and self._head.has_labels(place)
+            ):
+                kind = "text"
+            elif kind is None:
+                kind = _STORED.get(head_kind, "text")
+            reads[place] = kind
+            if kind == "number" and place not in wanted.exact:
+                bounds.append((low, high))
+        text_targets = {place for place in wanted.pure if reads[place] == "text"}
         dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
-        if not wanted.is_fixed and any(
-            low >= high and low != 0 for low, high in bounds
-        ):
+        has_constant = any(low >= high and low != 0 for low, high in bounds)
+        if has_constant and not wanted.is_fixed:
             dtype = "float64"
-        return replace(wanted, reads=reads, raw=wanted.raw | texts, dtype=dtype)
+        return replace(wanted, reads=reads, raw=wanted.raw | text_targets, dtype=dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where
         float32 would blur one."""
         columns = table.columns
         places = sorted(
-            p
-            for p, column in columns.items()
-            if column.reads == "number" and p not in wanted.exact
+            place
+            for place, column in columns.items()
+            if column.reads == "number" and place not in wanted.exact
         )
-        bounds = np.reshape(
-            [(columns[p].low, columns[p].high) for p in places], (-1, 2)
-        )
-        dtype = wanted.dtype_of(*bounds.T)
-        again = [
-            place for place in table.number_places if columns[place].reads == "number"
-        ]
+        bounds = [(columns[place].low, columns[place].high) for place in places]
+        dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
+        still_numbers = [p for p in table.number_places if columns[p].reads == "number"]
         # since another column did not look like numbers
         is_widened = dtype == "float64" and table.numbers.dtype != "float64"
-        if again and is_widened:
-            columns |= self._rows(
-                replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)
-            ).columns
+        if still_numbers and is_widened:
+            reads = dict.fromkeys(still_numbers, "number")
+            columns |= self._rows(replace(wanted, reads=reads, dtype=dtype)).columns
         if places != table.number_places or dtype != table.numbers.dtype:
-            table.numbers = joined(
-                [columns[place] for place in places], len(table), dtype
-            )
+            numbers = [columns[place] for place in places]
+            table.numbers = joined(numbers, len(table), dtype)
             table.number_places = places
         return table
 
@@ -221,30 +212,25 @@ class CsvSource(TableSource):
         """Raise DataError for a decimal comma where the first numbers with decimals
         have a point, or the other way round."""
         head = self._head
-        if head.point == ".":
-            other = ","
+        if head.point == ",":
+            name = "comma"
         else:
-            other = "."
+            name = "point"
         for place, column in columns.items():
-            words = column.odd or (column.words if place in guessed else [])
-            others = (
-                word for word in words if other in word and head.point not in word
-            )
-            word = next(
-                (word for word in others if number_in(word, other) is not None), None
-            )
+            if column.odd:
+                word = _with_other_point(column.odd, head.point)
+            elif place in guessed:
+                word = _with_other_point(column.words, head.point)
+            else:
+                word = None
             if word is None:
                 continue
             codes = column.values
             if column.odd:
-                first = column.odd[word].first
+                index = column.odd[word].first
             else:
-                first = int(np.argmax(codes == column.words.index(word)))
-            row = Table({}, codes, [], spans).row(first)
-            if head.point == ",":
-                name = "comma"
-            else:
-                name = "point"
+                index = int(np.argmax(codes == column.words.index(word)))
+            row = Table({}, codes, [], spans).row(index)
             raise DataError(
                 f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                 f"as in the other numbers; write all numbers one way"
@@ -257,17 +243,39 @@ class CsvSource(TableSource):
         head = self._head
         several = len(self._heads) > 1
         if several or head.is_gzip:
-            size = 0
+            row_count = None  # not known beforehand
         else:
             size = os.path.getsize(local(head.path))
-        if size and (rows := _read_pieces(head, stored, size)):
-            return rows
-        reader = CsvReader(head, stored, size and head.rows_in(size), several)
+            rows = _read_pieces(head, stored, size)
+            if rows:
+                return rows
+            row_count = head.rows_in(size)
+        reader = CsvReader(head, stored, row_count, several)
         for number, head in enumerate(self._heads):
             if number:
                 reader.begin(head)
             reader.read_blocks(read_blocks(head.path))
         return reader.taken()
+
+
+def _without_numbers(column: Column) -> Column:
+    """Return a column of numbers or dates; one of gaps only becomes one of texts."""
+    if column.odd or not column.low > column.high:
+        return column
+    return Column("text", np.full(len(column), -1, np.int32))
+
+
+def _with_other_point(words: Iterable[str], point: str) -> str | None:
+    """Return the first word that is a number with the other decimal point, a comma for
+    a point; None if there is none."""
+    if point == ".":
+        other = ","
+    else:
+        other = "."
+    for word in words:
+        if other in word and point not in word and number_in(word, other) is not None:
+            return word
+    return None
 
 
 def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
@@ -385,13 +393,13 @@ class _Words:
         self._c = c
         self._memory = {}
         self._text = np.empty(0, np.uint8)
+        no_words = np.empty(0, np.int64)
+        self._arrays = {"ends": no_words, "rows": no_words}
         if are_odd:
             c.limit = MOST_ODD
+            self._arrays["first"] = no_words
         else:
             c.limit = MAX_WORDS
-        self._arrays = dict.fromkeys(
-            ["ends", "rows", *["first"] * are_odd], np.empty(0, np.int64)
-        )
 
     def make_room(self, length: int) -> bool:
         """Make room for more words, the next one of `length` bytes. Return whether
@@ -414,40 +422,52 @@ class _Words:
                 name: _with_room(array, c.most + 1)
                 for name, array in self._arrays.items()
             }
-            _point(
-                c, self._memory, table=np.zeros(c.mask + 1, np.uint64), **self._arrays
-            )
+            table = np.zeros(c.mask + 1, np.uint64)
+            _point(c, self._memory, table=table, **self._arrays)
             lib.csv_index(c)
         return True
 
-    def facts(self, code_page: str) -> dict:
+    def fields(self, code_page: str) -> dict:
         """Return the words and the rows of each, or the odd words, in the order of
         their first rows, as a Column's."""
         count = self._c.count
-        most = self._c.most
-        odd = {}
         ends = self._arrays["ends"][:count].tolist()
         rows = self._arrays["rows"]
-        data = bytes(self._text[: ends[-1] if ends else 0])
+        starts = [0, *ends]
+        data = bytes(self._text[: starts[-1]])
         words = [
             decoded(data[start:end], code_page)
-            for start, end in zip([0, *ends], ends, strict=False)
+            for start, end in zip(starts, ends, strict=False)
         ]
         if "first" not in self._arrays:
             return {"words": words, "word_rows": rows[:count]}
-        at = [*range(count), most]
-        for word, own, first in zip(
-            [*words, OTHERS], rows[at], self._arrays["first"][at], strict=True
-        ):
-            _add_odd(odd, word, Odd(int(own), int(first) - 1))
+        odd = {}
+        first_rows = self._arrays["first"]
+        for slot, word in enumerate(words):
+            _add_odd(odd, word, Odd(int(rows[slot]), int(first_rows[slot]) - 1))
+        last = self._c.most  # of all further words
+        _add_odd(odd, OTHERS, Odd(int(rows[last]), int(first_rows[last]) - 1))
         return {"odd": odd}
 
 
-def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
+def _add_odd(odd: dict[str, Odd], word: str, count: Odd, start: int = 0) -> None:
     """Count an odd word's further rows, which begin at `start`."""
-    if more.rows:
-        known = odd.setdefault(word, Odd(0, start + more.first))
-        known.rows += more.rows
+    if count.rows:
+        total = odd.setdefault(word, Odd(0, start + count.first))
+        total.rows += count.rows
+
+
+def _role_of(place: int, reads: str, wanted: Wanted) -> tuple[int, str]:
+    """Return (what C does with a column's fields, the name of the array they go to)."""
+    if reads == "text":
+        if place in wanted.raw:
+            return lib.CSV_RAW, "codes"
+        return lib.CSV_WORD, "codes"
+    if reads == "date":
+        return lib.CSV_DATE, "doubles"
+    if place in wanted.exact:
+        return lib.CSV_EXACT, "doubles"
+    return lib.CSV_NUMBER, "matrix"
 
 
 class CsvReader:
@@ -478,21 +498,7 @@ class CsvReader:
         self.places = {"matrix": [], "doubles": [], "codes": []}
         roles = np.zeros((csv.columns, 2), np.intc)
         for place, reads in sorted(wanted.reads.items()):
-            if reads == "text":
-                if place in wanted.raw:
-                    role = lib.CSV_RAW
-                else:
-                    role = lib.CSV_WORD
-                name = "codes"
-            elif reads == "number" and place not in wanted.exact:
-                role = lib.CSV_NUMBER
-                name = "matrix"
-            else:
-                if reads == "date":
-                    role = lib.CSV_DATE
-                else:
-                    role = lib.CSV_EXACT
-                name = "doubles"
+            role, name = _role_of(place, reads, wanted)
             roles[place] = role, len(self.places[name])
             self.places[name].append(place)
         csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
@@ -553,46 +559,58 @@ class CsvReader:
             stop = len(text)
         else:
             stop = text.rfind(b"\n") + 1
+        at = 0
         is_start = csv.line == 0 and csv.first_line > 0
         if is_start and text[:3] == BYTE_ORDER_MARK:
             at = min(3, stop)
-        else:
-            at = 0
         buffer = ffi.from_buffer(text)
-        while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (
-            lib.CSV_OK,
-            lib.CSV_OPEN,
-        ):
-            place = csv.column
-            if result == lib.CSV_NO_ROOM and place not in self._words:
-                self._words[place] = _Words(
-                    self._c_words + place, self._reads[place] != "text"
-                )
-            if result == lib.CSV_FULL:
-                self._make_room(csv.rows + self._block_rows)
-            elif result == lib.CSV_RAGGED:
-                if head.names:
-                    like = "the header"
-                else:
-                    like = f"row {head.first_line}"
-                told = f"{csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
-                raise DataError(f"{head.path}, row {csv.row_line}: {told}")
-            elif not self._words[place].make_room(csv.length):
-                told = f"more than {MAX_WORDS:,} different texts in this column"
-                where = f"{head.path}, row {csv.row_line}, {head.column(place)}"
-                raise DataError(f"{where}: {told}; leave the column out with --drop")
+        result = lib.csv_read(csv, buffer + at, stop - at)
+        while result not in (lib.CSV_OK, lib.CSV_OPEN):
+            self._make_way(result)
             at += csv.used
+            result = lib.csv_read(csv, buffer + at, stop - at)
         self._rest = text[at + csv.used :]
         if len(self._rest) > LONGEST_CSV_LINE and b"\n" not in self._rest:
             raise too_long(head.path)
         if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
             raise open_quote(head.path, csv.row_line)
 
-    def _make_room(self, rows: int) -> None:
-        for name, array in self.arrays.items():
-            self.arrays[name] = array = _with_room(
-                array, rows, "C" if name == "matrix" else "F"
+    def _make_way(self, result: int) -> None:
+        """Make room for what C has no room for. Raises DataError for a row, and for a
+        text, that cannot be."""
+        csv = self.csv
+        head = self._head
+        place = csv.column
+        if result == lib.CSV_FULL:
+            self._make_room(csv.rows + self._block_rows)
+            return
+        if result == lib.CSV_RAGGED:
+            if head.names:
+                model = "the header"
+            else:
+                model = f"row {head.first_line}"
+            raise DataError(
+                f"{head.path}, row {csv.row_line}: {csv.found} columns, "
+                f"expected {head.width} as in {model}; correct or remove the row"
             )
+        if place not in self._words:
+            is_text = self._reads[place] == "text"
+            self._words[place] = _Words(self._c_words + place, not is_text)
+        if not self._words[place].make_room(csv.length):
+            raise DataError(
+                f"{head.path}, row {csv.row_line}, {head.column(place)}: more than "
+                f"{MAX_WORDS:,} different texts in this column; leave the column out with --drop"
+            )
+
+    def _make_room(self, rows: int) -> None:
+        """Make room for this many rows."""
+        for name, array in self.arrays.items():
+            if name == "matrix":
+                order = "C"
+            else:
+                order = "F"
+            array = _with_room(array, rows, order)
+            self.arrays[name] = array
             _point(self.csv, self._memory, **{name: array.reshape(-1, order="A")})
             self.csv.capacity = len(array)
 
@@ -602,21 +620,19 @@ class CsvReader:
         self._end_span()
         self._make_room(self.csv.rows + more)
         self._memory.clear()
-        facts = {
-            place: {"reads": self._reads[place]}
+        self.columns = {
+            place: Column(self._reads[place], np.empty(0))
             for places in self.places.values()
             for place in places
         }
-        # texts: last
-        for own, low, high in zip(
-            facts.values(), self._low.tolist(), self._high.tolist(), strict=False
-        ):
-            own |= {"low": low, "high": high}
-        self.columns = dict(zip(facts, Column.each(facts.values()), strict=True))
+        # texts, which are last, have none
+        bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        for column, (low, high) in zip(self.columns.values(), bounds, strict=False):
+            column.low = low
+            column.high = high
         for place in list(self._words):
-            vars(self.columns[place]).update(
-                self._words.pop(place).facts(self._head.code_page)
-            )
+            words = self._words.pop(place)
+            vars(self.columns[place]).update(words.fields(self._head.code_page))
         self.point_columns()
         return self
 
@@ -653,14 +669,13 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
                 yield block
 
     def read(start: int, stop: int) -> CsvReader:
-        # the rows of all pieces will stand behind those of the first
         if start:
-            room = stop - start
-        else:
-            room = cuts[-1]
-        reader = CsvReader(
-            replace(head, first_line=0) if start else head, wanted, head.rows_in(room)
-        )
+            piece_head = replace(head, first_line=0)
+            size = stop - start
+        else:  # there is room for the rows of all pieces behind those of the first
+            piece_head = head
+            size = cuts[-1]
+        reader = CsvReader(piece_head, wanted, head.rows_in(size))
         try:
             reader.read_blocks(blocks(start, stop))
         except DataError:
@@ -672,13 +687,9 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
         counts = [reader.csv.rows for reader in readers]
         if failures or not counts[0]:
             return None
-        return _joined(
-            [
-                reader.taken(0 if n else sum(counts[1:]))
-                for n, reader in enumerate(readers)
-            ],
-            pool,
-        )
+        # the rows of all pieces will stand behind those of the first
+        first = readers[0].taken(sum(counts[1:]))
+        return _joined([first, *(reader.taken() for reader in readers[1:])], pool)
 
 
 def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | None:
@@ -691,32 +702,24 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
         start = first.csv.rows
         first.csv.rows = first.csv.rows + rows.csv.rows
         first.csv.repeats += rows.csv.repeats
-        lines, last_line = (
-            lines + rows.csv.line,
-            lines + rows.csv.row_line if rows.csv.rows else last_line,
-        )
-        list(
-            pool.map(
-                partial(_recode, first, rows, start), range(len(first.places["codes"]))
-            )
-        )
+        if rows.csv.rows:
+            last_line = lines + rows.csv.row_line
+        lines += rows.csv.line
+        recode = partial(_recode, first, rows, start)
+        list(pool.map(recode, range(len(first.places["codes"]))))
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
         for name in ("matrix", "doubles"):
-            to = first.arrays[name][start : first.csv.rows]
-            own = rows.arrays[name][: rows.csv.rows]
-            list(
-                pool.map(
-                    np.copyto,
-                    *(np.array_split(array, len(pieces)) for array in (to, own)),
-                )
-            )
+            room = first.arrays[name][start : first.csv.rows]
+            values = rows.arrays[name][: rows.csv.rows]
+            parts = np.array_split(room, len(pieces))
+            list(pool.map(np.copyto, parts, np.array_split(values, len(pieces))))
         for place, column in rows.columns.items():
-            known = first.columns[place]
-            known.low = min(known.low, column.low)
-            known.high = max(known.high, column.high)
-            for word, found in column.odd.items():
-                _add_odd(known.odd, word, found, start)
+            whole = first.columns[place]
+            whole.low = min(whole.low, column.low)
+            whole.high = max(whole.high, column.high)
+            for word, count in column.odd.items():
+                _add_odd(whole.odd, word, count, start)
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
     first.spans[0].has_lines = last_line == first.spans[0].line + first.csv.rows - 1
@@ -725,17 +728,18 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
 
 
 def _recode(first: CsvReader, rows: CsvReader, start: int, slot: int) -> None:
-    """Add the words of further rows to the first ones; their codes become places among
+    """Add the words of further rows to the first ones; their codes become codes among
     these. -1, a gap, stays."""
     place = first.places["codes"][slot]
     column = first.columns[place]
-    own = rows.columns[place]
+    further = rows.columns[place]
     words = column.words
-    of_word = {word: index for index, word in enumerate(column.words)}
-    for word in own.words:
-        if of_word.setdefault(word, len(words)) == len(words):
+    code_of = {word: code for code, word in enumerate(words)}
+    for word in further.words:
+        if word not in code_of:
+            code_of[word] = len(words)
             words.append(word)
-    places = np.array([*map(of_word.get, own.words), -1], np.int32)
+    codes = np.array([*map(code_of.get, further.words), -1], np.int32)
     column.word_rows = _with_room(column.word_rows, len(words))[: len(words)]
-    np.add.at(column.word_rows, places[:-1], own.word_rows)
-    first.arrays["codes"][start : first.csv.rows, slot] = places[own.values]
+    np.add.at(column.word_rows, codes[:-1], further.word_rows)
+    first.arrays["codes"][start : first.csv.rows, slot] = codes[further.values]
