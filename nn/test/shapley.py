@@ -1,13 +1,37 @@
 """Shapley values of raw columns (Shapley 1953; Strumbelj and Kononenko 2014; Lundberg
 and Lee 2017).
 
-The worth of a coalition of columns is the mean value of rows that have the row's values
-in these columns and those of a background row in the others. With few columns all
-coalitions are computed. With more, each background row has a permutation of the
-columns, by which columns are taken over from the row one after the other, forwards and
-backwards (antithetic): that is exact where columns act alone and in pairs. Both ways
-need only half of the steps, as each gives the value of the opposite coalition too. A
-step to a column that has the same value in both rows changes nothing and is not
+The value of a coalition of columns is that of a row which has the explained row's
+values in these columns and a background row's in the others. Contributions are means
+over the background rows, by their weights.
+
+An example of three columns, with one background row. v(ab) is the value of the row that
+has a and b from the explained row, and c from the background row:
+
+    v() = 1    v(a) = 3    v(b) = 2    v(c) = 1
+    v(ab) = 6  v(ac) = 3   v(bc) = 2   v(abc) = 6
+
+With few columns all coalitions are computed. A column's contribution is the mean of
+what it adds to coalitions without it, by the share of orders in which these come before
+it (1/3 for none and for two columns, 1/6 for each single column):
+
+    a: (v(a) - v()) / 3 + (v(ab) - v(b)) / 6 + (v(ac) - v(c)) / 6 + (v(abc) - v(bc)) / 3
+       = 2/3 + 4/6 + 2/6 + 4/3 = 3
+    b: 1/3 + 3/6 + 1/6 + 3/3 = 2
+    c: 0                            and v() + 3 + 2 + 0 = v(abc)
+
+With more columns, each background row has one order, in which the columns are taken
+over from the explained row one after the other, forwards and backwards (antithetic). By
+the order a, c, b:
+
+    forwards   v() -> v(a) -> v(ac) -> v(abc)    a: 2, c: 0, b: 3
+    backwards  v() -> v(b) -> v(bc) -> v(abc)    b: 1, c: 0, a: 4
+    mean                                         a: 3, b: 2, c: 0
+
+That is exact where columns act alone and in pairs, as here. Coalitions of the way
+backwards are the opposites of those forwards (bc of a, b of ac), so that a walk passes
+both at once: each step gives the value of a coalition and of its opposite. A step to a
+column that has the same value in both rows, as c may have, changes nothing and is not
 computed.
 """
 
@@ -29,19 +53,18 @@ from ..utils import InputNotFound, UsageError, default_threads, log
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data
 
 BACKGROUND = 100  # rows
-MOST_COLUMNS_OF_ALL_ROWS = (
-    100  # columns above which fewer background rows are compared with
-)
+# columns above which fewer background rows are compared with
+MOST_COLUMNS_OF_ALL_ROWS = 100
 LEAST_BACKGROUND = 10  # rows at least that are compared with
-MOST_EXACT_ROWS = 10**7  # rows computed, up to which all coalitions are
-MOST_EXACT_COLUMNS = 20  # of all coalitions
+MOST_EXACT_ROWS = 10**7  # all coalitions are computed where they need no more rows
+MOST_EXACT_COLUMNS = 20  # of which all coalitions can be asked for
 WALKED = 1 << 22  # rows computed between two reports of progress
-# rows computed twice, by other permutations, to tell the error, and whose background
-# rows tell theirs
+# rows explained twice, by two sets of orders, to estimate the error; the error of the
+# background is estimated by them too
 CHECKED = 5
 OVERREAD = 32  # numbers behind those of a walk that the core may write
-# numbers of rows, each of a layer's width, 64 at least, that a thread computes at a
-# time
+# numbers that a thread computes at a time: rows times the first layer's width, which
+# counts as 64 at least
 THREAD_VALUES = 1 << 21
 
 
@@ -102,15 +125,14 @@ class Background(NamedTuple):
 
     def at(self, rows: np.ndarray) -> Background:
         """Return some of the rows, by their indices."""
-        return Background(
-            self.x[rows], None if self.weights is None else self.weights[rows]
-        )
+        if self.weights is None:
+            return Background(self.x[rows])
+        return Background(self.x[rows], self.weights[rows])
 
     def drawn(self, count: int, seed: int) -> Background:
         """Return at most `count` of the rows, drawn by the seed, in their order."""
-        chosen = np.random.default_rng(seed).choice(
-            len(self), min(count, len(self)), replace=False
-        )
+        count = min(count, len(self))
+        chosen = np.random.default_rng(seed).choice(len(self), count, replace=False)
         return self.at(np.sort(chosen))
 
 
@@ -135,12 +157,11 @@ def background_rows(net, source=None, seed: int = 0, model="the model") -> Backg
                 f"no background rows: {reason}; give some with --background"
             ) from None
     if isinstance(source, Dataset):
-        found = Background.of(source)
+        background = Background.of(source)
     else:
-        found = _background_of(
-            net, source, labelled=is_of_training and _has_weights(net)
-        )
-    return found.drawn(BACKGROUND, seed)
+        is_labelled = is_of_training and _has_weights(net)
+        background = _background_of(net, source, labelled=is_labelled)
+    return background.drawn(BACKGROUND, seed)
 
 
 def _has_weights(net) -> bool:
@@ -151,9 +172,8 @@ def _has_weights(net) -> bool:
 def _background_of(net, data, labelled: bool = False) -> Background:
     """Return the rows of a file or a data frame, with their weights where they have the
     column of the training's."""
-    return Background.of(
-        load_for(net, data, labelled=labelled, weighs=_has_weights(net))
-    )
+    ds = load_for(net, data, labelled=labelled, weighs=_has_weights(net))
+    return Background.of(ds)
 
 
 def _given_background(net, background) -> Background:
@@ -195,8 +215,8 @@ def _fewer(background: Background, columns: int, seed: int) -> Background:
     count = max(LEAST_BACKGROUND, BACKGROUND * MOST_COLUMNS_OF_ALL_ROWS // columns)
     if columns <= MOST_COLUMNS_OF_ALL_ROWS or len(background) <= count:
         return background
-    told = "contributions of %d columns: compared with %d of %d background rows, of up to %d columns with all"
-    log.warning(told, columns, count, len(background), MOST_COLUMNS_OF_ALL_ROWS)
+    message = "contributions of %d columns: compared with %d of %d background rows, of up to %d columns with all"
+    log.warning(message, columns, count, len(background), MOST_COLUMNS_OF_ALL_ROWS)
     return background.drawn(count, seed)
 
 
@@ -226,46 +246,48 @@ class Explainer:
             background = Background(background)
         self.background = _fewer(background, columns, seed)
         self._weights = self.background.weights
-        self._factors = np.ones(len(self.background))
+        self._factors = np.ones(len(self.background))  # weights of mean 1
         if self._weights is not None:
             self._factors = self._weights / self._weights.mean()
-        self._others = self._value.read(self.background.x)
-        self._base = self._value.of(self._others)
+        self._background_rows = self._value.read(self.background.x)
+        self._background_values = self._value.of(self._background_rows)
         engines = []
+        # (number of the reading, walker of the member, row sums of the background)
         self._walkers = []
         for member, k in zip(self._value.members, self._value.reading_of, strict=True):
             walker = Walker(member, self._value.readings[k], engines)
-            self._walkers.append((k, walker, walker.added(self._others[k])))
-        # rows
-        self._room = THREAD_VALUES // max(
-            64, *(walker.width for _, walker, _ in self._walkers)
-        )
-        self._is_exact = exact or 2**columns * rows * len(self._base) <= MOST_EXACT_ROWS
+            row_sums = walker.row_sums(self._background_rows[k])
+            self._walkers.append((k, walker, row_sums))
+        width = max(64, *(walker.width for _, walker, _ in self._walkers))
+        self._rows_of_thread = THREAD_VALUES // width
+        all_rows = 2**columns * rows * len(self._background_values)
+        self._is_exact = exact or all_rows <= MOST_EXACT_ROWS
         self.error: float | None = 0.0 if self._is_exact else None
         self.background_error: float | None = None
 
     def rows_at_a_time(self, most: int) -> int:
         """Return how many rows are explained at a time, `most` at most, so that
-        progress is told between."""
+        progress is reported between."""
         if self._is_exact:
             return most
-        walked = 2 * len(self._base) * len(self.names)  # rows computed for each
-        return max(CHECKED, min(most, WALKED // walked))
+        rows_of_walks = 2 * len(self._background_values) * len(self.names)
+        return max(CHECKED, min(most, WALKED // rows_of_walks))
 
     def explain(self, x) -> Explanation:
         """Return the explanation of some rows, as `Dataset.x` has them."""
         net = self._value.net
         rows = self._value.read(x)
-        whole = self._value.of(rows)
-        values, squares = self._contributions(rows, whole, self._seed)
+        row_values = self._value.of(rows)
+        values, squares = self._contributions(rows, row_values, self._seed)
+        checked = values[:CHECKED]
         if self.background_error is None:
             self.background_error = self._error_of_background(
-                values[:CHECKED], squares[:CHECKED]
+                checked, squares[:CHECKED]
             )
         if self.error is None:
-            again, _ = self._contributions(rows, whole[:CHECKED], self._seed + 1)
-            self.error = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2))
-        means = np.broadcast_to(self._mean_base(), whole.shape)
+            again, _ = self._contributions(rows, row_values[:CHECKED], self._seed + 1)
+            self.error = float(np.sqrt(np.mean((again - checked) ** 2) / 2))
+        means = np.broadcast_to(self._mean_of_background(), row_values.shape)
         if net.task == "multiclass":
             outputs = list(net.classes or [])
         else:
@@ -284,9 +306,9 @@ class Explainer:
             self.background_error,
         )
 
-    def _mean_base(self) -> np.ndarray:
+    def _mean_of_background(self) -> np.ndarray:
         """Return the mean value of the background rows by their weights, (outputs,)."""
-        return np.average(self._base, axis=0, weights=self._weights)
+        return np.average(self._background_values, axis=0, weights=self._weights)
 
     def _error_of_background(
         self, values: np.ndarray, squares: np.ndarray
@@ -297,178 +319,184 @@ class Explainer:
         values: these means, squares: those of the squares. Where each background row
         has an order of columns of its own, the error of these orders is in it too.
         """
-        count = len(self._base)
+        count = len(self._background_values)
         if count < 2 or not len(values):
             return None
         variances = np.maximum(squares - values**2, 0) / (count - 1)  # of the means
         return float(np.sqrt(variances.mean()))
 
     def _contributions(
-        self, rows: list[np.ndarray], whole: np.ndarray, seed: int
+        self, rows: list[np.ndarray], row_values: np.ndarray, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return Shapley values (rows, columns, outputs) of the first rows, means over
-        background rows, and the means of their squares. whole: the values of the
-        rows."""
-        count = len(self._base)
+        """Return Shapley values (rows, columns, outputs), means over background rows,
+        and the means of their squares, of the first rows: those whose values are
+        given."""
+        backgrounds = len(self._background_values)
         columns = len(self.names)
-        order = np.tile(np.arange(columns, dtype=np.int32), (count, 1))
-        order = np.random.default_rng(seed).permuted(order, axis=1)
+        orders = np.tile(np.arange(columns, dtype=np.int32), (backgrounds, 1))
+        orders = np.random.default_rng(seed).permuted(orders, axis=1)
         if self._is_exact:
-            some = 1
+            step = 1
         else:
-            some = max(1, self._room // (2 * count * columns))
+            step = max(1, self._rows_of_thread // (2 * backgrounds * columns))
 
-        def of_rows(first: int) -> np.ndarray:
-            values = whole[first : first + some]
-            own = [each[first : first + len(values)] for each in rows]
+        def of_block(start: int) -> tuple[np.ndarray, np.ndarray]:
+            block_values = row_values[start : start + step]
+            stop = start + len(block_values)
+            block = [rows_of_reading[start:stop] for rows_of_reading in rows]
             if self._is_exact:
-                return self._by_coalitions(own, values)
-            return self._by_order(own, values, order)
+                return self._by_coalitions(block, block_values)
+            return self._by_order(block, block_values, orders)
 
-        with ThreadPoolExecutor(
-            self._value.net.threads or default_threads()
-        ) as workers:
-            found = list(workers.map(of_rows, range(0, len(whole), some)))
-        if not found:
-            none = np.empty((0, columns, whole.shape[1]))
-            return none, none
-        values, squares = zip(*found, strict=True)
+        threads = self._value.net.threads or default_threads()
+        with ThreadPoolExecutor(threads) as workers:
+            starts = range(0, len(row_values), step)
+            blocks = list(workers.map(of_block, starts))
+        if not blocks:
+            empty = np.empty((0, columns, row_values.shape[1]))
+            return empty, empty
+        values, squares = zip(*blocks, strict=True)
         return np.concatenate(values), np.concatenate(squares)
 
     def _by_coalitions(
-        self, own: list[np.ndarray], whole: np.ndarray
+        self, row: list[np.ndarray], row_values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return Shapley values (1, columns, outputs) of a row by all coalitions of
         columns, and the means of squares.
 
         From each background row a walk in the order of a Gray code passes half of all
         coalitions, the opposite ones are the others. Columns in which the two rows are
-        alike change first and most often.
+        alike change first and most often. A coalition's number has bit c for column c.
         """
         columns = len(self.names)
-        differ = self._differ(own)
+        differ = self._differ(row)
         numbers = np.arange(1 << columns)
-        count = len(self._base)
-        outputs = whole.shape[1]
+        whole = numbers[-1]  # the coalition of all columns
+        backgrounds = len(self._background_values)
+        outputs = row_values.shape[1]
         values = np.zeros((columns, outputs))
         squares = np.zeros((columns, outputs))
         steps = np.arange(1, max(1, len(numbers) // 2))
         # the lowest bit of a step's number is the one that changes
         flipped = np.log2(steps & -steps).astype(int)
-        some = max(1, self._room // len(numbers))
-        for first in range(0, count, some):
-            order = np.argsort(
-                differ[0, first : first + some], axis=1, kind="stable"
-            ).astype(np.int32)[:, flipped]
-            coalitions = np.bitwise_xor.accumulate(1 << order.astype(np.int64), axis=1)
-            _, along = self._along(
-                own, whole, np.ascontiguousarray(order), differ, first
-            )
-            worth = np.empty((len(order), len(numbers), outputs))
-            worth[:, 0] = self._base[first : first + some]
-            worth[:, -1] = whole[0]
-            for of_row, each, passed in zip(worth, coalitions, along, strict=True):
-                of_row[each] = passed[:, 0]
-                of_row[numbers[-1] ^ each] = passed[:, 1]
-            found = _shapley_values(worth)
-            factors = self._factors[first : first + some, None, None]
-            values += (factors * found).sum(axis=0)
-            squares += (factors * found**2).sum(axis=0)
-        return values[None] / count, squares[None] / count
+        walks = max(1, self._rows_of_thread // len(numbers))
+        for start in range(0, backgrounds, walks):
+            block = slice(start, start + walks)
+            alike_first = np.argsort(differ[0, block], axis=1, kind="stable")
+            order = np.ascontiguousarray(alike_first.astype(np.int32)[:, flipped])
+            bits = 1 << order.astype(np.int64)
+            passed = np.bitwise_xor.accumulate(bits, axis=1)
+            _, passed_values = self._along(row, row_values, order, differ, start)
+            coalition_values = np.empty((len(order), len(numbers), outputs))
+            coalition_values[:, 0] = self._background_values[block]
+            coalition_values[:, -1] = row_values[0]
+            for walk, coalitions in enumerate(passed):
+                opposites = whole ^ coalitions
+                coalition_values[walk, coalitions] = passed_values[walk, :, 0]
+                coalition_values[walk, opposites] = passed_values[walk, :, 1]
+            contributions = _shapley_values(coalition_values)
+            factors = self._factors[block, None, None]
+            values += (factors * contributions).sum(axis=0)
+            squares += (factors * contributions**2).sum(axis=0)
+        return values[None] / backgrounds, squares[None] / backgrounds
 
     def _by_order(
-        self, own: list[np.ndarray], whole: np.ndarray, order: np.ndarray
+        self, block: list[np.ndarray], row_values: np.ndarray, orders: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return Shapley values (rows, columns, outputs) by an order of columns, and
-        its reverse, for each background row, and the means of squares."""
+        """Return Shapley values (rows, columns, outputs) of rows by an order of
+        columns, and its reverse, for each background row, and the means of squares."""
         # the last step leads to the row itself
-        taken = np.ascontiguousarray(order[:, :-1])
-        differ = self._differ(own)
-        rows = len(whole)
-        columns = order.shape[1]
-        found, squares = np.zeros((2, rows * columns, whole.shape[1]))
-        some = max(1, self._room // (2 * rows * columns))
-        for first in range(0, len(order), some):
-            ends, along = self._along(
-                own, whole, taken[first : first + some], differ, first
-            )
-            passed = np.concatenate([ends[:, None], along, ends[:, None, ::-1]], axis=1)
+        steps = np.ascontiguousarray(orders[:, :-1])
+        differ = self._differ(block)
+        backgrounds, columns = orders.shape
+        rows, outputs = row_values.shape
+        values, squares = np.zeros((2, rows * columns, outputs))
+        first_columns = columns * np.arange(rows)[:, None, None]
+        walks = max(1, self._rows_of_thread // (2 * rows * columns))
+        for start in range(0, backgrounds, walks):
+            taken = slice(start, start + walks)
+            ends, passed = self._along(block, row_values, steps[taken], differ, start)
+            opposite_ends = ends[:, None, ::-1]
+            passed = np.concatenate([ends[:, None], passed, opposite_ends], axis=1)
             gains = passed[:, 1:] - passed[:, :-1]
-            factors = np.tile(self._factors[first : first + some], rows)[:, None, None]
-            factors = np.broadcast_to(factors, gains[:, :, 0].shape).reshape(
-                -1, whole.shape[1]
-            )
             # both ways: twice a contribution
-            gains = (gains[:, :, 0] - gains[:, :, 1]).reshape(-1, whole.shape[1])
-            places = (
-                order[first : first + some] + columns * np.arange(rows)[:, None, None]
-            )
-            for k in range(whole.shape[1]):
-                found[:, k] += np.bincount(
-                    places.reshape(-1), factors[:, k] * gains[:, k], len(found)
-                )
-                squares[:, k] += np.bincount(
-                    places.reshape(-1), factors[:, k] * gains[:, k] ** 2, len(found)
-                )
-        found = found.reshape(rows, columns, -1)
-        squares = squares.reshape(rows, columns, -1)
-        return found / (2 * len(order)), squares / (4 * len(order))
+            gains = (gains[:, :, 0] - gains[:, :, 1]).reshape(-1, outputs)
+            places = (orders[taken] + first_columns).reshape(-1)
+            factors = np.repeat(np.tile(self._factors[taken], rows), columns)
+            for k in range(outputs):
+                gain = gains[:, k]
+                values[:, k] += np.bincount(places, factors * gain, len(values))
+                squares[:, k] += np.bincount(places, factors * gain**2, len(values))
+        shape = (rows, columns, -1)
+        values = values.reshape(shape) / (2 * backgrounds)
+        return values, squares.reshape(shape) / (4 * backgrounds)
 
-    def _differ(self, own: list[np.ndarray]) -> np.ndarray:
+    def _differ(self, rows: list[np.ndarray]) -> np.ndarray:
         """Return in which columns rows are unlike background rows, for any of the
-        members: (rows, others, columns)."""
-        each = zip(self._value.readings, own, self._others, strict=True)
+        members: (rows, background rows, columns)."""
+        by_reading = zip(self._value.readings, rows, self._background_rows, strict=True)
         return np.logical_or.reduce(
-            [reading.differ(rows, others) for reading, rows, others in each]
+            [reading.differ(own, background) for reading, own, background in by_reading]
         )
 
     def _along(
-        self, own: list[np.ndarray], whole: np.ndarray, order, differ, first: int
-    ):
+        self,
+        rows: list[np.ndarray],
+        row_values: np.ndarray,
+        order: np.ndarray,
+        differ: np.ndarray,
+        start: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the values of walks' first and last rows, (walks, 2, outputs), and
         after each step of the row and of its opposite, (walks, steps, 2, outputs).
 
-        order (some, steps): of the walks from background rows `first` and on to each of
-        the rows.
+        order (background rows, steps): of the walks from background rows `start` and on
+        to each of the rows.
         """
-        some = slice(first, first + len(order))
-        differ = np.ascontiguousarray(differ[:, some]).reshape(-1, differ.shape[2])
-        each = [
-            w.outputs(w.added(own[k]), added[some], order, differ)
-            for k, w, added in self._walkers
-        ]
-        values = self._value.combined([outputs for _, outputs in each]).reshape(
-            -1, 2, whole.shape[1]
-        )
-        ends = np.empty((len(whole), len(order), *values.shape[1:]))
-        ends[:, :, 0] = self._base[some]
-        ends[:, :, 1] = whole[:, None]
-        ends = ends.reshape(-1, *values.shape[1:])
-        return ends, np.concatenate([values, ends[::-1]]).take(each[0][0], axis=0)
+        block = slice(start, start + len(order))
+        columns = differ.shape[2]
+        differ = np.ascontiguousarray(differ[:, block]).reshape(-1, columns)
+        outputs_of_members = []
+        for k, walker, background_sums in self._walkers:
+            row_sums = walker.row_sums(rows[k])
+            # places are the same for all members
+            places, outputs = walker.outputs(
+                row_sums, background_sums[block], order, differ
+            )
+            outputs_of_members.append(outputs)
+        shape = (-1, 2, row_values.shape[1])
+        values = self._value.combined(outputs_of_members).reshape(shape)
+        ends = np.empty((len(row_values), len(order), *values.shape[1:]))
+        ends[:, :, 0] = self._background_values[block]
+        ends[:, :, 1] = row_values[:, None]
+        ends = ends.reshape(shape)
+        # place -1 - w: walk w has not left its first row
+        table = np.concatenate([values, ends[::-1]])
+        return ends, table.take(places, axis=0)
 
 
-def _shapley_values(worth: np.ndarray) -> np.ndarray:
-    """Return Shapley values (games, columns, outputs) of games with the worth (games,
-    coalitions, outputs); bit c of a coalition's number says whether column c is in
-    it."""
-    games, coalitions, outputs = worth.shape
+def _shapley_values(coalition_values: np.ndarray) -> np.ndarray:
+    """Return Shapley values (walks, columns, outputs) of the values (walks, coalitions,
+    outputs); bit c of a coalition's number says whether column c is in it."""
+    walks, coalitions, outputs = coalition_values.shape
     columns = coalitions.bit_length() - 1
     numbers = np.arange(coalitions)
     sizes = sum(numbers >> column & 1 for column in range(columns))
-    of_size = np.array(
-        [
-            factorial(s) * factorial(columns - s - 1) / factorial(columns)
-            for s in range(columns)
-        ]
-    )
-    found = np.empty((games, columns, outputs))
+    # the share of orders in which a column comes right behind these of one coalition
+    weight_of_size = np.empty(columns)
+    for size in range(columns):
+        orders = factorial(size) * factorial(columns - size - 1)
+        weight_of_size[size] = orders / factorial(columns)
+    contributions = np.empty((walks, columns, outputs))
     for column in range(columns):
-        # without the column, and with it
-        halves = worth.reshape(games, -1, 2, 1 << column, outputs)
+        # coalitions without the column, and the same with it
+        halves = coalition_values.reshape(walks, -1, 2, 1 << column, outputs)
         gains = halves[:, :, 1] - halves[:, :, 0]
-        weights = of_size[sizes.reshape(-1, 2, 1 << column)[:, 0]]
-        found[:, column] = (weights[:, :, None] * gains).sum(axis=(1, 2))
-    return found
+        sizes_without = sizes.reshape(-1, 2, 1 << column)[:, 0]
+        weights = weight_of_size[sizes_without]
+        weighted = weights[:, :, None] * gains
+        contributions[:, column] = weighted.sum(axis=(1, 2))
+    return contributions
 
 
 # ---- walks from rows to a row by a column a step, and what a network gives on the way
@@ -486,78 +514,89 @@ class Walker:
         self._reading = reading
         self._dtype = np.dtype(member.dtype)
         self._embedding = None
-        owner = np.arange(member.inputs)
-        taken = 0
+        owner = np.arange(member.inputs)  # the raw column of each input of `dense`
+        start = 0  # of the parameters of `dense`
         if layers[0].columns:
-            first, *layers = layers
-            self._embedding = engine_of(member, [first], engines, 1)
-            taken = first.parameters
-            self._head = member.vector[:taken]
-            owner = np.repeat(
-                [index for index, _ in member.encoding.order],
-                [one.outputs for one in first.columns],
-            )
-        dense, *behind = layers
-        parts = member.vector[taken : taken + dense.parameters].astype(np.float64)
+            embedding, *layers = layers
+            self._embedding = engine_of(member, [embedding], engines, 1)
+            start = embedding.parameters
+            self._embedding_parameters = member.vector[:start]
+            widths = [column.outputs for column in embedding.columns]
+            raw_columns = [index for index, _ in member.encoding.order]
+            owner = np.repeat(raw_columns, widths)
+        dense, *layers_behind = layers
+        stop = start + dense.parameters
+        parameters = member.vector[start:stop].astype(np.float64)
+        weight = parameters[: -dense.outputs].reshape(dense.outputs, -1)
         self._order, self._starts = by_column(owner)
-        self._weight = parts[: -dense.outputs].reshape(dense.outputs, -1).T[self._order]
-        self._bias = parts[-dense.outputs :]
+        self._weight = weight.T[self._order]
+        self._bias = parameters[-dense.outputs :]
         self.width = dense.outputs
-        if behind:
-            self._behind = engine_of(member, behind, engines, 1)
+        if layers_behind:
+            self._engine_behind = engine_of(member, layers_behind, engines, 1)
         else:
-            self._behind = None
-        self._rest = member.vector[taken + dense.parameters :]
-        self._kept = threading.local()
-        self._ffi, lib = extension(member.backend if member.traits.on_host else "omp")
+            self._engine_behind = None
+        self._parameters_behind = member.vector[stop:]
+        self._of_thread = threading.local()
+        backend = member.backend if member.traits.on_host else "omp"
+        self._ffi, lib = extension(backend)
         self._walk = getattr(lib, f"walk_{SUFFIXES[self._dtype.name]}")
         self._activation = getattr(lib, f"NN_{dense.activation.upper()}")
 
-    def added(self, rows: np.ndarray) -> np.ndarray:
-        """Return for rows (bytes of the reading) the sums, and what each column adds:
-        (rows, columns + 1, width)."""
-        x = self._reading.typed(rows)
+    def row_sums(self, rows: np.ndarray) -> np.ndarray:
+        """Return for rows (bytes of the reading) the sums of the first layer, and what
+        each column adds to them: (rows, columns + 1, width)."""
+        inputs = self._reading.typed(rows)
         if self._embedding is not None:
-            x = self._embedding.predict(self._embedding.load(x), vector=self._head)
-        found = np.empty((len(x), len(self._starts) + 1, self.width), self._dtype)
+            data = self._embedding.load(inputs)
+            inputs = self._embedding.predict(data, vector=self._embedding_parameters)
+        shape = (len(inputs), len(self._starts) + 1, self.width)
+        row_sums = np.empty(shape, self._dtype)
         # a row at a time: it has the same bits among others
-        for row, own in zip(found, x, strict=True):
-            each = np.add.reduceat(
-                own[self._order, None] * self._weight, self._starts, axis=0
-            )
-            row[0] = self._bias + each.sum(axis=0)
-            row[1:] = each
-        return found
+        for sums, row in zip(row_sums, inputs, strict=True):
+            products = row[self._order, None] * self._weight
+            of_columns = np.add.reduceat(products, self._starts, axis=0)
+            sums[0] = self._bias + of_columns.sum(axis=0)
+            sums[1:] = of_columns
+        return row_sums
 
-    def outputs(self, own, others, order, differ) -> tuple[np.ndarray, np.ndarray]:
+    def outputs(
+        self,
+        row_sums: np.ndarray,
+        background_sums: np.ndarray,
+        order: np.ndarray,
+        differ: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (places, outputs): what the member gives before the last sigmoid or
         softmax after each step that changes the row, and for its opposite, (2 x such
         steps, outputs), and which of them a step leads to, (walks, steps), -1 - w where
         walk w has not left its first row.
 
-        own, others: what `added` has of the rows where walks end and begin; order
-        (others, steps): the column of a step; differ (walks, columns): whether its
-        value does. See walk in nn.h.
+        row_sums, background_sums: of the rows where walks end and begin; order
+        (background rows, steps): the column of a step; differ (walks, columns): whether
+        its value does. See walk in nn.h.
         """
         walks, columns = differ.shape
-        count, steps = order.shape
+        backgrounds, steps = order.shape
         room = self._room(2 * walks * steps * self.width)
         places = np.empty((walks, steps), np.int64)
-        told = self._ffi.new(
-            "nn_walk *", (columns, self.width, count, walks, steps, self._activation)
-        )
-        arrays = (room, places, own, others, order, differ.view(np.uint8))
-        made = self._walk(
-            *(pointer(self._ffi, array, array.dtype) for array in arrays), told
-        )
-        rows = room[: 2 * made * self.width].reshape(-1, self.width)
-        if self._behind is not None:
-            rows = self._behind.predict(self._behind.load(rows), vector=self._rest)
-        return places, rows.astype(np.float64)
+        sizes = (columns, self.width, backgrounds, walks, steps, self._activation)
+        walk = self._ffi.new("nn_walk *", sizes)
+        differ = differ.view(np.uint8)
+        arrays = (room, places, row_sums, background_sums, order, differ)
+        pointers = [pointer(self._ffi, array, array.dtype) for array in arrays]
+        changes = self._walk(*pointers, walk)
+        outputs = room[: 2 * changes * self.width].reshape(-1, self.width)
+        if self._engine_behind is not None:
+            data = self._engine_behind.load(outputs)
+            outputs = self._engine_behind.predict(data, vector=self._parameters_behind)
+        return places, outputs.astype(np.float64)
 
     def _room(self, size: int) -> np.ndarray:
         """Return an array for as many numbers, a thread's own from call to call: new
         memory costs more than sums."""
-        if size + OVERREAD > len(getattr(self._kept, "room", ())):
-            self._kept.room = np.empty(size + OVERREAD, self._dtype)
-        return self._kept.room
+        room = getattr(self._of_thread, "room", ())
+        if size + OVERREAD > len(room):
+            room = np.empty(size + OVERREAD, self._dtype)
+            self._of_thread.room = room
+        return room
