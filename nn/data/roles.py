@@ -1,4 +1,4 @@
-"""What columns say of the rows: weights, groups and times; rows of weight 0 and rows
+"""Roles of columns: weights, groups and times of the rows; rows of weight 0 and rows
 without a target are left out.
 
 Rows without a target are left out first; what else they hold does not matter.
