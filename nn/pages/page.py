@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat, zip_longest
+from itertools import zip_longest
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from .chart import Plot
 
 MADE_BY = f"nn {__version__}"
 CELL = 200  # characters of a cell
-PIXELS = 48  # of an image in either direction
+PIXELS = 48  # the most of an image in either direction
 PAGE_STYLE = """
 :root { color-scheme: light dark; } @page { size: A4; margin: 14mm; }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -146,46 +146,50 @@ def _html_block(block: Block) -> str:
 
 
 def _html_table(table: Table) -> str:
-    def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
-        each = enumerate(
-            zip(fields, chain([0.0] * table.words, shades, repeat(0.0)), strict=False)
-        )
-        return f"<tr>{''.join(_html_cell(tag, text, k < table.words, shade) for k, (text, shade) in each)}</tr>"
-
+    head = ""
     if any(table.headers):
-        head = f"<thead>{row('th', table.headers)}</thead>"
-    else:
-        head = ""
+        head = f"<thead>{_html_row('th', table.headers, table.words)}</thead>"
     body = "".join(
-        row("td", *each)
-        for each in zip_longest(table.lines, table.shades, fillvalue=())
+        _html_row("td", line, table.words, shades)
+        for line, shades in zip_longest(table.lines, table.shades, fillvalue=())
     )
+    title = ""
     if table.caption:
         title = f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>"
-    else:
-        title = ""
+    wide = ""
     if table.is_wide:
         wide = ' class="wide"'
-    else:
-        wide = ""
     return f'<figure{wide}>{title}<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div></figure>'
 
 
+def _html_row(
+    tag: str, fields: Sequence[str], words: int, shades: Sequence[float] = ()
+) -> str:
+    """Return a line of a table. words: how many of its fields are words; shades: of the
+    others, perhaps of none."""
+    cells = []
+    for k, text in enumerate(fields):
+        shade = 0.0
+        if words <= k < words + len(shades):
+            shade = shades[k - words]
+        cells.append(_html_cell(tag, text, k < words, shade))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
+    """Return a cell: a bar, a word, a number with its shade, or an image."""
+    look = ""
     if text and {*text} <= BAR_CHARACTERS:
-        kind = "bar word"
+        look = ' class="bar word"'
     elif is_word:
-        kind = "word"
-    else:
-        kind = ""
-    more = f' class="{kind}"' * bool(
-        kind
-    ) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
+        look = ' class="word"'
+    if shade:
+        look += f' style="background:rgb(42 127 192/{shade:.2f})"'
     if isinstance(text, Image):
         inside = f'<img alt="" src="{text}">'
     else:
         inside = html.escape(cut_line(text, CELL))
-    return f"<{tag}{more}>{inside}</{tag}>"
+    return f"<{tag}{look}>{inside}</{tag}>"
 
 
 def image_of(image: np.ndarray) -> Image:
@@ -199,15 +203,12 @@ def image_of(image: np.ndarray) -> Image:
         colour = 0
     rows = b"".join(b"\0" + row.tobytes() for row in image)
     header = struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, colour, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    chunks = [b"IHDR" + header, b"IDAT" + zlib.compress(rows, 9), b"IEND"]
     data = b"\x89PNG\r\n\x1a\n"
-    for name, part in parts:
-        data += (
-            struct.pack(">I", len(part))
-            + name
-            + part
-            + struct.pack(">I", zlib.crc32(name + part))
-        )
+    for chunk in chunks:
+        # the length does not count the four letters of the name
+        length = struct.pack(">I", len(chunk) - 4)
+        data += length + chunk + struct.pack(">I", zlib.crc32(chunk))
     return Image(f"data:image/png;base64,{base64.b64encode(data).decode()}")
 
 

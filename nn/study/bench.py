@@ -74,9 +74,9 @@ class Model:
         if self.task == "regression":
             return x, normal((rows, layers[-1].outputs), dtype, BENCH_STREAM + 1)
         labels = shuffled(rows, 0, BENCH_STREAM) % max(2, layers[-1].outputs)
-        return x, labels.astype(np.int32) if self.task == "multiclass" else labels[
-            :, None
-        ].astype(dtype)
+        if self.task == "multiclass":
+            return x, labels.astype(np.int32)
+        return x, labels[:, None].astype(dtype)
 
 
 @dataclass
@@ -119,11 +119,10 @@ class TrainStepCase:
     def operations(self) -> float:
         """Return the multiplications and additions of a step: forward, of the weights,
         of all inputs but the first."""
-        each = [
-            multiplications(layer) for layer in self.model.network(self.dtype).layers
-        ]
-        first = next(count for count in each if count)
-        return 2.0 * self.batch * (3 * sum(each) - first)
+        layers = self.model.network(self.dtype).layers
+        counts = [multiplications(layer) for layer in layers]
+        of_first_layer = next(count for count in counts if count)
+        return 2.0 * self.batch * (3 * sum(counts) - of_first_layer)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a training; each measurement is one epoch, of all networks."""
@@ -131,9 +130,12 @@ class TrainStepCase:
         engine = net.engine
         data = net.engine.load(*self.data())
         settings = at_constant_rate(self.optimizer, self.learning_rate, self.batch)
-        epoch = (self._alone if self.networks == 1 else self._together)(
-            net, data, settings
-        )
+        if self.networks == 1:
+            epoch = self._alone(net, data, settings)
+            used = engine.threads_for(self.batch)
+        else:
+            epoch = self._together(net, data, settings)
+            used = min(engine.threads, self.networks)
         epochs = itertools.count()
 
         def once() -> float:
@@ -142,10 +144,6 @@ class TrainStepCase:
             epoch(number, lambda: engine.progress(step=number * self.batches))
             return (time.perf_counter() - began) / self.batches / self.networks
 
-        if self.networks == 1:
-            used = engine.threads_for(self.batch)
-        else:
-            used = min(engine.threads, self.networks)
         return PreparedCase(once, used, net)
 
     def _alone(self, net: Network, data, settings: EpochSettings) -> Callable:
@@ -185,11 +183,8 @@ class Forward:
 
     @property
     def operations(self) -> float:
-        return (
-            2.0
-            * self.rows
-            * sum(map(multiplications, self.model.network(self.dtype).layers))
-        )
+        layers = self.model.network(self.dtype).layers
+        return 2.0 * self.rows * sum(map(multiplications, layers))
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         net = self.model.network(self.dtype, backend, threads)

@@ -11,11 +11,10 @@ from ..watch.callbacks import Callback
 from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
-LONG_SECONDS = 5.0  # that are left: worth telling
-# of steps in a pipe, at most; from which they are told
-STEP_LINES = 30
-STEP_SECONDS = 2.0
-# of epochs or candidates in a pipe, and the last one, unless --verbose has them all
+LONG_SECONDS = 5.0  # a time left from which on it is told
+STEP_LINES = 30  # lines of the steps of a computation in a pipe, at most
+STEP_SECONDS = 2.0  # a computation that takes longer has such lines
+# lines of epochs or candidates in a pipe, beside the last; --verbose has all of them
 MOST_PROGRESS_LINES = 6
 
 
@@ -29,7 +28,9 @@ def make_progress(
     """
     if quiet:
         return None
-    return (Bar if on_terminal(sys.stderr) else Lines)(about, remark, verbose)
+    if on_terminal(sys.stderr):
+        return Bar(about, remark, verbose)
+    return Lines(about, remark, verbose)
 
 
 def is_told(number: int, count: int, most: int = MOST_PROGRESS_LINES) -> bool:
@@ -71,35 +72,38 @@ class Lines(Callback):
                 say_encoding(info["encoding"])
         if self._shares and not self._verbose:
             return
+        self._judged = ""
+        self._chosen_by = info["monitor"]
+        self._say_training(info)
+        if self._verbose:
+            for line in info["routes"]():
+                say(line)
+
+    def _say_training(self, info: dict) -> None:
+        """Say what is trained, on what, and how."""
         say(
             "{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(
                 **info
             )
         )
-        self._judged = ""
-        self._chosen_by = info["monitor"]
+        rows = f"{info['rows']} rows"
         if info["monitor"]:
-            held_out = ", {validation} validating by {monitor}".format(**info)
-        else:
-            held_out = ""
+            rows += f", {info['validation']} validating by {info['monitor']}"
         if info["holdout"]:
-            held_out += ", {holdout} held out".format(**info)
+            rows += f", {info['holdout']} held out"
         batches = "{epochs} epochs of {batches} batches of {batch_number}".format(
             **info
         )
         steps = "{optimizer}, learning rate {learning_rate:g}, {schedule}".format(
             **info
         )
-        say(f"training on {info['rows']} rows{held_out}: {batches}, {steps}")
+        say(f"training on {rows}: {batches}, {steps}")
         if info["resumed"]:
             say(
                 "resuming from {file}: {epoch} epochs and {row} rows are done".format(
                     **info["resumed"]
                 )
             )
-        if self._verbose:
-            for line in info["routes"]():
-                say(line)
 
     def epoch(
         self,
@@ -114,25 +118,29 @@ class Lines(Callback):
             self._shares or not is_told(epoch, epochs, self._most)
         ):
             return
-        if self._chosen_by:
-            word = "validation"
-        else:
-            word = "held-out"
-        if val_loss is None:
-            held_out = ""
-        else:
-            held_out = f"  {word} {val_loss:<11.6g}"
+        number = f"{epoch:{len(str(epochs))}}/{epochs}"
+        held_out = ""
+        if val_loss is not None:
+            held_out = f"  {self._rows_of_loss()} {val_loss:<11.6g}"
         say(
-            f"epoch {epoch:{len(str(epochs))}}/{epochs}  loss {loss:<11.6g}{held_out}{self._judged}"
+            f"epoch {number}  loss {loss:<11.6g}{held_out}{self._judged}"
             f"  {seconds:.3g} s  {us_per_batch:.1f} us a batch"
         )
 
+    def _rows_of_loss(self) -> str:
+        """Return which rows the second loss of an epoch is of."""
+        if self._chosen_by:
+            return "validation"
+        return "held-out"
+
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
-        if metric == "loss":
-            own = ""
+        text = ""
+        if metric != "loss":
+            text = f"  {metric} {value:<9.6g}"
+        if is_best:
+            self._judged = f"{text}  best"
         else:
-            own = f"  {metric} {value:<9.6g}"
-        self._judged = own + ("  best" if is_best else "      ")
+            self._judged = f"{text}      "
 
     def refit(self, epochs: int, rows: int) -> None:
         if self._shares:
@@ -148,19 +156,15 @@ class Lines(Callback):
 
     def ended(self, layers: str, loss: str) -> None:
         self._number += 1
-        if not (
-            self.tells_candidates
-            or self._verbose
-            or is_told(self._number, len(self._shares))
-        ):
+        has_lines = self.tells_candidates or self._verbose
+        if not has_lines and not is_told(self._number, len(self._shares)):
             return
         passed = time.monotonic() - self._began
         done = sum(self._shares[: self._number])
         left = passed * (1 - done) / done
+        remark = ""
         if left > LONG_SECONDS:
             remark = f", at most {left:.0f} s left"
-        else:
-            remark = ""
         say(
             f"candidate {self._number} of {len(self._shares)}: {layers}: {loss}; {passed:.1f} s{remark}"
         )
@@ -179,12 +183,11 @@ class Bar(Lines):
         if self._bar is None:
             self._open()
         if not self._shares:
-            resumed = info["resumed"]
-            self._restart(
-                info["rows"],
-                info["epochs"],
-                resumed["epoch"] + resumed["row"] / info["rows"] if resumed else 0,
-            )
+            done = 0.0
+            if info["resumed"]:
+                rows_done = info["resumed"]["row"]
+                done = info["resumed"]["epoch"] + rows_done / info["rows"]
+            self._restart(info["rows"], info["epochs"], done)
 
     def _open(self) -> None:
         from rich.console import Console
@@ -228,27 +231,19 @@ class Bar(Lines):
                     min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}"
                 )
             return
-        if self._chosen_by:
-            word = "validation"
-        else:
-            word = "held-out"
-        if val_loss is None:
-            held_out = ""
-        else:
-            held_out = f", {word} {val_loss:.6g}{self._judged.rstrip()}"
-        self._advance(epoch, 1.0, f"loss {loss:.6g}{held_out}")
+        text = f"loss {loss:.6g}"
+        if val_loss is not None:
+            text += f", {self._rows_of_loss()} {val_loss:.6g}{self._judged.rstrip()}"
+        self._advance(epoch, 1.0, text)
 
     def _advance(self, epoch: int, share: float, loss: str) -> None:
         now = time.monotonic()
         done = epoch - 1 + share
         # epochs can be very short
         if now - self._drawn >= REDRAW_SECONDS or done >= self._epochs:
-            speed = (
-                f"{(done - self._done) * self._rows / (now - self._began):,.0f} rows/s"
-            )
-            self._draw(
-                done / self._epochs, f"epoch {epoch}/{self._epochs}", f"{loss} {speed}"
-            )
+            speed = (done - self._done) * self._rows / (now - self._began)
+            text = f"{loss} {speed:,.0f} rows/s"
+            self._draw(done / self._epochs, f"epoch {epoch}/{self._epochs}", text)
 
     def refit(self, epochs, rows):
         super().refit(epochs, rows)
@@ -263,9 +258,9 @@ class Bar(Lines):
         """Draw the bar. share: of the candidate at hand that is done."""
         number = self._number
         count = len(self._shares)
-        done = sum(self._shares[:number]) + (
-            share * self._shares[number] if number < count else 0.0
-        )
+        done = sum(self._shares[:number])
+        if number < count:
+            done += share * self._shares[number]
         self._draw(done, f"candidate {min(number + 1, count)}/{count}", loss)
 
     def close(self):
@@ -280,7 +275,9 @@ class Bar(Lines):
 def make_steps(what: str) -> Steps:
     """Return what is called with the steps that are done, and the number of all, of a
     computation named `what`."""
-    return (StepBar if on_terminal(sys.stderr) else Steps)(what)
+    if on_terminal(sys.stderr):
+        return StepBar(what)
+    return Steps(what)
 
 
 class Steps:
