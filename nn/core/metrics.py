@@ -79,9 +79,9 @@ def without_zeros(weights: np.ndarray | None, *arrays: np.ndarray) -> tuple:
 
 def mean(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return the mean of values (rows,)."""
-    return total(values, weights) / (
-        len(values) if weights is None else weights.sum().item()
-    )
+    if weights is None:
+        return total(values) / len(values)
+    return total(values, weights) / weights.sum().item()
 
 
 def total(values: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -90,10 +90,9 @@ def total(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     if weights is not None:
         values = weights * values
     # Python's numbers take four times the memory
-    blocks = range(0, len(values), SUMMED)
-    return math.fsum(
-        chain.from_iterable(values[first : first + SUMMED].tolist() for first in blocks)
-    )
+    starts = range(0, len(values), SUMMED)
+    blocks = (values[start : start + SUMMED].tolist() for start in starts)
+    return math.fsum(chain.from_iterable(blocks))
 
 
 # ---------------------------------------------------------------- decisions
@@ -132,9 +131,8 @@ def confusion_matrix(
     int64, and float64 where weights are no whole numbers.
     """
     cell = truth.astype(np.int64) * classes + predicted
-    counts = np.bincount(cell, weights, minlength=classes * classes).reshape(
-        classes, classes
-    )
+    counts = np.bincount(cell, weights, minlength=classes * classes)
+    counts = counts.reshape(classes, classes)
     if weights is None:
         return counts
     return counts.astype(weights.dtype)
@@ -206,16 +204,17 @@ class ClassCounts(NamedTuple):
     ) -> ClassCounts:
         """Count rows; truth and predicted (rows,) class indices."""
         if weights is None:
-            each = np.ones(len(truth), np.int64)
-        else:
-            each = weights
+            weights = np.ones(len(truth), np.int64)
+
+        def count(indices: np.ndarray, weights: np.ndarray) -> list[float]:
+            counts = np.bincount(indices, weights, minlength=classes)
+            return counts.astype(weights.dtype).tolist()
+
         right = truth == predicted
-        rows = ((truth[right], each[right]), (predicted, each), (truth, each))
         return cls(
-            *(
-                np.bincount(own, w, minlength=classes).astype(each.dtype).tolist()
-                for own, w in rows
-            )
+            right=count(truth[right], weights[right]),
+            predicted=count(predicted, weights),
+            support=count(truth, weights),
         )
 
     def against_the_rest(self) -> list[Counts]:
@@ -235,7 +234,7 @@ class ClassCounts(NamedTuple):
         return ratio(sum(rates), len(rates))
 
 
-# of one class, and as plain means over classes
+# rates of one class, whose plain means over classes are metrics too
 RATES = {"precision": precision, "recall": recall, "f1": f1}
 for _name, _rate in RATES.items():
     formula_of("classes", _name)(lambda classes, rate=_rate: classes.macro(rate))
@@ -251,14 +250,13 @@ def mcc_of_classes(classes: ClassCounts) -> float:
     """Return the same coefficient for several classes, R_K (Gorodkin 2004)."""
     right = sum(classes.right)
     rows = sum(classes.support)
-    top = right * rows - sum(
-        p * t for p, t in zip(classes.predicted, classes.support, strict=True)
-    )
-    spread = [
-        rows * rows - sum(n * n for n in counts)
-        for counts in (classes.support, classes.predicted)
-    ]
-    return ratio(top, math.sqrt(max(spread[0], 0)) * math.sqrt(max(spread[1], 0)))
+    pairs = zip(classes.predicted, classes.support, strict=True)
+    top = right * rows - sum(p * t for p, t in pairs)
+    spread_of_support = rows * rows - sum(n * n for n in classes.support)
+    spread_of_predicted = rows * rows - sum(n * n for n in classes.predicted)
+    root_of_support = math.sqrt(max(spread_of_support, 0))
+    root_of_predicted = math.sqrt(max(spread_of_predicted, 0))
+    return ratio(top, root_of_support * root_of_predicted)
 
 
 # ---------------------------------------------------------------- areas
@@ -272,8 +270,8 @@ class Ranks:
         self._order = np.argsort(-scores.astype(np.float64))
         ranked = scores[self._order]
         self._positive = (truth[self._order] == 1).astype(np.int64)
-        # of each run of equal scores
-        self._first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+        # where each run of equal scores begins
+        self._starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
     def counts(
         self, weights: np.ndarray | None = None
@@ -286,11 +284,11 @@ class Ranks:
         if not len(self._order):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if weights is None:
-            each = np.ones(len(self._order), np.int64)
+            ranked_weights = np.ones(len(self._order), np.int64)
         else:
-            each = weights[self._order]
-        positives = np.add.reduceat(each * self._positive, self._first)
-        rows = np.add.reduceat(each, self._first)
+            ranked_weights = weights[self._order]
+        positives = np.add.reduceat(ranked_weights * self._positive, self._starts)
+        rows = np.add.reduceat(ranked_weights, self._starts)
         return positives[rows > 0], (rows - positives)[rows > 0]
 
 
@@ -332,10 +330,11 @@ def are_probabilities(scores: np.ndarray) -> bool:
     can be probabilities."""
     if not ((scores >= 0) & (scores <= 1)).all():
         return False
+    if scores.ndim == 1:
+        return True
     slack = math.sqrt(np.finfo(_type_of(scores)).eps)
-    return scores.ndim == 1 or bool(
-        (abs(scores.sum(axis=1, dtype=np.float64) - 1) <= slack).all()
-    )
+    sums = scores.sum(axis=1, dtype=np.float64)
+    return bool((abs(sums - 1) <= slack).all())
 
 
 @formula_of("probabilities", "log_loss")
@@ -373,9 +372,9 @@ def _type_of(scores: np.ndarray) -> np.dtype:
 
 
 def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(scores, np.asarray(truth, np.int64)[:, None], axis=1)[
-        :, 0
-    ].astype(np.float64)
+    classes = np.asarray(truth, np.int64)[:, None]
+    of_true_class = np.take_along_axis(scores, classes, axis=1)
+    return of_true_class[:, 0].astype(np.float64)
 
 
 # ---------------------------------------------------------------- regression
@@ -483,9 +482,9 @@ class Judged:
         else:
             if task == "binary":
                 scores = scores.reshape(len(truth))
-            self.predicted = decide(
-                scores, DEFAULTS["threshold"] if threshold is None else threshold
-            )
+            if threshold is None:
+                threshold = DEFAULTS["threshold"]
+            self.predicted = decide(scores, threshold)
             self.are_probabilities = are_probabilities(scores)
         self.truth = truth
         self.scores = scores
@@ -521,17 +520,14 @@ class Judged:
     ) -> dict[str, float | None]:
         """Return metrics, None where they are undefined, or beyond what float64 holds.
         weights: as checked_weights returns them. exact: sums are rounded once."""
+        if names is None:
+            names = self.names
         with np.errstate(all="ignore"):
-            metrics = self._values(
-                weights, self.names if names is None else names, exact
-            )
-        is_number = {
-            name: value is not None and math.isfinite(value)
-            for name, value in metrics.items()
-        }
-        return {
-            name: value if is_number[name] else None for name, value in metrics.items()
-        }
+            metrics = self._values(weights, names, exact)
+        for name, value in metrics.items():
+            if value is not None and not math.isfinite(value):
+                metrics[name] = None
+        return metrics
 
     def _values(
         self, weights, names: Iterable[str], exact: bool

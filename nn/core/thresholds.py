@@ -66,7 +66,9 @@ class CutOffs:
         here = self.scores[k]
         lower = self.scores[min(k + 1, len(self.scores) - 1)]
         half = lower + (here - lower) / 2
-        return float(half if lower < half else here)
+        if lower < half:
+            return float(half)
+        return float(here)  # there is no number between
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -143,7 +145,8 @@ _BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
 
 # ---------------------------------------------------------------- temperature
 
-# temperatures; only rows that are all right, or no better than chance, ask for others
+# the range of temperatures; only rows that are all right, or no better than chance, ask
+# for others
 LEAST = 1 / 64
 MOST = 64.0
 # halvings of the range of the temperature's logarithm: more digits than float64 has
@@ -189,7 +192,7 @@ def best_temperature(truth: np.ndarray, scores: np.ndarray, weights=None) -> flo
     finds it, in float64, the same each time.
     """
     logits = logits_of(scores)
-    # of 1/temperature
+    # logarithms of 1/temperature
     low = np.log(1 / MOST)
     high = np.log(1 / LEAST)
     for _ in range(TEMPERATURE_STEPS):
@@ -207,7 +210,6 @@ def _slope(truth: np.ndarray, logits: np.ndarray, inverse: float, weights) -> fl
     p = _probabilities(logits * inverse)
     if logits.shape[1] == 1:
         return total((p[:, 0] - truth) * logits[:, 0], weights)
-    true = np.take_along_axis(logits, np.asarray(truth, np.int64)[:, None], axis=1)[
-        :, 0
-    ]
-    return total((p * logits).sum(axis=1) - true, weights)
+    classes = np.asarray(truth, np.int64)[:, None]
+    true_logits = np.take_along_axis(logits, classes, axis=1)[:, 0]
+    return total((p * logits).sum(axis=1) - true_logits, weights)

@@ -18,8 +18,8 @@ from .reports import judged, sampling_of
 
 # the metric of the verdict, by task
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}
-DISAGREE = 5  # rows told, on which the models differ most
-LEAST_ROWS_OF_INTERVAL = 10  # of an interval
+DISAGREE = 5  # rows reported, on which the models differ most
+LEAST_ROWS_OF_INTERVAL = 10  # rows that an interval needs
 # keys beside those that models have by their names
 RESERVED_KEYS = ("difference", "interval", "row", "true")
 
@@ -48,10 +48,9 @@ class Side(NamedTuple):
         the rows apart."""
         if found is None:
             return cls(net, ds, None, trained_on(net, ds))
+        rows, _, scores = found
         kept = OfFolds(net.crossed.threshold_of_row, net.crossed.scores)
-        return cls(
-            net, ds.of_rows(found[0]), found[2], Trained.none_of(len(found[0])), kept
-        )
+        return cls(net, ds.of_rows(rows), scores, Trained.none_of(len(rows)), kept)
 
     @property
     def rows(self) -> np.ndarray:
@@ -70,12 +69,13 @@ class Side(NamedTuple):
         """Return the side of some of the rows, ascending indices in their data."""
         places = np.searchsorted(self.rows, rows)
         ds = self.ds.of_rows(places)
-        if self.scores is not None:
-            kept = OfFolds(*(values[places] for values in self.crossed))
-            return Side(
-                self.net, ds, self.scores[places], Trained.none_of(len(rows)), kept
-            )
-        return Side(self.net, ds, None, trained_on(self.net, ds))
+        if self.scores is None:
+            return Side(self.net, ds, None, trained_on(self.net, ds))
+        kept = OfFolds(
+            self.crossed.threshold_of_row[places], self.crossed.scores[places]
+        )
+        scores = self.scores[places]
+        return Side(self.net, ds, scores, Trained.none_of(len(rows)), kept)
 
 
 def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
@@ -95,10 +95,8 @@ def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     knowing = [trained.told(name) for trained, name in each if trained.is_told]
     if knowing:
         cure = "give rows that neither knows with --dataset"
-        result |= {
-            "better": None,
-            "verdict": f"no verdict: {' and '.join(knowing)}; {cure}",
-        }
+        result["better"] = None
+        result["verdict"] = f"no verdict: {' and '.join(knowing)}; {cure}"
     return result
 
 
@@ -182,10 +180,9 @@ def compared(
         for name in sides[0].names
     }
     usual = DECIDES[first.task]
-    metric = next(
-        (name for name in (usual, *metrics) if metrics[name]["difference"] is not None),
-        usual,
-    )
+    candidates = (usual, *metrics)
+    defined = [name for name in candidates if metrics[name]["difference"] is not None]
+    metric = defined[0] if defined else usual
     better = _better(names, metric, metrics[metric])
     return {
         "rows": len(truth),
@@ -222,19 +219,22 @@ def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
 def _difference(values: list[dict], name: str) -> float | None:
     """Return the second's metric less the first's; None where one of them is
     undefined."""
-    own = [side[name] for side in values]
-    if None in own:
+    first, second = values
+    if first[name] is None or second[name] is None:
         return None
-    return own[1] - own[0]
+    return second[name] - first[name]
 
 
 def _better(names, metric: str, found: dict) -> str | None:
     """Return the name of the model whose metric is better, by its interval; None where
     the rows cannot tell."""
-    ends = found["interval"]
-    if ends is None or ends[0] <= 0 <= ends[1]:
+    if found["interval"] is None:
         return None
-    if (ends[0] > 0) == METRICS[metric].higher_is_better:
+    low, high = found["interval"]
+    if low <= 0 <= high:
+        return None
+    second_is_higher = low > 0
+    if second_is_higher == METRICS[metric].higher_is_better:
         return names[1]
     return names[0]
 
@@ -258,14 +258,14 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
     """Return the rows on which the scores, or the values, of the models differ most."""
     apart = np.abs(scores[1].astype(np.float64) - scores[0]).max(axis=1)
     rows = np.argsort(-apart, kind="stable")[:DISAGREE]
-    found = []
+    records = []
     for row in rows[apart[rows] > 0]:
         if net.classes:
             true = net.classes[int(truth[row])]
         else:
             true = truth[row].tolist()
-        said = {
-            name: own[row].tolist() for name, own in zip(names, scores, strict=True)
-        }
-        found.append({"row": int(row), "true": true, **said})
-    return found
+        record = {"row": int(row), "true": true}
+        for name, model_scores in zip(names, scores, strict=True):
+            record[name] = model_scores[row].tolist()
+        records.append(record)
+    return records

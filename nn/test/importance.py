@@ -21,24 +21,21 @@ from .reports import judged, warn_of_trained
 from .values import Value, names_of, scores_of
 
 REPEATS = 5
-# of all columns and repeats, from which each column has fewer repeats
+# exchanges of all columns and repeats; of many columns, each has fewer repeats
 MOST_EXCHANGES = 500
-# of the rows, for the intervals
-IMPORTANCE_RESAMPLES = 100
+IMPORTANCE_RESAMPLES = 100  # resamples of the rows, for the intervals
 SEED = 0
-MISSED = 0.05  # of intervals do not hold what they say
-CORRELATED = 0.9  # from which two columns share what they say
-# up to which each repeat takes all rows; of more it takes a part, but for as many at
-# least
+MISSED = 0.05  # share of intervals that do not hold the true value
+CORRELATED = 0.9  # correlation from which two columns share what they say
+# each repeat takes all rows of so many; of more it takes a part, of this size at least
 ALL_ROWS = 4_000
-# metrics, by task
+# the metric that is lost, by task
 USUAL_METRICS = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}
-# columns, points of numbers and of words, rows that a point averages
-CURVES = 4
-CURVE_POINTS = 16
-CURVE_WORDS = 8
-AVERAGED = 500
-# of the values of a column, on either side, lie beyond the ends of its curve
+CURVES = 4  # columns that have a curve
+CURVE_POINTS = 16  # points of a column of numbers
+CURVE_WORDS = 8  # points of a column of words
+AVERAGED = 500  # rows that a point averages
+# share of a column's values, on either side, that lie beyond the ends of its curve
 CURVE_TAIL = 0.01
 
 
@@ -111,9 +108,8 @@ def importance(
         row_weights = judge.resampled_weights(chosen)
         before = judge.metrics(chosen, judge.scores, row_weights)
         for k, (_, columns) in enumerate(groups):
-            after = judge.metrics(
-                chosen, judge.exchanged(chosen, columns, rng), row_weights
-            )
+            exchanged = judge.exchanged(chosen, columns, rng)
+            after = judge.metrics(chosen, exchanged, row_weights)
             lost[repeat, k] = judge.loss(before.value, after.value)
             resampled_lost[repeat, k] = judge.loss(before.resampled, after.resampled)
             if progress is not None:
@@ -122,7 +118,8 @@ def importance(
     deviation = _deviations(resampled_lost.mean(axis=0))
     freedom = max(1, judge.sampling.units - 1)
     spread = student_quantile(1 - MISSED / 2, freedom) * deviation
-    holds = mean > student_quantile(1 - MISSED / 2 / len(groups), freedom) * deviation
+    missed_of_each = MISSED / 2 / len(groups)  # Bonferroni
+    holds = mean > student_quantile(1 - missed_of_each, freedom) * deviation
     order = np.argsort(-mean, kind="stable")
     return Importance(
         metric=name,
@@ -149,8 +146,8 @@ def _usual_repeats(columns: int) -> int:
         else:
             times = f"{repeats} times"
         few = MOST_EXCHANGES // REPEATS
-        told = "importance: the values of %d columns are exchanged %s each, of up to %d columns %d times"
-        log.warning(told, columns, times, few, REPEATS)
+        message = "importance: the values of %d columns are exchanged %s each, of up to %d columns %d times"
+        log.warning(message, columns, times, few, REPEATS)
     return repeats
 
 
@@ -161,11 +158,11 @@ def _counting(ds: Dataset, parts):
         return counting, parts
     places = np.full(ds.rows, -1)
     places[ds.counting_rows()] = np.arange(counting.rows)
-    found = []
+    counting_parts = []
     for rows, members in parts:
-        of_part = places[rows]
-        found.append((of_part[of_part >= 0], members))
-    return counting, found
+        part_places = places[rows]
+        counting_parts.append((part_places[part_places >= 0], members))
+    return counting, counting_parts
 
 
 def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
@@ -186,9 +183,9 @@ def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[i
 
     Raises UsageError for a column that is no input.
     """
-    found = [(name, [index]) for index, name in enumerate(names)]
+    groups = [(name, [index]) for index, name in enumerate(names)]
     if not text:
-        return found
+        return groups
     for group in text.split(","):
         columns = group.split("+")
         unknown = [name for name in columns if name not in names]
@@ -196,40 +193,41 @@ def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[i
             raise UsageError(
                 f"--group_columns {group}: {unknown[0]} is no input of the model: {listed(names)}"
             )
-        found.append((group, [names.index(name) for name in columns]))
-    return found
+        groups.append((group, [names.index(name) for name in columns]))
+    return groups
 
 
 def _columns_of(x):
     """Return the raw columns of rows."""
-    return TableRows.of(
-        x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x
-    ).columns
+    if isinstance(x, np.ndarray):
+        x = x.reshape(len(x), -1)
+    return TableRows.of(x).columns
 
 
 def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
     """Return pairs of columns of numbers whose correlation is at least 0.9, strongest
     first, with it; a gap is as the mean."""
-    places = []
-    each = []
-    for place, column in enumerate(_columns_of(x)):
-        values = np.asarray(
-            column.values if column.reads == "number" else [], np.float64
-        )
+    names_of_numbers = []
+    unit_vectors = []  # a column less its mean, of length 1
+    for name, column in zip(names, _columns_of(x), strict=False):
+        if column.reads != "number":
+            continue
+        values = np.asarray(column.values, np.float64)
         known = np.isfinite(values)
         if known.any():
             values = np.where(known, values - values[known].mean(), 0.0)
-            places.append(place)
-            each.append(values / (np.sqrt((values**2).sum()) or 1.0))
-    if not each:
+            length = np.sqrt((values**2).sum()) or 1.0
+            names_of_numbers.append(name)
+            unit_vectors.append(values / length)
+    if not unit_vectors:
         return []
+    vectors = np.array(unit_vectors)
     # NumPy's own would end the process where a limit leaves no memory
-    r = matmul(np.array(each), np.array(each).T)
-    strong = np.argwhere(np.tril(np.abs(r) >= CORRELATED, -1))
-    return sorted(
-        ((names[places[a]], names[places[b]], float(r[a, b])) for a, b in strong),
-        key=lambda p: -abs(p[2]),
-    )
+    r = matmul(vectors, vectors.T)
+    pairs = []
+    for a, b in np.argwhere(np.tril(np.abs(r) >= CORRELATED, -1)):
+        pairs.append((names_of_numbers[a], names_of_numbers[b], float(r[a, b])))
+    return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
 
 class _Metrics(NamedTuple):
@@ -252,12 +250,12 @@ class _Judge:
         for rows, members in parts:
             if len(rows):
                 value = Value(net, members)
-                self.parts.append((rows, value, value.read(ds.x[rows])))
-                self.scores[rows] = scores_of(net, value.of(self.parts[-1][2]))
+                read = value.read(ds.x[rows])
+                self.parts.append((rows, value, read))
+                self.scores[rows] = scores_of(net, value.of(read))
         self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
-        self.truth, _, self.weights = judged(
-            net, ds, self.scores.astype(net.value_dtype)
-        )
+        scores = self.scores.astype(net.value_dtype)
+        self.truth, _, self.weights = judged(net, ds, scores)
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))
@@ -284,12 +282,12 @@ class _Judge:
         """Return scores of all rows, where the chosen ones of each part have exchanged
         the values of columns."""
         scores = self.scores.copy()
-        for own, (rows, value, read) in zip(chosen, self.parts, strict=True):
-            donors = rng.permutation(own)
-            values = value.mixed(
-                columns, [each[own] for each in read], [each[donors] for each in read]
-            )
-            scores[rows[own]] = scores_of(self.net, values)
+        for takers, (rows, value, read) in zip(chosen, self.parts, strict=True):
+            donors = rng.permutation(takers)
+            taken = [rows_of_reading[takers] for rows_of_reading in read]
+            given = [rows_of_reading[donors] for rows_of_reading in read]
+            values = value.mixed(columns, taken, given)
+            scores[rows[takers]] = scores_of(self.net, values)
         return scores
 
     def rows_of(self, chosen) -> np.ndarray:
@@ -315,8 +313,8 @@ class _Judge:
             threshold=self.net.threshold,
         )
         if value is None:
-            told = f"{self.name} is undefined for these {len(rows)} rows"
-            raise UndefinedMetric(f"{told}; give more, or another --monitor")
+            fault = f"{self.name} is undefined for these {len(rows)} rows"
+            raise UndefinedMetric(f"{fault}; give more, or another --monitor")
         return value
 
     def resampled_weights(self, chosen) -> np.ndarray:
@@ -349,9 +347,9 @@ class _Judge:
         with np.errstate(all="ignore"):
             for resample, weights in enumerate(row_weights):
                 if weights.any():
-                    values[resample] = judged_rows.values(
-                        weights.astype(np.float64), [name], exact=False
-                    )[name]
+                    weights = weights.astype(np.float64)
+                    metrics = judged_rows.values(weights, [name], exact=False)
+                    values[resample] = metrics[name]
         return _Metrics(self.metric(chosen, scores), values)
 
     def loss(self, before, after):
@@ -380,19 +378,19 @@ def curves(
     else:
         weights = ds.weights[averaged]
     value = Value(net)
-    found = {}
+    curves_of_columns = {}
     read = value.read(x[averaged])
-    for name in [name for name in names if name in known][:CURVES]:
+    drawn = [name for name in names if name in known][:CURVES]
+    for name in drawn:
         column = known.index(name)
-        found[name] = []
-        for told, row in _points(x, column):
-            scores = scores_of(
-                net, value.mixed([column], read, value.read(x[row : row + 1]))
-            )
-            found[name].append(
-                (told, np.average(scores, axis=0, weights=weights).tolist())
-            )
-    return found
+        curve = []
+        for point, row in _points(x, column):
+            giver = value.read(x[row : row + 1])
+            scores = scores_of(net, value.mixed([column], read, giver))
+            means = np.average(scores, axis=0, weights=weights)
+            curve.append((point, means.tolist()))
+        curves_of_columns[name] = curve
+    return curves_of_columns
 
 
 def _points(x, column: int) -> list[tuple[object, int]]:
@@ -400,22 +398,19 @@ def _points(x, column: int) -> list[tuple[object, int]]:
     most frequent words."""
     if isinstance(x, TableRows) and x.kinds[column] == "text":
         words = [*x.columns[column].words, ""]
-        codes, first, counts = np.unique(
+        codes, first_rows, counts = np.unique(
             x.columns[column].values, return_index=True, return_counts=True
         )
-        found = sorted(
-            zip(-counts, (words[code] for code in codes), first, strict=True)
-        )[:CURVE_WORDS]
-        return [(word, int(row)) for _, word, row in found]
+        words_of_codes = [words[code] for code in codes]
+        by_count = sorted(zip(-counts, words_of_codes, first_rows, strict=True))
+        return [(word, int(row)) for _, word, row in by_count[:CURVE_WORDS]]
     values = _columns_of(x)[column].values
     known = np.flatnonzero(values == values)
     if not known.size:
         return []
     ascending = known[np.argsort(values[known], kind="stable")]
-    rows = ascending[
-        (
-            (len(ascending) - 1) * np.linspace(CURVE_TAIL, 1 - CURVE_TAIL, CURVE_POINTS)
-        ).astype(int)
-    ]
-    _, first = np.unique(values[rows], return_index=True)
-    return [(float(values[row]), int(row)) for row in rows[first]]
+    quantiles = np.linspace(CURVE_TAIL, 1 - CURVE_TAIL, CURVE_POINTS)
+    ranks = ((len(ascending) - 1) * quantiles).astype(int)
+    rows = ascending[ranks]
+    _, places = np.unique(values[rows], return_index=True)
+    return [(float(values[row]), int(row)) for row in rows[places]]
