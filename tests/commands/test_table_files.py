@@ -102,13 +102,13 @@ def rows_of(path) -> list[dict]:
         return [json.loads(line) for line in data.decode().split("\n")[:-1]]
     rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
     texts = {"id", "predicted", "true", "class"}
-    return [
-        {
-            name: (text or None) if name in texts else float(text)
-            for name, text in row.items()
-        }
-        for row in rows
-    ]
+    for row in rows:
+        for name, text in row.items():
+            if name in texts:
+                row[name] = text or None
+            else:
+                row[name] = float(text)
+    return rows
 
 
 @pytest.mark.parametrize(

@@ -192,16 +192,15 @@ def test_words_gaps_and_what_cannot_be_predicted(tables, folder):
     names = net.encoding.names
     raw = {name: values[:50] for name, values in read_raw(old).items()}
     texts = {"colour", "place", "truth"}
-    number = lambda text: np.nan if text in ("", "NA", "?") else float(text)  # noqa: E731
-    rows = np.array(
-        [
-            [
-                library.code(place, word) if name in texts else number(word)
-                for word in raw[name]
-            ]
-            for place, name in enumerate(names)
-        ]
-    ).T
+    columns = []
+    for place, name in enumerate(names):
+        words = raw[name]
+        if name in texts:
+            columns.append([library.code(place, word) for word in words])
+        else:
+            gaps = ("", "NA", "?")
+            columns.append([np.nan if w in gaps else float(w) for w in words])
+    rows = np.array(columns).T
     expected = np.array(predicted(folder, old)["score good"][:50], float)[:, None]
     assert relative_distance(library.predict(rows), expected) < SINGLE
     colour = names.index("colour")

@@ -211,12 +211,17 @@ WORDS = [
 def hostile(rows: list[list]) -> list[list]:
     """Rows of which one value, or all, are hostile: words and numbers in columns of
     either kind."""
-    results = [
-        [field if i == place else old for i, old in enumerate(rows[k % len(rows)])]
-        for k, field in enumerate([*WORDS, *NUMBERS])
-        for place in range(len(rows[0]))
-    ]
-    return [*results, *([field] * len(rows[0]) for field in [*WORDS, *NUMBERS])]
+    fields_of_rows = [*WORDS, *NUMBERS]
+    width = len(rows[0])
+    results = []
+    for k, field in enumerate(fields_of_rows):
+        for place in range(width):
+            row = list(rows[k % len(rows)])
+            row[place] = field
+            results.append(row)
+    for field in fields_of_rows:
+        results.append([field] * width)
+    return results
 
 
 def check_hostile(folder, net, rows: list[list]) -> list[int]:

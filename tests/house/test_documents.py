@@ -298,27 +298,21 @@ def sentences(path: Path) -> str:
     "path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name
 )
 def test_sentences_begin_with_their_subject(path):
-    assert [
-        pattern
-        for pattern, example in SENTENCES.items()
-        if not re.search(pattern, example)
-    ] == []
-    assert [
-        match[0]
-        for pattern in SENTENCES
-        for match in re.finditer(pattern, sentences(path), re.M)
-    ] == []
+    text = sentences(path)
+    for pattern, example in SENTENCES.items():
+        assert re.search(pattern, example), pattern
+        matches = re.finditer(pattern, text, re.M)
+        assert [match[0] for match in matches] == []
 
 
 @pytest.mark.parametrize(
     "path", [path for path in GUIDES if name(path) not in OWN_WORDS], ids=name
 )
 def test_guides_have_the_words_of_the_field(path):
-    assert [
-        (match[0], word)
-        for old, word in WORDS.items()
-        for match in re.finditer(old, sentences(path))
-    ] == []
+    text = sentences(path)
+    for old, word in WORDS.items():
+        matches = re.finditer(old, text)
+        assert [match[0] for match in matches] == [], f"expected {word}"
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)

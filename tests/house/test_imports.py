@@ -80,15 +80,22 @@ def imported(module: str, node: ast.ImportFrom) -> set[str]:
 @cache
 def graph() -> dict[str, set[str]]:
     """Modules that each module imports, wherever the statement stands."""
-    return {
-        module: {
-            target
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom) and node.level
-            for target in imported(module, node)
-        }
-        for module, path in modules().items()
-    }
+    targets = {}
+    for module, path in modules().items():
+        targets[module] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                targets[module].update(imported(module, node))
+    return targets
+
+
+def edges() -> list[tuple[str, str]]:
+    """Pairs of a module and one that it imports."""
+    pairs = []
+    for module, targets in graph().items():
+        for target in targets:
+            pairs.append((module, target))
+    return pairs
 
 
 def level(module: str) -> int:
@@ -111,14 +118,14 @@ def neighbours(folder: str) -> tuple[set[str], set[str]]:
         for module in modules()
         if module == folder or module.startswith(folder + ".")
     }
-    edges = [
-        (a, b)
-        for a, targets in graph().items()
-        for b in targets
-        if (a in inside) != (b in inside)
-    ]
-    imports = {b.split(".")[0] for a, b in edges if a in inside}
-    return imports - {"__init__"}, {a.split(".")[0] for a, b in edges if b in inside}
+    imports = set()
+    importers = set()
+    for module, target in edges():
+        if module in inside and target not in inside:
+            imports.add(target.split(".")[0])
+        if target in inside and module not in inside:
+            importers.add(module.split(".")[0])
+    return imports - {"__init__"}, importers
 
 
 def levels_in(text: str) -> set[str]:
@@ -132,10 +139,8 @@ def test_every_module_has_a_level():
 
 
 def test_imports_go_down():
-    pairs = {
-        (a, b) for a, targets in graph().items() for b in targets if level(b) > level(a)
-    }
-    assert pairs == set()
+    upward = {(a, b) for a, b in edges() if level(b) > level(a)}
+    assert upward == set()
 
 
 def test_no_modules_import_each_other_in_a_circle():

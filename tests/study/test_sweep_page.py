@@ -136,13 +136,11 @@ def test_every_picture_says_what_it_shows(pictures):
 
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
-    rows = [
-        result(
-            *SIZES[1], "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how
-        )
-        for gpus in (1, 2, 4)
-        for how in ("mirrored", "central")
-    ]
+    rows = []
+    for gpus in (1.0, 2.0, 4.0):
+        for how in ("mirrored", "central"):
+            run = {"gpus": gpus, "distribute": how, "ms": 1 / gpus, "engine": how}
+            rows.append(result(*SIZES[1], "cuda", **run))
     picture = named(sweep_page.pictures_of(rows))["speed-up-gpus"]
     names = {line.name for line in picture.lines}
     assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < names
@@ -329,11 +327,10 @@ def test_small_multiples_share_their_axes_and_are_drawn_where_their_values_are(
 
 def test_a_speed_up_is_over_the_least_number_of_threads_and_the_ideal_is_the_number():
     times = {2: (8.0, 10.0, 30.0), 4: (6.0,), 8: (2.0, 3.0)}
-    rows = [
-        result(*SIZES[0], threads=float(n), ms=ms)
-        for n, milliseconds in times.items()
-        for ms in milliseconds
-    ]
+    rows = []
+    for threads, milliseconds in times.items():
+        for ms in milliseconds:
+            rows.append(result(*SIZES[0], threads=float(threads), ms=ms))
     picture = named(sweep_page.pictures_of(rows))["speed-up-threads"]
     expected = {"50-50-1, batch 100": [(2, 2.0), (4, 2 * 10 / 6), (8, 2 * 10 / 2.5)]}
     assert points_of(picture) == expected
