@@ -50,15 +50,15 @@ def join() -> RankGroup:
     """
     global _world
     if _world is None:
-        found = launch()
-        if found is None or found.size == 1:
+        launched = launch()
+        if launched is None or launched.size == 1:
             _world = ALONE
         else:
-            check_is_mpi(found)
+            check_is_mpi(launched)
             # for several ranks only: a process alone starts without mpi4py and NumPy
             from . import mpi
 
-            _world = mpi.start(found)
+            _world = mpi.start(launched)
             atexit.register(_end_of_program)
             _world.agree(
                 {"version of nn": __version__}, "install one version everywhere"
@@ -85,20 +85,20 @@ def expect_ranks() -> RankGroup:
 def expect_one() -> None:
     """Raise UsageError if a launcher started several processes, which do not know of
     each other."""
-    found = launch()
-    if found is None or found.size == 1:
+    launched = launch()
+    if launched is None or launched.size == 1:
         return
-    check_is_mpi(found)
-    if found.rank == 0:
+    check_is_mpi(launched)
+    if launched.rank == 0:
         raise UsageError(
-            f"{found.by} started {found.size} trainings, each of which would write --model: add --distribute mirrored "
+            f"{launched.by} started {launched.size} trainings, each of which would write --model: add --distribute mirrored "
             "to share the work, start only one, or add --force if this is a training of its own"
         )
     error = UsageError(
-        f"the environment says that this is rank {found.rank} of {found.size} trainings that {found.by} started: add "
+        f"the environment says that this is rank {launched.rank} of {launched.size} trainings that {launched.by} started: add "
         "--distribute mirrored to share the work, or --force if this is a training of its own"
     )
-    raise after_rank_0(error, found.rank)
+    raise after_rank_0(error, launched.rank)
 
 
 def end(code: int, text: str | None = None) -> int:

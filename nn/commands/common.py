@@ -54,18 +54,18 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         ds = load_for(
             net, flags.dataset, **given, labelled=labelled, memory=flags.memory
         )
-        found = unseen_of(net, ds)
-        if found is None:
+        fold_scores = unseen_of(net, ds)
+        if fold_scores is None:
             return ds, None, "rows", trained_on(net, ds)
         # whose columns are judged by networks that know the rows
         if not (flags.explain and net.crossed.is_retrained):
-            remark_on_rows_apart(net, len(found[0]), model)
-        return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
+            remark_on_rows_apart(net, len(fold_scores[0]), model)
+        return ds, fold_scores, OUT_OF_FOLD, Trained.none_of(len(fold_scores[0]))
     if "folds" in net.config and not net.holdout:
         check_crossed(net, model)
         ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
-        found = out_of_fold(net, ds)
-        return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
+        fold_scores = out_of_fold(net, ds)
+        return ds, fold_scores, OUT_OF_FOLD, Trained.none_of(len(fold_scores[0]))
     ds = held_out(
         net, model, whole=flags.reference, force=flags.force, memory=flags.memory
     )
@@ -89,14 +89,16 @@ def say_run(flags, net, about: str) -> None:
         )
 
 
-def write_page(flags, net, *rows, **more) -> None:
-    """Write the page of --model to --report, if that is given. rows, more: as
+def write_page(flags, net, *rows, **options) -> None:
+    """Write the page of --model to --report, if that is given. rows, options: as
     model_page.of_model takes them."""
     if flags.report:
         from ..pages import model_page, page
 
-        more.setdefault("progress", progress_of(flags, "importance of columns"))
-        page.write(flags.report, model_page.of_model(net, flags.model, *rows, **more))
+        options.setdefault("progress", progress_of(flags, "importance of columns"))
+        page.write(
+            flags.report, model_page.of_model(net, flags.model, *rows, **options)
+        )
 
 
 def progress_of(flags, what: str) -> Steps | None:
@@ -121,30 +123,16 @@ def check_files(mode: str, flags) -> None:
     or be written twice, also by the unfinished network of a training that is stopped;
     or if the page of --report cannot be written."""
     trains = mode == "train"
-    known = read_by(mode)
+    readable = read_by(mode)
     taken = {}
-    names = [
-        *["model"] * trains,
-        "checkpoint",
-        "trace",
-        "history",
-        "output",
-        "logdir",
-        "report",
-    ]
-    written = given_values(flags, [name for name in names if name in known])
-    read = given_values(
-        flags,
-        [
-            "dataset",
-            *["model"] * (not trains),
-            "background",
-            "validation",
-            "resume",
-            "config",
-            mode,
-        ],
-    )
+    outputs = ["checkpoint", "trace", "history", "output", "logdir", "report"]
+    inputs = ["dataset", "background", "validation", "resume", "config", mode]
+    if trains:
+        outputs.insert(0, "model")
+    else:
+        inputs.insert(1, "model")
+    written = given_values(flags, [name for name in outputs if name in readable])
+    read = given_values(flags, inputs)
     read = {
         name: path
         for name, path in read.items()
@@ -164,14 +152,19 @@ def check_files(mode: str, flags) -> None:
             raise UsageError(
                 f"--{name} {path}: the same file as {other}; choose another file"
             )
-    for (writer, name), (formats, example) in _OUTPUT_FORMATS.items():
-        if mode == writer and getattr(flags, name) is not None:
-            check_named_format(getattr(flags, name), formats, example, f"--{name}")
+    _check_formats(mode, flags)
     if "report" in written:
         from ..pages.page import check_suffix
 
         check_suffix(flags.report)
         check_writable(flags.report)
+
+
+def _check_formats(mode: str, flags) -> None:
+    """Raise UsageError for an output whose suffix is that of another format."""
+    for (writer, name), (formats, example) in _OUTPUT_FORMATS.items():
+        if mode == writer and getattr(flags, name) is not None:
+            check_named_format(getattr(flags, name), formats, example, f"--{name}")
 
 
 def check_apart(read: str, written: str) -> None:

@@ -36,17 +36,17 @@ def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Table:
 
 
 def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
-    for first in range(0, ds.rows, ROWS_OF_PREDICTIONS):
-        some = ds.of_rows(slice(first, first + ROWS_OF_PREDICTIONS))
-        scores = scores_of(net, some, first)
+    for start in range(0, ds.rows, ROWS_OF_PREDICTIONS):
+        block = ds.of_rows(slice(start, start + ROWS_OF_PREDICTIONS))
+        scores = scores_of(net, block, start)
         if len(net.members) > 1:
-            deviations = list(net.deviation(some.x).T)
+            deviations = list(net.deviation(block.x).T)
         else:
             deviations = []
         yield _columns(
             net,
-            some,
-            [np.arange(first, first + some.rows)],
+            block,
+            [np.arange(start, start + block.rows)],
             scores,
             deviations,
             threshold,
@@ -62,16 +62,16 @@ def fold_table(net, ds: Dataset) -> Table:
     """
     check_scores(net)
     rows, folds, scores = out_of_fold(net, ds)
-    some = ds.of_rows(rows)
+    tested = ds.of_rows(rows)
     block = _columns(
         net,
-        some,
+        tested,
         [np.asarray(rows), np.asarray(folds)],
         scores,
         [],
         net.crossed.threshold_of_row,
     )
-    return Table(_names(net, some, ["fold"], deviations=False), [block])
+    return Table(_names(net, tested, ["fold"], deviations=False), [block])
 
 
 def _columns(
@@ -79,13 +79,13 @@ def _columns(
 ) -> Block:
     """Return the columns of some rows: facts of each row, ids, predictions, the
     truth."""
-    beside = [*facts, *ds.ids.values()]
+    leading = [*facts, *ds.ids.values()]
     if net.task == "regression":
         if ds.y is None:
             truth = []
         else:
             truth = list(ds.y.reshape(len(scores), -1).T)
-        return [*beside, *scores.T, *deviations, *truth]
+        return [*leading, *scores.T, *deviations, *truth]
     names = np.array(class_names(net))
     predicted = names[decide(scores, threshold)].tolist()
     if ds.y is None:
@@ -93,7 +93,7 @@ def _columns(
     else:
         truth = [names[ds.y].tolist()]
     return [
-        *beside,
+        *leading,
         predicted,
         *scores.reshape(len(predicted), -1).T,
         *deviations,
@@ -117,9 +117,9 @@ def _names(
         else:
             truth = ["true"]
     # targets may have one name
-    own = told_apart(["row", *facts, *predicted, *spread, *truth])
+    names = told_apart(["row", *facts, *predicted, *spread, *truth])
     before = 1 + len(facts)
-    return [*own[:before], *names_apart(list(ds.ids), own), *own[before:]]
+    return [*names[:before], *names_apart(list(ds.ids), names), *names[before:]]
 
 
 def contribution_table(
@@ -145,22 +145,24 @@ def contribution_table(
 
 def _contributions(explainer, x, outputs: list[str], progress) -> Iterator[Block]:
     step = explainer.rows_at_a_time(EXPLAINED_ROWS)
-    for first in range(0, len(x), step):
-        found = explainer.explain(x[first : first + step])
+    for start in range(0, len(x), step):
+        contributions = explainer.explain(x[start : start + step])
         if progress is not None:
-            progress(first + len(found.values), len(x))
-        rows = np.arange(first, first + len(found.values))
+            progress(start + len(contributions.values), len(x))
+        rows = np.arange(start, start + len(contributions.values))
         if not outputs:
             yield [
                 rows,
-                found.base_values,
-                *found.values.T,
-                found.base_values + found.values.sum(axis=1),
+                contributions.base_values,
+                *contributions.values.T,
+                contributions.base_values + contributions.values.sum(axis=1),
             ]
             continue
         # a row's outputs together
-        lines = found.values.transpose(0, 2, 1).reshape(len(rows) * len(outputs), -1)
-        base = found.base_values.reshape(-1)
+        lines = contributions.values.transpose(0, 2, 1).reshape(
+            len(rows) * len(outputs), -1
+        )
+        base = contributions.base_values.reshape(-1)
         yield [
             rows.repeat(len(outputs)),
             outputs * len(rows),

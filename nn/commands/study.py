@@ -58,7 +58,10 @@ def plot_command(flags) -> None:
         rows = results.collect(flags.plot)
         failed = sum(row["status"] != results.OK for row in rows)
         drawn = sweep_page.of_results(rows)
-        reason = f"{len(rows)} results{f', {failed} of them failed' if failed else ''}; run more of the plan"
+        count = f"{len(rows)} results"
+        if failed:
+            count += f", {failed} of them failed"
+        reason = f"{count}; run more of the plan"
     if not drawn.pictures:
         raise UsageError(f"nothing to draw in {flags.plot}: {reason}")
     files = chart.save(drawn.pictures, flags.output)
@@ -83,7 +86,7 @@ def _page_of_model(flags):
         net.dataset and (net.holdout or "folds" in net.config)
     ):
         return model_page.of_model(net, flags.plot)
-    ds, found, about, trained = unseen_rows(flags, net, flags.plot)
+    ds, out_of_fold, about, trained = unseen_rows(flags, net, flags.plot)
     return model_page.of_model(
-        net, flags.plot, ds, about, out_of_fold=found, trained=trained
+        net, flags.plot, ds, about, out_of_fold=out_of_fold, trained=trained
     )

@@ -98,10 +98,10 @@ def csv_lines(table: Table, to_terminal: bool = False) -> Iterator[str]:
     yield ",".join(_fields(table.names, to_terminal))
     for block in table.blocks:
         columns = [
-            _number_texts(one)
-            if isinstance(one, np.ndarray)
-            else _fields(one, to_terminal)
-            for one in block
+            _number_texts(column)
+            if isinstance(column, np.ndarray)
+            else _fields(column, to_terminal)
+            for column in block
         ]
         yield from map(",".join, zip(*columns, strict=True))
 
@@ -124,10 +124,10 @@ def json_lines(table: Table, is_ascii: bool = False) -> Iterator[str]:
     keys = [write(name) + ": " for name in table.names]
     for block in table.blocks:
         texts = [
-            _json_numbers(one)
-            if isinstance(one, np.ndarray)
-            else _json_words(one, write)
-            for one in block
+            _json_numbers(column)
+            if isinstance(column, np.ndarray)
+            else _json_words(column, write)
+            for column in block
         ]
         columns = [
             map(str.__add__, repeat(key), values)
@@ -187,7 +187,7 @@ def _write_parquet(file: BinaryIO, table: Table) -> None:
         for block in table.blocks:
             waiting.append(
                 arrow.RecordBatch.from_arrays(
-                    [_arrow_column(arrow, one) for one in block], table.names
+                    [_arrow_column(arrow, column) for column in block], table.names
                 )
             )
             rows += waiting[-1].num_rows

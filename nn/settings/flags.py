@@ -918,20 +918,20 @@ def takes(*of: str, without: Iterable[str] = ()) -> Callable:
 
     def named(function: Callable) -> Callable:
         plain = inspect.signature(function)
-        own = [
-            one
-            for one in plain.parameters.values()
-            if one.kind is not inspect.Parameter.VAR_KEYWORD
+        parameters = [
+            parameter
+            for parameter in plain.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
         taken = {*without, *plain.parameters}
-        more = [
+        settings = [
             inspect.Parameter(
                 name, keyword, default=None, annotation=f"{flag.type} | None"
             )
             for name, flag in BY_NAME.items()
             if flag.of in of and name not in taken
         ]
-        function.__signature__ = plain.replace(parameters=[*own, *more])
+        function.__signature__ = plain.replace(parameters=[*parameters, *settings])
         return function
 
     return named
@@ -975,9 +975,9 @@ def check_reference_layers(layers) -> None:
     for layer in layers:
         if (layer.kind, layer.activation) != ("dense", "sigmoid"):
             if layer.biases:
-                found = f"{layer.item}:{layer.activation}"
+                item = f"{layer.item}:{layer.activation}"
             else:
-                found = layer.item or layer.kind
+                item = layer.item or layer.kind
             raise UsageError(
-                f"--layers {found} contradicts --reference, which has dense sigmoid layers only"
+                f"--layers {item} contradicts --reference, which has dense sigmoid layers only"
             )

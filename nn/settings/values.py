@@ -29,10 +29,10 @@ def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str
     if text in names:
         return [text]
     if text not in (None, ""):
-        found = _LIST_WORDS.findall(str(text))
+        words = _LIST_WORDS.findall(str(text))
     else:
-        found = []
-    return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
+        words = []
+    return [quoted.replace('""', '"') + plain.strip() for quoted, plain in words]
 
 
 def in_a_list(name: str) -> str:
@@ -266,12 +266,12 @@ class NumberEmbedding:
 
 def number_embedding_value(text: str) -> NumberEmbedding:
     """Return what a value of --number_embedding means. Raises ValueError."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(linear)|(pieces)([0-9]{1,9})|(waves)([0-9]{1,9})(?::(.+))?", text
     )
-    if not found:
+    if not match:
         raise ValueError(text)
-    linear, pieces, edges, waves, count, deviation = found.groups()
+    linear, pieces, edges, waves, count, deviation = match.groups()
     embedding = NumberEmbedding(
         linear or pieces or waves, int(edges or count or 0), float(deviation or 1)
     )

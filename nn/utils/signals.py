@@ -32,11 +32,11 @@ def interruption(error: BaseException) -> BaseException | None:
     """Return what a signal has raised, None for another error. Before Python 3.12 a
     RuntimeError hides what is raised while a class names its attributes."""
     if isinstance(error, RuntimeError):
-        found = error.__cause__
+        cause = error.__cause__
     else:
-        found = error
-    if isinstance(found, (Interrupted, KeyboardInterrupt)):
-        return found
+        cause = error
+    if isinstance(cause, (Interrupted, KeyboardInterrupt)):
+        return cause
     return None
 
 

@@ -119,13 +119,12 @@ class CsvHistory(Callback):
         self._is_refit = False
         if not self._has_header:
             self._has_header = True
+            header = list(self.COLUMNS)
             if info["monitor"]:
-                more = ["val_metric"]
-            else:
-                more = []
-            self._csv.writerow(
-                [*self.COLUMNS, *more, *(["candidate"] if self._candidate else [])]
-            )
+                header.append("val_metric")
+            if self._candidate:
+                header.append("candidate")
+            self._csv.writerow(header)
         if info["resumed"]:
             done = info["resumed"]["done"]
         else:

@@ -134,14 +134,14 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
                 "gflops_backward": _rate(passes * operations, backward),
             }
         )
-    others = {
+    other_steps = {
         f"{name}_ms": value for (name, layer), value in median.items() if layer is None
     }
     return {
         "batches": len(batches),
         "rows": rows,
         "batch_ms": whole,
-        **others,
+        **other_steps,
         "layers": table,
     }
 

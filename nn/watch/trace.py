@@ -130,10 +130,10 @@ class Trace(Callback):
 
     def write(self, path: str) -> None:
         """Write the trace; time begins with its first event. Raises OutputError."""
-        first = min((event["ts"] for event in self._events), default=0)
+        start = min((event["ts"] for event in self._events), default=0)
         events = [
-            {**e, "ts": (e["ts"] - first) / 1e3, "dur": e["dur"] / 1e3}
-            for e in self._events
+            {**event, "ts": (event["ts"] - start) / 1e3, "dur": event["dur"] / 1e3}
+            for event in self._events
         ]
         # what holds others comes first
         events.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))
