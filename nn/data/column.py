@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -158,11 +158,6 @@ class Column:
             np.array([*map(places.get, words), -1], np.int32)[self.values],
             list(places),
         )
-
-    @staticmethod
-    def each(facts: Iterable[dict]) -> list[Column]:
-        """Return columns by their fields; those without values get them later."""
-        return [Column(**{"values": np.empty(0), **own}) for own in facts]
 
 
 @dataclass(frozen=True)
@@ -481,6 +476,19 @@ def target_column(
         found = settled(found, None, point, is_pure=True)
         found.gaps = of_gaps
     return found
+
+
+def words_that_occur(
+    codes: np.ndarray, words: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    """Return (the codes of some rows, the words that occur in them) in the order of
+    their first rows; a gap, -1, stays."""
+    different, first_rows = np.unique(codes, return_index=True)
+    order = different[np.argsort(first_rows)]
+    order = order[order >= 0].tolist()
+    new_codes = np.full(len(words) + 1, -1, np.int32)
+    new_codes[order] = np.arange(len(order))
+    return new_codes[codes], [words[code] for code in order]
 
 
 def without_words(column: Column, words: Collection[str]) -> Column:

@@ -210,11 +210,7 @@ class TableRows:
             raise DataError(
                 f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame"
             )
-        return cls(
-            tuple(
-                Column.each([{"reads": "number", "values": values} for values in x.T])
-            )
-        )
+        return cls(tuple(Column("number", values) for values in x.T))
 
     def __len__(self) -> int:
         return len(self.columns[0])

@@ -21,6 +21,7 @@ from .column import (
     settled,
     valued,
     without_words,
+    words_that_occur,
 )
 from .dataset import Places, all_weightless
 from .fields import first_odd, place_of
@@ -119,7 +120,7 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
         }
         words = column.words
         if column.reads == "text":
-            values, words = _words_that_occur(values, words)
+            values, words = words_that_occur(values, words)
         elif not np.isnan(values).any():  # fields of odd words are gaps
             odd = {}
         columns[place] = replace(column, values=values, words=words, odd=odd)
@@ -128,19 +129,6 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
     else:
         kept = table.kept[rows]
     return replace(table, columns=columns, numbers=numbers, kept=kept)
-
-
-def _words_that_occur(
-    codes: np.ndarray, words: list[str]
-) -> tuple[np.ndarray, list[str]]:
-    """Return (the codes of some rows, the words that occur in them) in the order of
-    their first rows; a gap, -1, stays."""
-    different, first_rows = np.unique(codes, return_index=True)
-    order = different[np.argsort(first_rows)]
-    order = order[order >= 0].tolist()
-    new_codes = np.full(len(words) + 1, -1, np.int32)
-    new_codes[order] = np.arange(len(order))
-    return new_codes[codes], [words[code] for code in order]
 
 
 def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[str, int]:

@@ -34,6 +34,7 @@ from .column import (
     settled,
     target_column,
     unicode_text,
+    words_that_occur,
 )
 from .records import new_rows
 from .source import Files, TableSource, check_same_columns, database_of
@@ -61,35 +62,30 @@ def texts(codes: np.ndarray, words: list[str]) -> Column:
 def numbers_of_truths(block: Column) -> Column:
     """Return yes/no values as 0 and 1, other fields as they are: of a column that is to
     be numbers."""
-    if (
-        block.reads != "text"
-        or not block.words
-        or not set(block.words) <= {"False", "True"}
-    ):
+    are_truths = block.words and {*block.words} <= {"False", "True"}
+    if block.reads != "text" or not are_truths:
         return block
-    of_codes = np.array(
-        [*(float(word == "True") for word in block.words), np.nan], np.float32
-    )
-    return Column("number", of_codes[block.values], [])
+    values = [float(word == "True") for word in block.words]
+    values_of_codes = np.array([*values, np.nan], np.float32)
+    return Column("number", values_of_codes[block.values])
 
 
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of yes/no values (rows,) bool."""
     codes = values.astype(np.int8)
-    column = texts(
-        codes if is_null is None else np.where(is_null, np.int8(-1), codes),
-        ["False", "True"],
-    )
+    if is_null is not None:
+        codes = np.where(is_null, np.int8(-1), codes)
+    column = texts(codes, ["False", "True"])
     column.given = "bool"
     return column
 
 
 def recoded(codes: np.ndarray, values: list) -> Column:
     """Return fields that are indices into Python's own values, -1 for a null."""
-    found = objects(values)
-    of_values = as_text(found)
-    column = texts(np.append(of_values.values, -1)[codes], of_values.words)
-    column.given = found.given
+    block = objects(values)
+    spelled = as_text(block)
+    column = texts(np.append(spelled.values, -1)[codes], spelled.words)
+    column.given = block.given
     return column
 
 
@@ -105,15 +101,13 @@ def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
         values = values.astype(np.float64)
     if is_null is None:
         return Column("number", values, given=given)
-    if (
-        values.dtype.kind in "iu"
-        and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52
-    ):
-        # float64 has no room for them beside nan
+    # float64 has no room for them beside nan
+    if given == "int" and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52:
         column = as_text(Column("number", values))
-        known = texts(np.where(is_null, np.int32(-1), column.values), column.words)
-        known.given = given
-        return known
+        codes = np.where(is_null, np.int32(-1), column.values)
+        column = texts(codes, column.words)
+        column.given = given
+        return column
     return Column("number", np.where(is_null, np.nan, values), given=given)
 
 
@@ -143,25 +137,27 @@ def array_block(values: np.ndarray) -> Column:
         return numbers(values, is_null)
     if kind == "b":
         return truths(values, is_null)
-    if kind in "cm":
-        raise Unreadable("complex numbers" if kind == "c" else "durations")
-    if is_null is not None:
-        values = np.where(
-            is_null, values.dtype.type("NaT") if kind == "M" else None, values
-        )
+    if kind == "c":
+        raise Unreadable("complex numbers")
+    if kind == "m":
+        raise Unreadable("durations")
     if kind == "M":
+        if is_null is not None:
+            values = np.where(is_null, values.dtype.type("NaT"), values)
         return times(values)
+    if is_null is not None:
+        values = np.where(is_null, None, values)
     return objects(values.tolist())
 
 
 def objects(values: list) -> Column:
     """Return the block of Python's own values: numbers if all of them are, else their
     texts."""
-    if any(kind.__name__ in _NULL_TYPES for kind in set(map(type, values))):
-        values = [
-            None if type(value).__name__ in _NULL_TYPES else value for value in values
-        ]
     types = set(map(type, values))
+    null_types = {kind for kind in types if kind.__name__ in _NULL_TYPES}
+    if null_types:
+        values = [None if type(value) in null_types else value for value in values]
+        types = types - null_types | {type(None)}
     if type(None) in types:
         is_null = np.array([value is None for value in values])
     else:
@@ -175,22 +171,20 @@ def objects(values: list) -> Column:
             values = [0 if value is None else value for value in values]
         return numbers(np.array(values), is_null)
     for kind, what in ((bytes, "bytes"), (datetime.timedelta, "durations")):
-        if any(issubclass(one, kind) for one in types):
+        if any(issubclass(given, kind) for given in types):
             raise Unreadable(what)
-    place: dict[tuple, int] = {}
+    codes_of: dict[tuple, int] = {}  # equal values of two types are two
     if any(issubclass(kind, float) for kind in types):
         values = [None if isinstance(v, float) and v != v else v for v in values]
     try:
         codes = [
-            -1 if v is None else place.setdefault((type(v), v), len(place))
+            -1 if v is None else codes_of.setdefault((type(v), v), len(codes_of))
             for v in values
         ]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    column = texts(
-        np.array(codes, np.int32),
-        [unicode_text(_object_text(value)) for _, value in place],
-    )
+    words = [unicode_text(_object_text(value)) for _, value in codes_of]
+    column = texts(np.array(codes, np.int32), words)
     if types and types <= {bool, np.bool_}:
         column.given = "bool"
     return column
@@ -239,7 +233,7 @@ class TypedSource(TableSource):
             self.width = len(names)
         else:
             self.width = opened[0].width
-        self._rows = sum(one.rows for one in opened)
+        self._rows = sum(file.rows for file in opened)
         self.default_target = self.width - 1
         if not self.width or not self._rows:
             if self.width:
@@ -260,9 +254,9 @@ class TypedSource(TableSource):
             try:
                 fields[place].add(block(place), at)
             except Unreadable as what:
-                told = "texts or dates; leave the column out with --drop, or write its parts as columns of their own"
                 raise DataError(
-                    f"{self.path}, {self.column(place)}: found {what}, expected numbers, {told}"
+                    f"{self.path}, {self.column(place)}: found {what}, expected numbers, "
+                    f"texts or dates; leave the column out with --drop, or write its parts as columns of their own"
                 ) from None
 
         for number, opened in enumerate(self._opened):
@@ -290,27 +284,19 @@ class TypedSource(TableSource):
             for own in fields.values():
                 own.leave_out(repeated)
         places = list(fields)
-        columns = dict(
-            zip(
-                places,
-                each(lambda place: fields.pop(place).column(), places, rows),
-                strict=True,
-            )
-        )
+        finished = each(lambda place: fields.pop(place).column(), places, rows)
+        columns = dict(zip(places, finished, strict=True))
         numbers = {
-            place: column
-            for place, column in columns.items()
-            if column.reads == "number"
+            p: column for p, column in columns.items() if column.reads == "number"
         }
         for place in wanted.exact & numbers.keys():
             column = numbers.pop(place)
             # a frame keeps its own
             column.values = decimals(column.values).astype(np.float64)
-        bounds = np.array(
-            [(column.low, column.high) for column in numbers.values()]
-        ).reshape(-1, 2)
-        matrix = joined(list(numbers.values()), rows, wanted.dtype_of(*bounds.T))
-        starts = accumulate((one.rows for one in self._opened), initial=0)
+        bounds = [(column.low, column.high) for column in numbers.values()]
+        dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
+        matrix = joined(list(numbers.values()), rows, dtype)
+        starts = accumulate((file.rows for file in self._opened), initial=0)
         if len(self._opened) > 1:
             paths = self.files.paths
         else:
@@ -327,17 +313,15 @@ class TypedSource(TableSource):
         none = np.empty(0, np.int64)
         if not fields or not are_names(self.names):
             return none
-        found = self._with_names(fields, np.arange(self._rows))
-        others = {place: "text" for place in range(self.width) if place not in fields}
-        if not len(found) or not others:
-            return found
+        rows = self._with_names(fields, np.arange(self._rows))
+        unread = {place: "text" for place in range(self.width) if place not in fields}
+        if not len(rows) or not unread:
+            return rows
+        wanted = Wanted(unread, raw=frozenset(unread), missing=frozenset())
         try:
-            beside = self._fields(
-                Wanted(others, raw=frozenset(others), missing=frozenset())
-            )
+            return self._with_names(self._fields(wanted), rows)
         except DataError:  # lists and the like are no names
             return none
-        return self._with_names(beside, found)
 
     def _with_names(self, fields: dict[int, _Fields], rows: np.ndarray) -> np.ndarray:
         """Return those of some rows in which each of the columns holds its name."""
@@ -352,18 +336,16 @@ def typed_table(
     open_file: Callable[[str], Opened], paths: list[str], path: str, schema=None
 ) -> TypedSource:
     """Open files of a format. Raises DataError where they have not the same columns."""
-    known = [database_of(file)[0] for file in paths]
-    logs = [
-        log
-        for log in (f"{file}-wal" for file in known)
-        if os.path.isfile(log) and os.path.getsize(log)
-    ]
-    # logs: of what a database does not hold yet
-    files = Files([*known, *logs])
+    all_files = [database_of(file)[0] for file in paths]
+    # logs of what a database does not hold yet
+    for log in [f"{file}-wal" for file in all_files]:
+        if os.path.isfile(log) and os.path.getsize(log):
+            all_files.append(log)
+    files = Files(all_files)
     opened = list(map(open_file, paths))
-    names = [one.names or [""] * one.width for one in opened]
-    for file, own in zip(paths, names, strict=True):
-        check_same_columns(file, own, paths[0], names[0])
+    names = [file.names or [""] * file.width for file in opened]
+    for file, names_of_file in zip(paths, names, strict=True):
+        check_same_columns(file, names_of_file, paths[0], names[0])
     return TypedSource(opened, path, files)
 
 
@@ -391,9 +373,8 @@ def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
         # what a float32 cannot hold is infinite, and told of later
         with np.errstate(over="ignore"):
             for slot, values in enumerate(numbers):
-                matrix[start : start + _FILL_ROWS, slot] = values[
-                    start : start + _FILL_ROWS
-                ]
+                rows = slice(start, start + _FILL_ROWS)
+                matrix[rows, slot] = values[rows]
 
     each(write, range(0, rows, _FILL_ROWS), rows)
     for slot, column in enumerate(columns):
@@ -431,24 +412,18 @@ class _Fields:
 
     def add(self, block: Column, at: int) -> None:
         """Add the next block, whose first row is at this place in the table."""
-        if block.reads != "text" or (block.values >= 0).any():
+        is_null = block.reads == "text" and not (block.values >= 0).any()
+        if not is_null:
             self._given.add(block.given)
         if self._kind == "number":
             block = numbers_of_truths(block)
-        if (
-            block.reads == "text"
-            and "" in self._missing
-            and not (block.values >= 0).any()
-        ):
+        if is_null and block.reads == "text" and "" in self._missing:
             if self.reads is None:
                 return
             if self.reads != "text":
                 block = Column(self.reads, np.full(len(block), np.nan, np.float32))
-        if (
-            block.reads != "text"
-            and self._kind in (None, block.reads)
-            and self.reads in (None, block.reads)
-        ):
+        may_be_so = self._kind in (None, block.reads)
+        if block.reads != "text" and may_be_so and self.reads in (None, block.reads):
             self.reads = block.reads
             self._put(block.values, at)
             return
@@ -514,15 +489,11 @@ class _Fields:
             return
         self._values = np.delete(self._values, rows)
         if self.reads == "text":
-            words = list(self._places)
-            codes = np.full(len(self._places) + 1, -1, np.int32)
-            used, first = np.unique(self._values[self._values >= 0], return_index=True)
-            order = used[np.argsort(first)].tolist()
-            codes[order] = np.arange(len(order))
-            self._values = codes[self._values]
-            self._places = {words[code]: place for place, code in enumerate(order)}
+            self._values, words = words_that_occur(self._values, list(self._places))
+            self._places = {word: code for code, word in enumerate(words)}
 
     def column(self) -> Column:
+        """Return all fields as a column."""
         column = None
         kind = self._kind
         if self.reads in VALUE_IN:
@@ -535,12 +506,8 @@ class _Fields:
             else:
                 column.given = None
             make_gaps(column, self._missing)
-            if (
-                column.reads == "text"
-                or kind
-                or column.odd
-                or column.low <= column.high
-            ):
+            has_numbers = column.low <= column.high
+            if column.reads == "text" or kind or column.odd or has_numbers:
                 return column
         if kind in (None, "text"):
             gap = -1
@@ -566,20 +533,19 @@ class _Fields:
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
             return Column(self.reads, values, [], {}, low, high)
-        known = new_rows(
-            values.shape, values.dtype if values.dtype.kind == "f" else np.float64
-        )
+        if values.dtype.kind == "f":
+            dtype = values.dtype
+        else:
+            dtype = np.float64
+        copy = new_rows(values.shape, dtype)
+        copy[...] = values
         odd = {}
-        known[...] = values
-        for word, where in (
-            ("", np.isnan(known)),
-            ("inf", known == np.inf),
-            ("-inf", known == -np.inf),
-        ):
-            if where.any() and word not in missing:
-                odd[word] = Odd(int(where.sum()), int(where.argmax()))
-            known[where] = np.nan
-        return Column(self.reads, known, [], odd, *_bounds(known[~np.isnan(known)]))
+        places = {"": np.isnan(copy), "inf": copy == np.inf, "-inf": copy == -np.inf}
+        for word, is_word in places.items():
+            if is_word.any() and word not in missing:
+                odd[word] = Odd(int(is_word.sum()), int(is_word.argmax()))
+            copy[is_word] = np.nan
+        return Column(self.reads, copy, [], odd, *_bounds(copy[~np.isnan(copy)]))
 
 
 def make_gaps(column: Column, missing: Iterable[str]) -> None:
@@ -589,12 +555,10 @@ def make_gaps(column: Column, missing: Iterable[str]) -> None:
     gaps = [value for value in map(value_in, missing) if value is not None]
     if column.values.dtype == np.float16:  # a decimal of three digits
         column.values = decimals(column.values)
-    if (
-        gaps
-        and (
-            is_gap := np.isin(column.values, np.array(gaps, column.values.dtype))
-        ).any()
-    ):
+    if not gaps:
+        return
+    is_gap = np.isin(column.values, np.array(gaps, column.values.dtype))
+    if is_gap.any():
         column.values[is_gap] = np.nan
         column.low, column.high = _bounds(column.values[~np.isnan(column.values)])
 
