@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -96,24 +96,34 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
     if are_truths and asked == "category":
         return Kind("category", truths=True)
     if asked == "category":
-        return Kind(
-            "category",
-            decimals=bool(words) and all(number_in(word) is not None for word in words),
-        )
+        are_numbers = all(number_in(word) is not None for word in words)
+        return Kind("category", decimals=bool(words) and are_numbers)
     if asked and settled(column, None).reads == asked:
         return choice
-    if (
-        not asked
-        and words
-        and sum(words.values()) == len(column)
-        and all(word.lower() in TRUTHS for word in words)
-    ):
-        return Kind.of(written.YesNo())
-    if asked != "date" and (numbers := way_of_numbers(words, bool(asked))):
-        return Kind.of(numbers)
-    if asked != "number" and (form := way_of_dates(words, bool(asked), name, flag)):
-        return Kind.of(written.WrittenDates(form))
+    has_gaps = sum(words.values()) < len(column)
+    if not asked and words and not has_gaps:
+        if all(word.lower() in TRUTHS for word in words):
+            return Kind.of(written.YesNo())
+    words_as = _way_of(words, asked, name, flag)
+    if words_as:
+        return Kind.of(words_as)
     return choice or Kind("category", truths=are_truths)
+
+
+def _way_of(
+    words: dict[str, int], asked: str | None, name: str, flag: str
+) -> written.Written | None:
+    """Return how words are written as numbers or dates, or as the kind that a person
+    asked for; None where they are not."""
+    if asked != "date":
+        numbers = way_of_numbers(words, bool(asked))
+        if numbers:
+            return numbers
+    if asked != "number":
+        form = way_of_dates(words, bool(asked), name, flag)
+        if form:
+            return written.WrittenDates(form)
+    return None
 
 
 def least_rows(counts: Collection[int]) -> int:
@@ -124,10 +134,8 @@ def least_rows(counts: Collection[int]) -> int:
     LEAST_SLOT_ROWS rows each on average, two: each level of a factor comes again, and
     one shared slot would hide them all, in a fold at the latest.
     """
-    is_small = len(counts) <= ONE_HOT and sum(counts) < 2 * LEAST_SLOT_ROWS * len(
-        counts
-    )
-    if is_small:
+    values = len(counts)
+    if values <= ONE_HOT and sum(counts) < 2 * LEAST_SLOT_ROWS * values:
         return 2
     return LEAST_SLOT_ROWS
 
@@ -146,19 +154,16 @@ def way_of_numbers(
     """
     known = _known(words, asked)
     ways = [_between_signs(known, way) for way in written.NUMBER_FORMS]
-    found = _best({way: way.value_of for way in ways}, known)
-    if (
-        found is None
-        or found.before
-        or found.behind
-        or (not asked and len(known) < len(words))
-    ):
-        return found
-    if all(
-        number_in(word) is not None or found.value_of(word) is None for word in known
-    ):
-        return None
-    return found
+    best = _best({way: way.value_of for way in ways}, known)
+    if best is None or best.before or best.behind:
+        return best
+    has_gaps = len(known) < len(words)
+    if has_gaps and not asked:
+        return best
+    for word in known:
+        if number_in(word) is None and best.value_of(word) is not None:
+            return best
+    return None  # all are plain
 
 
 def _between_signs(words: dict[str, int], way: str) -> written.WrittenNumbers:
@@ -166,14 +171,17 @@ def _between_signs(words: dict[str, int], way: str) -> written.WrittenNumbers:
     missing."""
     counts: Counter[tuple[str, str]] = Counter()
     for word in islice(words, _GLANCE):
-        if number := written.number_of(word, way):
+        number = written.number_of(word, way)
+        if number:
             counts[number[1]] += words[word]
-    plain = written.NO_SIGNS
-    most = max(
-        counts,
-        key=lambda signs: counts[signs] + bool(signs[0]) * counts[plain],
-        default=plain,
-    )
+    plain_rows = counts[written.NO_SIGNS]
+
+    def rows_of(signs: tuple[str, str]) -> int:
+        if signs[0]:
+            return counts[signs] + plain_rows
+        return counts[signs]
+
+    most = max(counts, key=rows_of, default=written.NO_SIGNS)
     return written.WrittenNumbers(way, *most)
 
 
@@ -188,32 +196,35 @@ def way_of_dates(
     name, flag: as in kind_of.
     """
     known = _known(words, asked)
-    form = _best(
-        {form: partial(written.date_of, form=form) for form in written.DATE_FORMS},
-        known,
-    )
+    ways = {form: partial(written.date_of, form=form) for form in written.DATE_FORMS}
+    form = _best(ways, known)
     month_first, day_first = written.EITHER
     if form != month_first:
         return form
     dates = [word for word in known if written.date_of(word, month_first) is not None]
-    others = [word for word in known if written.date_of(word, day_first) is not None]
-    if dates != others:
+    swapped = [word for word in known if written.date_of(word, day_first) is not None]
+    if dates != swapped:
         return month_first
-    first, second = zip(
-        *(map(int, re.split(r"\D", word)[:2]) for word in dates), strict=True
-    )
-    if first == second or ({*second} == {1} and len({*first}) > 1):
+    parts = [re.split(r"\D", word) for word in dates]
+    first_parts = [int(part[0]) for part in parts]
+    second_parts = [int(part[1]) for part in parts]
+    if first_parts == second_parts or _is_day(second_parts, first_parts):
         return month_first
-    if {*first} == {1} and len({*second}) > 1:
+    if _is_day(first_parts, second_parts):
         return day_first
-    choices = [
-        in_a_list(f"{flag}={written.DATE_FORMS[form][0]}")
-        for form in (day_first, month_first)
-    ]
+    cures = []
+    for form in (day_first, month_first):
+        choice = in_a_list(f"{flag}={written.DATE_FORMS[form][0]}")
+        cures.append(f"--dates {shlex.quote(choice)}")
     raise DataError(
-        f'{name}: found "{shortened(dates[0])}", and no date tells which is the day and which the month; add '
-        f"{' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
+        f'{name}: found "{shortened(dates[0])}", and no date tells which is the day and '
+        f"which the month; add {' or '.join(cures)}"
     )
+
+
+def _is_day(part: list[int], other: list[int]) -> bool:
+    """Return whether a part of dates is the day: always 1 while the other varies."""
+    return {*part} == {1} and len({*other}) > 1
 
 
 def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
@@ -231,11 +242,10 @@ def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
         for word in words
         if not has_digit[word] and (are_many or not any(map(str.isalnum, word)))
     }
-    known = {
-        word: rows
-        for word, rows in words.items()
-        if len(gaps) > _MOST_ABSENT or word not in gaps
-    }
+    if len(gaps) > _MOST_ABSENT:
+        known = words
+    else:
+        known = {word: rows for word, rows in words.items() if word not in gaps}
     with_digits = sum(rows for word, rows in known.items() if has_digit[word])
     are_few = len(known) < _LEAST_WORDS or with_digits < MOSTLY * sum(known.values())
     if are_few and not asked:
@@ -247,16 +257,17 @@ def _best(ways: dict, words: dict[str, int]):
     """Return the way of most rows, the first one of several; None if it is not that of
     MOSTLY of all. ways: each with what gives the value of a word, or None."""
 
-    def rows_of(some: Iterable[str], value_of=bool) -> int:
-        return sum(words[word] for word in some if value_of(word) is not None)
+    def rows_with_value(candidates: Iterable[str], value_of: Callable) -> int:
+        return sum(words[word] for word in candidates if value_of(word) is not None)
 
-    first = [*islice(words, _GLANCE)]
+    glance = [*islice(words, _GLANCE)]
+    least = MOSTLY / 2 * sum(words[word] for word in glance)
     total = sum(words.values())
     most = 0
     best = None
     for way, value_of in ways.items():
-        if most < total and rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first):
-            rows = rows_of(words, value_of)
+        if most < total and rows_with_value(glance, value_of) >= least:
+            rows = rows_with_value(words, value_of)
             if rows > most:
                 most = rows
                 best = way
@@ -289,9 +300,8 @@ def decide(
             name = None
         kind = NUMBER
         if column.reads != "number":
-            kind = kind_of(
-                column, choices.get(place), source.column(place), name or str(place)
-            )
+            flag = name or str(place)
+            kind = kind_of(column, choices.get(place), source.column(place), flag)
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
@@ -301,21 +311,16 @@ def decide(
             stay = COUNTS_ROWS
         else:
             stay = AN_ID
-        left_out = {
-            place: reason for place, reason in left_out.items() if reason != stay
-        }
+        left_out = {place: why for place, why in left_out.items() if why != stay}
     if len(left_out) == len(columns):
-        reasons = listed(
-            [f"{source.column(place)} ({why})" for place, why in left_out.items()],
-            _MOST_TOLD,
-        )
-        advice = "keep one by --numbers or --categories, or add some"
+        reasons = [f"{source.column(place)} ({why})" for place, why in left_out.items()]
         raise DataError(
-            f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}"
+            f"{source.path}: no input columns left, expected features; "
+            f"left out: {listed(reasons, _MOST_TOLD)}; "
+            f"keep one by --numbers or --categories, or add some"
         )
-    return {
-        place: kind for place, kind in kinds.items() if place not in left_out
-    }, left_out
+    kept = {place: kind for place, kind in kinds.items() if place not in left_out}
+    return kept, left_out
 
 
 def reason_to_leave_out(
@@ -323,35 +328,37 @@ def reason_to_leave_out(
 ) -> str | None:
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
-    if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
-        rows = column.word_rows[column.word_rows > 0]
-        known = rows.sum()
-        if known and (len(rows) > 1 or known < len(column)):
-            is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
-            if len(rows) <= 2 or is_shared or kind.kind != "category":
-                return None
-            if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known:
-                return _DIFFERS
-            return _ARE_RARE
-        if known:
-            return ONE_VALUE
-        return GAPS_ONLY
+    if column.reads == "text":
+        return _reason_of_texts(column, kind)
     if np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
-    reasons = [
-        reason
-        for reason, holds in LEFT_OUT_RULES.items()
-        if column.reads == "number" and holds(values, name)
-    ]
-    if (
-        not is_plain
-        and (values[:COUNTED_ROWS] == values[0]).all()
-        and (values == values[0]).all()
-    ):
-        reasons.append(ONE_VALUE)  # of plain numbers the scaling says how many
-    if reasons:
-        return reasons[0]
-    return None
+    if column.reads == "number":
+        for reason, holds in LEFT_OUT_RULES.items():
+            if holds(values, name):
+                return reason
+    if is_plain:  # the scaling says how many have one value
+        return None
+    for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
+        if not (values[:rows] == values[0]).all():
+            return None
+    return ONE_VALUE
+
+
+def _reason_of_texts(column: Column, kind: Kind) -> str | None:
+    """Return why texts tell a network nothing: they are gaps, one value, or names,
+    nearly all of which differ."""
+    rows = column.word_rows[column.word_rows > 0]
+    known = rows.sum()
+    if not known:
+        return GAPS_ONLY
+    if len(rows) == 1 and known == len(column):
+        return ONE_VALUE
+    is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
+    if len(rows) <= 2 or is_shared or kind.kind != "category":
+        return None
+    if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known:
+        return _DIFFERS
+    return _ARE_RARE
 
 
 def _count_rows(values: np.ndarray, _name: str | None) -> bool:
@@ -359,23 +366,25 @@ def _count_rows(values: np.ndarray, _name: str | None) -> bool:
     rows."""
     if len(values) < COUNTED_ROWS or values[0] not in (0, 1):
         return False
-    some = values[:COUNTED_ROWS], values  # the first ones nearly always tell
-    return all((np.diff(numbers.astype(np.float64)) == 1).all() for numbers in some)
+    for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
+        if not (np.diff(values[:rows].astype(np.float64)) == 1).all():
+            return False
+    return True
 
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
     """Ids: whole numbers from 0 that never repeat, in a column that is called so, or
     nothing beside others' names."""
-    words = _NAME_WORD.findall(_NO_NAME.sub("", name or ""))
-    if name is None or not _NAME_OF_IDS.fullmatch(words[-1].lower() if words else ""):
+    if name is None:
+        return False
+    words = _NAME_WORD.findall(_NO_NAME.sub("", name))
+    if words and not _NAME_OF_IDS.fullmatch(words[-1].lower()):
         return False
     for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
-        some = np.sort(values[:rows].astype(np.float64))
-        if (
-            len(some) < 2
-            or not ((some == np.floor(some)) & (some >= 0)).all()
-            or (np.diff(some) == 0).any()
-        ):
+        ids = np.sort(values[:rows].astype(np.float64))
+        if len(ids) < 2 or not ((ids == np.floor(ids)) & (ids >= 0)).all():
+            return False
+        if (np.diff(ids) == 0).any():
             return False
     return True
 
@@ -412,14 +421,8 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     column, is_given, form = word.rpartition("=")
     if not is_given or word in names:
         return word, Kind("date")
-    way = next(
-        (
-            name
-            for name, (strptime, _) in written.DATE_FORMS.items()
-            if strptime == form.strip()
-        ),
-        form.strip(),
-    )
+    names_of_forms = {format: way for way, (format, _) in written.DATE_FORMS.items()}
+    way = names_of_forms.get(form.strip(), form.strip())
     try:
         return column.strip(), Kind.of(written.WrittenDates(way))
     except written.UnknownForm:
