@@ -108,7 +108,9 @@ def sweep(
     """
     path, _, number = plan.rpartition(":")
     is_one = number.isdecimal() and not os.path.exists(plan)
-    entries = read_plan(path if is_one else plan)
+    if not is_one:
+        path = plan
+    entries = read_plan(path)
     if is_one:
         if int(number) >= len(entries):
             raise UsageError(
@@ -206,21 +208,28 @@ def _run_apart(plan: str, results: str, entry: Entry, claimed: int | None) -> No
         text=True,
         errors="replace",
     )
-    if ended.returncode in STOPPED:  # from outside, and the sweep with it
+    code = ended.returncode
+    if code in STOPPED:  # from outside, and the sweep with it
         raise KeyboardInterrupt
-    if ended.returncode < 0:
-        reason = f"ended by signal {-ended.returncode}" + (
-            ": out of memory?" if ended.returncode == -9 else ""
-        )
-    else:
-        reason = (
-            ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-        )[-1].removeprefix("nn: ")
-    if ended.returncode:
-        append_result(results, {**entry.facts(), "status": reason})
+    if code:
+        status = _reason(code, ended.stderr)
+        append_result(results, {**entry.facts(), "status": status})
+
+
+def _reason(code: int, errors: str) -> str:
+    """Return why a process ended: its signal, else the last line of its errors."""
+    if code == -signal.SIGKILL:
+        return f"ended by signal {-code}: out of memory?"
+    if code < 0:
+        return f"ended by signal {-code}"
+    lines = errors.strip().splitlines()
+    if not lines:
+        return f"exit code {code}"
+    return lines[-1].removeprefix("nn: ")
 
 
 def report(rows: list[dict]) -> None:
+    """Print a line of figures for each network of a sweep."""
     headers = [
         "layers",
         "backend",
@@ -242,7 +251,10 @@ def report(rows: list[dict]) -> None:
     columns["error"] = ".4g"
     lines = []
     for row in rows:
-        row = row | {"error": row["accuracy"] if row["rmse"] is None else row["rmse"]}
+        error = row["rmse"]
+        if error is None:
+            error = row["accuracy"]
+        row = row | {"error": error}
         figures = [
             "" if row[name] is None else format(row[name], digits)
             for name, digits in columns.items()
