@@ -219,16 +219,9 @@ def _explain_import(error: ImportError) -> str:
     ]
     if any(map(is_for_want_of_memory, texts)):
         return NO_ROOM_TO_LOAD
-    first = next(
-        (
-            line
-            for text in reversed(texts)
-            for line in text.splitlines()
-            if line.strip()
-        ),
-        "",
-    )
-    return f"a library cannot be loaded ({first.strip()}); install nn again, or run with --debug to see more"
+    # the first line that says something, of the error that came first
+    lines = "\n".join(reversed(texts)).strip().splitlines() or [""]
+    return f"a library cannot be loaded ({lines[0].strip()}); install nn again, or run with --debug to see more"
 
 
 def _run(flags: SimpleNamespace) -> None:

@@ -134,10 +134,9 @@ class Layer:
             return (self.outputs, self.inputs)
         if self.kind == "conv":
             return (self.out_shape[0], self.in_shape[0], self.kernel, self.kernel)
-        if (
-            values := sum(column.parameters for column in self.columns)
-            + self.frequencies
-        ):
+        table_values = sum(column.parameters for column in self.columns)
+        values = table_values + self.frequencies
+        if values:
             return (values,)
         return None
 
@@ -193,7 +192,7 @@ class Layer:
     def weight_parts(self) -> list[tuple[int, int, int]]:
         """Return (values, fan_in, fan_out) of the parts of the weight that have initial
         values of a scale of their own: of each table, whose fans are its width, or of
-        the whole weight. Frequencies are no part."""
+        the whole weight. Frequencies are not a part."""
         if self.columns:
             return [
                 (column.parameters, column.width, column.width)
@@ -372,9 +371,11 @@ def to_spec(layers: list[Layer]) -> str:
     ):
         if not layer.item:  # implied
             continue
-        last = index == len(layers) - 1
-        named = layer.weight_shape or activation != "linear" or last
-        items.append(layer.item + (f":{activation}" if named else ""))
+        is_last = index == len(layers) - 1
+        item = layer.item
+        if layer.weight_shape or activation != "linear" or is_last:
+            item += f":{activation}"
+        items.append(item)
     return ",".join(items)
 
 

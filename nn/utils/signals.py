@@ -19,7 +19,7 @@ class Stopped(NnError):
 
 
 class Interrupted(BaseException):
-    """A signal ends the command. It is no Exception, so that nobody takes it for a
+    """A signal ends the command. It is not an Exception, so that nobody takes it for a
     failure of the file at hand."""
 
     def __init__(self, signum: int):
