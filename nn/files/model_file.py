@@ -27,7 +27,8 @@ from ..utils import DataError, UsageError, is_file_name
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
-# of all files that are written; 1 and 2, which know less of their data, are read too
+# the format of files that are written; 1 and 2, which know less of their data, are read
+# too
 MODEL_FORMAT = 3
 _TENSOR_TYPES = {"float32": "F32", "float64": "F64"}
 # tensors of the rows that a model was trained on, of no network
@@ -43,6 +44,10 @@ _MODEL_FILE = TensorFile(
     RETRAIN,
     "write one with `nn --train`",
 )
+
+
+def _damaged(path, fault: str) -> DataError:
+    return DataError(f"{path}: damaged model file: {fault}; {RETRAIN}")
 
 
 # ---------------------------------------------------------------- safetensors
@@ -108,22 +113,16 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     _check_metadata(path, metadata)
     known = len(metadata.get("members", ()))
     prefixes = {member_prefix(number) for number in range(known)}
+    names = tensors.keys()
     if "crossed" in metadata:
         _check_crossed(path, tensors, metadata)
-    if "crossed" in metadata:
-        of_rows = (FOLD, SCORE)
-    else:
-        of_rows = ()
-    for name in tensors.keys() - {*of_rows}:
+        names = names - {FOLD, SCORE}
+    for name in names:
         if known and "".join(name.partition(".")[:2]) not in prefixes:
-            raise DataError(
-                f"{path}: damaged model file: {shortened(name)} is of no member; {RETRAIN}"
-            )
+            raise _damaged(path, f"{shortened(name)} is of no member")
     for number, (own, facts) in enumerate(members_of(tensors, metadata)):
         if known and facts["dtype"] != metadata["dtype"]:
-            raise DataError(
-                f"{path}: damaged model file: member {number} is {facts['dtype']}; {RETRAIN}"
-            )
+            raise _damaged(path, f"member {number} is {facts['dtype']}")
         _check_metadata(path, facts)
         _check_tensors(path, own, facts)
         if known:
@@ -151,14 +150,14 @@ def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
     answers what it answers."""
     for name in _OF_ALL_MEMBERS:
         if facts.get(name) != metadata.get(name):
-            told = f"member {number} has other `{name}` than the model, {shortened(facts.get(name))}"
-            raise DataError(f"{path}: damaged model file: {told}; {RETRAIN}")
+            fault = f"member {number} has other `{name}` than the model, {shortened(facts.get(name))}"
+            raise _damaged(path, fault)
     if _sizes(_layers_of(facts)) != _sizes(_layers_of(metadata)):
-        told = f"member {number} has the layers {shortened(facts['layers'])}, of other inputs or outputs"
-        raise DataError(f"{path}: damaged model file: {told} than the model; {RETRAIN}")
+        fault = f"member {number} has the layers {shortened(facts['layers'])}, of other inputs or outputs"
+        raise _damaged(path, f"{fault} than the model")
     if _columns_read(facts) != _columns_read(metadata):
-        told = f"member {number} has another `encoding` than the model, whose columns are of other kinds"
-        raise DataError(f"{path}: damaged model file: {told}; {RETRAIN}")
+        fault = f"member {number} has another `encoding` than the model, whose columns are of other kinds"
+        raise _damaged(path, fault)
 
 
 def _columns_read(metadata: dict) -> list[list]:
@@ -168,8 +167,7 @@ def _columns_read(metadata: dict) -> list[list]:
         return [["number", *[None] * len(_WAYS)]] * _sizes(_layers_of(metadata))[0]
     found = []
     for column in metadata["encoding"]["columns"]:
-        are_words = column["kind"] in ("yes/no", "category")
-        if are_words:
+        if column["kind"] in ("yes/no", "category"):
             kind = "words"
         else:
             kind = column["kind"]
@@ -265,17 +263,12 @@ def _is_scaling(value) -> bool:
     if not _has(value, kinds, BOUNDS) or ("low" in value) != ("high" in value):
         return False
     lengths = {len(value[key]) for key in kinds.keys() & value.keys() - {"kind"}}
-    return (
-        len(lengths) == 1
-        and min(value["scale"], default=0) >= 0
-        and bool(value["shift"]) == SCALINGS[value["kind"]].is_fitted
-        and all(
-            low <= high
-            for low, high in zip(
-                value.get("low", []), value.get("high", []), strict=True
-            )
-        )
-    )
+    if len(lengths) != 1 or min(value["scale"], default=0) < 0:
+        return False
+    if bool(value["shift"]) != SCALINGS[value["kind"]].is_fitted:
+        return False
+    bounds = zip(value.get("low", []), value.get("high", []), strict=True)
+    return all(low <= high for low, high in bounds)
 
 
 _CHOICES = {  # what Choices.kept writes
@@ -369,7 +362,7 @@ _METADATA = {
 _MEMBER_FACTS = {"weight": lambda value: _is_number(value) and value > 0}
 # what members' metadata do not take from that of all
 _NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
-# of rows, or of a part of them
+# metrics of rows, or of a part of them
 _ARE_RATES = {name: _optional(_is_number) for name in METRICS}
 _INTERVAL_ENDS = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
 _CROSSED_METRICS = {  # what `test` tells of all rows that folds judge
@@ -467,25 +460,19 @@ def _check_metadata(path, metadata: dict) -> None:
     there = {key: known for key, known in _MAY_BE_MISSING.items() if key in metadata}
     for key, (check, expected) in (_METADATA | there).items():
         if key not in metadata:
-            raise DataError(
-                f"{path}: damaged model file: `{key}` is missing from its metadata; {RETRAIN}"
-            )
+            raise _damaged(path, f"`{key}` is missing from its metadata")
         if not check(metadata[key]):
-            raise DataError(
-                f"{path}: damaged model file: `{key}` is {shortened(metadata[key])}, expected {expected}; {RETRAIN}"
+            raise _damaged(
+                path, f"`{key}` is {shortened(metadata[key])}, expected {expected}"
             )
     if not isinstance(metadata.get("encoding", {}), dict):
-        raise DataError(
-            f"{path}: damaged model file: `encoding` is no object; {RETRAIN}"
-        )
+        raise _damaged(path, "`encoding` is no object")
     try:
         json.dumps(
             [metadata.get(name) for name in _TEXT_FACTS], ensure_ascii=False
         ).encode()
     except UnicodeEncodeError:
-        raise DataError(
-            f"{path}: damaged model file: half of a surrogate pair in a name; {RETRAIN}"
-        ) from None
+        raise _damaged(path, "half of a surrogate pair in a name") from None
     _check_agreement(path, metadata)
 
 
@@ -505,8 +492,8 @@ def _check_agreement(path, metadata: dict) -> None:
     try:
         labels_of(metadata["classes"] or [], metadata.get("label_type"))
     except ValueError:
-        told = f"`label_type` is {metadata['label_type']}, which a class is not"
-        raise DataError(f"{path}: damaged model file: {told}; {RETRAIN}") from None
+        fault = f"`label_type` is {metadata['label_type']}, which a class is not"
+        raise _damaged(path, fault) from None
     counts = {
         "columns": (metadata["columns"], (inputs,)),
         "medians": (metadata.get("medians"), (inputs,)),
@@ -523,15 +510,17 @@ def _check_agreement(path, metadata: dict) -> None:
     }
     shape = metadata.get("pictures", {}).get("shape")
     if shape is not None and math.prod(shape) != inputs:
-        raise DataError(
-            f"{path}: damaged model file: `pictures` has the shape {shortened(shape)}, its layers "
-            f"{shortened(metadata['layers'])} need {inputs} values; {RETRAIN}"
+        raise _damaged(
+            path,
+            f"`pictures` has the shape {shortened(shape)}, its layers "
+            f"{shortened(metadata['layers'])} need {inputs} values",
         )
     for key, (values, wanted) in counts.items():
         if values is not None and len(values) not in wanted:
-            raise DataError(
-                f"{path}: damaged model file: `{key}` has {len(values)} entries, "
-                f"its layers {shortened(metadata['layers'])} need {wanted[-1]}; {RETRAIN}"
+            raise _damaged(
+                path,
+                f"`{key}` has {len(values)} entries, "
+                f"its layers {shortened(metadata['layers'])} need {wanted[-1]}",
             )
 
 
@@ -569,9 +558,10 @@ def _check_types(path, header: dict, dtype: str) -> None:
         if name == SCORE and found == _TENSOR_TYPES[SCORE_TYPE.name]:
             continue
         if found != _TENSOR_TYPES[dtype]:
-            raise DataError(
-                f"{path}: damaged model file: {shortened(name)} is of type {shortened(found)}, "
-                f"expected {_TENSOR_TYPES[dtype]}; {RETRAIN}"
+            raise _damaged(
+                path,
+                f"{shortened(name)} is of type {shortened(found)}, "
+                f"expected {_TENSOR_TYPES[dtype]}",
             )
 
 
@@ -581,9 +571,7 @@ def _check_classes_of_figures(path, figures: dict, outputs: int) -> None:
     rows = figures.get("confusion", ())
     sizes = {len(rows), len(figures.get("per_class", ())), *map(len, rows)}
     if "confusion" in figures and (sizes != {outputs} or not any(map(any, rows))):
-        raise DataError(
-            f"{path}: damaged model file: `crossed` has figures of other classes; {RETRAIN}"
-        )
+        raise _damaged(path, "`crossed` has figures of other classes")
 
 
 def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
@@ -593,26 +581,18 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
     score = tensors.get(SCORE)
     fold = tensors.get(FOLD)
     if fold is None or fold.ndim != 1 or fold.dtype not in tuple(_FOLD_TYPES.values()):
-        raise DataError(
-            f"{path}: damaged model file: {FOLD} is missing or no list of folds; {RETRAIN}"
-        )
+        raise _damaged(path, f"{FOLD} is missing or no list of folds")
     members = len(metadata.get("members", ()))
     if metadata["config"].get("folds") != folds or not members or members % folds:
-        raise DataError(
-            f"{path}: damaged model file: `crossed` has {folds} folds, its settings others; {RETRAIN}"
-        )
+        raise _damaged(path, f"`crossed` has {folds} folds, its settings others")
     of_none = np.iinfo(fold.dtype).max
     judged = fold[fold != of_none]
     if judged.size and judged.max() >= folds:
-        raise DataError(
-            f"{path}: damaged model file: {FOLD} has fold {judged.max()} of {folds}; {RETRAIN}"
-        )
+        raise _damaged(path, f"{FOLD} has fold {judged.max()} of {folds}")
     if score is None:
         figures = metadata["crossed"].get("figures", {})
         if not _LEAST_METRICS[metadata["task"]] <= figures.keys():
-            raise DataError(
-                f"{path}: damaged model file: {SCORE} is missing; {RETRAIN}"
-            )
+            raise _damaged(path, f"{SCORE} is missing")
         _check_classes_of_figures(path, figures, _layers_of(metadata)[-1].outputs)
         return
     wanted = (len(judged), _layers_of(metadata)[-1].outputs)
@@ -620,7 +600,7 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
     types = {SCORE_TYPE.name, metadata["dtype"]}
     if score.shape != wanted or score.dtype.name not in types:
         found = f"{score.dtype.name} {score.shape}, expected {SCORE_TYPE.name} {wanted}"
-        raise DataError(f"{path}: damaged model file: {SCORE} is {found}; {RETRAIN}")
+        raise _damaged(path, f"{SCORE} is {found}")
     if not is_finite(score):
         raise DataError(
             f"{path}: {SCORE} holds a number that is not finite; train again"
@@ -630,8 +610,8 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
 def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     for name, array in tensors.items():
         if array.dtype.name != metadata["dtype"]:
-            raise DataError(
-                f"{path}: damaged model file: {name} is {array.dtype.name}, expected {metadata['dtype']}; {RETRAIN}"
+            raise _damaged(
+                path, f"{name} is {array.dtype.name}, expected {metadata['dtype']}"
             )
         if not is_finite(array):
             raise DataError(
@@ -641,9 +621,10 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
     found = {name: array.shape for name, array in tensors.items()}
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
-            raise DataError(
-                f"{path}: damaged model file: {shortened(name)} has shape {found.get(name)}, "
-                f"its layers {shortened(metadata['layers'])} need {wanted.get(name)}; {RETRAIN}"
+            raise _damaged(
+                path,
+                f"{shortened(name)} has shape {found.get(name)}, "
+                f"its layers {shortened(metadata['layers'])} need {wanted.get(name)}",
             )
 
 
@@ -651,11 +632,9 @@ def is_finite(array: np.ndarray) -> bool:
     """Return whether all numbers are finite; looks at some at a time, for there may be
     little memory left."""
     values = array.reshape(-1)
-    some = 1 << 16
-    return all(
-        np.isfinite(values[first : first + some]).all()
-        for first in range(0, values.size, some)
-    )
+    step = 1 << 16
+    starts = range(0, values.size, step)
+    return all(np.isfinite(values[start : start + step]).all() for start in starts)
 
 
 def is_model(path: str | os.PathLike) -> bool:

@@ -37,37 +37,34 @@ FEATURES = "features"  # the input of a network on plain numbers or images
 def plain_input(graph: Graph, shape: tuple[int, ...], net) -> str:
     """Add the input of a network on plain numbers, rows of this shape: pixels that are
     bytes as such, else float64."""
-    return graph.input(
-        FEATURES, np.uint8 if pixel_divisor(net) == BYTE else np.float64, shape
-    )
+    if pixel_divisor(net) == BYTE:
+        return graph.input(FEATURES, np.uint8, shape)
+    return graph.input(FEATURES, np.float64, shape)
 
 
 def scaled(graph: Graph, x: str, shape: tuple[int, ...], net) -> str:
     """Return raw rows as the first layer gets them (Scaling.apply)."""
     scaling = net.scaling
     if scaling.kind == "pixel":
-        return graph.cast(
-            _divided(graph, graph.cast(x, np.float64), float(pixel_divisor(net))),
-            graph.dtype,
-        )
+        pixels = graph.cast(x, np.float64)
+        shares = _divided(graph, pixels, float(pixel_divisor(net)))
+        return graph.cast(shares, graph.dtype)
     x = _rounded(graph, x, scaling.shift, scaling.scale, net.number_type)
     if len(scaling.shift):
         if len(shape) == 3:
             beside = (1, -1, 1, 1)
         else:
             beside = (1, -1)
-        x = graph.add(
-            "Sub", x, graph.constant(scaling.shift.reshape(beside), np.float64)
-        )
+        shift = graph.constant(scaling.shift.reshape(beside), np.float64)
+        x = graph.add("Sub", x, shift)
         x = _divided(graph, x, scaling.scale.reshape(beside))
     return graph.cast(x, graph.dtype)
 
 
 def with_medians(graph: Graph, x: str, medians) -> str:
     """Return numbers with the medians of their columns in place of nan."""
-    return graph.add(
-        "Where", graph.add("IsNaN", x), graph.constant([medians], np.float64), x
-    )
+    is_gap = graph.add("IsNaN", x)
+    return graph.add("Where", is_gap, graph.constant([medians], np.float64), x)
 
 
 def _divided(graph: Graph, x: str, by) -> str:
@@ -103,22 +100,14 @@ def encoded(
     wave = sum(column.parameters for column in columns)
     for value, column in zip(values, columns, strict=True):
         if column.kind in ("number", "gap"):
-            parts += _encoded_number(
-                graph,
-                value,
-                column,
-                weight[wave : wave + column.waves] if column.waves else (),
-            )
+            frequencies = ()
+            if column.waves:
+                frequencies = weight[wave : wave + column.waves]
+            parts += _encoded_number(graph, value, column, frequencies)
             wave += column.waves
         else:
-            parts.append(
-                graph.add(
-                    "Gather",
-                    graph.constant(_table(column, weight, table)),
-                    value,
-                    axis=0,
-                )
-            )
+            of_codes = graph.constant(_table(column, weight, table))
+            parts.append(graph.add("Gather", of_codes, value, axis=0))
             table += column.parameters
     return graph.joined(parts)
 
@@ -223,20 +212,15 @@ class TableInputs:
                 if encoder.frequent:
                     values[index, 1] = self._frequent(column, encoder.frequent)
             elif isinstance(encoder, DateEncoder):
-                values |= {
-                    (index, which): value
-                    for which, value in enumerate(self._date(column, encoder))
-                }
+                for which, value in enumerate(self._date(column, encoder)):
+                    values[index, which] = value
             else:
                 if isinstance(encoder, TruthEncoder):
-                    code = self._truth
+                    values[index, 0] = self._truth(column, encoder)
                 else:
-                    code = self._category
-                values[index, 0] = code(column, encoder)
-                values |= {
-                    (index, which): value
-                    for which, value in enumerate(self._means(column, encoder), 1)
-                }
+                    values[index, 0] = self._category(column, encoder)
+                for which, value in enumerate(self._means(column, encoder), 1):
+                    values[index, which] = value
         return [values[place] for place in encoding.order]
 
     def _scaled(self, encoding: Encoding) -> Iterator[str]:
@@ -244,24 +228,19 @@ class TableInputs:
         in a gap where training had none."""
         graph = self._graph
         known = [encoder for encoder in encoding.encoders if encoder.kind == "number"]
-        columns = [
-            column
-            for column, encoder in zip(self._columns, encoding.encoders, strict=True)
-            if encoder.kind == "number"
-        ]
+        pairs = zip(self._columns, encoding.encoders, strict=True)
+        columns = [column for column, encoder in pairs if encoder.kind == "number"]
         shift = np.array([e.shift for e in known])
         scale = np.array([e.scale for e in known])
         median = np.array([e.median for e in known])
         x = _rounded(graph, graph.joined(columns), shift, scale, self._number_type)
         median[[encoder.unknown_share > 0 for encoder in known]] = np.nan
-        x = graph.add(
-            "Where", graph.add("IsNaN", x), graph.constant([median], np.float64), x
-        )
+        x = with_medians(graph, x, median)
         x = graph.add("Sub", x, graph.constant([shift], np.float64))
-        x = graph.cast(
-            _divided(graph, x, [np.where(scale == 0, np.inf, scale)]), graph.dtype
-        )
-        yield from (graph.columns(x, [place]) for place in range(len(known)))
+        x = _divided(graph, x, [np.where(scale == 0, np.inf, scale)])
+        x = graph.cast(x, graph.dtype)
+        for place in range(len(known)):
+            yield graph.columns(x, [place])
 
     def _written(self, column: str, encoder: NumberEncoder) -> str:
         """Return the values of words, scaled, with the median in a gap where training
@@ -281,10 +260,9 @@ class TableInputs:
         graph = self._graph
         beyond = len(order.order)
         words = order.ranks_of_forms() | dict.fromkeys(self._missing, beyond)
-        ranks = graph.constant(
-            [[rank] for rank in [*range(beyond), np.nan]], np.float64
-        )
-        return graph.add("Gather", ranks, self._coded(column, words, beyond), axis=0)
+        ranks = [[rank] for rank in [*range(beyond), np.nan]]
+        table = graph.constant(ranks, np.float64)
+        return graph.add("Gather", table, self._coded(column, words, beyond), axis=0)
 
     def _frequent(self, x: str, known: list[float]) -> str:
         """Return the place of each row's number among the frequent ones (rows,), of
@@ -307,10 +285,10 @@ class TableInputs:
             for spelling in spellings(word)
         }
         code = self._coded(column, words, 2)
-        flat = self._graph.add(
-            "Gather", self._graph.constant([0.0, 1.0, encoder.share]), code
-        )
-        return self._graph.add("Reshape", flat, self._graph.constant([-1, 1], np.int64))
+        graph = self._graph
+        truths = graph.constant([0.0, 1.0, encoder.share])
+        flat = graph.add("Gather", truths, code)
+        return graph.add("Reshape", flat, graph.constant([-1, 1], np.int64))
 
     def _category(self, column: str, encoder: CategoryEncoder) -> str:
         """Return the code of each row (rows,)."""
@@ -322,9 +300,8 @@ class TableInputs:
             for word, code in zip(words, codes, strict=True)
             for form in encoder.forms(word)
         }
-        return self._coded(
-            column, {**dict.fromkeys(self._missing, gap), **known}, other
-        )
+        codes_of_words = {**dict.fromkeys(self._missing, gap), **known}
+        return self._coded(column, codes_of_words, other)
 
     def _means(self, column: str, encoder: TruthEncoder | CategoryEncoder) -> list[str]:
         """Return the means of the targets of each row's word, (rows, 1) each."""
@@ -372,19 +349,16 @@ class TableInputs:
         of_known = _Float64(graph, known)
         for cycle in encoder.cycles:
             turns = _TURNS[cycle](of_known)
-            others += _sine_and_cosine(
-                graph, ((turns - turns.floor()) * (2 * np.pi)).name
-            )
+            angle = (turns - turns.floor()) * (2 * np.pi)
+            others += _sine_and_cosine(graph, angle.name)
         for name in encoder.parts:
             shift, scale = DATE_PARTS[name]
-            others.append(((part(of_known, name, _Float64.floor) - shift) / scale).name)
-        values = [
-            trend,
-            *(
-                graph.add("Where", is_gap, graph.constant(0, np.float64), value)
-                for value in others
-            ),
-        ]
+            scaled_part = (part(of_known, name, _Float64.floor) - shift) / scale
+            others.append(scaled_part.name)
+        values = [trend]
+        for value in others:
+            zero = graph.constant(0, np.float64)
+            values.append(graph.add("Where", is_gap, zero, value))
         return [graph.cast(value, graph.dtype) for value in values]
 
 
