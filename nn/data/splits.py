@@ -46,25 +46,32 @@ def split_rows(
     there; DataError where all rows have weight 0.
     """
     if rows is None:
-        own = np.arange(ds.rows)
+        divided = np.arange(ds.rows)
     else:
-        own = np.unique(np.asarray(rows, np.int64))
-    if rows is not None and (
-        len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows
-    ):
-        raise UsageError(
-            f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once"
-        )
+        divided = _checked(ds, rows)
     if ds.weights is not None and not keeps_weightless:
-        own = own[ds.weights[own] > 0]
-        if not len(own):
-            raise all_weightless(ds.rows if rows is None else len(rows))
-    own = ds.without_duplicates(own)
-    rest, held = _apart(ds, own, holdout, "--holdout", seed, STREAM_HOLDOUT)
+        count = len(divided)
+        divided = divided[ds.weights[divided] > 0]
+        if not len(divided):
+            raise all_weightless(count)
+    divided = ds.without_duplicates(divided)
+    rest, held = _apart(ds, divided, holdout, "--holdout", seed, STREAM_HOLDOUT)
     training, validating = _apart(
         ds, rest, validation, "--validation", seed, STREAM_VALIDATION
     )
     return Split(training, validating, held)
+
+
+def _checked(ds: Dataset, rows) -> np.ndarray:
+    """Return indices of rows, ascending. Raises UsageError for what is no index, and
+    for one that is there twice."""
+    indices = np.unique(np.asarray(rows, np.int64))
+    are_rows = len(indices) and indices[0] >= 0 and indices[-1] < ds.rows
+    if not are_rows or len(indices) != len(rows):
+        raise UsageError(
+            f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once"
+        )
+    return indices
 
 
 class Fold(NamedTuple):
@@ -90,36 +97,40 @@ def fold_rows(
     """
     if ds.times is not None:
         part = _forward(ds, rows, folds)
-        found = [
+        divided = [
             Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)
         ]
     else:
-        if rare:
-            few = []
-        else:
+        few = []
+        if not rare:
             few = _classes_below(ds, rows, folds)
         if few:
             raise UsageError(
                 f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold"
             )
-        number = (_numbers if ds.groups is None else _numbers_by_group)(
-            ds, rows, folds, seed
-        )
-        found = [
+        if ds.groups is None:
+            number = _numbers(ds, rows, folds, seed)
+        else:
+            number = _numbers_by_group(ds, rows, folds, seed)
+        divided = [
             Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)
         ]
-    for number, fold in enumerate(found if ds.classes is not None else ()):
-        counts = zip(
-            ds.class_counts(rows),
-            ds.class_counts(fold.training),
-            ds.classes,
-            strict=True,
-        )
-        missing = [name for count, trained, name in counts if count and not trained]
-        if missing:
-            lacks = f"fold {number} has no row of class {missing[0]} to train on"
-            raise UsageError(f"--folds {folds}: {lacks}; use fewer folds")
-    return found
+    if ds.classes is not None:
+        _check_classes(ds, rows, divided)
+    return divided
+
+
+def _check_classes(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
+    """Raise UsageError unless each fold trains on all classes that the rows have."""
+    counts = ds.class_counts(rows)
+    for number, fold in enumerate(folds):
+        trained = ds.class_counts(fold.training)
+        for label, name in enumerate(ds.classes):
+            if counts[label] and not trained[label]:
+                raise UsageError(
+                    f"--folds {len(folds)}: fold {number} has no row of class {name} "
+                    f"to train on; use fewer folds"
+                )
 
 
 def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
@@ -198,11 +209,18 @@ def remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None
     sets = twins_to_keep_together(ds, rows)
     if sets is None:
         return
-    told = "twins lie in one fold"
+    consequence = "twins lie in one fold"
     if are_shared_out:
-        told = "twins may lie on both sides of a split, whose metrics are then too good"
-    found = f"{count_of_twins(sets)} of {len(rows)} rows have a twin, a row of equal inputs and target"
-    log.warning("%s: %s; --drop_duplicates leaves out all but one of them", found, told)
+        consequence = (
+            "twins may lie on both sides of a split, whose metrics are then too good"
+        )
+    log.warning(
+        "%d of %d rows have a twin, a row of equal inputs and target: %s; "
+        "--drop_duplicates leaves out all but one of them",
+        count_of_twins(sets),
+        len(rows),
+        consequence,
+    )
 
 
 def copied_rows(ds: Dataset, rows: np.ndarray) -> int:
@@ -268,9 +286,8 @@ def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> np.ndarray:
         group_of, _ = _groups(ds, rows)
         times = _latest(ds, rows, group_of)[group_of]
     order = np.argsort(times, kind="stable")
-    cuts = [
-        times[order[len(rows) * part // (folds + 1)]] for part in range(1, folds + 1)
-    ]
+    starts = [len(rows) * part // (folds + 1) for part in range(1, folds + 1)]
+    cuts = times[order[starts]]
     parts = np.searchsorted(cuts, times, side="right")
     if len(np.unique(parts)) <= folds:
         raise UsageError(
@@ -302,20 +319,15 @@ def remark_on_rare_classes(ds: Dataset, split: Split) -> None:
         for name, rows in parts.items()
         if len(rows) and ds.classes is not None
     }
-    if counts:
-        rows = ds.class_counts(ds.counting_rows())
-    else:
-        rows = []
-    rare = [
-        i
-        for i, count in enumerate(rows)
-        if count and not all(found[i] for found in counts.values())
-    ]
+    if not counts:
+        return
+    rare = []
+    for label, rows in enumerate(ds.class_counts(ds.counting_rows())):
+        if rows and not all(of_part[label] for of_part in counts.values()):
+            rare.append(f"{ds.classes[label]} ({rows})")
     if rare:
-        named = listed([f"{ds.classes[i]} ({rows[i]})" for i in rare])
-        log.warning(
-            "classes with too few rows for %s rows: %s", " and ".join(counts), named
-        )
+        purposes = " and ".join(counts)
+        log.warning("classes with too few rows for %s rows: %s", purposes, listed(rare))
 
 
 def _apart(
