@@ -353,7 +353,7 @@ def test_what_a_page_or_a_folder_of_events_would_replace_is_told_in_one_line(
 )
 def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     if flag == "--dataset":
-        text = two.read_bytes()
+        content = two.read_bytes()
     else:
         content = b"{}"
     (two.parent / "m.bin.part").write_bytes(content)
@@ -362,7 +362,7 @@ def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     assert "m.bin.part" in result.err
     assert "; choose another" in result.err
     assert sorted(os.listdir()) == ["m.bin.part", "two.csv"]
-    assert (two.parent / "m.bin.part").read_bytes() == text
+    assert (two.parent / "m.bin.part").read_bytes() == content
 
 
 def test_no_file_gets_the_number_of_a_stream_that_is_closed():
