@@ -66,9 +66,9 @@ def targets_of(
         facts["place"] = f"{source.path}, {source.column(place)}"
         facts["label_type"] = column.given
     if len(places) > 1 or column.reads == "number":
-        for each in places:
-            check_numbers(source, table, each)
-        return Targets(np.column_stack([each.values for each in columns]), **facts)
+        for target_place in places:
+            check_numbers(source, table, target_place)
+        return Targets(np.column_stack([c.values for c in columns]), **facts)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
         spelling = column
         if schema.task == "regression":
@@ -80,12 +80,12 @@ def targets_of(
     if numbers is not None:
         return Targets(numbers.values[:, None], **facts)
     _check_names(source, table, place, column, schema)
-    order = np.array(
-        sorted(range(len(column.words)), key=column.words.__getitem__), np.intp
-    )
+    names = sorted(column.words)
+    classes = {name: index for index, name in enumerate(names)}
     # a gap stays -1
-    values = np.append(np.argsort(order), -1).astype(np.int32)[column.values]
-    return Targets(values[:, None], names=[column.words[i] for i in order], **facts)
+    classes_of_codes = np.array([*map(classes.get, column.words), -1], np.int32)
+    values = classes_of_codes[column.values]
+    return Targets(values[:, None], names=names, **facts)
 
 
 def _written_numbers(
@@ -173,14 +173,15 @@ def now_among(
 ) -> list[int] | None:
     """Return the features whose values the targets have ahead, as their names say (see
     Dataset.now)."""
-    ahead = [_AHEAD.fullmatch(target) for target in targets or []]
-    if (
-        not ahead
-        or not features
-        or not all(match and match[1] in features for match in ahead)
-    ):
+    if not features or not targets:
         return None
-    return [features.index(match[1]) for match in ahead]
+    indices = []
+    for target in targets:
+        match = _AHEAD.fullmatch(target)
+        if not match or match[1] not in features:
+            return None
+        indices.append(features.index(match[1]))
+    return indices
 
 
 def dataset_of(
@@ -235,9 +236,8 @@ def about_far_targets(ds: Dataset) -> list[str]:
     if ds.task != "regression" or ds.y is None:
         return []
     lines = []
-    for target, values in enumerate(
-        np.abs(ds.y.reshape(ds.rows, -1).astype(np.float64)).T
-    ):
+    targets = ds.y.reshape(ds.rows, -1)
+    for target, values in enumerate(np.abs(targets.astype(np.float64)).T):
         rows = _far_rows(values)
         if not len(rows):
             continue
@@ -248,7 +248,7 @@ def about_far_targets(ds: Dataset) -> list[str]:
             shown = f"{times:,.0f}"
         else:
             shown = f"{times:g}"
-        mark = number_text(ds.y.reshape(ds.rows, -1)[row, target])
+        number = number_text(targets[row, target])
         if len(rows) > 1:
             others = f", like {len(rows) - 1} more"
         else:
@@ -257,10 +257,13 @@ def about_far_targets(ds: Dataset) -> list[str]:
             column = f"column {ds.targets[target]}"
         else:
             column = f"target {target + 1}"
-        found = f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {mark}, {shown} times the median{others}"
-        lines.append(
-            f"{found}; correct it or remove the row{gap_advice([mark]) if ds.places else ''}"
+        line = (
+            f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number}, {shown} times "
+            f"the median{others}; correct it or remove the row"
         )
+        if ds.places:
+            line += gap_advice([number])
+        lines.append(line)
     return lines
 
 
@@ -379,7 +382,10 @@ def _positive_last(
             raise UsageError(
                 f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them"
             )
-        positive = classes.index(asked if asked in classes else same[0])
+        name = same[0]
+        if asked in classes:
+            name = asked
+        positive = classes.index(name)
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
     if positive == 1:
@@ -391,9 +397,8 @@ def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
     """Return (y, class names) of several target columns that are one-hot; None: they
     are numbers."""
     if _is_one_hot(targets.values):
-        return targets.values.argmax(axis=1).astype(np.int32), targets.columns or list(
-            map(str, range(targets.width))
-        )
+        names = targets.columns or list(map(str, range(targets.width)))
+        return targets.values.argmax(axis=1).astype(np.int32), names
     if schema.task != "auto":
         found = f"{targets.width} target columns whose rows are not one-hot, expected one 1 and otherwise 0"
         cure = "choose one with --target or use --task regression"
@@ -458,9 +463,8 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
         labels = _with_missing(distinct, outputs, schema.plain or targets.are_indices)
     if targets.spelling is not None:
         return _spelled(targets.spelling, labels)
-    return np.searchsorted(labels, distinct).astype(np.int32)[which], [
-        number_text(value + 0.0) for value in labels
-    ]
+    names = [number_text(value + 0.0) for value in labels]
+    return np.searchsorted(labels, distinct).astype(np.int32)[which], names
 
 
 def _with_missing(numbers: np.ndarray, outputs: int, are_indices: bool) -> np.ndarray:
@@ -580,6 +584,5 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
 
 
 def _is_one_hot(values: np.ndarray) -> bool:
-    return bool(
-        (((values == 0) | (values == 1)).all(axis=1) & (values.sum(axis=1) == 1)).all()
-    )
+    are_bits = bool(((values == 0) | (values == 1)).all())
+    return are_bits and bool((values.sum(axis=1) == 1).all())
