@@ -128,13 +128,10 @@ class Sampling:
         """Blocks may begin at any row from which a whole one follows; the last one is
         cut to the number of rows."""
         starts = self.rows - self.block_rows + 1
-        first = np.minimum(
-            (uniform(self.units, seed, STREAM_BOOTSTRAP + number) * starts).astype(
-                np.int64
-            ),
-            starts - 1,
-        )
-        places = (first[:, None] + np.arange(self.block_rows)).reshape(-1)[: self.rows]
+        shares = uniform(self.units, seed, STREAM_BOOTSTRAP + number)
+        first_rows = np.minimum((shares * starts).astype(np.int64), starts - 1)
+        blocks = first_rows[:, None] + np.arange(self.block_rows)
+        places = blocks.reshape(-1)[: self.rows]
         counts = np.bincount(places, minlength=self.rows)
         by_row = np.empty_like(counts)
         by_row[self._in_order] = counts
@@ -165,7 +162,9 @@ def in_each_resample(
     def value(number: int):
         times = sampling.drawn(number, seed)
         with np.errstate(all="ignore"):
-            return value_of(times if weights is None else times * weights)
+            if weights is not None:
+                times = times * weights
+            return value_of(times)
 
     with ThreadPoolExecutor(default_threads()) as workers:
         return list(workers.map(value, range(resamples or RESAMPLES)))
@@ -191,9 +190,8 @@ def resampled(
             ]
         return [side.values(row_weights, names, exact=False) for side in sides]
 
-    return in_each_resample(
-        values, sampling or Sampling(len(sides[0].truth)), weights, seed, resamples
-    )
+    sampling = sampling or Sampling(len(sides[0].truth))
+    return in_each_resample(values, sampling, weights, seed, resamples)
 
 
 # ---------------------------------------------------------------- intervals

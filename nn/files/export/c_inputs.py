@@ -48,18 +48,14 @@ class Vocabulary:
             if isinstance(encoder.written, Order):
                 known.update(encoder.written.ranks_of_forms())
             elif isinstance(encoder, CategoryEncoder):
-                words = [
-                    word
-                    for word in (*encoder.values, *encoder.means)
-                    if word is not None
-                ]
-                known.update(form for word in words for form in encoder.forms(word))
+                for word in (*encoder.values, *encoder.means):
+                    if word is not None:
+                        known.update(encoder.forms(word))
+            elif self.any_case:
+                known.update(YES_NO)
             else:
-                known.update(
-                    YES_NO
-                    if self.any_case
-                    else (way for word in YES_NO for way in spellings(word))
-                )
+                for word in YES_NO:
+                    known.update(spellings(word))
         placed = sorted(
             (form, word) for word in known for form in in_bytes(word, code_page)
         )
@@ -88,25 +84,21 @@ def vocabularies(
 ) -> list[Vocabulary | None]:
     """Return the vocabulary of each column, None of one that is not text. Raises
     UsageError for a very long word."""
-    found = []
-    for name, *encoders in zip(
-        names, *(encoding.encoders for encoding in encodings), strict=True
-    ):
-        found.append(
-            Vocabulary(encoders, code_page)
-            if input_kind(encoders[0]) == "text"
-            else None
-        )
-        if found[-1]:
-            longest = max(map(len, found[-1].forms), default=0)
-        else:
-            longest = 0
+    vocabularies_of_columns = []
+    encoders_of_members = [encoding.encoders for encoding in encodings]
+    for name, *encoders in zip(names, *encoders_of_members, strict=True):
+        if input_kind(encoders[0]) != "text":
+            vocabularies_of_columns.append(None)
+            continue
+        vocabulary = Vocabulary(encoders, code_page)
+        longest = max(map(len, vocabulary.forms), default=0)
         if longest > LONGEST_LITERAL:
-            told = f"expected at most {LONGEST_LITERAL} in C; shorten it, or leave the column out of the training (--drop)"
+            cure = f"expected at most {LONGEST_LITERAL} in C; shorten it, or leave the column out of the training (--drop)"
             raise UsageError(
-                f"{path}: column {name}: a value of {longest} bytes, {told}"
+                f"{path}: column {name}: a value of {longest} bytes, {cure}"
             )
-    return found
+        vocabularies_of_columns.append(vocabulary)
+    return vocabularies_of_columns
 
 
 def add_vocabularies(
@@ -130,17 +122,11 @@ def add_vocabularies(
 
 def slot_type(encodings: list[Encoding]) -> str:
     """Return the smallest type for the places among the values of any column."""
-    most = (
-        max(
-            (
-                column.values
-                for encoding in encodings
-                for _, _, column in kinds_of(encoding)
-            ),
-            default=0,
-        )
-        or 2
-    )
+    most = 0
+    for encoding in encodings:
+        for _, _, column in kinds_of(encoding):
+            most = max(most, column.values)
+    most = most or 2
     return next(name for name, size in SLOT_TYPES.items() if most < 1 << 8 * size)
 
 
@@ -151,31 +137,30 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
     Sine and cosine of a date's cycle are one; means of targets are a table that is not
     trained, of a column of numbers.
     """
-    found = []
+    kinds = []
     for (place, which), column in zip(encoding.order, encoding.columns, strict=True):
         encoder = encoding.encoders[place]
         if isinstance(encoder, DateEncoder) and which:
-            each = [
-                name for cycle in encoder.cycles for name in (cycle, "")
-            ] + encoder.parts
-            if each[which - 1]:
-                found.append((each[which - 1].upper(), place, column))
+            names = []
+            for cycle in encoder.cycles:
+                names += [cycle, ""]  # sine and cosine
+            names += encoder.parts
+            name = names[which - 1]
+            if name:
+                kinds.append((name.upper(), place, column))
         elif isinstance(encoder, TruthEncoder):
-            found.append(("TRUTH", place, column))
+            kinds.append(("TRUTH", place, column))
         elif isinstance(encoder.written, Order):
-            found.append(
-                (
-                    column.kind.upper(),
-                    place,
-                    replace(column, values=len(encoder.written.order)),
-                )
-            )
+            ranks = replace(column, values=len(encoder.written.order))
+            kinds.append((column.kind.upper(), place, ranks))
         elif isinstance(encoder, CategoryEncoder) and which:
-            means = replace(column, values=len(encoder.means), width=encoder.targets)
-            found += [("EMBEDDING", place, means)] * (which == 1)
+            if which == 1:  # the table has the means of all targets
+                values = len(encoder.means)
+                means = replace(column, values=values, width=encoder.targets)
+                kinds.append(("EMBEDDING", place, means))
         else:
-            found.append((column.kind.upper(), place, column))
-    return found
+            kinds.append((column.kind.upper(), place, column))
+    return kinds
 
 
 class Inputs:
@@ -203,9 +188,8 @@ class Inputs:
                 learned = np.array([*encoder.means.values()])
                 own = f"{name}means_"
             elif column.parameters:
-                learned = weight[table : table + column.parameters].reshape(
-                    column.values, column.width
-                )
+                learned = weight[table : table + column.parameters]
+                learned = learned.reshape(column.values, column.width)
                 table += column.parameters
             elif column.waves:
                 learned = weight[wave : wave + column.waves]
@@ -226,37 +210,30 @@ class Inputs:
             column.values,
             column.width,
         )
-        return [
-            *(
-                kind,
-                *map(str, counts),
-                *numbers(np.array(_scaling(kind, encoder, column))),
-            ),
-            array(
-                f"{name}{'edges' if column.pieces else 'frequent'}_{place}",
-                _compared(encoder, column),
-            ),
-            array(f"{name}frequencies_{place}", learned if column.waves else ()),
-            self._slots(place, encoder, column)
-            if input_kind(encoder) == "text"
-            else "NULL",
-            self._table(name, place, column, learned),
-        ]
+        scaling = numbers(np.array(_scaling(kind, encoder, column)))
+        if column.pieces:
+            compared_name = f"{name}edges_{place}"
+        else:
+            compared_name = f"{name}frequent_{place}"
+        compared = array(compared_name, _compared(encoder, column))
+        if column.waves:
+            frequencies = array(f"{name}frequencies_{place}", learned)
+        else:
+            frequencies = array(f"{name}frequencies_{place}", ())
+        slots = "NULL"
+        if input_kind(encoder) == "text":
+            slots = self._slots(place, encoder, column)
+        table = self._table(name, place, column, learned)
+        numbers_of_input = [*map(str, counts), *scaling]
+        return [kind, *numbers_of_input, compared, frequencies, slots, table]
 
     def _slots(self, place: int, encoder, column: InputColumn) -> str:
-        slots = self._vocabularies[place].slots(encoder)
-        # means
-        if (
-            column.kind == "number"
-            and column.values
-            and not isinstance(encoder.written, Order)
-        ):
+        vocabulary = self._vocabularies[place]
+        slots = vocabulary.slots(encoder)
+        has_values = column.kind == "number" and column.values
+        if has_values and not isinstance(encoder.written, Order):  # means of targets
             places = {word: at for at, word in enumerate(encoder.means)}
-            words = [
-                *map(encoder.canonical, self._vocabularies[place].words),
-                UNSEEN,
-                UNSEEN,
-            ]
+            words = [*map(encoder.canonical, vocabulary.words), UNSEEN, UNSEEN]
             slots = [places.get(word, len(places)) for word in words]
         return self._constants.array(f"slots_{place}", slots, "nn_slot")
 
@@ -265,9 +242,8 @@ class Inputs:
         none."""
         if not column.width:
             return "NULL"
-        return self._constants.array(
-            f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))])
-        )
+        table = np.vstack([learned, np.zeros((1, column.width))])
+        return self._constants.array(f"{name}table_{place}", table)
 
 
 def _compared(encoder, column: InputColumn) -> list[float] | tuple[float, ...]:
@@ -289,8 +265,10 @@ def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, flo
         return shift, scale, shift
     if kind not in ("NUMBER", "GAP"):
         return 0.0, 0.0, 0.0
-    if isinstance(encoder, NumberEncoder):
+    if kind == "GAP":
+        fill = column.fill
+    elif isinstance(encoder, NumberEncoder):
         fill = encoder.median
     else:
         fill = encoder.shift
-    return encoder.shift, encoder.scale, column.fill if kind == "GAP" else fill
+    return encoder.shift, encoder.scale, fill
