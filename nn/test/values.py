@@ -40,17 +40,14 @@ def raw_data(x) -> np.ndarray:
     are words; "" is missing."""
     if not isinstance(x, TableRows):
         return np.asarray(x).reshape(len(x), -1)
-    found = np.empty((len(x), len(x.kinds)), object)
+    data = np.empty((len(x), len(x.kinds)), object)
     for index, column in enumerate(x.columns):
         if column.reads == "text":
             words = [*column.words, ""]
+            data[:, index] = [words[code] for code in column.values]
         else:
-            words = None
-        if words is None:
-            found[:, index] = [*column.values]
-        else:
-            found[:, index] = [words[code] for code in column.values]
-    return found
+            data[:, index] = [*column.values]
+    return data
 
 
 class Reading:
@@ -62,11 +59,9 @@ class Reading:
         encoding = member.encoding
         if encoding is None:
             self._dtype = np.dtype(member.dtype)
-        else:
-            self._dtype = encoding.record_of(member.dtype)
-        if encoding is None:
             self._shape = (member.inputs,)
         else:
+            self._dtype = encoding.record_of(member.dtype)
             self._shape = ()
         self._owner = _owners(member, self._dtype)
         self._order, self._starts = by_column(self._owner)
