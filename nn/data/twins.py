@@ -3,7 +3,8 @@ that twins in two folds make the metrics of both too good."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -23,13 +24,13 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 def sets_of_twins(ds: Dataset, rows: np.ndarray) -> np.ndarray:
     """Return the number of the set of twins of each of the rows (indices), int64
     (rows,); a row alone is a set."""
-    return _sets_of_equal([*_inputs(ds, rows), *_targets(ds, rows)])
+    return _sets_of_equal(chain(_inputs(ds, rows), _targets(ds, rows)), len(rows))
 
 
-def _sets_of_equal(columns: list[np.ndarray]) -> np.ndarray:
+def _sets_of_equal(columns: Iterable[np.ndarray], rows: int) -> np.ndarray:
     """Return the number of the set of equal rows that each row of these columns is in,
-    int64 (rows,)."""
-    hashes = np.zeros(len(columns[0]), np.uint64)
+    int64 (rows,). A column is in memory at a time."""
+    hashes = np.zeros(rows, np.uint64)
     for column in columns:
         hashes = _mixed(hashes, column)
     return np.unique(hashes, return_inverse=True)[1].reshape(-1)
@@ -62,9 +63,9 @@ def _do_targets_agree(ds: Dataset, rows: np.ndarray, sets: np.ndarray) -> bool:
     """Return whether rows of equal inputs have equal targets so often that they are
     copies of each other: in a coarse table they are other rows, whose targets differ as
     often as chance has it, or nearly. sets: those of twins."""
-    pairs = _pairs_within(_sets_of_equal(list(_inputs(ds, rows))))
+    pairs = _pairs_within(_sets_of_equal(_inputs(ds, rows), len(rows)))
     agreeing = _pairs_within(sets)
-    shares = np.bincount(_sets_of_equal(list(_targets(ds, rows)))) / len(rows)
+    shares = np.bincount(_sets_of_equal(_targets(ds, rows), len(rows))) / len(rows)
     by_chance = 1 - np.square(shares).sum()
     return bool(1 - agreeing / pairs <= MOST_DISAGREEMENT * by_chance)
 

@@ -27,7 +27,7 @@ IMPORTANCE_RESAMPLES = 100  # resamples of the rows, for the intervals
 SEED = 0
 MISSED = 0.05  # share of intervals that do not hold the true value
 CORRELATED = 0.9  # correlation from which two columns share what they say
-# each repeat takes all rows of so many; of more it takes a part, of this size at least
+# each repeat takes all rows up to this number; of more it takes a part, as large
 ALL_ROWS = 4_000
 # the metric that is lost, by task
 USUAL_METRICS = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}

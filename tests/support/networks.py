@@ -277,7 +277,8 @@ def twins(spec, backends, dtype, rows, seed=7, **options):
     """Return the networks of some backends with the same random parameters, and x and y
     of that many rows."""
     nets = [network(spec, backend, dtype, **options) for backend in backends]
-    return nets, next(fill(net, rows, seed) for net in nets)
+    filled = [fill(net, rows, seed) for net in nets]
+    return nets, filled[0]
 
 
 def flattened(named: dict) -> np.ndarray:
