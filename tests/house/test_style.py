@@ -67,10 +67,8 @@ def test_a_function_has_few_parameters(path):
     } == {}
 
 
-@pytest.mark.parametrize("path", CODE, ids=name)
+@pytest.mark.parametrize("path", sorted({*CODE} - {*PYTHON}), ids=name)
 def test_a_line_of_c_has_at_most_100_characters_beside_texts(path):
-    if path.suffix == ".py":
-        pytest.skip("ruff format lays out Python")
     lines = [re.sub(r'"[^"]*"', '""', line) for line in path.read_text().splitlines()]
     assert [line for line in lines if len(line) > 100] == []
 
