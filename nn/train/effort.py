@@ -188,6 +188,26 @@ class Retrained(NamedTuple):
     seconds: float
 
 
+class Chosen(NamedTuple):
+    """A candidate that is part of the model: the network that was trained for it, with
+    members that judge rows they do not know, and its figures. count: how often it
+    counts in the mean of all."""
+
+    candidate: Candidate
+    net: Network
+    figures: dict
+    count: int
+
+    def judging_members(self) -> list[tuple[Network, float, int]]:
+        """Return (member, weight in the model, its best epoch) of each member."""
+        return [
+            (member, float(self.count), outcome["best_epoch"])
+            for member, outcome in zip(
+                self.net.members, self.figures["members"], strict=True
+            )
+        ]
+
+
 class Effort:
     """The choice for one data set, as `nn --train` makes it."""
 
@@ -460,40 +480,46 @@ class Effort:
     ) -> list[Retrained]:
         """Train the networks of the candidates that are chosen once more, on all rows,
         and return these networks."""
-        found = []
-        rows = len(self._rows())
-        chosen = [
-            tried
-            for tried, count in zip(self.tried, choice.counts, strict=True)
-            if count
-        ]
-        self._callback.refit(max(self._epochs_on_all(*one) for one in chosen), rows)
-        for candidate, of_folds, figures in chosen:
-            epochs = self._epochs_on_all(candidate, of_folds, figures)
+        retrained = []
+        chosen = self._chosen(choice)
+        epochs_of_each = [self._epochs_on_all(part) for part in chosen]
+        self._callback.refit(max(epochs_of_each), len(self._rows()))
+        for part, epochs in zip(chosen, epochs_of_each, strict=True):
             settings = {
                 name: value
-                for name, value in self._settings(candidate).items()
+                for name, value in self._settings(part.candidate).items()
                 if name not in ("folds", "validation", *OF_VALIDATION)
             }
             settings |= {
-                "networks": len(of_folds.members),
+                "networks": len(part.net.members),
                 "epochs": epochs,
                 "checkpoint": self._checkpoint,
             }
-            net = self._network(candidate)
+            net = self._network(part.candidate)
             with without_remarks():
-                own = train(net, self._ds, **settings)
-            found.append(Retrained(net, epochs, own["seconds"]))
-        return found
+                figures = train(net, self._ds, **settings)
+            retrained.append(Retrained(net, epochs, figures["seconds"]))
+        return retrained
 
-    def _epochs_on_all(self, candidate: Candidate, net: Network, figures: dict) -> int:
+    def _chosen(self, choice: Choice) -> list[Chosen]:
+        """Return the candidates that are part of the model, as they were tried."""
+        return [
+            Chosen(candidate, net, figures, count)
+            for (candidate, net, figures), count in zip(
+                self.tried, choice.counts, strict=True
+            )
+            if count
+        ]
+
+    def _epochs_on_all(self, part: Chosen) -> int:
         """Return in how many epochs of all rows there are as many steps as the last
         fold's network was trained for."""
         rows = len(self._rows())
-        last = len(net.members) - 1
-        size = self._settings(candidate)["batch_number"]
-        known = rows - int(np.count_nonzero(net.crossed.fold == last))
-        epochs = figures["members"][last]["best_epoch"] or figures["epochs_run"]
+        last = len(part.net.members) - 1
+        size = self._settings(part.candidate)["batch_number"]
+        known = rows - int(np.count_nonzero(part.net.crossed.fold == last))
+        best_epoch = part.figures["members"][last]["best_epoch"]
+        epochs = best_epoch or part.figures["epochs_run"]
         steps = epochs * math.ceil(known / size)
         return max(1, round(steps / math.ceil(rows / size)))
 
@@ -501,7 +527,8 @@ class Effort:
         """Return a network of the candidate that was chosen first, trained anew and
         alone for some batches, which its engine has timed: what was trained for the
         model stays as it is."""
-        candidate, net, _ = self._first
+        candidate = self._first.candidate
+        net = self._first.net
         net = net.members[0].sibling(net.seed)
         net.compute_at(Device(net.threads, net.gpus[:1]))
         of_rows = (
@@ -560,65 +587,41 @@ class Effort:
     def _combined(self, choice: Choice) -> tuple[Network, dict]:
         """Return the network of those that were chosen so often, and the figures of
         --json."""
-        counts = choice.counts
-        chosen = [
-            (*tried, count)
-            for tried, count in zip(self.tried, counts, strict=True)
-            if count
-        ]
-        self._first = chosen[0][:3]
-        rows = len(self._rows())
-        first, net, figures = self._first
-        judged_members = [
-            (member, float(count), told["best_epoch"])
-            for _, of_folds, own, count in chosen
-            for member, told in zip(of_folds.members, own["members"], strict=True)
-        ]
-        weights = [weight for _, weight, _ in judged_members]
-        epochs = max(len(one.history["loss"]) for one, *_ in judged_members)
-        history = mean_losses(
-            [(member.history, best, epochs) for member, _, best in judged_members],
-            weights,
-        )
-        networks = [one.net for one in self._retrained] or [
-            own for _, own, _, _ in chosen
-        ]
-        members = [member for own in networks for member in own.members]
-        told = [
-            {
-                "layers": own.spec,
-                "loss": _loss_of(each)[1],
-                "operations": one.operations(own, rows),
-                "weight": count,
-            }
-            for (one, own, each), count in zip(self.tried, counts, strict=True)
-        ]
-        seconds = [figures["seconds"] for *_, figures in self.tried] + [
-            one.seconds for one in self._retrained
-        ]
+        chosen = self._chosen(choice)
+        self._first = chosen[0]
+        net = self._first.net
+        judging = [member for part in chosen for member in part.judging_members()]
+        weights = [weight for _, weight, _ in judging]
+        epochs = max(len(member.history["loss"]) for member, *_ in judging)
+        histories = [(member.history, best, epochs) for member, _, best in judging]
+        history = mean_losses(histories, weights)
+        members = self._members_of_model(chosen)
         crossed = None
         if not self._by_share:
-            kept = net.crossed
-            scores = crossed_scores(self._scores_of_candidates(), choice, kept.of_row)
-            crossed = replace(kept, scores=scores, is_retrained=bool(self._retrained))
-        net.describe(
-            config={**net.config, **self._config(first), "candidates": told},
-            history=history,
-        )
+            scores = crossed_scores(
+                self._scores_of_candidates(), choice, net.crossed.of_row
+            )
+            is_retrained = bool(self._retrained)
+            crossed = replace(net.crossed, scores=scores, is_retrained=is_retrained)
+        config = {
+            **net.config,
+            **self._config(self._first.candidate),
+            "candidates": self._facts_of_tried(choice),
+        }
+        net.describe(config=config, history=history)
         net.combine(members, weights)
         if crossed is None:
             judgement = self._validated_judgement(net)
         else:
             judgement = self._crossed_judgement(net, crossed)
-        of_one = ("folds", "mean", "std", "members", "best_epoch")
-        retrained = {}
-        if self._retrained:
-            retrained["retrained"] = {
-                "rows": rows,
-                "epochs": [one.epochs for one in self._retrained],
-            }
+        of_one_network = ("folds", "mean", "std", "members", "best_epoch")
+        figures = {
+            name: value
+            for name, value in self._first.figures.items()
+            if name not in of_one_network
+        }
         return net, {
-            **{name: value for name, value in figures.items() if name not in of_one},
+            **figures,
             **history,
             "epochs_run": epochs,
             "networks": len(members),
@@ -633,14 +636,49 @@ class Effort:
                 for member, weight in zip(members, weights, strict=True)
             ],
             "effort": self._effort,
-            "chosen": [
-                self.flags(candidate, count) for candidate, _, _, count in chosen
-            ],
+            "chosen": [self.flags(part.candidate, part.count) for part in chosen],
             "tried": len(self.tried),
             **judgement,
-            **retrained,
-            "seconds": sum(seconds),
+            **self._retrained_facts(),
+            "seconds": self._seconds(),
         }
+
+    def _members_of_model(self, chosen: list[Chosen]) -> list[Network]:
+        """Return the networks that predict: those of the candidates, or where these
+        knew some rows only, those that were trained once more on all."""
+        networks = [part.net for part in chosen]
+        if self._retrained:
+            networks = [retrained.net for retrained in self._retrained]
+        return [member for net in networks for member in net.members]
+
+    def _facts_of_tried(self, choice: Choice) -> list[dict]:
+        """Return what a model keeps of each candidate that was tried."""
+        rows = len(self._rows())
+        facts = []
+        for (candidate, net, figures), count in zip(
+            self.tried, choice.counts, strict=True
+        ):
+            facts.append(
+                {
+                    "layers": net.spec,
+                    "loss": _loss_of(figures)[1],
+                    "operations": candidate.operations(net, rows),
+                    "weight": count,
+                }
+            )
+        return facts
+
+    def _retrained_facts(self) -> dict:
+        """Return the key `retrained` of --json, where networks were."""
+        if not self._retrained:
+            return {}
+        epochs = [retrained.epochs for retrained in self._retrained]
+        return {"retrained": {"rows": len(self._rows()), "epochs": epochs}}
+
+    def _seconds(self) -> float:
+        """Return how long all trainings took."""
+        tried = sum(figures["seconds"] for *_, figures in self.tried)
+        return tried + sum(retrained.seconds for retrained in self._retrained)
 
     def _crossed_judgement(self, net: Network, crossed: Crossed) -> dict:
         """Decide by the rows that folds judge, each as the others choose; return what
