@@ -82,9 +82,10 @@ class Explanation:
     error           how far values are from those of all coalitions, as a standard
                     deviation; 0: all were computed
     output_names    classes, or targets, of several outputs
-    background_error  how far values are from those against very many background rows,
-                      of which these were drawn, as a
-                    standard deviation; None for one background row, which cannot tell
+    background_error
+                    how far values are from those against very many background rows, of
+                    which these were drawn, as a standard deviation; None for one
+                    background row, which cannot tell
     """
 
     values: np.ndarray
@@ -317,12 +318,15 @@ class Explainer:
         mean square over contributions.
 
         values: these means, squares: those of the squares. Where each background row
-        has an order of columns of its own, the error of these orders is in it too.
+        has an order of columns of its own, the error of these orders is in it too. Rows
+        of unlike weights tell as much as fewer of equal weight (Kish 1965).
         """
-        count = len(self._background_values)
-        if count < 2 or not len(values):
+        equal_rows = self._factors.sum() ** 2 / (self._factors**2).sum()
+        if len(self._factors) < 2 or equal_rows <= 1 or not len(values):
             return None
-        variances = np.maximum(squares - values**2, 0) / (count - 1)  # of the means
+        variances = np.maximum(squares - values**2, 0) / (
+            equal_rows - 1
+        )  # of the means
         return float(np.sqrt(variances.mean()))
 
     def _contributions(

@@ -212,6 +212,26 @@ def test_the_error_of_the_background_is_that_of_a_mean_over_its_rows(
     assert explanation.background_error == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_error_of_a_weighted_background_is_that_of_a_weighted_mean(by_permutations):
+    """By the sum of squared weighted differences; equal weights are none."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 2))
+    weights = np.array([1.0, 2, 2, 7, 1, 3])
+    net = package.Network("2,4:tanh,1", "regression", dtype="float64", seed=3)
+    alone = [explain(net, x[:5], x[20 + k :][:1]).values for k in range(6)]
+    each = np.array(alone)
+    shares = (weights / weights.sum())[:, None, None]
+    differences = each - (shares * each).sum(axis=0)
+    squares = (shares * differences**2).sum(axis=0)
+    of_weights = (shares**2).sum()
+    expected = np.sqrt(np.mean(squares * of_weights / (1 - of_weights)))
+    weighted = explain(net, x[:5], shapley.Background(x[20:26], weights))
+    assert weighted.background_error == pytest.approx(expected, rel=1e-9)
+    plain = explain(net, x[:5], x[20:26])
+    equal = explain(net, x[:5], shapley.Background(x[20:26], np.full(6, 3.0)))
+    assert equal.background_error == pytest.approx(plain.background_error, rel=1e-12)
+
+
 def test_the_command_tells_the_error_of_the_background_beside_that_of_coalitions(
     folder, by_permutations
 ):
