@@ -18,7 +18,7 @@ from nn.pages import model_page, page, task_blocks
 from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
-from nn.test.errors import ranges, row_losses
+from nn.test.errors import groups_that_err, ranges, row_losses
 from nn.test.importance import importance
 from nn.test.out_of_fold import out_of_fold
 
@@ -578,6 +578,27 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
         "mean absolute error",
         "of all",
     ]
+
+
+def test_a_group_of_one_heavy_row_is_less_sure_than_its_weight():
+    """Its mean's standard error, by the squares of its rows' shares."""
+    rng = np.random.default_rng(2)
+    word = np.where(np.arange(200) < 40, "bad", "good")
+    weights = rng.choice([1.0, 2.0, 12.0], 200)
+    truth = np.zeros((200, 1))
+    scores = rng.random((200, 1)) + 0.9 * (word == "bad")[:, None]
+    ds = nn.load({"word": word, "y": scores[:, 0]}, target="y")
+    net = nn.Network("1,1", "regression")
+    net.describe(columns=["word"])
+    (group,) = groups_that_err(net, ds.x, truth, scores, weights).clear
+    losses = scores[:, 0]
+    mean = np.average(losses, weights=weights)
+    deviation = np.sqrt(np.average((losses - mean) ** 2, weights=weights))
+    shares = weights[:40] / weights[:40].sum()
+    error = deviation * np.sqrt((shares**2).sum())
+    expected = ((shares * losses[:40]).sum() - mean) / error
+    assert (group.column, group.values) == ("word", "bad")
+    assert group.standard_errors == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
