@@ -97,6 +97,18 @@ def test_members_are_networks_trained_on_all_rows_for_the_steps_of_the_last_fold
         assert np.array_equal(parameters[name], other[name])
 
 
+def test_epochs_of_all_rows_are_fewer_where_the_last_fold_knows_fewer(monkeypatch, ds):
+    """Batches of 13: nine of the last fold's rows, ten of all."""
+    options = {"batch_number": 13, "epochs": 12, "patience": 12}
+    _, figures = chosen(ds, **options)
+    before, _ = without_retraining(monkeypatch, ds, **options)
+    metrics = before.members[7].history["val_metric"]
+    best = metrics.index(min(metrics)) + 1
+    expected = round(9 * best / 10)
+    assert expected < best
+    assert figures["retrained"]["epochs"] == [expected]
+
+
 def test_figures_and_crossed_scores_are_those_of_before(monkeypatch, ds, found):
     net, figures = found
     before, of_folds = without_retraining(monkeypatch, ds)
