@@ -289,7 +289,7 @@ def info_command(flags) -> None:
 
 def _show_model(flags) -> None:
     """Show what --model contains."""
-    from ..test import target_of
+    from ..nn.model import target_of
 
     net = load_network(flags)
     facts = net.metadata()

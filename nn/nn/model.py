@@ -54,6 +54,17 @@ USUAL_FACTS = {  # facts that a file leaves out where they are these
 # ---- writing
 
 
+def target_of(net) -> str | list[str] | int | None:
+    """Return the target of a network as JSON has it: its name, of several a list;
+    without names as it was asked for."""
+    names = getattr(net, "targets", None)
+    if not names:
+        return getattr(net, "config", {}).get("target")
+    if len(names) == 1:
+        return names[0]
+    return list(names)
+
+
 def metadata(net) -> dict:
     """Return what a model file keeps beside the parameters (docs/command-line.md, Model
     file)."""

@@ -29,6 +29,7 @@ from ..core.metrics import (
 )
 from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
+from ..nn.model import target_of
 from ..nn.trained_rows import Trained
 from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
@@ -184,17 +185,6 @@ def sampling_of(ds) -> Sampling:
     """Return how rows of a data set are drawn again for an interval: by its groups, or
     by its times."""
     return Sampling(len(ds.x), getattr(ds, "groups", None), getattr(ds, "times", None))
-
-
-def target_of(net) -> str | list[str] | int | None:
-    """Return the target of a network as JSON has it: its name, of several a list;
-    without names as it was asked for."""
-    names = getattr(net, "targets", None)
-    if not names:
-        return getattr(net, "config", {}).get("target")
-    if len(names) == 1:
-        return names[0]
-    return list(names)
 
 
 def judged(

@@ -16,9 +16,9 @@ from ..data.dataset import name_of
 from ..data.splits import Split
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn import Network
+from ..nn.model import target_of
 from ..nn.prediction import far_field
 from ..settings.flags import DEFAULTS
-from ..test import target_of
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
 from .decision import judged
