@@ -140,6 +140,10 @@ class _NetworkEstimator(BaseEstimator):
             if ds.duplicates():
                 log.warning("%s", ds.about_duplicates())
             ds.is_left_out_told = True
+            # as the network and its members keep them
+            ds.classes = self._class_names()
+            ds.label_type = self._label_type()
+            ds.targets = names if ds.columns else None
             seed = self.random_state
             seed = int(
                 seed
@@ -160,10 +164,6 @@ class _NetworkEstimator(BaseEstimator):
                 net, figures = choice.run(train)
             else:
                 net, figures = self._trained(ds, seed, eval_set)
-            net.describe(
-                classes=self._class_names(), targets=names if net.columns else None
-            )
-            net.describe(label_type=self._label_type())
         self.network_ = net
         self.figures_ = figures
         self.loss_curve_ = net.history["loss"]
@@ -278,6 +278,8 @@ class _NetworkEstimator(BaseEstimator):
         X = self._dense(X)
         weights = self._weights(X, (*eval_set, None)[2])
         targets = self._counting_targets(y, weights, reset=False)
+        if self._class_names() is not None:
+            targets = np.array(self._class_names())[targets]
 
         def read(net: Network) -> Dataset:
             return loading.load(X, net.schema, y=targets, weights=weights)

@@ -598,3 +598,18 @@ def test_a_network_of_numbers_takes_truth_values(form):
     np.testing.assert_allclose(
         model.predict(forms[form]), model.predict(numbers), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "settings", [{"effort": "quick"}, {"layers": "auto,4,auto", "networks": 2}]
+)
+def test_a_fitted_network_of_several_members_is_a_model_file(tmp_path, settings):
+    """Whose members have the classes, and the type, that the estimator was given."""
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.where(x[:, 0] > 0, 5, 3)
+    fitted = nn.NetworkClassifier(**settings).fit(x, y)
+    fitted.network_.export(tmp_path / "m.bin")
+    model = nn.Model.load(tmp_path / "m.bin")
+    assert len(model.members) > 1
+    assert model.predict(x).tolist() == fitted.predict(x).tolist()
+    assert {*model.predict(x).tolist()} == {3, 5}
