@@ -1,8 +1,8 @@
 """Data: from the bytes of files to a Dataset, one way.
 
     open ──────────► read ────────► decide ───────► make ──────────► encode
-    formats, source  lookup, a      kinds,          loading, fields, encoding,
-                     TableSource    targets         dataset          encoders, records
+    formats, source  lookup, a      kinds,          loading, fields, statistics,
+                     TableSource    targets         dataset          encoding, records
 
     column.py        the one form of a table, Column and Table; Wanted: what is read
     loading.py       goes the whole way, behind the door ds.py; the same with the
@@ -25,8 +25,9 @@
     targets.py       the task, the classes and the values of the targets
     dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the
                      digest of columns
-    encoding.py      columns -> inputs of a network: an encoder for each kind of column;
-                     calendar.py: parts and cycles of dates
+    encoding.py      columns -> inputs of a network; encoders.py: an encoder for each
+                     kind of column; statistics.py: of the training rows, by which they
+                     are decided; calendar.py: parts and cycles of dates
     scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among
                      them becomes
     records.py       arrays of rows in memory or, where it has no room for them, in

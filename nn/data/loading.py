@@ -49,7 +49,7 @@ from .dataset import (
     columns_digest,
     name_of,
 )
-from .encoding import ColumnEncoder
+from .encoders import ColumnEncoder
 from .fields import odd_remarks
 from .formats import TABLE_FORMATS, recognise
 from .frames import open_frame

@@ -30,14 +30,14 @@ def medians_of(
         return None
     rows = np.arange(len(x))[rows]
     most = max(1, min(MEDIAN_ROWS, _SAMPLE_VALUES // max(1, x.shape[1])))
-    some = slice(None, None, -(-len(rows) // most) or 1)
-    sample = x[rows[some]]
+    every_few = slice(None, None, -(-len(rows) // most) or 1)
+    sample = x[rows[every_few]]
     if not sample.size:
         return None
     if weights is None:
         counts = None
     else:
-        counts = weights[some]
+        counts = weights[every_few]
     medians = np.array(
         [median(column.astype(np.float64), counts) for column in sample.T]
     )
@@ -55,7 +55,7 @@ def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
     """Put the medians into the gaps of x, (rows, columns); return how many each column
     had."""
     counts = np.zeros(x.shape[1], np.int64)
-    of_columns = np.array(medians).astype(x.dtype)
+    fillings = np.array(medians).astype(x.dtype)
     step = max(1, _SEARCHED_VALUES // max(1, x.shape[1]))
     for start in range(0, len(x), step):
         block = x[start : start + step]
@@ -63,7 +63,7 @@ def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
             continue
         is_gap = np.isnan(block)
         counts += is_gap.sum(axis=0)
-        np.copyto(block, of_columns, where=is_gap)
+        np.copyto(block, fillings, where=is_gap)
     return counts
 
 

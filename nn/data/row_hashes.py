@@ -19,7 +19,8 @@ import numpy as np
 
 from .column import Column, is_coarse
 from .dataset import Dataset, TableRows
-from .encoding import ColumnEncoder, are_places
+from .encoders import ColumnEncoder
+from .encoding import are_places
 
 KEPT = 512  # hashes of a model
 # that are mixed one after the other; rows of more numbers are hashed one after the

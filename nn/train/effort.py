@@ -21,9 +21,9 @@ import numpy as np
 from ..backends import Device
 from ..core import random
 from ..data.dataset import TableRows
-from ..data.encoding import statistics_of
 from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
+from ..data.statistics import statistics_of
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..files.model_file import SCORE_TYPE

@@ -14,7 +14,7 @@ from ..backends.engine import Engine
 from ..core import random
 from ..data.column import GAPS, WINDOWS
 from ..data.dataset import TableRows, all_weightless, as_read_by, name_of
-from ..data.encoding import Encoding, statistics_of
+from ..data.encoding import Encoding
 from ..data.kinds import NUMBER
 from ..data.loading import load_for, without_gaps
 from ..data.medians import medians_of
@@ -27,6 +27,7 @@ from ..data.splits import (
     remark_on_twins,
     split_rows,
 )
+from ..data.statistics import statistics_of
 from ..ds import Dataset, check_trainable
 from ..layers import input_shape
 from ..nn import Network

@@ -11,16 +11,15 @@ from support.tables import texts
 from nn.data.calendar import DATE_PARTS, part
 from nn.data.column import Column
 from nn.data.dataset import TableRows
-from nn.data.encoding import (
-    ENCODERS,
+from nn.data.encoders import ENCODERS, NumberEncoder
+from nn.data.encoding import Encoding
+from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, decide, kind_of
+from nn.data.statistics import (
     MOST_REPEATED_VALUES,
     SAMPLE,
-    Encoding,
-    NumberEncoder,
     NumberStatistics,
     statistics_of,
 )
-from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, decide, kind_of
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
 from nn.settings.flags import BY_NAME

@@ -13,13 +13,8 @@ import nn
 from nn.data import kinds, written
 from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
-from nn.data.encoding import (
-    CategoryEncoder,
-    Encoding,
-    NumberEncoder,
-    NumberStatistics,
-    TextStatistics,
-)
+from nn.data.encoders import CategoryEncoder, NumberEncoder
+from nn.data.encoding import Encoding
 from nn.data.kinds import (
     Kind,
     in_a_list,
@@ -29,6 +24,7 @@ from nn.data.kinds import (
     split_names,
 )
 from nn.data.loading import canonical
+from nn.data.statistics import NumberStatistics, TextStatistics
 from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 

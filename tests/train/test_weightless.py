@@ -9,12 +9,13 @@ import nn
 from nn.core.weighted import median, quantiles
 from nn.data.column import Column
 from nn.data.dataset import TableRows
-from nn.data.encoding import CategoryEncoder, NumberEncoder, statistics_of
+from nn.data.encoders import CategoryEncoder, NumberEncoder
 from nn.data.kinds import NUMBER, Kind
 from nn.data.loading import held_out
 from nn.data.medians import medians_of
 from nn.data.scaling import Moments, Scaling
 from nn.data.splits import split_rows
+from nn.data.statistics import statistics_of
 from nn.files import model_file
 from nn.test.importance import curves
 from nn.test.shapley import background_rows

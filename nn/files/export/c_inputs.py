@@ -9,13 +9,13 @@ import numpy as np
 
 from ...data.calendar import DATE_PARTS
 from ...data.column import Column, encodings_of
-from ...data.encoding import (
+from ...data.encoders import (
     CategoryEncoder,
     DateEncoder,
-    Encoding,
     NumberEncoder,
     TruthEncoder,
 )
+from ...data.encoding import Encoding
 from ...data.written import YES_NO, Order
 from ...layers import InputColumn
 from ...utils import UsageError

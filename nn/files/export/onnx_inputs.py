@@ -15,13 +15,13 @@ import numpy as np
 
 from ...data.calendar import DATE_PARTS, DAY, YEAR_SECONDS, part
 from ...data.column import Column
-from ...data.encoding import (
+from ...data.encoders import (
     CategoryEncoder,
     DateEncoder,
-    Encoding,
     NumberEncoder,
     TruthEncoder,
 )
+from ...data.encoding import Encoding
 from ...data.pictures import BYTE
 from ...data.written import YES_NO, Order
 from ...layers import InputColumn
