@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from .nn_aux import ACTIVATIONS, MOST_EDGES, MOST_WAVES
 from .utils import UsageError
@@ -46,8 +47,7 @@ COLUMN_KINDS = {  # kind of an input column -> its outputs
 }
 
 
-@dataclass(frozen=True)
-class InputColumn:
+class InputColumn(NamedTuple):
     """One value of a row, and what the embedding layer makes of it.
 
     number     itself

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Activation:
+class Activation(NamedTuple):
     """a = f(z), for each output of a layer."""
 
     formula: str
@@ -29,8 +28,7 @@ class Activation:
     couples_outputs: bool = False
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(NamedTuple):
     """The loss of one output a and its target y."""
 
     formula: str
@@ -38,8 +36,7 @@ class Loss:
     constants: tuple[float, ...] = ()  # of its formula, two at most
 
 
-@dataclass(frozen=True)
-class Optimizer:
+class Optimizer(NamedTuple):
     """How weights change by their gradient."""
 
     formula: str
@@ -62,8 +59,7 @@ class Optimizer:
         return [f"moment{number}" for number in range(1, count + 1)]
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """A measure by which predictions are judged."""
 
     label: str
@@ -71,8 +67,7 @@ class Metric:
     higher_is_better: bool = True
 
 
-@dataclass(frozen=True)
-class InputScaling:
+class InputScaling(NamedTuple):
     """How inputs are scaled."""
 
     formula: str
@@ -80,8 +75,7 @@ class InputScaling:
     is_fitted: bool = False
 
 
-@dataclass(frozen=True)
-class ThresholdRule:
+class ThresholdRule(NamedTuple):
     """A rule of --threshold: the cut-off that it looks for."""
 
     sought: str
@@ -89,8 +83,7 @@ class ThresholdRule:
     holds: Callable[..., bool]  # whether they can be
 
 
-@dataclass(frozen=True)
-class Initializer:
+class Initializer(NamedTuple):
     """How initial weights are drawn."""
 
     formula: str

@@ -16,7 +16,7 @@ as they are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from ..utils import DataError, UsageError
 from .metrics import Ranks, checked_weights, total, without_zeros
 
 
-@dataclass(frozen=True)
-class CutOffs:
+class CutOffs(NamedTuple):
     """All cut-offs of some rows, the highest first: class 1 from scores[k] on; the
     first one, inf, takes no row.
 

@@ -13,8 +13,8 @@ import math
 import os
 import zipfile
 import zlib
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
 
 
-@dataclass
-class Arrays:
+class Arrays(NamedTuple):
     """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the
     SHA-256 of all files, if any; of pictures their names, and the number that stands
     for white."""

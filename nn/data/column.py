@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -160,8 +161,7 @@ class Column:
         )
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """The columns of a table that are read, and how.
 
     reads: by the place of a column in the file, from 0: number, text, date, or None, as

@@ -150,7 +150,7 @@ class CsvSource(TableSource):
             return {}
         raw = stored.raw | stored.pure
         return self._rows(
-            replace(stored, reads=dict.fromkeys(texts, "text"), raw=raw)
+            stored._replace(reads=dict.fromkeys(texts, "text"), raw=raw)
         ).columns
 
     # -- storage -----------------------------------------------------------------------
@@ -181,7 +181,7 @@ class CsvSource(TableSource):
         has_constant = any(low >= high and low != 0 for low, high in bounds)
         if has_constant and not wanted.is_fixed:
             dtype = "float64"
-        return replace(wanted, reads=reads, raw=wanted.raw | text_targets, dtype=dtype)
+        return wanted._replace(reads=reads, raw=wanted.raw | text_targets, dtype=dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where
@@ -199,7 +199,7 @@ class CsvSource(TableSource):
         is_widened = dtype == "float64" and table.numbers.dtype != "float64"
         if still_numbers and is_widened:
             reads = dict.fromkeys(still_numbers, "number")
-            columns |= self._rows(replace(wanted, reads=reads, dtype=dtype)).columns
+            columns |= self._rows(wanted._replace(reads=reads, dtype=dtype)).columns
         if places != table.number_places or dtype != table.numbers.dtype:
             numbers = [columns[place] for place in places]
             table.numbers = joined(numbers, len(table), dtype)

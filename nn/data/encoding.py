@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,8 +39,7 @@ _RECORD_SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: nu
 _REMARKED_SHARE = 0.05
 
 
-@dataclass(frozen=True)
-class Encoding:
+class Encoding(NamedTuple):
     """The encoders of a table's feature columns, in the file's order. names: of the
     columns, None without a header; places: in the file, from 0. plain: all columns are
     numbers without gaps, and read as such."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from ..utils import DataError
 from .arrays import Arrays, npy, read_cifar, read_idx, read_npz
@@ -46,8 +46,7 @@ _FROM_JSON = (
 _UNPACK = "unpack it with {}"
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """A format of data files. `table`, `arrays` or `pictures` reads it: rows of
     columns, arrays as a whole, a row from each file; or `cure` says what a person can
     do.

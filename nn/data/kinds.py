@@ -7,9 +7,9 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,7 @@ _DIFFERS = "nearly every value differs"
 _ARE_RARE = f"nearly every value has fewer than {LEAST_SLOT_ROWS} rows"
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Kind of a feature column, as its fields or a person say: a name of ENCODERS, and
     what the encoder has to know.
 

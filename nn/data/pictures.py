@@ -20,8 +20,8 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -170,8 +170,7 @@ def are_pictures(value) -> bool:
 # -- files -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Gallery:
+class Gallery(NamedTuple):
     """Files of pictures with their names in predictions, and the class folder of each,
     where all lie in some."""
 
@@ -517,8 +516,7 @@ def _sides(size: Sequence[int]) -> str:
 # -- one picture -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A picture: pixels (height, width), or (height, width, 3) with colours, of which
     `range` is white."""
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -187,8 +188,7 @@ def check_spread(low, high, shift, scale, name: Callable[[int], str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(NamedTuple):
     """Smallest and largest value, mean and standard deviation (of the population) of
     each feature of rows in memory."""
 

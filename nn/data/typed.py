@@ -13,9 +13,9 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -201,8 +201,7 @@ def _object_text(value) -> str:
 # ---------------------------------------------------------------- sources
 
 
-@dataclass
-class Opened:
+class Opened(NamedTuple):
     """A file of columns, or a frame: its rows, the names of the columns, or None and
     how many they are.
 

@@ -3,8 +3,6 @@ that columns may hold."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ...data.calendar import DATE_PARTS
@@ -151,12 +149,12 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
         elif isinstance(encoder, TruthEncoder):
             kinds.append(("TRUTH", place, column))
         elif isinstance(encoder.written, Order):
-            ranks = replace(column, values=len(encoder.written.order))
+            ranks = column._replace(values=len(encoder.written.order))
             kinds.append((column.kind.upper(), place, ranks))
         elif isinstance(encoder, CategoryEncoder) and which:
             if which == 1:  # the table has the means of all targets
                 values = len(encoder.means)
-                means = replace(column, values=values, width=encoder.targets)
+                means = column._replace(values=values, width=encoder.targets)
                 kinds.append(("EMBEDDING", place, means))
         else:
             kinds.append((column.kind.upper(), place, column))
