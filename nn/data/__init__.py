@@ -4,7 +4,7 @@
     formats, source  lookup, a      kinds,          loading, fields, statistics,
                      TableSource    targets         dataset          encoding, records
 
-    column.py        the one form of a table, Column and Table; Wanted: what is read
+    column.py        the one form of a table, Column and Table; Selection: what is read
     loading.py       goes the whole way, behind the door ds.py; the same with the
                      columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do

@@ -87,11 +87,11 @@ _COARSE = 1e-4
 
 @dataclass
 class Odd:
-    """The rows in which one odd word stands among numbers or dates. first: the index of
-    the first one."""
+    """The rows in which one odd word stands among numbers or dates: how many, and the
+    index of the first one."""
 
     rows: int
-    first: int
+    first_row: int
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Column:
     def is_mostly_right(self) -> bool:
         """Return whether MOSTLY of the known fields are what the column was read as,
         and no odd words."""
-        odd = sum(one.rows for one in self.odd.values())
+        odd = sum(count.rows for count in self.odd.values())
         right = len(self) - int(self.is_gap.sum())
         return right / (odd + right) >= MOSTLY
 
@@ -161,7 +161,7 @@ class Column:
         )
 
 
-class Wanted(NamedTuple):
+class Selection(NamedTuple):
     """The columns of a table that are read, and how.
 
     reads: by the place of a column in the file, from 0: number, text, date, or None, as
@@ -281,10 +281,10 @@ _REACH = 3.0
 def blurs(shift: np.ndarray, scale: np.ndarray) -> bool:
     """Return whether float32 would blur a column with one of these means and
     deviations."""
-    known = np.isfinite(scale) & (scale > 0)
-    low = shift[known] + -1 * _REACH * scale[known]
-    high = shift[known] + 1 * _REACH * scale[known]
-    return is_coarse(low, high)
+    varies = np.isfinite(scale) & (scale > 0)
+    middle = shift[varies]
+    reach = _REACH * scale[varies]
+    return is_coarse(middle - reach, middle + reach)
 
 
 # ---------------------------------------------------------------- what a text is
@@ -318,15 +318,15 @@ def decoded(text: bytes, code_page: str = WINDOWS) -> str:
 
 def encodings_of(text: str, code_page: str = WINDOWS) -> list[bytes]:
     """Return the bytes for which `decoded` gives a text."""
-    found = [text.encode(errors="surrogatepass")]
+    encodings = [text.encode(errors="surrogatepass")]
     if code_page == WINDOWS:
         characters = text.translate(_BYTE_OF_WINDOWS)
     else:
         characters = text
-    other = characters.encode("latin-1", "ignore")
-    if other not in found and decoded(other, code_page) == text:
-        found.append(other)
-    return found
+    in_code_page = characters.encode("latin-1", "ignore")
+    if in_code_page not in encodings and decoded(in_code_page, code_page) == text:
+        encodings.append(in_code_page)
+    return encodings
 
 
 def unicode_text(text: str) -> str:
@@ -352,7 +352,7 @@ def number_in(text: str, point: str = ".") -> float | None:
     if text[0].isalpha() or (point != "." and "." in text):
         return None
     try:
-        number = float(text if point == "." else text.replace(point, "."))
+        number = float(text.replace(point, "."))
     except ValueError:
         return None
     if math.isinf(number):
@@ -445,7 +445,7 @@ def is_code(word: str) -> bool:
 
 
 def target_column(
-    column: Column, wanted: Wanted, kind: str | None, point: str = "."
+    column: Column, selection: Selection, kind: str | None, point: str = "."
 ) -> Column:
     """Return a column of pure fields without its words for a gap: as the numbers, or
     dates, that all others are, unless there are codes among them; else as texts. kind:
@@ -455,27 +455,27 @@ def target_column(
     """
     if column.reads != "text":
         odd = {
-            word: one
-            for word, one in column.odd.items()
-            if not is_target_gap(word, wanted.missing)
+            word: count
+            for word, count in column.odd.items()
+            if not is_target_gap(word, selection.missing)
         }
         return replace(column, odd=odd)
     counts = column.counts()
     gaps = {
         word
         for word in counts
-        if word not in wanted.names and is_target_gap(word, wanted.missing)
+        if word not in selection.names and is_target_gap(word, selection.missing)
     }
-    others = [word for word in counts if word not in gaps | wanted.names]
-    are_numbers = all(number_in(word, point) is not None for word in others)
+    known_words = [word for word in counts if word not in gaps | selection.names]
+    are_numbers = all(number_in(word, point) is not None for word in known_words)
     if kind is None and are_numbers:
-        gaps |= wanted.names & counts.keys()
-    found = without_words(column, gaps)
-    if kind is None and not (are_numbers and any(map(is_code, others))):
-        of_gaps = found.gaps
-        found = settled(found, None, point, is_pure=True)
-        found.gaps = of_gaps
-    return found
+        gaps |= selection.names & counts.keys()
+    target = without_words(column, gaps)
+    if kind is None and not (are_numbers and any(map(is_code, known_words))):
+        gap_rows = target.gaps
+        target = settled(target, None, point, is_pure=True)
+        target.gaps = gap_rows
+    return target
 
 
 def words_that_occur(
@@ -495,14 +495,14 @@ def without_words(column: Column, words: Collection[str]) -> Column:
     """Return a column of texts in which these words are gaps, which its `gaps` counts,
     with the fields that were."""
     counts = column.counts()
-    of_gaps = {word: rows for word, rows in counts.items() if word in words}
+    gaps = {word: rows for word, rows in counts.items() if word in words}
     empty = int(np.count_nonzero(column.values < 0)) - sum(column.gaps.values())
     if empty:
-        of_gaps[""] = of_gaps.get("", 0) + empty
-    known = [word for word in column.words if word not in of_gaps]
-    places = {word: place for place, word in enumerate(known)}
+        gaps[""] = gaps.get("", 0) + empty
+    kept = [word for word in column.words if word not in gaps]
+    places = {word: place for place, word in enumerate(kept)}
     codes = np.array([*(places.get(word, -1) for word in column.words), -1], np.int32)
-    return Column("text", codes[column.values], known, gaps={**column.gaps, **of_gaps})
+    return Column("text", codes[column.values], kept, gaps={**column.gaps, **gaps})
 
 
 # ------------------------------------------------------------ what a column of texts is
@@ -526,63 +526,60 @@ def settled(
     """
     if column.reads != "text" or kind == "text":
         return column
-    words = column.words
-    counts = column.word_rows
+    least = MOSTLY
     if is_pure:
         least = 1.0
-    else:
-        least = MOSTLY
     for reads, value_in in VALUE_IN.items():
-
-        def share(
-            words: list[str], reads: str = reads, value_in: Callable = value_in
-        ) -> float:
-            own = counts[: len(words)]
-            right = [
-                value_in(one, point) is not None
-                or (reads == "number" and is_not_finite(one))
-                for one in words
-            ]
-            if own.any():
-                return own[right].sum() / own.sum()
-            return 0.0
-
-        if kind == reads or (
-            kind is None
-            and share(words[:_GLANCE]) >= least / 2
-            and share(words) >= least
-        ):
-            return valued(
-                column,
-                reads,
-                np.array(
-                    [*(value_in(word, point) for word in words), None], np.float64
-                ),
-            )
+        is_so = kind == reads
+        if kind is None and _share_of(column, reads, point, _GLANCE) >= least / 2:
+            is_so = _share_of(column, reads, point) >= least
+        if is_so:
+            values = [value_in(word, point) for word in column.words]
+            return valued(column, reads, np.array([*values, None], np.float64))
     return column
 
 
-def valued(column: Column, reads: str, of_words: np.ndarray) -> Column:
+def _share_of(
+    column: Column, reads: str, point: str, words: int | None = None
+) -> float:
+    """Return the share of the rows whose word is a number, infinite ones too, or a
+    date. words: how many of the first ones are looked at; None: all."""
+    rows = column.word_rows[:words]
+    value_in = VALUE_IN[reads]
+    is_right = []
+    for word in column.words[:words]:
+        is_value = value_in(word, point) is not None
+        is_right.append(is_value or (reads == "number" and is_not_finite(word)))
+    if rows.any():
+        return rows[is_right].sum() / rows.sum()
+    return 0.0
+
+
+def valued(column: Column, reads: str, values_of_words: np.ndarray) -> Column:
     """Return a column of texts as the values of its words, nan for an odd one and, at
     the end, for a gap."""
-    values = of_words[column.values]
+    values = values_of_words[column.values]
     if np.isfinite(values).any():
         bounds = (np.nanmin(values), np.nanmax(values))
     else:
         bounds = (math.inf, -math.inf)
-    return Column(reads, values, [], odd_words(column, of_words), *map(float, bounds))
+    return Column(
+        reads, values, [], odd_words(column, values_of_words), *map(float, bounds)
+    )
 
 
-def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:
+def odd_words(column: Column, values_of_words: np.ndarray) -> dict[str, Odd]:
     """Return the words that have no value, nan, as odd ones, in the order of their
     first rows."""
-    rows = np.flatnonzero(np.isnan(of_words)[column.values] & (column.values >= 0))
-    codes, first, counts = np.unique(
+    rows = np.flatnonzero(
+        np.isnan(values_of_words)[column.values] & (column.values >= 0)
+    )
+    codes, first_rows, counts = np.unique(
         column.values[rows], return_index=True, return_counts=True
     )
     return {
-        column.words[codes[i]]: Odd(int(counts[i]), int(rows[first[i]]))
-        for i in np.argsort(first)
+        column.words[codes[i]]: Odd(int(counts[i]), int(rows[first_rows[i]]))
+        for i in np.argsort(first_rows)
     }
 
 

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
@@ -95,12 +96,8 @@ class Head:
     def column(self, index: int) -> str:
         """Return how messages call a column: by its name, or by its place counted from
         1."""
-        if self.names:
-            name = self.names[index]
-        else:
-            name = ""
-        if name:
-            return f"column {name}"
+        if self.names and self.names[index]:
+            return f"column {self.names[index]}"
         return f"column {index + 1} of {self.width}"
 
     def has_labels(self, place: int) -> bool:
@@ -130,10 +127,12 @@ class Head:
         return kinds
 
 
-def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) -> Head:
-    """Look at the first rows of a file; `first` is what is known of the first of
-    several files. schema: what a person says of its layout, and the names of a model's
-    columns, which tell a header.
+def read_head(
+    path: str, schema: Schema = UNSAID, first_file: FirstFile | None = None
+) -> Head:
+    """Look at the first rows of a file; first_file: of several, unless it is this one.
+    schema: what a person says of its layout, and the names of a model's columns, which
+    tell a header.
 
     Raises NoRows if there is no row of data, DataError for other text, UsageError for a
     separator that cannot be one.
@@ -145,10 +144,10 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
         text = b"\n" + text[separator_line.end() :]
         separator = separator or decoded(separator_line[1])
     if not text.strip():
-        found = "the file is empty"
+        reason = "the file is empty"
         if len(text) > LONGEST_CSV_LINE:
-            found = f"its first {len(text)} bytes are blank lines"
-        raise NoRows(f"{path}: {found}, expected rows of numbers separated by commas")
+            reason = f"its first {len(text)} bytes are blank lines"
+        raise NoRows(f"{path}: {reason}, expected rows of numbers separated by commas")
     if separator is None:
         separator = separator_of(text)
     else:
@@ -156,15 +155,15 @@ def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) ->
     rows = FirstRows(text, separator, code_page=schema.code_page)
     _check_first_rows(path, text, rows)
     width = rows.counts[0]
-    if _has_header(rows, schema, first):
-        names = [cell.text for cell in rows.rows[0]]
+    names = None
+    below = rows.rows
+    first_row = 0
+    if _has_header(rows, schema, first_file):
+        names = _texts_of(below[0])
+        below = below[1:]
         first_row = 1
-    else:
-        names = None
-        first_row = 0
-    below = rows.rows[first_row:]
     if are_names(names):
-        below = [cells for cells in below if [cell.text for cell in cells] != names]
+        below = [cells for cells in below if _texts_of(cells) != names]
     if not below:
         raise NoRows(
             f"{path}: only a header, expected at least one row of numbers; add the data",
@@ -229,18 +228,16 @@ def open_quote(path: str, line: int) -> DataError:
 def _start(path: str) -> tuple[bytes, bool]:
     """Return the first lines of a file, at least two that are not blank, and whether it
     is gzip."""
-    text = b""
-    is_all = False
     with Source(path) as source:
-        for size in (_HEAD_BYTES, LONGEST_CSV_LINE):
-            block = source.read(size)
-            is_all = len(block) < size
-            text = text + block
-            # without the last line, which may be cut
-            lines = text.split(b"\n", 64)[:-1]
-            filled = [line for line in lines if line.strip()]
-            if is_all or len(filled) > 2:
-                break
+        text = source.read(_HEAD_BYTES)
+        is_all = len(text) < _HEAD_BYTES
+        # without the last line, which may be cut
+        lines = text.split(b"\n", 64)[:-1]
+        filled = [line for line in lines if line.strip()]
+        if not is_all and len(filled) <= 2:
+            block = source.read(LONGEST_CSV_LINE)
+            is_all = len(block) < LONGEST_CSV_LINE
+            text += block
     if b"\n" not in text and b"\r" in text.rstrip(b"\r"):
         raise DataError(
             f"{path}: its lines end in CR alone, expected LF or CR LF; save it again with such ends"
@@ -274,7 +271,7 @@ def too_long(path: str) -> DataError:
     )
 
 
-class First(NamedTuple):
+class FirstFile(NamedTuple):
     """Facts of the first of several files. names: of its columns, None without a
     header."""
 
@@ -408,8 +405,7 @@ def _rows_alike(counts: list[int]) -> int:
 
 def _share_of_values(text: bytes, separator: str) -> float:
     """Return the share of the first fields, cut so, that are gaps or no texts."""
-    rows = FirstRows(text, separator, _SEPARATOR_ROWS).rows
-    cells = [cell for row in rows for cell in row]
+    cells = list(chain(*FirstRows(text, separator, _SEPARATOR_ROWS).rows))
     values = sum(cell.text in GAPS or cell.kind != "text" for cell in cells)
     return values / len(cells)
 
@@ -417,40 +413,40 @@ def _share_of_values(text: bytes, separator: str) -> float:
 # -- header ----------------------------------------------------------------------------
 
 
-def _has_header(rows: FirstRows, schema: Schema, first: First | None) -> bool:
+def _has_header(rows: FirstRows, schema: Schema, first_file: FirstFile | None) -> bool:
     """Return whether the first row names the columns: a person says so, or its words,
     or those below, or that it comes again among rows that are unlike it."""
-    texts = [cell.text for cell in rows.rows[0]]
+    texts = _texts_of(rows.rows[0])
     header = schema.choices.header
     if header == "no":
         return False
     # the header of the first file again
-    if first and first.names == texts:
+    if first_file and first_file.names == texts:
         return True
     if header == "yes":
-        return first is None
+        return first_file is None
     # the columns of a model
-    if first is None and schema.of_model and schema.columns:
+    if first_file is None and schema.of_model and schema.columns:
         if {*schema.columns} <= {*texts}:
             return True
     # unlike the rows below
     if _are_names(rows.rows):
         return True
     # it comes again, and is unlike the rows in between
-    unlike = [row for row in rows.rows if [cell.text for cell in row] != texts]
+    unlike = [row for row in rows.rows if _texts_of(row) != texts]
     comes_again = len(rows.rows) - len(unlike) > 1
     if not comes_again or not unlike:
         return False
     return _are_no_words_of(texts, unlike) and _are_names([rows.rows[0], *unlike])
 
 
+def _texts_of(cells: list[Cell]) -> list[str]:
+    return [cell.text for cell in cells]
+
+
 def _are_no_words_of(texts: list[str], rows: list[list[Cell]]) -> bool:
     """Return whether no column of some rows holds the text at its place."""
-    return not any(
-        cell.text == text
-        for row in rows
-        for cell, text in zip(row, texts, strict=False)
-    )
+    return not any(any(map(eq, texts, _texts_of(row))) for row in rows)
 
 
 def _are_names(rows: list[list[Cell]]) -> bool:

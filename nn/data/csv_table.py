@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,9 +26,9 @@ from .column import (
     OTHERS,
     Column,
     Odd,
+    Selection,
     Span,
     Table,
-    Wanted,
     are_names,
     decoded,
     encodings_of,
@@ -38,7 +39,7 @@ from .column import (
 )
 from .csv_head import (
     LONGEST_CSV_LINE,
-    First,
+    FirstFile,
     Head,
     NoRows,
     open_quote,
@@ -75,39 +76,39 @@ class CsvSource(TableSource):
         self.path = path
         self.files = Files(paths)
         self._heads = _heads_of(paths, schema)
-        self._head = first = self._heads[0]
-        self.names = first.names
-        self.width = first.width
-        self.default_target = first.last_filled
-        self.column = first.column
+        self._head = first_head = self._heads[0]
+        self.names = first_head.names
+        self.width = first_head.width
+        self.default_target = first_head.last_filled
+        self.column = first_head.column
         for head in self._heads[1:]:
-            head.names = head.names or first.names
-            if head.names and not first.names:
+            head.names = head.names or first_head.names
+            if head.names and not first_head.names:
                 raise DataError(
-                    f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there"
+                    f"{head.path}: a header, expected none as in {first_head.path}; remove it, or add one there"
                 )
             check_same_columns(
-                head.path, head.names or [], first.path, first.names or []
+                head.path, head.names or [], first_head.path, first_head.names or []
             )
         point = next((head.point for head in self._heads if head.point), ".")
         # a file whose first numbers have no decimals is read as the others
         for head in self._heads:
             head.point = head.point or point
 
-    def _table(self, wanted: Wanted) -> Table:
-        stored = self._stored(wanted)
+    def _table(self, selection: Selection) -> Table:
+        stored = self._stored(selection)
         rows = self._rows(stored)
         columns = rows.columns
         guessed = [
             place
-            for place, kind in wanted.reads.items()
-            if kind is None and place not in wanted.raw
+            for place, kind in selection.reads.items()
+            if kind is None and place not in selection.raw
         ]
-        targets = wanted.pure & columns.keys()
+        targets = selection.pure & columns.keys()
         for place in targets:
             if columns[place].reads != "text":  # the words of texts are looked at below
-                kind = wanted.reads[place]
-                columns[place] = target_column(columns[place], wanted, kind)
+                kind = selection.reads[place]
+                columns[place] = target_column(columns[place], selection, kind)
         odd = [place for place in guessed if columns[place].odd]
         columns |= self._read_as_texts(odd, columns, stored)
         for place, column in columns.items():
@@ -118,15 +119,15 @@ class CsvSource(TableSource):
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in targets:
-            kind = wanted.reads[place]
-            columns[place] = target_column(columns[place], wanted, kind, point)
-            make_gaps(columns[place], wanted.missing)
+            kind = selection.reads[place]
+            columns[place] = target_column(columns[place], selection, kind, point)
+            make_gaps(columns[place], selection.missing)
         for place in guessed:
             if columns[place].reads != "text":
                 columns[place] = _without_numbers(columns[place])
             elif place not in targets:
                 columns[place] = settled(columns[place], None, point)
-                make_gaps(columns[place], wanted.missing)
+                make_gaps(columns[place], selection.missing)
         table = Table(
             dict(sorted(columns.items())),
             rows.arrays["matrix"][: rows.csv.rows],
@@ -134,10 +135,10 @@ class CsvSource(TableSource):
             rows.spans,
             repeats=rows.csv.repeats,
         )
-        return self._filled(table, wanted)
+        return self._filled(table, selection)
 
     def _read_as_texts(
-        self, places: list[int], columns: dict[int, Column], stored: Wanted
+        self, places: list[int], columns: dict[int, Column], stored: Selection
     ) -> dict[int, Column]:
         """Return those of some columns with odd words, read again as texts, that are no
         numbers or dates: targets, and others in which odd words are frequent."""
@@ -155,51 +156,55 @@ class CsvSource(TableSource):
 
     # -- storage -----------------------------------------------------------------------
 
-    def _stored(self, wanted: Wanted) -> Wanted:
+    def _stored(self, selection: Selection) -> Selection:
         """Return how each column is stored, as the first rows look, and whether numbers
         need float64 for now.
 
         A column that float32 does not blur in some rows is blurred in no further ones,
         as its range grows at least as its size does; unless it is constant so far.
         """
-        head_kinds = self._head.kinds(wanted.reads, wanted.missing)
+        head_kinds = self._head.kinds(selection.reads, selection.missing)
         reads = {}
         bounds = []
-        for place, kind in wanted.reads.items():
+        for place, kind in selection.reads.items():
             head_kind, low, high = head_kinds[place]
-            if place in wanted.raw or (
-                kind is None and place in wanted.pure and self._head.has_labels(place)
+            if place in selection.raw or (
+                kind is None
+                and place in selection.pure
+                and self._head.has_labels(place)
             ):
                 kind = "text"
             elif kind is None:
                 kind = _STORED.get(head_kind, "text")
             reads[place] = kind
-            if kind == "number" and place not in wanted.exact:
+            if kind == "number" and place not in selection.exact:
                 bounds.append((low, high))
-        text_targets = {place for place in wanted.pure if reads[place] == "text"}
-        dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
+        text_targets = {place for place in selection.pure if reads[place] == "text"}
+        dtype = selection.dtype_of(*np.reshape(bounds, (-1, 2)).T)
         has_constant = any(low >= high and low != 0 for low, high in bounds)
-        if has_constant and not wanted.is_fixed:
+        if has_constant and not selection.is_fixed:
             dtype = "float64"
-        return wanted._replace(reads=reads, raw=wanted.raw | text_targets, dtype=dtype)
+        return selection._replace(
+            reads=reads, raw=selection.raw | text_targets, dtype=dtype
+        )
 
-    def _filled(self, table: Table, wanted: Wanted) -> Table:
+    def _filled(self, table: Table, selection: Selection) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where
         float32 would blur one."""
         columns = table.columns
         places = sorted(
             place
             for place, column in columns.items()
-            if column.reads == "number" and place not in wanted.exact
+            if column.reads == "number" and place not in selection.exact
         )
         bounds = [(columns[place].low, columns[place].high) for place in places]
-        dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
+        dtype = selection.dtype_of(*np.reshape(bounds, (-1, 2)).T)
         still_numbers = [p for p in table.number_places if columns[p].reads == "number"]
         # since another column did not look like numbers
         is_widened = dtype == "float64" and table.numbers.dtype != "float64"
         if still_numbers and is_widened:
             reads = dict.fromkeys(still_numbers, "number")
-            columns |= self._rows(wanted._replace(reads=reads, dtype=dtype)).columns
+            columns |= self._rows(selection._replace(reads=reads, dtype=dtype)).columns
         if places != table.number_places or dtype != table.numbers.dtype:
             numbers = [columns[place] for place in places]
             table.numbers = joined(numbers, len(table), dtype)
@@ -227,7 +232,7 @@ class CsvSource(TableSource):
                 continue
             codes = column.values
             if column.odd:
-                index = column.odd[word].first
+                index = column.odd[word].first_row
             else:
                 index = int(np.argmax(codes == column.words.index(word)))
             row = Table({}, codes, [], spans).row(index)
@@ -238,7 +243,7 @@ class CsvSource(TableSource):
 
     # -- rows --------------------------------------------------------------------------
 
-    def _rows(self, stored: Wanted) -> CsvReader:
+    def _rows(self, stored: Selection) -> CsvReader:
         """Return all rows, of one large file that is not packed by several threads."""
         head = self._head
         several = len(self._heads) > 1
@@ -283,23 +288,25 @@ def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
     DataError if none has rows."""
     heads: list[Head] = []
     lacking: list[NoRows] = []
-    first = None
+    first_file = None
     for path in paths:
         try:
-            heads.append(read_head(path, schema, first))
+            heads.append(read_head(path, schema, first_file))
         except NoRows as lack:
             lacking.append(lack)
-            if first is None and lack.names is not None:
-                first = First(lack.names)
+            if first_file is None and lack.names is not None:
+                first_file = FirstFile(lack.names)
                 named = path
             continue
-        if first is None:
-            first = First(heads[0].names)
+        if first_file is None:
+            first_file = FirstFile(heads[0].names)
         elif len(heads) == 1:
             names = heads[0].names
-            if names is None and len(first.names) == heads[0].width:
-                names = first.names
-            check_same_columns(path, names or [""] * heads[0].width, named, first.names)
+            if names is None and len(first_file.names) == heads[0].width:
+                names = first_file.names
+            check_same_columns(
+                path, names or [""] * heads[0].width, named, first_file.names
+            )
             heads[0].names = names
     if not heads:
         raise lacking[0]
@@ -328,7 +335,6 @@ def _gaps(missing: frozenset[str], code_page: str, memory: dict):
     may_be_number = np.zeros(256, np.uint8)
     may_be_number[[word[0] for word in words if _is_number(word)]] = 1
     gaps = ffi.new("struct csv_gaps *")
-    ends = np.cumsum([len(word) for word in words], dtype=np.intc)
     numbers = np.array(
         [number for number in map(number_in, missing) if number is not None]
     )
@@ -336,26 +342,38 @@ def _gaps(missing: frozenset[str], code_page: str, memory: dict):
     gaps.empty = "" in missing
     gaps.number_count = len(numbers)
     _point(
-        gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers
+        gaps,
+        memory,
+        text=b"".join(words),
+        ends=_ends_of(words),
+        lengths=lengths,
+        numbers=numbers,
+        may_be_number=may_be_number,
     )
-    _point(gaps, memory, may_be_number=may_be_number)
     return gaps
+
+
+def _ends_of(words: list[bytes]) -> np.ndarray:
+    """Return where each word ends in the text that they are together."""
+    return np.cumsum(list(map(len, words)), dtype=np.intc)
 
 
 def _header(head: Head, memory: dict):
     """Return the names of the columns as C takes them, in every encoding that a file
     may have."""
-    forms = [_forms_of(name, head.code_page) for name in head.names]
-    count = max(map(len, forms))
-    forms = [[*own, *own[:1] * (count - len(own))] for own in forms]
-    flat = [form for own in forms for form in own]
+    forms_of_names = [_forms_of(name, head.code_page) for name in head.names]
+    count = max(map(len, forms_of_names))
+    forms = []
+    for encodings in forms_of_names:  # as many of each name: the first one again
+        forms += encodings + encodings[:1] * (count - len(encodings))
     header = ffi.new("struct csv_header *")
     starts = np.zeros(256, np.uint8)
-    firsts = [form[:1] or (head.separator + "\n").encode() for form in forms[0]]
-    starts[[byte for first in firsts for byte in first] + [ord('"')]] = 1
+    starts[ord('"')] = 1
+    for form in forms[:count]:  # an empty name ends at once
+        starts[list(form[:1] or f"{head.separator}\n".encode())] = 1
     header.forms = count
-    _point(header, memory, text=b"".join(flat), starts=starts)
-    _point(header, memory, ends=np.cumsum([len(form) for form in flat], dtype=np.intc))
+    text = b"".join(forms)
+    _point(header, memory, text=text, starts=starts, ends=_ends_of(forms))
     return header
 
 
@@ -427,45 +445,43 @@ class _Words:
             lib.csv_index(c)
         return True
 
-    def fields(self, code_page: str) -> dict:
-        """Return the words and the rows of each, or the odd words, in the order of
-        their first rows, as a Column's."""
+    def hand_over(self, column: Column, code_page: str) -> None:
+        """Let a column have the words and the rows of each, or the odd words, in the
+        order of their first rows."""
         count = self._c.count
         ends = self._arrays["ends"][:count].tolist()
         rows = self._arrays["rows"]
-        starts = [0, *ends]
-        data = bytes(self._text[: starts[-1]])
-        words = [
-            decoded(data[start:end], code_page)
-            for start, end in zip(starts, ends, strict=False)
-        ]
+        data = bytes(self._text[: ends[-1] if ends else 0])
+        words = []
+        for start, end in pairwise([0, *ends]):
+            words.append(decoded(data[start:end], code_page))
         if "first" not in self._arrays:
-            return {"words": words, "word_rows": rows[:count]}
-        odd = {}
-        first_rows = self._arrays["first"]
-        for slot, word in enumerate(words):
-            _add_odd(odd, word, Odd(int(rows[slot]), int(first_rows[slot]) - 1))
-        last = self._c.most  # of all further words
-        _add_odd(odd, OTHERS, Odd(int(rows[last]), int(first_rows[last]) - 1))
-        return {"odd": odd}
+            column.words = words
+            column.word_rows = rows[:count]
+            return
+        slots = dict(enumerate(words))
+        slots[self._c.most] = OTHERS  # of all further words
+        for slot, word in slots.items():
+            first_row = int(self._arrays["first"][slot]) - 1
+            _add_odd(column.odd, word, Odd(int(rows[slot]), first_row))
 
 
 def _add_odd(odd: dict[str, Odd], word: str, count: Odd, start: int = 0) -> None:
     """Count an odd word's further rows, which begin at `start`."""
     if count.rows:
-        total = odd.setdefault(word, Odd(0, start + count.first))
+        total = odd.setdefault(word, Odd(0, start + count.first_row))
         total.rows += count.rows
 
 
-def _role_of(place: int, reads: str, wanted: Wanted) -> tuple[int, str]:
+def _role_of(place: int, reads: str, selection: Selection) -> tuple[int, str]:
     """Return (what C does with a column's fields, the name of the array they go to)."""
     if reads == "text":
-        if place in wanted.raw:
+        if place in selection.raw:
             return lib.CSV_RAW, "codes"
         return lib.CSV_WORD, "codes"
     if reads == "date":
         return lib.CSV_DATE, "doubles"
-    if place in wanted.exact:
+    if place in selection.exact:
         return lib.CSV_EXACT, "doubles"
     return lib.CSV_NUMBER, "matrix"
 
@@ -473,21 +489,27 @@ def _role_of(place: int, reads: str, wanted: Wanted) -> tuple[int, str]:
 class CsvReader:
     """Reads rows of some columns from the lines of file after file.
 
-    wanted: what is read of each column: number, text or date. rows: of a block of
+    selection: what is read of each column: number, text or date. rows: of a block of
     memory. Once they are `taken`: columns, as C stores them in `arrays`: matrix (rows,
     columns) has numbers, doubles the exact ones and dates, codes the indices of words,
     the rows of a column one after the other; places: of their columns; spans.
     """
 
     def __init__(
-        self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False
+        self,
+        head: Head,
+        selection: Selection,
+        rows: int | None = None,
+        several: bool = False,
     ):
         self.csv = ffi.new("struct csv *")
         self._memory = {}
-        self._reads = wanted.reads
+        self._reads = selection.reads
         self._several = several
         self.csv.columns = head.width
-        self.csv.gaps = self._gaps = _gaps(wanted.missing, head.code_page, self._memory)
+        self.csv.gaps = self._gaps = _gaps(
+            selection.missing, head.code_page, self._memory
+        )
         self._header_memory: dict = {}
         if are_names(head.names):
             self.csv.header = self._names = _header(head, self._header_memory)
@@ -497,13 +519,13 @@ class CsvReader:
         csv = self.csv
         self.places = {"matrix": [], "doubles": [], "codes": []}
         roles = np.zeros((csv.columns, 2), np.intc)
-        for place, reads in sorted(wanted.reads.items()):
-            role, name = _role_of(place, reads, wanted)
+        for place, reads in sorted(selection.reads.items()):
+            role, name = _role_of(place, reads, selection)
             roles[place] = role, len(self.places[name])
             self.places[name].append(place)
         csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
         roles[self.places["doubles"], 1] += csv.numbers
-        csv.is_double = wanted.dtype == "float64"
+        csv.is_double = selection.dtype == "float64"
         self._low = np.full(csv.numbers + csv.apart, np.inf)
         self._high = np.full(csv.numbers + csv.apart, -np.inf)
         _point(
@@ -516,7 +538,7 @@ class CsvReader:
         )
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
-        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
+        types = {"matrix": selection.dtype, "doubles": "float64", "codes": "int32"}
         self.arrays = {
             name: np.empty((0, len(self.places[name])), kind, "F")
             for name, kind in types.items()
@@ -533,9 +555,10 @@ class CsvReader:
         csv.point = (head.point or ".").encode()
         csv.first_line = head.first_line
         csv.line = 0
-        self.spans.append(
-            Span(self.csv.rows, head.first_line, head.path if self._several else None)
-        )
+        span = Span(csv.rows, head.first_line)
+        if self._several:
+            span.path = head.path
+        self.spans.append(span)
 
     def _end_span(self) -> None:
         for span in self.spans[-1:]:
@@ -585,10 +608,9 @@ class CsvReader:
             self._make_room(csv.rows + self._block_rows)
             return
         if result == lib.CSV_RAGGED:
+            model = f"row {head.first_line}"
             if head.names:
                 model = "the header"
-            else:
-                model = f"row {head.first_line}"
             raise DataError(
                 f"{head.path}, row {csv.row_line}: {csv.found} columns, "
                 f"expected {head.width} as in {model}; correct or remove the row"
@@ -605,20 +627,16 @@ class CsvReader:
     def _make_room(self, rows: int) -> None:
         """Make room for this many rows."""
         for name, array in self.arrays.items():
-            if name == "matrix":
-                order = "C"
-            else:
-                order = "F"
-            array = _with_room(array, rows, order)
+            array = _with_room(array, rows, "C" if name == "matrix" else "F")
             self.arrays[name] = array
             _point(self.csv, self._memory, **{name: array.reshape(-1, order="A")})
             self.csv.capacity = len(array)
 
-    def taken(self, more: int = 0) -> CsvReader:
+    def taken(self, room: int = 0) -> CsvReader:
         """Let the columns have the rows; the memory of their blocks is given back.
-        more: rows for which there is room behind them."""
+        room: for how many rows there is room behind them."""
         self._end_span()
-        self._make_room(self.csv.rows + more)
+        self._make_room(self.csv.rows + room)
         self._memory.clear()
         self.columns = {
             place: Column(self._reads[place], np.empty(0))
@@ -632,7 +650,7 @@ class CsvReader:
             column.high = high
         for place in list(self._words):
             words = self._words.pop(place)
-            vars(self.columns[place]).update(words.fields(self._head.code_page))
+            words.hand_over(self.columns[place], self._head.code_page)
         self.point_columns()
         return self
 
@@ -646,7 +664,7 @@ class CsvReader:
 # -- one file --------------------------------------------------------------------------
 
 
-def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
+def _read_pieces(head: Head, selection: Selection, size: int) -> CsvReader | None:
     """Return all rows of a file, read by a thread a piece; None if that cannot be done,
     or is not worth it."""
     pieces = min(default_threads(), size // _PIECE_BYTES)
@@ -675,7 +693,7 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
         else:  # there is room for the rows of all pieces behind those of the first
             piece_head = head
             size = cuts[-1]
-        reader = CsvReader(piece_head, wanted, head.rows_in(size))
+        reader = CsvReader(piece_head, selection, head.rows_in(size))
         try:
             reader.read_blocks(blocks(start, stop))
         except DataError:
@@ -688,51 +706,51 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
         if failures or not counts[0]:
             return None
         # the rows of all pieces will stand behind those of the first
-        first = readers[0].taken(sum(counts[1:]))
-        return _joined([first, *(reader.taken() for reader in readers[1:])], pool)
+        whole = readers[0].taken(sum(counts[1:]))
+        return _joined([whole, *(reader.taken() for reader in readers[1:])], pool)
 
 
 def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | None:
     """Return the rows of all pieces, moved behind those of the first one; None if they
     have too many words."""
-    first = pieces[0]
+    whole = pieces[0]
     lines = pieces[0].csv.line
     last_line = pieces[0].csv.row_line
-    for rows in pieces[1:]:
-        start = first.csv.rows
-        first.csv.rows = first.csv.rows + rows.csv.rows
-        first.csv.repeats += rows.csv.repeats
-        if rows.csv.rows:
-            last_line = lines + rows.csv.row_line
-        lines += rows.csv.line
-        recode = partial(_recode, first, rows, start)
-        list(pool.map(recode, range(len(first.places["codes"]))))
-        if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
+    for piece in pieces[1:]:
+        start = whole.csv.rows
+        whole.csv.rows = whole.csv.rows + piece.csv.rows
+        whole.csv.repeats += piece.csv.repeats
+        if piece.csv.rows:
+            last_line = lines + piece.csv.row_line
+        lines += piece.csv.line
+        recode = partial(_recode, whole, piece, start)
+        list(pool.map(recode, range(len(whole.places["codes"]))))
+        if any(len(column.words) > MAX_WORDS for column in whole.columns.values()):
             return None
         for name in ("matrix", "doubles"):
-            room = first.arrays[name][start : first.csv.rows]
-            values = rows.arrays[name][: rows.csv.rows]
+            room = whole.arrays[name][start : whole.csv.rows]
+            values = piece.arrays[name][: piece.csv.rows]
             parts = np.array_split(room, len(pieces))
             list(pool.map(np.copyto, parts, np.array_split(values, len(pieces))))
-        for place, column in rows.columns.items():
-            whole = first.columns[place]
-            whole.low = min(whole.low, column.low)
-            whole.high = max(whole.high, column.high)
+        for place, column in piece.columns.items():
+            total = whole.columns[place]
+            total.low = min(total.low, column.low)
+            total.high = max(total.high, column.high)
             for word, count in column.odd.items():
-                _add_odd(whole.odd, word, count, start)
-        rows.arrays.clear()
-        rows.columns.clear()  # and the memory of both
-    first.spans[0].has_lines = last_line == first.spans[0].line + first.csv.rows - 1
-    first.point_columns()
-    return first
+                _add_odd(total.odd, word, count, start)
+        piece.arrays.clear()
+        piece.columns.clear()  # and the memory of both
+    whole.spans[0].has_lines = last_line == whole.spans[0].line + whole.csv.rows - 1
+    whole.point_columns()
+    return whole
 
 
-def _recode(first: CsvReader, rows: CsvReader, start: int, slot: int) -> None:
+def _recode(whole: CsvReader, piece: CsvReader, start: int, slot: int) -> None:
     """Add the words of further rows to the first ones; their codes become codes among
     these. -1, a gap, stays."""
-    place = first.places["codes"][slot]
-    column = first.columns[place]
-    further = rows.columns[place]
+    place = whole.places["codes"][slot]
+    column = whole.columns[place]
+    further = piece.columns[place]
     words = column.words
     code_of = {word: code for code, word in enumerate(words)}
     for word in further.words:
@@ -742,4 +760,4 @@ def _recode(first: CsvReader, rows: CsvReader, start: int, slot: int) -> None:
     codes = np.array([*map(code_of.get, further.words), -1], np.int32)
     column.word_rows = _with_room(column.word_rows, len(words))[: len(words)]
     np.add.at(column.word_rows, codes[:-1], further.word_rows)
-    first.arrays["codes"][start : first.csv.rows, slot] = codes[further.values]
+    whole.arrays["codes"][start : whole.csv.rows, slot] = codes[further.values]

@@ -117,12 +117,12 @@ def first_odd(
 ) -> tuple[str, str]:
     """Return the first odd word, and where it was found; words of numbers and dates
     count all rows that were read."""
-    word = min(odd, key=lambda word: odd[word].first)
+    word = min(odd, key=lambda word: odd[word].first_row)
     if table.columns[place].reads == "text":
         all_rows = table
     else:
         all_rows = replace(table, kept=None)
-    row = all_rows.row(odd[word].first)
+    row = all_rows.row(odd[word].first_row)
     return word, f'{row}, {source.column(place)}: found "{shortened(word)}"'
 
 

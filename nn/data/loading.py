@@ -32,8 +32,8 @@ from .column import (
     CLASS_NAME,
     TYPES_OF_NUMPY,
     Column,
+    Selection,
     Table,
-    Wanted,
     is_coarse,
     is_code,
     is_target_gap,
@@ -168,7 +168,7 @@ def _of_table(
     target.
     """
     places = find_places(source, schema, labelled)
-    table = source.read(_wanted(places, schema))
+    table = source.read(_selection_of(places, schema))
     is_training = labelled and not schema.plain
     unlabelled = {}
     weightless = {}
@@ -195,7 +195,7 @@ def _of_table(
     return _dataset(source, table, places, schema, has_targets, path=recorded, **counts)
 
 
-def _wanted(places: Places, schema: Schema) -> Wanted:
+def _selection_of(places: Places, schema: Schema) -> Selection:
     """Return what is read of a table: the columns that are meant, as a model has them,
     a person says, or they are."""
     reads: dict[int, str | None]
@@ -242,7 +242,7 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
     else:
         names = frozenset()
     targets = frozenset(places.targets)
-    return Wanted(
+    return Selection(
         reads,
         frozenset(exact),
         frozenset(places.ids),
@@ -256,7 +256,7 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
 
 def _undecided(places: Places, schema: Schema) -> frozenset[int]:
     """Return the columns whose words decide what they are."""
-    reads = _wanted(places, schema).reads
+    reads = _selection_of(places, schema).reads
     return frozenset(
         place for place in {*places.features, *places.targets} if reads[place] is None
     )
@@ -511,7 +511,7 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     else:
         places = columns_asked_for(source, "id", names)
     table = source.read(
-        Wanted(
+        Selection(
             dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()
         )
     )

@@ -15,8 +15,8 @@ from ..utils import DataError
 from .column import (
     CLASS_NAME,
     Column,
+    Selection,
     Table,
-    Wanted,
     as_text,
     settled,
     valued,
@@ -116,7 +116,7 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
         odd = {
             word: count
             for word, count in column.odd.items()
-            if count.rows > 1 or stays[count.first]
+            if count.rows > 1 or stays[count.first_row]
         }
         words = column.words
         if column.reads == "text":
@@ -144,10 +144,10 @@ def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[st
         if table.kept is not None:
             words.update(_words_in(source, place, table.kept[is_gap]))
             continue
-        wanted = Wanted(
+        selection = Selection(
             {place: column.reads}, exact=frozenset([place]), missing=frozenset()
         )
-        reread = source.read(wanted).columns[place]
+        reread = source.read(selection).columns[place]
         words.update({word: count.rows for word, count in reread.odd.items()})
         if reread.reads != "text":
             numbers = reread.values[is_gap & ~reread.is_gap]
@@ -158,8 +158,10 @@ def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[st
 def _words_in(source: TableSource, place: int, rows: np.ndarray) -> list[str]:
     """Return the words of a column in some rows, "" for empty fields; the column is
     read again."""
-    wanted = Wanted({place: "text"}, exact=frozenset([place]), missing=frozenset())
-    column = source.read(wanted).columns[place]
+    selection = Selection(
+        {place: "text"}, exact=frozenset([place]), missing=frozenset()
+    )
+    column = source.read(selection).columns[place]
     if column.reads != "text":
         column = as_text(column)
     texts = [*column.words, ""]

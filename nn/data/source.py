@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import gzip
 import hashlib
 import os
 import re
@@ -16,7 +15,6 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +34,7 @@ from ..utils import (
     sha256_file,
     temporary_folder,
 )
-from .column import Table, Wanted
+from .column import Selection, Table
 
 # bytes read at a time: they stay in a processor's cache until they are parsed
 BLOCK = 1 << 18
@@ -97,10 +95,7 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if path is None:
-            name = error.filename
-        else:
-            name = path
+        name = path or error.filename
         if name is None:
             raise
         raise InputNotFound(f"{name}: cannot read: {os_reason(error)}") from error
@@ -164,15 +159,11 @@ def _tables_in(folder: str) -> list[str]:
         for entry in entries
         if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()
     ]
-    beside = (
-        file
-        for entry in entries
-        if tables and entry.is_dir()
-        for file in entry.iterdir()
-    )
-    has_image = any(file.suffix.lower() in IMAGE_SUFFIXES for file in beside)
-    if has_image:
+    if not tables:
         return []
+    for entry in filter(Path.is_dir, entries):
+        if any(file.suffix.lower() in IMAGE_SUFFIXES for file in entry.iterdir()):
+            return []
     return sorted(map(str, tables), key=_by_number)
 
 
@@ -221,14 +212,16 @@ def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several
     the first and their number."""
     if os.path.exists(path):
-        first, *more = [path]
+        paths = [path]
     else:
-        first, *more = path.split(",")
-    if is_uri(first):
-        first = first.partition("?")[0]
-    return os.path.basename(first.rstrip("/")) + (
-        f" and {len(more)} more" if more else ""
-    )
+        paths = path.split(",")
+    path = paths[0]
+    if is_uri(path):
+        path = path.partition("?")[0]
+    name = os.path.basename(path.rstrip("/"))
+    if len(paths) > 1:
+        name += f" and {len(paths) - 1} more"
+    return name
 
 
 def local(path: str) -> str:
@@ -309,13 +302,13 @@ class TableSource:
             return self.names[place]
         return str(place)
 
-    def read(self, wanted: Wanted) -> Table:
+    def read(self, selection: Selection) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table,
         and columns of no known type."""
         if self.files is None:
-            return self._table(wanted)
+            return self._table(selection)
         self.files.check()
-        table = self._table(wanted)
+        table = self._table(selection)
         self.files.check()
         table.sha256 = self.files
         return table
@@ -326,15 +319,16 @@ def check_same_columns(
 ) -> None:
     """Raise DataError if a file has not the columns of the first one."""
     if len(names) != len(first_names):
-        cure = "leave the file out, or give all files the same columns"
         raise DataError(
-            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; {cure}"
+            f"{path}: {len(names)} columns, expected {len(first_names)} as in "
+            f"{first_path}; leave the file out, or give all files the same columns"
         )
-    for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
-        if name != first:
-            cure = "put the columns into the same order"
+    pairs = zip(names, first_names, strict=True)
+    for number, (name, first_name) in enumerate(pairs, 1):
+        if name != first_name:
             raise DataError(
-                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; {cure}'
+                f'{path}: column {number} is "{name}", expected "{first_name}" as in '
+                f"{first_path}; put the columns into the same order"
             )
 
 
@@ -371,28 +365,29 @@ class Source:
             self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
             self.is_gzip = self.read(2) == GZIP
             self._file.seek(0)
+        self.most = facts.st_size
         if self.is_gzip:
+            import gzip  # here: few files are packed
+
             self._reader = gzip.GzipFile(fileobj=self._file, mode="rb")
-        else:
-            self._reader = self._file
-        self.most = facts.st_size * (DEFLATE_RATIO if self.is_gzip else 1)
+            self.most *= DEFLATE_RATIO
 
     def read(self, size: int) -> bytes:
         """Return at most `size` bytes; none at the end."""
         try:
             return self._reader.read(size)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except (OSError, EOFError, zlib.error) as error:
+            if getattr(error, "errno", None):
+                raise InputNotFound(
+                    f"{self.path}: cannot read: {os_reason(error)}"
+                ) from error
             if isinstance(error, EOFError):
                 reason = "ends too early"
             else:
                 reason = "is corrupt"
-            cure = "copy or download it again"
             raise DataError(
-                f"{self.path}: the gzip file {reason}, expected a complete one; {cure}"
-            ) from error
-        except OSError as error:
-            raise InputNotFound(
-                f"{self.path}: cannot read: {os_reason(error)}"
+                f"{self.path}: the gzip file {reason}, expected a complete one; copy or "
+                "download it again"
             ) from error
 
     def __enter__(self) -> Source:
@@ -420,6 +415,8 @@ def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
             while block := source.read(size):
                 yield block
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(1) as reader:
             waiting = reader.submit(source.read, size)
             while block := waiting.result():
@@ -562,15 +559,17 @@ def file_of_uri(uri: str) -> str:
         and not host.endswith("]")
         and not host.rpartition(":")[2].isdecimal()
     )
-    told = ["a password"] * (
-        ":" in user or is_cut or "@" in parts.query + parts.fragment
-    )
-    told += ["a fragment"] * bool(parts.fragment)
-    names = (name for name, _ in parse_qsl(parts.query, True) if name not in _HARMLESS)
-    told += [name if f"{name}=" in parts.query else "a key" for name in names]
-    if told:
+    secrets = []
+    if ":" in user or is_cut or "@" in parts.query + parts.fragment:
+        secrets.append("a password")
+    if parts.fragment:
+        secrets.append("a fragment")
+    for name, _ in parse_qsl(parts.query, True):
+        if name not in _HARMLESS:
+            secrets.append(name if f"{name}=" in parts.query else "a key")
+    if secrets:
         raise UsageError(
-            f"{parts.scheme}://...: {told[0]} in the URI, expected no secrets, and in its query {', '.join(_HARMLESS)} "
+            f"{parts.scheme}://...: {secrets[0]} in the URI, expected no secrets, and in its query {', '.join(_HARMLESS)} "
             "alone; give keys in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     pyarrow("URIs")
@@ -578,10 +577,10 @@ def file_of_uri(uri: str) -> str:
 
     with _opening(uri):
         filesystem, inner = fs.FileSystem.from_uri(uri.replace("*", "%2A"))
-        found = filesystem.get_file_info(inner).type
-        if found == fs.FileType.NotFound and "*" not in inner:
+        kind = filesystem.get_file_info(inner).type
+        if kind == fs.FileType.NotFound and "*" not in inner:
             raise FileNotFoundError
-    if found != fs.FileType.File:
+    if kind != fs.FileType.File:
         raise InputNotFound(
             f"{uri}: not one file; give the URI of each file, with commas between them"
         )

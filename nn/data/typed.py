@@ -24,9 +24,9 @@ from .column import (
     VALUE_IN,
     Column,
     Odd,
+    Selection,
     Span,
     Table,
-    Wanted,
     are_names,
     as_text,
     decimals,
@@ -241,11 +241,12 @@ class TypedSource(TableSource):
                 lacks = "columns, expected features and a target"
             raise DataError(f"{path}: no {lacks}; add the data")
 
-    def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
-        """Return the fields of the wanted columns of all files. Raises DataError where
-        a file has other rows than it had."""
+    def _fields(self, selection: Selection) -> dict[int, _Fields]:
+        """Return the fields of the selected columns of all files. Raises DataError
+        where a file has other rows than it had."""
         fields = {
-            place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)
+            place: _Fields(self._rows, selection, place)
+            for place in sorted(selection.reads)
         }
         stop = 0
 
@@ -269,10 +270,10 @@ class TypedSource(TableSource):
                 raise Files.changed(self.files.paths[number])
         return fields
 
-    def _table(self, wanted: Wanted) -> Table:
+    def _table(self, selection: Selection) -> Table:
         """Return the table, its numbers in one matrix."""
         rows = self._rows
-        fields = self._fields(wanted)
+        fields = self._fields(selection)
         repeated = self._repeated_names(fields)
         if len(repeated) == rows:
             raise DataError(
@@ -288,12 +289,12 @@ class TypedSource(TableSource):
         numbers = {
             p: column for p, column in columns.items() if column.reads == "number"
         }
-        for place in wanted.exact & numbers.keys():
+        for place in selection.exact & numbers.keys():
             column = numbers.pop(place)
             # a frame keeps its own
             column.values = decimals(column.values).astype(np.float64)
         bounds = [(column.low, column.high) for column in numbers.values()]
-        dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
+        dtype = selection.dtype_of(*np.reshape(bounds, (-1, 2)).T)
         matrix = joined(list(numbers.values()), rows, dtype)
         starts = accumulate((file.rows for file in self._opened), initial=0)
         if len(self._opened) > 1:
@@ -316,9 +317,9 @@ class TypedSource(TableSource):
         unread = {place: "text" for place in range(self.width) if place not in fields}
         if not len(rows) or not unread:
             return rows
-        wanted = Wanted(unread, raw=frozenset(unread), missing=frozenset())
+        selection = Selection(unread, raw=frozenset(unread), missing=frozenset())
         try:
-            return self._with_names(self._fields(wanted), rows)
+            return self._with_names(self._fields(selection), rows)
         except DataError:  # lists and the like are no names
             return none
 
@@ -391,16 +392,16 @@ class _Fields:
     reads: what they are so far; None: nulls.
     """
 
-    def __init__(self, rows: int, wanted: Wanted, place: int):
+    def __init__(self, rows: int, selection: Selection, place: int):
         self._rows = rows
-        self._kind = wanted.reads[place]
-        if place in wanted.raw:
+        self._kind = selection.reads[place]
+        if place in selection.raw:
             self._missing = frozenset()
         else:
-            self._missing = wanted.missing
+            self._missing = selection.missing
         self._words = self._missing  # for a gap
-        self._wanted = wanted
-        self._is_pure = place in wanted.pure
+        self._selection = selection
+        self._is_pure = place in selection.pure
         if self._is_pure and self._kind != "number":  # target_column decides
             self._words = self._missing & {""}
         # of each word the place, in the order of the rows
@@ -519,7 +520,7 @@ class _Fields:
     def _of_texts(self) -> Column:
         column = Column("text", self._values, list(self._places))
         if self._is_pure and self._kind != "number":
-            return target_column(column, self._wanted, self._kind)
+            return target_column(column, self._selection, self._kind)
         return settled(column, self._kind)
 
     def _of_values(self) -> Column:

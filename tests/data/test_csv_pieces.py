@@ -9,7 +9,7 @@ import pytest
 from support.tables import fields, odd_of, read_csv
 
 from nn.data import csv_head, csv_table
-from nn.data.column import GAPS, Column, Wanted
+from nn.data.column import GAPS, Column, Selection
 from nn.data.csv_table import CsvSource
 from nn.utils import DataError
 
@@ -57,18 +57,18 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
     read = 0
     in_pieces = csv_table._read_pieces
     exact = frozenset({0}) if seed == 7 else frozenset()
-    wanted_columns = Wanted(READS, exact=exact, raw=frozenset({3}), missing=GAPS)
+    selection = Selection(READS, exact=exact, raw=frozenset({3}), missing=GAPS)
     for count in range(60):
         write_rows(path, rng, rng.randint(20, 200), blank_lines=count % 2)
         results = []
         monkeypatch.setattr(csv_table, "_read_pieces", lambda *how: None)
-        whole = CsvSource([path], path).read(wanted_columns)
+        whole = CsvSource([path], path).read(selection)
         monkeypatch.setattr(
             csv_table,
             "_read_pieces",
             lambda *how, to=results: to.append(in_pieces(*how)) or to[0],
         )
-        table = CsvSource([path], path).read(wanted_columns)
+        table = CsvSource([path], path).read(selection)
         read += results[0] is not None  # else a cut lies within quotes
         assert table.sha256.sha256 == whole.sha256.sha256
         assert len(table) == len(whole)
@@ -99,8 +99,8 @@ def test_a_word_in_two_encodings_is_one_in_pieces_and_in_the_whole(
     for piece_bytes in (100, 1 << 22):
         monkeypatch.setattr(csv_table, "_PIECE_BYTES", piece_bytes)
         source = CsvSource([str(path)], str(path))
-        wanted_columns = Wanted({0: None, 1: None})
-        column = source.read(wanted_columns).columns[0]
+        selection = Selection({0: None, 1: None})
+        column = source.read(selection).columns[0]
         assert column.words == ["caf\xe9", "tea"], piece_bytes
         assert column.values.tolist() == [0, 0, 1] * 50, piece_bytes
         assert column.counts() == {"caf\xe9": 100, "tea": 50}
@@ -122,7 +122,7 @@ def test_odd_and_wrong_fields_of_a_piece_have_lines_and_a_changed_file_is_refuse
     source = CsvSource([str(path)], str(path))
     write("a,b\n" + "1,2\n" * 501)
     with pytest.raises(DataError, match="changed while it was read"):
-        source.read(Wanted({0: "number"}))
+        source.read(Selection({0: "number"}))
 
 
 def test_blank_lines_before_a_header_quotes_over_cuts_and_two_encodings_keep_rows(

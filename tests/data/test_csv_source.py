@@ -15,7 +15,7 @@ from support.effort import examples
 from support.tables import ANY, fields, odd_of, read_csv, refusal
 
 from nn.data import csv_table
-from nn.data.column import GAPS, MOSTLY, Odd, Wanted, number_in
+from nn.data.column import GAPS, MOSTLY, Odd, Selection, number_in
 from nn.data.csv_head import Head, read_head
 from nn.data.csv_table import CsvReader, CsvSource
 from nn.data.source import read_blocks
@@ -254,8 +254,8 @@ def test_words_grow_from_block_to_block(write, size):
         rows.append(f'{w},"{w}",,id{i},{i % 2}\n')
     text = ANY + "".join(rows)
     path = str(write(text))
-    wanted_columns = Wanted(READS, raw=frozenset({3}))
-    reader = CsvReader(read_head(path), wanted_columns, size)
+    selection = Selection(READS, raw=frozenset({3}))
+    reader = CsvReader(read_head(path), selection, size)
     reader.read_blocks(read_blocks(path, size=1000))
     expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
     columns = reader.taken().columns
@@ -297,10 +297,10 @@ def test_too_many_words_are_refused_and_of_very_many_odd_ones_the_first_told_apa
 
 def read_texts(path, names, separator, block, reads, missing):
     head = Head(str(path), names, [], len(names), 2, separator)
-    wanted_columns = Wanted(
+    selection = Selection(
         reads, raw=frozenset({2}), exact=frozenset({1}), missing=missing
     )
-    reader = CsvReader(head, wanted_columns)
+    reader = CsvReader(head, selection)
     reader.read_blocks(read_blocks(path, size=block))
     return reader.taken().columns
 
@@ -409,10 +409,10 @@ def test_real_tables_read_as_the_csv_module_reads_them(shared):
                     rows.append([field.strip() for field in row])
         rows = rows[source.names is not None :]
         reads = dict.fromkeys(range(source.width), "text")
-        wanted_columns = Wanted(reads, missing=frozenset({""}))
-        texts = source.read(wanted_columns)
+        selection = Selection(reads, missing=frozenset({""}))
+        texts = source.read(selection)
         reads = dict.fromkeys(range(source.width))
-        table = source.read(Wanted(reads, dtype="float64"))
+        table = source.read(Selection(reads, dtype="float64"))
         assert len(rows) > 100
         assert len(texts) == len(table) == len(rows)
         for place, column in texts.columns.items():

@@ -401,9 +401,9 @@ def test_reading_a_file_imports_no_pandas(tmp_path, format):
     table = pa.table({"a": a, "b": b, "c": days, "y": y})
     (parquet.write_table if format == "parquet" else feather.write_feather)(table, path)
     code = (
-        "import sys; from nn.data.formats import recognise; from nn.data.column import Wanted;"
+        "import sys; from nn.data.formats import recognise; from nn.data.column import Selection;"
         f"known, files = recognise({path!r}); table = known.table(files, files[0], None);"
-        "assert len(table.read(Wanted(dict.fromkeys(range(4))))) == 60; print(*sys.modules)"
+        "assert len(table.read(Selection(dict.fromkeys(range(4))))) == 60; print(*sys.modules)"
     )
     modules = subprocess.check_output(
         [sys.executable, "-c", code], env=environment(), text=True

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nn.data import formats
-from nn.data.column import Wanted
+from nn.data.column import Selection
 from nn.data.frames import open_frame
 from support.tables import fields
 
@@ -27,13 +27,15 @@ def opened(path, name=None):
     return known.table(files, str(path), None)
 
 
-def read(source, reads=None, **wanted):
+def read(source, reads=None, **selected):
     """The table that a source, a path or a frame gives, of all columns, or of those in
     `reads`."""
     if not hasattr(source, "read"):
         source = open_frame(source) or opened(source)
     return source.read(
-        Wanted(dict.fromkeys(range(source.width)) if reads is None else reads, **wanted)
+        Selection(
+            dict.fromkeys(range(source.width)) if reads is None else reads, **selected
+        )
     )
 
 

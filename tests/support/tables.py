@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from nn.core._seq import ffi, lib
 
-from nn.data.column import Column, Wanted
+from nn.data.column import Column, Selection
 from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvSource
 from nn.data.dataset import Choices, Schema
@@ -116,7 +116,7 @@ def head_of(path, **options):
     return read_head(str(path), Schema(choices=Choices(**options)))
 
 
-def read_csv(*paths, reads=None, options=None, **wanted):
+def read_csv(*paths, reads=None, options=None, **selected):
     """The table of CSV files; reads: of each column, None: as its fields are."""
     schema = Schema(choices=Choices(**(options or {})))
     text = ",".join(map(str, paths))
@@ -124,7 +124,9 @@ def read_csv(*paths, reads=None, options=None, **wanted):
     if reads is None:
         reads = dict.fromkeys(range(source.width))
     return source.read(
-        Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted)
+        Selection(
+            reads if isinstance(reads, dict) else dict(enumerate(reads)), **selected
+        )
     )
 
 
@@ -150,7 +152,7 @@ def fields(column) -> list:
 def odd_of(table, place):
     """The odd words of a column: how many rows have each, and the first of them."""
     return {
-        word: (odd.rows, table.row(odd.first))
+        word: (odd.rows, table.row(odd.first_row))
         for word, odd in table.columns[place].odd.items()
     }
 
