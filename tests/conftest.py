@@ -244,6 +244,14 @@ def trained(two):
 
 
 @pytest.fixture
+def brief(monkeypatch) -> None:
+    """Let sweeps measure predictions briefly."""
+    from support.sweeps import measure_briefly  # of what Windows lacks
+
+    measure_briefly(monkeypatch.setattr)
+
+
+@pytest.fixture
 def tables(folder):
     """Two tables with every kind of column, the second one with more gaps."""
 

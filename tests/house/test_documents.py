@@ -577,7 +577,7 @@ def test_the_json_keys_are_those_of_the_contract(task, kind, folder):
 
 
 def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(
-    folder, datasets
+    folder, datasets, brief
 ):
     bench = succeed("bench", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")

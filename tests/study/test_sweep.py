@@ -12,11 +12,11 @@ import pytest
 from support.command_line import (
     read_until,
     run,
-    start,
     succeed,
     write_numbers,
     write_two_classes,
 )
+from support.sweeps import measure_briefly, start_sweep
 
 import nn
 from nn.data.splits import split_rows
@@ -33,6 +33,13 @@ SMALL = {
     "batch_number": 20,
     "backend": "omp",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def brief():
+    with pytest.MonkeyPatch.context() as patch:
+        measure_briefly(patch.setattr)
+        yield
 
 
 def write_plan(folder, plan, name="plan.json"):
@@ -235,9 +242,7 @@ def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
 def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     plan = write_plan(folder, SMALL)
     (folder / "found").mkdir()
-    jobs = [
-        start("--sweep", f"{plan}:{i}", "-o", "found/shared.csv", "-q") for i in (0, 1)
-    ]
+    jobs = [start_sweep(f"{plan}:{i}", "-o", "found/shared.csv", "-q") for i in (0, 1)]
     assert [job.wait() for job in jobs] == [0, 0]
     assert sorted(row["index"] for row in sweep.read_results("found/shared.csv")) == [
         0,
@@ -271,7 +276,7 @@ def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
     plan = write_plan(
         folder, {**SMALL, "layers": ["50,5,1", "50,800,800,1"], "epochs": [2, 100_000]}
     )
-    process = start("--sweep", plan, "-o", "r.csv", "-q", start_new_session=True)
+    process = start_sweep(plan, "-o", "r.csv", "-q", start_new_session=True)
     while not (folder / "r.csv").exists() or not (folder / "r.csv").stat().st_size:
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
@@ -366,7 +371,7 @@ def names_of(plan) -> list[str]:
 
 def test_sweeps_into_one_file_share_the_entries(folder):
     plan = write_plan(folder, SLOW)
-    processes = [start("--sweep", plan, "-o", "r.csv") for _ in range(3)]
+    processes = [start_sweep(plan, "-o", "r.csv") for _ in range(3)]
     outputs = [process.communicate(timeout=120) for process in processes]
     returncodes = [process.returncode for process in processes]
     assert returncodes == [0, 0, 0], outputs
@@ -386,7 +391,7 @@ def test_sweeps_into_one_file_share_the_entries(folder):
 
 def test_single_entries_are_not_run_twice_either(folder):
     plan = write_plan(folder, SLOW)
-    processes = [start("--sweep", f"{plan}:1", "-o", "r.csv", "-q") for _ in range(3)]
+    processes = [start_sweep(f"{plan}:1", "-o", "r.csv", "-q") for _ in range(3)]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
     assert entries_of("r.csv") == [names_of(plan)[1]]
     for process in processes:
@@ -400,7 +405,7 @@ def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_d
     plan = write_plan(folder, SMALL)
     claimed, second = names_of(plan)
     with claim("r.csv", claimed):
-        process = start("--sweep", plan, "-o", "r.csv")
+        process = start_sweep(plan, "-o", "r.csv")
         heard = read_until(process, "waiting for its end")
         assert heard.startswith("2/2: 50,5,3,1")
         assert "1/2: 50,5,1, backend omp" in heard
@@ -418,8 +423,8 @@ def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_d
 
 def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
     """Its entry runs in a process of its own, which goes on and keeps the claim."""
-    plan = write_plan(folder, {**SMALL, "layers": "50,5,1", "epochs": 3000})
-    killed = start("--sweep", plan, "-o", "r.csv", stderr=subprocess.PIPE)
+    plan = write_plan(folder, {**SMALL, "layers": "50,5,1", "epochs": 500})
+    killed = start_sweep(plan, "-o", "r.csv", stderr=subprocess.PIPE)
     assert killed.stderr.readline().startswith("1/1")
     while not Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text():
         time.sleep(0.01)

@@ -464,7 +464,7 @@ def test_no_measurements_make_a_page_without_pictures_that_replaces_no_inputs(
     assert "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
 
 
-def test_a_sweep_becomes_pictures_and_a_page(folder):
+def test_a_sweep_becomes_pictures_and_a_page(folder, brief):
     data = {"clouds": {"rows": 200, "step": 60}}
     plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
     (folder / "plan.json").write_text(json.dumps(plan))

@@ -1,13 +1,10 @@
 """What the tests of checkpoints share: small trainings, and processes that take many
 checkpoints."""
 
-import subprocess
-import sys
-
 import numpy as np
 
 from nn.ds import Dataset
-from support.command_line import environment, write_two_classes
+from support.command_line import start, write_two_classes
 
 CONV = ["--layers", "1x8x8,conv4k3p1,maxpool2,dropout0.25,16,dropout0.5,3"]
 SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 3]
@@ -40,9 +37,7 @@ def write_data(folder):
 def start_saving_each_epoch(*arguments):
     """`nn ARGUMENTS` as a process of its own that takes a checkpoint after every
     epoch."""
-    command = [sys.executable, "-c", SAVING_EACH_EPOCH, *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment(), **pipes)
+    return start(*arguments, program=("-c", SAVING_EACH_EPOCH))
 
 
 def wait_for(process, timeout=30):

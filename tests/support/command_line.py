@@ -92,9 +92,12 @@ def environment(**variables) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **variables}
 
 
-def start(*arguments, **options) -> subprocess.Popen:
+def start(*arguments, program=("-m", "nn"), **options) -> subprocess.Popen:
     """`nn ARGUMENTS` as a process of its own, its output in pipes unless told
-    otherwise."""
+    otherwise.
+
+    program: what Python runs in the place of nn.
+    """
     options = {
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
@@ -102,9 +105,7 @@ def start(*arguments, **options) -> subprocess.Popen:
         "env": environment(),
         **options,
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "nn", *map(str, arguments)], **options
-    )
+    return subprocess.Popen([sys.executable, *program, *map(str, arguments)], **options)
 
 
 def position(checkpoint) -> dict:

@@ -177,7 +177,9 @@ OF_A_SWEEP = ("plan", "results")
     "task, start",
     [("binary", run), ("multiclass", on_terminal), ("regression", on_terminal)],
 )
-def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, start):
+def test_no_control_character_of_a_name_is_shown(
+    folder, monkeypatch, brief, task, start
+):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "2000")
     write_table(f"data{EVIL}.db", f"target{EVIL}", TASKS[task])

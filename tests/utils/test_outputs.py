@@ -373,7 +373,7 @@ def test_no_file_gets_the_number_of_a_stream_that_is_closed():
     assert done.returncode > 2
 
 
-def test_files_whose_names_are_no_characters_are_read_and_written(folder):
+def test_files_whose_names_are_no_characters_are_read_and_written(folder, brief):
     two = write_two_classes(folder / "o\udcff.csv")
     plan = '{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1, "batches": 2}'
     (folder / "o\udcff.json").write_text(plan)

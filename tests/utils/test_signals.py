@@ -37,10 +37,15 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 SECONDS = 20
 
 # Python's own start is not nn's: a closed pipe tells when nn has begun
-LAUNCH = """
+LAUNCH = f"""
+TESTS = {str(Path(__file__).parents[1])!r}
 import os, runpy, sys
 import nn
 sys.path = [path for path in sys.path if path]
+if "--sweep" in sys.argv:
+    sys.path.append(TESTS)
+    from support.sweeps import measure_briefly
+    measure_briefly()
 os.close(int(sys.argv.pop(1)))
 runpy.run_module("nn", run_name="__main__", alter_sys=True)
 """
