@@ -27,7 +27,7 @@ _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
-def _told(open_file: Callable) -> Callable[[str], Opened]:
+def _opener(open_file: Callable) -> Callable[[str], Opened]:
     """Return what opens a file by open_file: (path) -> (names, rows, pieces, piece),
     and tells the failures of pyarrow.
 
@@ -86,7 +86,7 @@ def _damaged(path: str, reason: str) -> DataError:
 # ---------------------------------------------------------------- the formats
 
 
-@_told
+@_opener
 def parquet(path: str) -> tuple:
     """Open a Parquet file: row groups one after another, texts as indices into a
     dictionary."""
@@ -110,7 +110,7 @@ def parquet(path: str) -> tuple:
     return schema.names, metadata.num_rows, metadata.num_row_groups, piece
 
 
-@_told
+@_opener
 def feather(path: str) -> tuple:
     """Open a file of Arrow's file format, which is Feather's as well."""
     from pyarrow import ipc
@@ -129,16 +129,16 @@ def feather(path: str) -> tuple:
     whole = opened([])
     names = whole.schema.names
     pieces = whole.num_record_batches
-    first = opened(names and [0])  # of the columns
+    first_columns = opened(names and [0])  # of the columns
     return (
         names,
-        sum(first.get_batch(number).num_rows for number in range(pieces)),
+        sum(first_columns.get_batch(number).num_rows for number in range(pieces)),
         pieces,
         piece,
     )
 
 
-@_told
+@_opener
 def orc(path: str) -> tuple:
     """Open an ORC file."""
     from pyarrow import orc
@@ -237,11 +237,13 @@ def _texts(pa, column) -> Column:
         is_known = slice(None)
     else:
         is_known = _bits(indices.buffers()[0], indices)
-    known = codes[is_known]
-    if len(known) and not 0 <= known.min() <= known.max() < len(values):
+    known_codes = codes[is_known]
+    if len(known_codes) and not 0 <= known_codes.min() <= known_codes.max() < len(
+        values
+    ):
         raise pa.ArrowInvalid("an index beyond its dictionary")
     places = np.full(len(codes), -1, np.int32)
-    places[is_known] = known
+    places[is_known] = known_codes
     if all(isinstance(value, str) for value in values):
         return texts(places, values)
     return recoded(places, values)

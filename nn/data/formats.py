@@ -69,12 +69,10 @@ class Format(NamedTuple):
         folder."""
         if self.pattern is None or start is None:
             return start is self.pattern
-        is_right = (
-            self.is_text is None or (not _CONTROL_BYTES.search(start)) == self.is_text
-        )
-        return is_right and bool(
-            re.match(self.pattern, start.removeprefix(b"\xef\xbb\xbf"))
-        )
+        is_text = not _CONTROL_BYTES.search(start)
+        is_right = self.is_text in (None, is_text)
+        start = start.removeprefix(BYTE_ORDER_MARK)
+        return is_right and bool(re.match(self.pattern, start))
 
 
 PICTURES = Format("pictures", MAGIC, None, pictures=read_pictures, may_be_packed=False)
@@ -168,24 +166,23 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     """
     files = with_bytes(data_files(path))
     formats = list(map(format_of, files))
-    first = formats[0]
-    tables = [known.name for known in TABLE_FORMATS if known.table]
-    if first.table:
-        expected = f"{first.name} as in {files[0]}"
-    else:
-        expected = " or ".join(tables)
-    for file, other in zip(files, formats, strict=True):
-        if other is not first or not (
-            first.table or first is PICTURES or len(files) == 1
-        ):
+    first_format = formats[0]
+    tables = [entry.name for entry in TABLE_FORMATS if entry.table]
+    expected = " or ".join(tables)
+    if first_format.table:
+        expected = f"{first_format.name} as in {files[0]}"
+    may_be_several = first_format.table or first_format is PICTURES
+    for file, file_format in zip(files, formats, strict=True):
+        is_alone = may_be_several or len(files) == 1
+        if file_format is not first_format or not is_alone:
             raise DataError(
                 f"{file}: expected {expected}; several files are all {' or all '.join(tables)} tables"
             )
-    if not first.table and isinstance(files[0], Fetched):
+    if not first_format.table and isinstance(files[0], Fetched):
         raise DataError(
-            f"{files[0]}: {first.name}, expected {' or '.join(tables)}; copy it to this machine first"
+            f"{files[0]}: {first_format.name}, expected {' or '.join(tables)}; copy it to this machine first"
         )
-    return first, files
+    return first_format, files
 
 
 def with_bytes(files: list[str]) -> list[str]:
@@ -199,9 +196,8 @@ def with_bytes(files: list[str]) -> list[str]:
 def _has_bytes(path: str) -> bool:
     with Source(database_of(path)[0]) as source:
         start = source.read(_FORMAT_BYTES)
-    return len(start) == _FORMAT_BYTES or bool(
-        start.removeprefix(BYTE_ORDER_MARK).strip()
-    )
+    filled = start.removeprefix(BYTE_ORDER_MARK).strip()
+    return len(start) == _FORMAT_BYTES or bool(filled)
 
 
 def format_of(path: str) -> Format:
@@ -213,25 +209,27 @@ def format_of(path: str) -> Format:
         with Source(database_of(path)[0]) as source:
             start = source.read(_FORMAT_BYTES)
             is_gzip = source.is_gzip
-    known = next((known for known in TABLE_FORMATS if known.recognises(start)), None)
+    recognised = filter(lambda entry: entry.recognises(start), TABLE_FORMATS)
+    file_format = next(recognised, None)
     if start is not None and path.lower().endswith(IMAGE_SUFFIXES):
-        known = PICTURES  # some begin as other files may
-    others = [
-        one.name
-        for one in TABLE_FORMATS
-        if not one.cure and one.pattern is not None and one is not PICTURES
+        file_format = PICTURES  # some begin as other files may
+    names = [
+        entry.name
+        for entry in TABLE_FORMATS
+        if not entry.cure and entry.pattern is not None and entry is not PICTURES
     ]
-    expected = f"{', '.join(others)} or {PICTURES.name}"
-    if known is None:
+    expected = f"{', '.join(names)} or {PICTURES.name}"
+    if file_format is None:
         raise DataError(
             f"{path}: begins with the bytes {start[:4].hex(' ')} and is not text (byte "
             f"{_CONTROL_BYTES.search(start).start() + 1}), expected {expected}; convert it to one of these"
         )
-    if known.cure:
-        raise DataError(f"{path}: {known.name}, expected {expected}; {known.cure}")
-    if is_gzip and not known.may_be_packed:
-        cure = "unpack it with gunzip"
+    name = file_format.name
+    if file_format.cure:
+        raise DataError(f"{path}: {name}, expected {expected}; {file_format.cure}")
+    if is_gzip and not file_format.may_be_packed:
         raise DataError(
-            f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; {cure}"
+            f"{path}: a gzipped {name} file, expected the {name} file itself; unpack it "
+            "with gunzip"
         )
-    return known
+    return file_format

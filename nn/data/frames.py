@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -31,11 +32,11 @@ def open_frame(frame, *, y=None) -> TypedSource | None:
     columns = columns_of(frame)
     if columns is None:
         return None
-    source = TypedSource(
-        [columns if y is None else _beside(columns, columns_of(_two_axes(y)))],
-        "the data frame",
-    )
-    source.features = columns.width
+    features = columns.width
+    if y is not None:
+        columns = _with_targets(columns, columns_of(_two_axes(y)))
+    source = TypedSource([columns], "the data frame")
+    source.features = features
     return source
 
 
@@ -60,28 +61,21 @@ def columns_of(frame) -> Opened | None:
     if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.dtype.names is not None:
             return None
+        array = frame
         if isinstance(frame, np.matrix):
             array = np.asarray(frame)
-        else:
-            array = frame
         return _opened(*array.shape, None, lambda place: array_block(array[:, place]))
     if isinstance(frame, dict):
         return _columns_of_dictionary(frame)
-    if (
-        isinstance(frame, list)
-        and frame
-        and all(isinstance(row, dict) for row in frame)
-    ):
-        names = dict.fromkeys(name for row in frame for name in row)
+    if isinstance(frame, list) and frame and _are_objects(frame):
+        names = dict.fromkeys(chain(*frame))
         return _columns_of_dictionary(
             {name: [row.get(name) for row in frame] for name in names}
         )
     if isinstance(frame, (list, tuple)):
         return _columns_of_rows(frame)
-    if (
-        not hasattr(frame, "__arrow_c_stream__")
-        or len(getattr(frame, "shape", (0, 0))) != 2
-    ):
+    has_columns = hasattr(frame, "__arrow_c_stream__")
+    if not has_columns or len(getattr(frame, "shape", (0, 0))) != 2:
         return None
     pa = pyarrow("frames of polars and Arrow")
     try:
@@ -119,8 +113,10 @@ def _columns_of_dictionary(columns: dict) -> Opened:
     sizes = list(map(len, fields))
     for name, size in zip(names, sizes, strict=True):
         if size != sizes[0]:
-            told = f"{size} of {name}, expected one for each row"
-            raise DataError(f"the data frame: {sizes[0]} values of {names[0]}, {told}")
+            raise DataError(
+                f"the data frame: {sizes[0]} values of {names[0]}, {size} of {name}, "
+                "expected one for each row"
+            )
 
     def block(place: int) -> Column:
         values = fields[place]
@@ -137,14 +133,10 @@ def _sequence(values) -> np.ndarray | list:
         return values
     if isinstance(values, (list, tuple)):  # of anything: NumPy would look inside
         return list(values)
-    is_one = (
-        isinstance(values, str)
-        or not hasattr(values, "__len__")
-        or np.ndim(values) == 0
-    )
-    if is_one:
-        return [values]
-    return list(values)
+    is_sequence = hasattr(values, "__len__") and not isinstance(values, str)
+    if is_sequence and np.ndim(values):
+        return list(values)
+    return [values]
 
 
 def _two_axes(y):
@@ -153,36 +145,32 @@ def _two_axes(y):
         return y.to_frame(TARGET if y.name in (None, "") else y.name)
     if columns_of(y) is not None:
         return y
-    array = np.atleast_1d(y if isinstance(y, np.ma.MaskedArray) else np.asarray(y))
+    array = np.atleast_1d(y if np.ma.isMaskedArray(y) else np.asarray(y))
     return array.reshape(len(array), -1)
 
 
-def _beside(frame: Opened, targets: Opened) -> Opened:
+def _with_targets(frame: Opened, targets: Opened) -> Opened:
     """Return the columns of a frame with the targets of its rows behind them."""
     if frame.rows != targets.rows:
         raise DataError(
             f"y: {targets.rows} targets for {frame.rows} rows, expected one for each"
         )
-    own = frame.width
-    count = targets.width
-    names = targets.names or (
-        [TARGET] if count == 1 else [f"{TARGET}{number}" for number in range(count)]
-    )
-
-    ((_, features),) = frame.parts([])
-    ((_, beside),) = targets.parts([])
+    width = frame.width
+    names = None
+    if frame.names is not None:
+        target_names = [f"{TARGET}{number}" for number in range(targets.width)]
+        if targets.width == 1:
+            target_names = [TARGET]
+        names = [*frame.names, *(targets.names or target_names)]
+    ((_, feature_block),) = frame.parts([])
+    ((_, target_block),) = targets.parts([])
 
     def block(place: int) -> Column:
-        if place < own:
-            return features(place)
-        return beside(place - own)
+        if place < width:
+            return feature_block(place)
+        return target_block(place - width)
 
-    return _opened(
-        frame.rows,
-        own + count,
-        None if frame.names is None else [*frame.names, *names],
-        block,
-    )
+    return _opened(frame.rows, width + targets.width, names, block)
 
 
 def pandas_block(series) -> Column:
@@ -242,6 +230,10 @@ def _objects(text: str) -> list[dict] | None:
         rows = json.loads(f"[{text}]")
     except (ValueError, RecursionError):
         return None
-    if all(isinstance(row, dict) for row in rows):
+    if _are_objects(rows):
         return rows
     return None
+
+
+def _are_objects(rows: list) -> bool:
+    return all(isinstance(row, dict) for row in rows)

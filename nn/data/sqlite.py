@@ -3,7 +3,6 @@ in it."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -40,9 +39,8 @@ def database(path: str) -> Opened:
         table = _table_of(connection, file, asked)
         facts = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
         columns = [row[1:3] for row in facts if row[6] != _HIDDEN_COLUMN]
-        (rows,) = connection.execute(
-            f"SELECT count(*) FROM {_quoted(table)}"
-        ).fetchone()
+        counted = connection.execute(f"SELECT count(*) FROM {_quoted(table)}")
+        row_count = counted.fetchone()[0]
 
     def block(fields: dict[int, tuple], place: int) -> Column:
         values = fields[place]
@@ -60,18 +58,14 @@ def database(path: str) -> Opened:
             cursor = connection.execute(
                 f"SELECT {names or 'NULL'} FROM {_quoted(table)} NOT INDEXED"
             )
-            while some := cursor.fetchmany(_READ_ROWS):
-                yield (
-                    len(some),
-                    partial(
-                        block, dict(zip(places, zip(*some, strict=True), strict=False))
-                    ),
-                )
+            while rows := cursor.fetchmany(_READ_ROWS):
+                fields = dict(zip(places, zip(*rows, strict=True), strict=False))
+                yield len(rows), partial(block, fields)
 
-    return Opened([name for name, _ in columns], rows, parts)
+    return Opened([name for name, _ in columns], row_count, parts)
 
 
-def _table_of(connection: sqlite3.Connection, file: str, asked: str | None) -> str:
+def _table_of(connection, file: str, asked: str | None) -> str:
     """Return the table that is asked for, or the only one. Raises DataError."""
     query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
     # a damaged one may be bytes
@@ -79,34 +73,31 @@ def _table_of(connection: sqlite3.Connection, file: str, asked: str | None) -> s
     tables = sorted(name for name in names if not name.startswith("sqlite_"))
     if asked in tables or (asked is None and len(tables) == 1):
         return asked or tables[0]
+    listing = "there is none"
+    advice = ""
     if tables:
-        there = f"the tables are {listed(tables)}"
-    else:
-        there = "there is none"
-    if asked is not None:
-        similar = closest(asked, tables)
-        if similar:
-            advice = f"; did you mean {file}:{similar}?"
-        else:
-            advice = ""
-        raise DataError(f"{file}: no table {asked} in this database, {there}{advice}")
-    if tables:
+        listing = f"the tables are {listed(tables)}"
         advice = f"; choose one, for example {file}:{tables[0]}"
-    else:
-        advice = ""
-    raise DataError(
-        f"{file}: {len(tables)} tables in this database, expected one; {there}{advice}"
-    )
+    if asked is None:
+        raise DataError(
+            f"{file}: {len(tables)} tables in this database, expected one; {listing}{advice}"
+        )
+    similar = closest(asked, tables)
+    advice = ""
+    if similar:
+        advice = f"; did you mean {file}:{similar}?"
+    raise DataError(f"{file}: no table {asked} in this database, {listing}{advice}")
 
 
 @contextmanager
-def _connection(file: str) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that only reads; failures become a DataError."""
+def _connection(file: str) -> Iterator:
+    """Yield a connection of sqlite3 that only reads; failures become a DataError."""
+    import sqlite3  # here: few tables are of databases
+
     path = Path(local(file))
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        ) as connection:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
             # some programs write text as their system has it
             connection.text_factory = decoded
             for setting in _CAUTIOUS:
@@ -121,12 +112,10 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
                 )
             yield connection
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        reason = " ".join(str(error).split())
         # most often a length that is none, in a file that is damaged
-        is_large = isinstance(error, MemoryError)
-        if is_large:
+        if isinstance(error, MemoryError):
             reason = "a field of it does not fit into memory"
-        else:
-            reason = " ".join(str(error).split())
         raise DataError(
             f"{file}: cannot be read ({reason}); {_CURES.get(reason, _CURE)}"
         ) from error

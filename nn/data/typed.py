@@ -264,7 +264,7 @@ class TypedSource(TableSource):
             stop = stop + opened.rows
             for rows, block in opened.parts(list(fields)):
                 if at + rows <= stop:
-                    each(partial(add, block, at), fields, rows)
+                    in_threads(partial(add, block, at), fields, rows)
                 at += rows
             if at != stop:
                 raise Files.changed(self.files.paths[number])
@@ -281,10 +281,10 @@ class TypedSource(TableSource):
             )
         if len(repeated):
             rows -= len(repeated)
-            for own in fields.values():
-                own.leave_out(repeated)
+            for column_fields in fields.values():
+                column_fields.leave_out(repeated)
         places = list(fields)
-        finished = each(lambda place: fields.pop(place).column(), places, rows)
+        finished = in_threads(lambda place: fields.pop(place).column(), places, rows)
         columns = dict(zip(places, finished, strict=True))
         numbers = {
             p: column for p, column in columns.items() if column.reads == "number"
@@ -325,8 +325,8 @@ class TypedSource(TableSource):
 
     def _with_names(self, fields: dict[int, _Fields], rows: np.ndarray) -> np.ndarray:
         """Return those of some rows in which each of the columns holds its name."""
-        for place, own in fields.items():
-            rows = own.rows_of(self.names[place], rows)
+        for place, column_fields in fields.items():
+            rows = column_fields.rows_of(self.names[place], rows)
             if not len(rows):
                 break
         return rows
@@ -349,7 +349,7 @@ def typed_table(
     return TypedSource(opened, path, files)
 
 
-def each(function: Callable, items: Iterable, rows: int) -> list:
+def in_threads(function: Callable, items: Iterable, rows: int) -> list:
     """Return the function's results for all items, pieces of about `rows` rows of a
     column; threads share them.
 
@@ -367,7 +367,7 @@ def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
     """Return the numbers of columns as a matrix (rows, columns), of which the columns'
     values become views."""
     matrix = new_rows((rows, len(columns)), dtype)
-    numbers = each(lambda column: decimals(column.values, dtype), columns, rows)
+    numbers = in_threads(lambda column: decimals(column.values, dtype), columns, rows)
 
     def write(start: int) -> None:
         # what a float32 cannot hold is infinite, and told of later
@@ -376,7 +376,7 @@ def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
                 rows = slice(start, start + _FILL_ROWS)
                 matrix[rows, slot] = values[rows]
 
-    each(write, range(0, rows, _FILL_ROWS), rows)
+    in_threads(write, range(0, rows, _FILL_ROWS), rows)
     for slot, column in enumerate(columns):
         column.values = matrix[:, slot]
     return matrix
@@ -436,24 +436,24 @@ class _Fields:
 
     def _put(self, values: np.ndarray, at: int) -> None:
         """Put values to their rows; those before are empty if there are none yet."""
-        known = self._values
+        earlier = self._values
         dtype = values.dtype
         if self.reads == "text":
             gap = -1
         else:
             gap = np.nan
-        if known is None and len(values) == self._rows:
+        if earlier is None and len(values) == self._rows:
             self._values = values
             return
-        if self.reads != "text" and (at if known is None else known.dtype != dtype):
+        if self.reads != "text" and (at if earlier is None else earlier.dtype != dtype):
             dtype = np.dtype(np.float64)
-        if known is None or known.dtype != dtype:
+        if earlier is None or earlier.dtype != dtype:
             self._values = new_rows((self._rows,), dtype)
             if at:
-                if known is None:
+                if earlier is None:
                     self._values[:at] = gap
                 else:
-                    self._values[:at] = decimals(known[:at])
+                    self._values[:at] = decimals(earlier[:at])
         self._values[at : at + len(values)] = decimals(values, dtype.name)
 
     def _encoded(self, block: Column) -> np.ndarray:
@@ -463,9 +463,11 @@ class _Fields:
         if "" not in self._missing:
             codes = np.where(codes < 0, len(words), codes)
             words = [*words, ""]
-        first = np.full(len(words) + 1, len(codes))
-        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-        order = np.argsort(first[:-1])[: np.count_nonzero(first[:-1] < len(codes))]
+        first_rows = np.full(len(words) + 1, len(codes))
+        first_rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+        order = np.argsort(first_rows[:-1])[
+            : np.count_nonzero(first_rows[:-1] < len(codes))
+        ]
         places = np.full(len(words) + 1, -1, np.int32)
         for code in order.tolist():
             if words[code] is not None:
