@@ -66,9 +66,9 @@ def check_finite(place: str, values: np.ndarray) -> None:
         is_finite = np.isfinite(values[start : start + 4096])
         if not is_finite.all():
             row = start + int(np.argwhere(~is_finite)[0, 0])
-            cure = "correct or remove the row"
             raise DataError(
-                f"{place}, index {row}: nan or infinite, expected finite numbers; {cure}"
+                f"{place}, index {row}: nan or infinite, expected finite numbers; "
+                "correct or remove the row"
             )
 
 
@@ -92,8 +92,10 @@ def _filled(
             count = "more"
         else:
             count = f"only {found}"
-        declared = f"the {'x'.join(map(str, shape))} values its header declares"
-        raise ValueError(f"{count} bytes, expected {size} for {declared}")
+        raise ValueError(
+            f"{count} bytes, expected {size} for the {'x'.join(map(str, shape))} "
+            "values its header declares"
+        )
     return array
 
 
@@ -165,9 +167,9 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
         with readable(path), zipfile.ZipFile(path) as archive:
             names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             if "x" not in names or (labelled and "y" not in names):
-                cure = "save it with numpy.savez(path, x=..., y=...)"
                 raise DataError(
-                    f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; {cure}"
+                    f"{path}: holds the arrays {', '.join(names) or '(none)'}, "
+                    "expected x and y; save it with numpy.savez(path, x=..., y=...)"
                 )
             found = {}
             for name in sorted({"x", "y"} & {*names}):
@@ -203,8 +205,10 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     """Return images and the targets beside them, None if there are none, as those of an
     NPZ file."""
     if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
-        told = "expected numbers of shape (rows, inputs), (rows, H, W) or (rows, C, H, W); reshape it"
-        raise DataError(f"{place}, array x: {x.dtype} of shape {x.shape}, {told}")
+        raise DataError(
+            f"{place}, array x: {x.dtype} of shape {x.shape}, expected numbers of "
+            "shape (rows, inputs), (rows, H, W) or (rows, C, H, W); reshape it"
+        )
     if x.ndim == 3:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
@@ -223,8 +227,10 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
 def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
     place = f"{path}, array y"
     if y.ndim not in (1, 2) or len(y) != rows:
-        told = f"expected ({rows},) or ({rows}, outputs), one row for each of x; correct it"
-        raise DataError(f"{place}: shape {y.shape}, {told}")
+        raise DataError(
+            f"{place}: shape {y.shape}, expected ({rows},) or ({rows}, outputs), one "
+            "row for each of x; correct it"
+        )
     row = "index {}".format
     if y.dtype.kind in "US":
         if y.ndim == 2:
@@ -256,9 +262,9 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
             f"{path}: no images, expected at least one; copy or download it again"
         )
     if x.ndim == 1:
-        cure = "give the file of images; its labels are found beside it"
         raise DataError(
-            f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); {cure}"
+            f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images "
+            "(0x00000803); give the file of images; its labels are found beside it"
         )
     if x.ndim == 3:
         x = x[:, None]
@@ -275,15 +281,15 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
                 f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)"
             )
         if len(labels) != len(x):
-            told = f"one for each row of {path}; use files that belong together"
             raise DataError(
-                f"{labels_path}: {len(labels)} labels, expected {len(x)}, {told}"
+                f"{labels_path}: {len(labels)} labels, expected {len(x)}, one for "
+                f"each row of {path}; use files that belong together"
             )
         targets = _label_targets(labels_path, labels)
     elif labelled:
-        more = "put it there or rename it"
         raise InputNotFound(
-            f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; {more}"
+            f"{path}: no labels file beside it, expected "
+            f"{os.path.basename(places[0])}; put it there or rename it"
         )
     return _of_files(
         kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path))
@@ -299,8 +305,10 @@ def _idx_array(path: str) -> np.ndarray:
             or magic[2] not in IDX_TYPES
             or not 1 <= magic[3] <= 4
         ):
-            told = "expected 0x00000803 (images) or 0x00000801 (labels); the file is damaged or not an IDX file"
-            raise DataError(f"{path}: magic number 0x{magic.hex()}, {told}")
+            raise DataError(
+                f"{path}: magic number 0x{magic.hex()}, expected 0x00000803 (images) "
+                "or 0x00000801 (labels); the file is damaged or not an IDX file"
+            )
         sizes = source.read(4 * magic[3])
         if len(sizes) < 4 * magic[3]:
             raise DataError(
@@ -334,17 +342,19 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     else:
         size = source.most
     if size % CIFAR_RECORD:
-        cure = "the file is cut or in another format"
         raise DataError(
-            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; {cure}"
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of "
+            f"{CIFAR_RECORD}; the file is cut or in another format"
         )
     labels, pixels = np.split(
         np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1
     )
     if labels.max() >= CIFAR_CLASSES:
         first = int(np.argmax(labels >= CIFAR_CLASSES))
-        told = f"expected 0 to {CIFAR_CLASSES - 1}; the file is damaged or not a CIFAR-10 binary"
-        raise DataError(f"{path}, record {first + 1}: label {labels[first, 0]}, {told}")
+        raise DataError(
+            f"{path}, record {first + 1}: label {labels[first, 0]}, expected 0 to "
+            f"{CIFAR_CLASSES - 1}; the file is damaged or not a CIFAR-10 binary"
+        )
     return _of_files(
         in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path
     )

@@ -414,8 +414,10 @@ class Dataset:
                 )
             bad = np.flatnonzero(~np.isfinite(values) | (values < least))
             if bad.size:
-                found = f"row {bad[0]}: found {values[bad[0]]:g}, expected a finite number{more}"
-                raise DataError(f"{name_of(self)}: --{name.removesuffix('s')}: {found}")
+                raise DataError(
+                    f"{name_of(self)}: --{name.removesuffix('s')}: row {bad[0]}: "
+                    f"found {values[bad[0]]:g}, expected a finite number{more}"
+                )
 
     @property
     def sha256(self) -> str | None:
@@ -669,8 +671,11 @@ def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
     if set(absent).intersection(ds.targets or ()):
         return {}
     if absent:
-        told = "expected every column that the model was trained on; read the data with nn.load_for(net, ...)"
-        raise DataError(f"{name_of(ds)}: no column {', '.join(absent[:10])}, {told}")
+        raise DataError(
+            f"{name_of(ds)}: no column {', '.join(absent[:10])}, expected every "
+            "column that the model was trained on; read the data with "
+            "nn.load_for(net, ...)"
+        )
     order = [names.index(name) for name in wanted]
     if isinstance(ds.x, TableRows):
         x = TableRows(tuple(ds.x.columns[place] for place in order))
@@ -694,8 +699,12 @@ def about_rounded_inputs(net, ds: Dataset) -> list[str]:
         return []
     if ds.x.dtype != np.float32 or ds.are_images:
         return []
-    cure = 'nn.load(..., dtype="float64") reads all digits'
-    return [f"{name_of(ds)}: its numbers were read as float32; {cure}"]
+    return [
+        (
+            f"{name_of(ds)}: its numbers were read as float32; nn.load(..., "
+            'dtype="float64") reads all digits'
+        )
+    ]
 
 
 def name_of(ds) -> str:
@@ -730,9 +739,9 @@ def check_trainable(ds: Dataset) -> None:
 
 def all_weightless(rows: int, what: str = "rows") -> DataError:
     """Return the error that the weights of all rows, called `what`, are 0."""
-    found = f"the weights of all {rows} {what} are 0"
     return DataError(
-        f"--weight: {found}, expected one above 0 at least; correct them, or leave it out"
+        f"--weight: the weights of all {rows} {what} are 0, expected one above 0 at "
+        "least; correct them, or leave it out"
     )
 
 

@@ -151,8 +151,10 @@ def _of_image_array(path, y, schema: Schema, labelled: bool) -> Dataset:
         raise UsageError(
             f"an array of shape {path.shape}, expected (rows, columns), or images and y beside them"
         )
-    expected = "a path, a data frame, an array, a dictionary of columns or a list of rows, each as long as the others"
-    raise UsageError(f"data: found {type(path).__name__}, expected {expected}")
+    raise UsageError(
+        f"data: found {type(path).__name__}, expected a path, a data frame, an array, "
+        "a dictionary of columns or a list of rows, each as long as the others"
+    )
 
 
 def _of_table(
@@ -548,8 +550,10 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
         if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
             own = "x".join(map(str, x.shape[1:]))
             expected = "x".join(map(str, shape))
-            told = f"{own} values a row, expected {expected}, one per input of the network; check --layers"
-            raise LayersMismatch(f"{path or 'the array'}: {told}")
+            raise LayersMismatch(
+                f"{path or 'the array'}: {own} values a row, expected {expected}, one "
+                "per input of the network; check --layers"
+            )
         if schema.pixels:
             x = x.reshape(-1, *shape)
     if path is None:
@@ -713,9 +717,9 @@ def training_file(net, model: str | os.PathLike) -> str:
             f"{model} was trained on {recorded}, and no host is asked because a model names it; copy the data to "
             f"{beside}, or give --dataset"
         )
-    cure = "restore it or give other data with --dataset"
     raise InputNotFound(
-        f"{recorded}: the training data of {model} is missing, and so is {beside}; {cure}"
+        f"{recorded}: the training data of {model} is missing, and so is {beside}; "
+        "restore it or give other data with --dataset"
     )
 
 

@@ -143,9 +143,10 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
         those = listed(
             [column for column, name in enumerate(source.names) if name == doubled[0]]
         )
-        told = "expected one of the target's name; choose it with --target INDEX, or rename the others"
         raise DataError(
-            f"{source.path}: columns {those} (from 0) are called {doubled[0]}, {told}"
+            f"{source.path}: columns {those} (from 0) are called {doubled[0]}, "
+            "expected one of the target's name; choose it with --target INDEX, or "
+            "rename the others"
         )
     return places
 
@@ -159,8 +160,10 @@ def _columns_lack(
     else:
         names = f"columns {listed(absent)}"
         it = "them"
-    expected = f"expected every column that the model was trained on{more}"
-    return DataError(f"{source.path}: no {names}{beside}, {expected}; add {it}{cure}")
+    return DataError(
+        f"{source.path}: no {names}{beside}, expected every column that the model was "
+        f"trained on{more}; add {it}{cure}"
+    )
 
 
 def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None:
@@ -196,9 +199,9 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
     ]
     for word, column in zip(words, chosen, strict=True):
         if names.count(word) > 1:
-            cure = "use an index"
             raise UsageError(
-                f"{source.path}: --{flag} {word}: {names.count(word)} columns have this name; {cure}"
+                f"{source.path}: --{flag} {word}: {names.count(word)} columns have "
+                "this name; use an index"
             )
         if chosen.count(column) > 1:
             raise UsageError(
@@ -246,9 +249,9 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
             f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}"
         ) from None
     if not -source.width <= index < source.width:
-        told = f"expected an index from {-source.width} to {source.width - 1}"
         raise UsageError(
-            f"{source.path}: --{flag} {word}: the file has {source.width} columns, {told}"
+            f"{source.path}: --{flag} {word}: the file has {source.width} columns, "
+            f"expected an index from {-source.width} to {source.width - 1}"
         )
     return index % source.width
 

@@ -82,5 +82,9 @@ def tell_filled(
         else:
             rows = f"{counts[column]} rows"
         called.append(f"column {names[column] if names else column} ({rows})")
-    told = "%s: gaps in %s, where training had none, become the median of training%s"
-    log.warning(told, where, listed(called, _MOST_TOLD), cure)
+    log.warning(
+        "%s: gaps in %s, where training had none, become the median of training%s",
+        where,
+        listed(called, _MOST_TOLD),
+        cure,
+    )

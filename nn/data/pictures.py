@@ -128,8 +128,11 @@ def check_range(pictures: dict | None, ds: Dataset) -> None:
         or pictures["range"] == ds.pixel_range
     ):
         return
-    found = f"pictures whose white is {ds.pixel_range}, expected {pictures['range']} as in the training of the model"
-    raise DataError(f"{name_of(ds)}: {found}; read them with nn.load_for(net, ...)")
+    raise DataError(
+        f"{name_of(ds)}: pictures whose white is {ds.pixel_range}, expected "
+        f"{pictures['range']} as in the training of the model; read them with "
+        "nn.load_for(net, ...)"
+    )
 
 
 def tell_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
@@ -333,10 +336,11 @@ def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
         rows.put(row, file, picture)
         transparent += picture.is_transparent
     if transparent:
-        found = (
-            f"{transparent} of {len(gallery.files)} pictures have transparent pixels"
+        log.warning(
+            "%s: %s, which are read on white",
+            gallery.path,
+            f"{transparent} of {len(gallery.files)} pictures have transparent pixels",
         )
-        log.warning("%s: %s, which are read on white", gallery.path, found)
     return Arrays(
         rows.whole(),
         _targets(gallery, schema, labelled),
@@ -426,8 +430,10 @@ class _Rows:
                 f"{file}: a picture, expected rows of a table, as the model was trained on; give such rows"
             )
         if self.range is None:
-            found = "a picture, the model was trained on numbers that are no pixels from 0 to 1 or 255"
-            raise DataError(f"{file}: {found}; give arrays of such numbers")
+            raise DataError(
+                f"{file}: a picture, the model was trained on numbers that are no "
+                "pixels from 0 to 1 or 255; give arrays of such numbers"
+            )
         self._first = file
         self._size = picture.pixels.shape[:2]
         wanted = self._wanted_channels(file)
@@ -451,8 +457,10 @@ class _Rows:
         elif self._schema.inputs == 3 * values:
             channels = 3
         elif self._schema.of_model:
-            found = f"{_sides(self._size)} pixels, expected {self._schema.inputs} inputs of the network"
-            raise DataError(f"{file}: {found}; resize it")
+            raise DataError(
+                f"{file}: {_sides(self._size)} pixels, expected {self._schema.inputs} "
+                "inputs of the network; resize it"
+            )
         if channels not in (None, 1, 3) and self._schema.of_model:
             raise DataError(
                 f"{file}: a picture, which has 1 or 3 channels, the network has {channels}; give arrays"
@@ -489,9 +497,9 @@ class _Rows:
             raise DataError(
                 f"{file}: has colours, the model was trained on grey pictures; convert it to grey"
             )
-        layers = f"3x{self._size[0]}x{self._size[1]}"
         raise LayersMismatch(
-            f"{file}: has colours, expected grey; begin --layers with {layers}, or convert it to grey"
+            f"{file}: has colours, expected grey; begin --layers with "
+            f"3x{self._size[0]}x{self._size[1]}, or convert it to grey"
         )
 
     def _in_range(self, pixels: np.ndarray, own: int) -> np.ndarray:
@@ -564,14 +572,14 @@ def decoded(file: Path, data: bytes, as_shown: bool = True) -> Picture:
         reason = " ".join(str(error).split()) or type(error).__name__
         if "cannot identify" in reason:
             reason = "no format of pictures that is read"
-        cure = "replace or remove it"
         raise DataError(
-            f"{file}: cannot read the image ({reason}), expected a complete one; {cure}"
+            f"{file}: cannot read the image ({reason}), expected a complete one; "
+            "replace or remove it"
         ) from error
     if picture is None:
-        cure = "convert it to 8-bit PNG"
         raise DataError(
-            f"{file}: an image of mode {mode}, expected 8 bits per channel, or 16 of grey; {cure}"
+            f"{file}: an image of mode {mode}, expected 8 bits per channel, or 16 of "
+            "grey; convert it to 8-bit PNG"
         )
     if turned is None:
         return picture

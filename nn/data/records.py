@@ -382,8 +382,10 @@ def check_kept(beside: str | None) -> None:
             if is_touched and (
                 now.st_size != facts.st_size or not _is_whole(memory, digest)
             ):
-                told = "was changed while a training read it; let nothing write there, and train again"
-                raise OutputError(f"{path}: {told}")
+                raise OutputError(
+                    f"{path}: was changed while a training read it; let nothing write "
+                    "there, and train again"
+                )
 
 
 def _read(
@@ -463,10 +465,10 @@ def check_left(needed: int, what: str, cure: str) -> None:
         left = None
     of_files = resident_bytes() - own_bytes()  # pages that the system gives up
     if left is not None and needed > left + of_files:
-        missing = (
-            f"needs {size_text(needed)}, but only {size_text(left + of_files)} are left"
+        raise NnError(
+            f"{what} needs {size_text(needed)}, but only {size_text(left + of_files)} "
+            f"are left; {cure}, or raise the limit"
         )
-        raise NnError(f"{what} {missing}; {cure}, or raise the limit")
 
 
 def check_answers(net, ds) -> None:

@@ -73,13 +73,18 @@ class Scaling:
         ]
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
-            cure = f"expected two or more for {kind}; remove the column or use --scaling none"
             raise DataError(
-                f"column {called[first]} holds only the value {low[first]:g}, {cure}"
+                f"column {called[first]} holds only the value {low[first]:g}, "
+                f"expected two or more for {kind}; remove the column or use --scaling "
+                "none"
             )
         if constant.any():
-            told = "%d of %d features hold one value only in the training rows and are scaled to 0"
-            log.warning(told, np.count_nonzero(constant), len(constant))
+            log.warning(
+                "%d of %d features hold one value only in the training rows and are "
+                "scaled to 0",
+                np.count_nonzero(constant),
+                len(constant),
+            )
         shift, scale = constants(
             kind, moments, lambda feature: f"column {called[feature]}"
         )

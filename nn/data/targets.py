@@ -107,8 +107,10 @@ def _written_numbers(
         like = ""
         if way != WrittenNumbers():
             like = f" written as {way}"
-        cure = f"; correct it, or remove the row{gap_advice([word])}"
-        raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
+        raise DataError(
+            f"{source.path}, {found}, expected a number{like}; correct it, or remove "
+            f"the row{gap_advice([word])}"
+        )
     return numbers
 
 
@@ -344,8 +346,10 @@ def _check_outputs(
         advice = f"let --layers end in {count}"
         if targets.names is None and outputs == 1:
             advice += " or use --task regression"
-        expected = f"expected {outputs}, one per output of the network"
-        raise LayersMismatch(f"{targets.place}: {count} classes, {expected}; {advice}")
+        raise LayersMismatch(
+            f"{targets.place}: {count} classes, expected {outputs}, one per output of "
+            f"the network; {advice}"
+        )
 
 
 def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
@@ -400,9 +404,11 @@ def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
         names = targets.columns or list(map(str, range(targets.width)))
         return targets.values.argmax(axis=1).astype(np.int32), names
     if schema.task != "auto":
-        found = f"{targets.width} target columns whose rows are not one-hot, expected one 1 and otherwise 0"
-        cure = "choose one with --target or use --task regression"
-        raise DataError(f"{targets.place}: {found} for --task {schema.task}; {cure}")
+        raise DataError(
+            f"{targets.place}: {targets.width} target columns whose rows are not "
+            f"one-hot, expected one 1 and otherwise 0 for --task {schema.task}; "
+            "choose one with --target or use --task regression"
+        )
     return None
 
 
@@ -425,8 +431,10 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
         elif 2 * count > rows:
             found = f"texts in {rows} rows, expected class names, which come again"
         if found:
-            cure = "choose the target with --target or use --task multiclass"
-            raise DataError(f"{targets.place}: {count} different {found}; {cure}")
+            raise DataError(
+                f"{targets.place}: {count} different {found}; choose the target with "
+                "--target or use --task multiclass"
+            )
     return targets.values[:, 0].astype(np.int32), targets.names
 
 
@@ -448,8 +456,10 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
         is_auto and (count > 2 or outputs not in (None, 1))
     )
     if (is_multiclass and not whole and count > 2) or count > MAX_CLASSES:
-        told = f"expected whole numbers for at most {MAX_CLASSES} classes; use --task regression"
-        raise DataError(f"{targets.place}: {count} different numbers, {told}")
+        raise DataError(
+            f"{targets.place}: {count} different numbers, expected whole numbers for "
+            f"at most {MAX_CLASSES} classes; use --task regression"
+        )
     labels = distinct
     # which no further classes belong to, unless --task multiclass says so
     is_two = is_auto and count == 2
@@ -514,9 +524,9 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
     outputs = schema.outputs
     dtype = schema.dtype
     if targets.names is not None:
-        told = "expected numbers for --task regression; choose the target with --target"
         raise DataError(
-            f'{targets.place}: found text such as "{targets.names[0]}", {told}'
+            f'{targets.place}: found text such as "{targets.names[0]}", expected '
+            "numbers for --task regression; choose the target with --target"
         )
     if outputs is not None and targets.width != outputs:
         raise LayersMismatch(
@@ -541,9 +551,10 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     numbers (1 and 1.0)."""
     if targets.width > 1:
         if targets.width != len(classes) or not _is_one_hot(targets.values):
-            told = f"expected one with the model's {len(classes)} classes, or one-hot columns for them"
             raise DataError(
-                f"{targets.place}: {targets.width} target columns, {told}; choose with --target"
+                f"{targets.place}: {targets.width} target columns, expected one with "
+                f"the model's {len(classes)} classes, or one-hot columns for them; "
+                "choose with --target"
             )
         return targets.values.argmax(axis=1).astype(np.int32)
     index = {name: i for i, name in enumerate(classes)}
