@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import zipfile
 import zlib
 from functools import partial
 from typing import NamedTuple
@@ -65,7 +64,7 @@ def check_finite(place: str, values: np.ndarray) -> None:
     for start in range(0, len(values), 4096):
         is_finite = np.isfinite(values[start : start + 4096])
         if not is_finite.all():
-            row = start + int(np.argwhere(~is_finite)[0, 0])
+            row = start + np.argwhere(~is_finite)[0, 0]
             raise DataError(
                 f"{place}, index {row}: nan or infinite, expected finite numbers; "
                 "correct or remove the row"
@@ -84,14 +83,15 @@ def _filled(
     ValueError for fewer or more."""
     size = math.prod(shape) * kind.itemsize
     array = new_rows(shape if size <= most else (0,), kind, order)
-    found = fill(file, array)
-    if found < size or file.read(1):  # of an archive this also compares the checksum
+    size_read = fill(file, array)
+    # reading on also compares the checksum of an archive
+    if size_read < size or file.read(1):
         if size > most:
             count = "too few"
-        elif found == size:
+        elif size_read == size:
             count = "more"
         else:
-            count = f"only {found}"
+            count = f"only {size_read}"
         raise ValueError(
             f"{count} bytes, expected {size} for the {'x'.join(map(str, shape))} "
             "values its header declares"
@@ -136,23 +136,23 @@ def _numpy_array(
             raise ValueError("sizes that are none")
     except Exception as error:  # NumPy raises whatever Python does that reads its text
         raise ValueError("a header that is none") from error
-    found = f"{place}: {kind} of shape {shape}"
+    array_text = f"{place}: {kind} of shape {shape}"
     if kind.kind not in kinds or (axes and len(shape) != axes):
-        wanted = "a table of numbers (rows, columns), the targets among the columns; for images save x and y with"
+        expected = "numbers (or text for y); Python objects are never loaded"
         if axes:
-            wanted = f"{wanted} numpy.savez"
-        else:
-            wanted = "numbers (or text for y); Python objects are never loaded"
-        raise DataError(f"{found}, expected {wanted}")
+            expected = (
+                "a table of numbers (rows, columns), the targets among the columns; for "
+                "images save x and y with numpy.savez"
+            )
+        raise DataError(f"{array_text}, expected {expected}")
     # other files of the table may have rows
     is_part = axes == 2 and shape[0] == 0 and shape[1] > 0
     if not is_part and not math.prod(shape) * kind.itemsize:
         raise DataError(
-            f"{found}: no rows or columns, expected at least one; add the data"
+            f"{array_text}: no rows or columns, expected at least one; add the data"
         )
-    array = _filled(
-        file, shape, kind, most - len(start) - len(text), "F" if in_columns else "C"
-    )
+    most -= len(start) + len(text)
+    array = _filled(file, shape, kind, most, "F" if in_columns else "C")
     if axes and kind.kind == "b":
         return array.view(np.uint8)
     return array
@@ -163,6 +163,9 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     C, H, W) or, with 1, 3 or 4 channels, (rows, H, W, C). y: class indices or names
     (rows,), or numbers (rows, outputs). Nothing is unpickled.
     """
+    import zipfile  # here: few data are in archives
+
+    arrays = {}
     try:
         with readable(path), zipfile.ZipFile(path) as archive:
             names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
@@ -171,20 +174,16 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                     f"{path}: holds the arrays {', '.join(names) or '(none)'}, "
                     "expected x and y; save it with numpy.savez(path, x=..., y=...)"
                 )
-            found = {}
             for name in sorted({"x", "y"} & {*names}):
                 info = archive.getinfo(f"{name}.npy")
                 if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"{name} is compressed in an unknown way")
-                most = min(
-                    DEFLATE_RATIO * min(info.compress_size + 1, os.path.getsize(path)),
-                    info.file_size,
-                )
+                packed = min(info.compress_size + 1, os.path.getsize(path))
+                most = min(DEFLATE_RATIO * packed, info.file_size)
+                place = f"{path}, array {name}"
                 with archive.open(info) as file:
-                    found[name] = _numpy_array(
-                        file, most, f"{path}, array {name}", "biufUS"
-                    )
-        images = images_of(found["x"], found.get("y"), dtype, path)
+                    arrays[name] = _numpy_array(file, most, place, "biufUS")
+        images = images_of(arrays["x"], arrays.get("y"), dtype, path)
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -213,19 +212,15 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
         x = x.transpose(0, 3, 1, 2)
+    targets = None
     if y is not None:
-        y = np.asarray(y)
-    if y is not None and y.dtype.kind == "O":
-        y = np.array(y.tolist())
-    if y is None:
-        targets = None
-    else:
-        targets = _npz_targets(place, y, len(x))
+        targets = _npz_targets(f"{place}, array y", np.asarray(y), len(x))
     return Arrays(kept_numbers(place, x, dtype), targets, None)
 
 
-def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
-    place = f"{path}, array y"
+def _npz_targets(place: str, y: np.ndarray, rows: int) -> Targets:
+    if y.dtype.kind == "O":
+        y = np.array(y.tolist())
     if y.ndim not in (1, 2) or len(y) != rows:
         raise DataError(
             f"{place}: shape {y.shape}, expected ({rows},) or ({rows}, outputs), one "
@@ -238,13 +233,10 @@ def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
                 f"{place}: text of shape {y.shape}, expected ({rows},) class names; correct it"
             )
         if y.dtype.kind == "S":
-            text = np.char.decode(y, "utf-8", "replace")
-        else:
-            text = y
-        names, codes = np.unique(text, return_inverse=True)
-        return Targets(
-            codes.reshape(rows, 1).astype(np.float64), place, row, names.tolist()
-        )
+            y = np.char.decode(y, "utf-8", "replace")
+        names, codes = np.unique(y, return_inverse=True)
+        values = codes.reshape(rows, 1).astype(np.float64)
+        return Targets(values, place, row, names.tolist())
     values = y.reshape(rows, -1).astype(np.float64)
     check_finite(place, values)
     return Targets(values, place, row)
@@ -268,10 +260,12 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         )
     if x.ndim == 3:
         x = x[:, None]
-    folder, own = os.path.split(path)
-    name = own.replace("images", "labels").replace("idx3", "idx1")
-    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
-    places = [os.path.join(folder, name) for name in names if name != own]
+    folder, image_name = os.path.split(path)
+    name = image_name.replace("images", "labels").replace("idx3", "idx1")
+    unpacked = name.removesuffix(".gz")
+    # packed as the images are, or not
+    names = dict.fromkeys([name, unpacked, f"{unpacked}.gz"])
+    places = [os.path.join(folder, name) for name in names if name != image_name]
     labels_path = next(filter(os.path.exists, places), None)
     targets = None
     if labels_path is not None:
@@ -299,12 +293,8 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
 def _idx_array(path: str) -> np.ndarray:
     with Source(path) as source:
         magic = source.read(4)
-        if (
-            len(magic) < 4
-            or magic[:2] != b"\0\0"
-            or magic[2] not in IDX_TYPES
-            or not 1 <= magic[3] <= 4
-        ):
+        is_idx = len(magic) == 4 and magic[:2] == b"\0\0"
+        if not is_idx or magic[2] not in IDX_TYPES or not 1 <= magic[3] <= 4:
             raise DataError(
                 f"{path}: magic number 0x{magic.hex()}, expected 0x00000803 (images) "
                 "or 0x00000801 (labels); the file is damaged or not an IDX file"
@@ -314,7 +304,7 @@ def _idx_array(path: str) -> np.ndarray:
             raise DataError(
                 f"{path}: ends within its header, expected images; copy or download it again"
             )
-        shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
+        shape = tuple(np.frombuffer(sizes, ">u4").tolist())
         try:
             return _filled(source, shape, np.dtype(IDX_TYPES[magic[2]]), source.most)
         except ValueError as error:
@@ -331,30 +321,24 @@ def _label_targets(place: str, labels: np.ndarray) -> Targets:
 
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8."""
-    with Source(path) as source:  # a large file of another kind is not read
-        is_read = source.is_gzip or source.most % CIFAR_RECORD == 0
-        if is_read:
-            data = b"".join(iter(partial(source.read, BLOCK), b""))
-        else:
-            data = b""
-    if is_read:
-        size = len(data)
-    else:
+    with Source(path) as source:
         size = source.most
+        # a large file of another kind is not read
+        if source.is_gzip or size % CIFAR_RECORD == 0:
+            data = b"".join(iter(partial(source.read, BLOCK), b""))
+            size = len(data)
     if size % CIFAR_RECORD:
         raise DataError(
             f"{path}: {size} bytes, expected whole CIFAR-10 records of "
             f"{CIFAR_RECORD}; the file is cut or in another format"
         )
-    labels, pixels = np.split(
-        np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1
-    )
+    images = np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD)
+    labels = images[:, :1]
     if labels.max() >= CIFAR_CLASSES:
-        first = int(np.argmax(labels >= CIFAR_CLASSES))
+        row = np.argmax(labels >= CIFAR_CLASSES)
         raise DataError(
-            f"{path}, record {first + 1}: label {labels[first, 0]}, expected 0 to "
+            f"{path}, record {row + 1}: label {labels[row, 0]}, expected 0 to "
             f"{CIFAR_CLASSES - 1}; the file is damaged or not a CIFAR-10 binary"
         )
-    return _of_files(
-        in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path
-    )
+    x = in_rows(images[:, 1:]).reshape(-1, 3, 32, 32)
+    return _of_files(x, _label_targets(path, labels), path)
