@@ -240,7 +240,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     began = time.perf_counter()
     settings = keywords(flags, "network", "engine")
     ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), settings)
-    ds.is_left_out_told = True  # by the first lines, which --quiet leaves out
+    ds.is_left_out_logged = True  # by the first lines, which --quiet leaves out
     reading = (began, time.perf_counter())
     reason = _reason_for_one_network(flags, ds, effort)
     is_chosen = bool(effort) and not reason

@@ -143,12 +143,6 @@ def _drawn_with_replacement(count: int, number: int, seed: int) -> np.ndarray:
     return np.bincount(np.minimum(places, count - 1), minlength=count)
 
 
-def drawn(rows: int, number: int, seed: int = 0) -> np.ndarray:
-    """Return how often resample `number` of independent rows has each of them, int64
-    (rows,)."""
-    return Sampling(rows).drawn(number, seed)
-
-
 def in_each_resample(
     value_of: Callable,
     sampling: Sampling,

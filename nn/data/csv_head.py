@@ -320,7 +320,7 @@ class FirstRows:
             if is_number:
                 kind = "number"
             else:
-                kind = _kind_of(field)
+                kind = _field_kind(field)
             cells.append(Cell(field, kind))
         cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]
@@ -426,7 +426,7 @@ def _has_header(rows: FirstRows, schema: Schema, first_file: FirstFile | None) -
     if header == "yes":
         return first_file is None
     # the columns of a model
-    if first_file is None and schema.of_model and schema.columns:
+    if first_file is None and schema.follows_model and schema.columns:
         if {*schema.columns} <= {*texts}:
             return True
     # unlike the rows below
@@ -543,7 +543,7 @@ def _ascend(texts: Sequence[str]) -> bool:
 
 
 @lru_cache(1 << 12)
-def _kind_of(text: str) -> str:
+def _field_kind(text: str) -> str:
     """Return the kind of a field that is no number as C reads it."""
     if _COMMA.fullmatch(text):
         return "number"

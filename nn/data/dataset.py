@@ -84,9 +84,10 @@ class Schema:
     target: the target column as it was asked for, a name or an index; None: the last.
     asked: the same in the training of a model whose targets have names. plain: all
     features are numbers without gaps, and inputs.
-    of_model: the columns are those of a model. encoding: what its columns become, None:
-    they are plain numbers; left_out: columns of its file that were no inputs, by their
-    indices. fills_gaps: the model has medians of plain numbers, which stand for gaps.
+    follows_model: the columns are those of a model. encoding: what its columns become,
+    None: they are plain numbers; left_out: columns of its file that were no inputs, by
+    their indices. fills_gaps: the model has medians of plain numbers, which stand for
+    gaps.
     gaps: the words for a gap, beside those of choices. code_page: of text that is no
     UTF-8. pictures: how the model reads them, see pictures.py. number_type,
     target_type: float32 or float64, in which the model reads columns of numbers, and
@@ -106,7 +107,7 @@ class Schema:
     dtype: str = "float32"
     choices: Choices = NO_CHOICES
     plain: bool = False
-    of_model: bool = False
+    follows_model: bool = False
     encoding: object = None  # encoding.Encoding or None
     left_out: tuple[int, ...] = ()
     asked: str | int | None = None
@@ -146,7 +147,7 @@ class Schema:
     def is_numeric(self) -> bool:
         """Return whether all features are read as numbers, whatever their fields
         hold."""
-        of_plain_model = self.of_model and (
+        of_plain_model = self.follows_model and (
             self.encoding is None or self.encoding.plain
         )
         return self.plain or self.pixels is not None or of_plain_model
@@ -353,7 +354,7 @@ class Dataset:
     kept_choices: dict[str, str | bool] = field(default_factory=dict)
     unlabelled: int = 0
     weightless: int = 0
-    is_left_out_told: bool = False  # a person knows which rows were left out
+    is_left_out_logged: bool = False  # a person knows which rows were left out
     unlabelled_words: dict[str, int] = field(default_factory=dict)
     label_type: str | None = None  # of the classes, see column.LABEL_TYPES; None: texts
     ids: dict[str, list[str]] = field(default_factory=dict)
@@ -603,12 +604,12 @@ class Dataset:
             if line
         ]
 
-    def tell_left_out(self) -> None:
+    def log_left_out(self) -> None:
         """Log a line for each reason for which rows count for nothing in a training,
         unless a person knows it."""
-        if self.is_left_out_told:
+        if self.is_left_out_logged:
             return
-        self.is_left_out_told = True
+        self.is_left_out_logged = True
         for told in self.about_left_out():
             log.warning("%s: %s", name_of(self), told)
 

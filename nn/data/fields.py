@@ -39,18 +39,22 @@ def odd_remarks(
     """
     remarks = []
     refusals = []
-    of_model = schema.of_model
+    follows_model = schema.follows_model
     for (place, column), kind in zip(columns.items(), kinds, strict=True):
         _check_finite(source, table, place, column)
         if schema.is_numeric:
             check_numbers(source, table, place, may_lack=not schema.needs_all)
         elif column.odd:
             is_chosen = place in places.choices
-            if schema.choices.strict or _is_another_column(column, of_model, is_chosen):
-                words = _with_digits(column.odd, of_model) or column.odd
-                refusals.append(_refusal(source, table, place, kind, words, of_model))
+            if schema.choices.strict or _is_another_column(
+                column, follows_model, is_chosen
+            ):
+                words = _with_digits(column.odd, follows_model) or column.odd
+                refusals.append(
+                    _refusal(source, table, place, kind, words, follows_model)
+                )
             else:
-                remarks.append(_remark(source, place, kind, column.odd, of_model))
+                remarks.append(_remark(source, place, kind, column.odd, follows_model))
     if refusals:
         messages = refusals[:_MOST_TOLD]
         if len(refusals) > _MOST_TOLD:
@@ -59,7 +63,7 @@ def odd_remarks(
     return remarks
 
 
-def _is_another_column(column: Column, of_model: bool, is_chosen: bool) -> bool:
+def _is_another_column(column: Column, follows_model: bool, is_chosen: bool) -> bool:
     """Return whether a column with odd words is another one than a model was trained
     with, or is written in another way; or, without a model, is not of the kind that a
     person chose."""
@@ -67,16 +71,16 @@ def _is_another_column(column: Column, of_model: bool, is_chosen: bool) -> bool:
     right_rows = int(np.count_nonzero(~column.is_gap))
     if column.reads == "text":  # odd words are no gaps there
         right_rows -= odd_rows
-    if of_model:
-        is_much = odd_rows >= _ENOUGH or _with_digits(column.odd, of_model)
+    if follows_model:
+        is_much = odd_rows >= _ENOUGH or _with_digits(column.odd, follows_model)
         return right_rows == 0 and bool(is_much)
     return is_chosen and odd_rows > (1 - MOSTLY) * (odd_rows + right_rows)
 
 
-def _with_digits(odd: dict[str, Odd], of_model: bool) -> dict[str, Odd]:
+def _with_digits(odd: dict[str, Odd], follows_model: bool) -> dict[str, Odd]:
     """Return the odd words that a model's values written in another way may be: those
     with digits; none without a model."""
-    if not of_model:
+    if not follows_model:
         return {}
     return {word: count for word, count in odd.items() if DIGIT.search(word)}
 
@@ -98,12 +102,12 @@ def _refusal(
     place: int,
     kind,
     odd: dict[str, Odd],
-    of_model: bool,
+    follows_model: bool,
 ) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
     word, found = first_odd(source, table, place, odd)
     message = f"{found}, expected {_value_of(kind)} as in"
-    if of_model:
+    if follows_model:
         return f"{message} training; correct it, or write the column so"
     missing = shlex.quote(shortened(word))
     return (
@@ -135,7 +139,7 @@ def _flag(source: TableSource, place: int) -> str:
 
 
 def _remark(
-    source: TableSource, place: int, kind, odd: dict[str, Odd], of_model: bool
+    source: TableSource, place: int, kind, odd: dict[str, Odd], follows_model: bool
 ) -> str:
     """Return the line about a column whose odd words are taken for gaps."""
     words = [word for word in odd if word != OTHERS][:_EXAMPLES]
@@ -150,7 +154,7 @@ def _remark(
         values = f"1 value that is {_no_value_of(kind)} is"
         it = "it"
     remark = f"{source.column(place)}: {values} taken for a gap: {', '.join(examples)}"
-    if of_model:
+    if follows_model:
         return remark
     if kind.kind == "ordered":
         alternative = f"add {it} to --ordered"

@@ -78,7 +78,7 @@ class Kind(NamedTuple):
 NUMBER = Kind("number")
 
 
-def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> Kind:
+def column_kind(column: Column, choice: Kind | None, name: str, flag: str = "") -> Kind:
     """Return what a column is. choice: a person's, perhaps with how it is written; a
     date without that is as most of them are. name, flag: how messages and flags call
     it. Raises DataError for dates whose form must be asked for."""
@@ -192,7 +192,7 @@ def way_of_dates(
 
     Where day and month fit either way, the day is the part that is always 1 while the
     other varies; if none is, both cures are told in a DataError, as a shell takes them.
-    name, flag: as in kind_of.
+    name, flag: as in column_kind.
     """
     known = _known(words, asked)
     ways = {form: partial(written.date_of, form=form) for form in written.DATE_FORMS}
@@ -278,7 +278,7 @@ def _best(ways: dict, words: dict[str, int]):
 # ---------------------------------------------------------------- what all columns are
 
 
-def decide(
+def decide_kinds(
     source: TableSource,
     columns: dict[int, Column],
     choices: dict[int, Kind],
@@ -300,7 +300,7 @@ def decide(
         kind = NUMBER
         if column.reads != "number":
             flag = name or str(place)
-            kind = kind_of(column, choices.get(place), source.column(place), flag)
+            kind = column_kind(column, choices.get(place), source.column(place), flag)
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason

@@ -53,9 +53,9 @@ from .encoders import ColumnEncoder
 from .fields import odd_remarks
 from .formats import TABLE_FORMATS, recognise
 from .frames import open_frame
-from .kinds import NUMBER, Kind, decide, kind_of
+from .kinds import NUMBER, Kind, column_kind, decide_kinds
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .pictures import BYTE, tell_range
+from .pictures import BYTE, log_range
 from .remarks import remarks_on
 from .roles import (
     role_values,
@@ -129,7 +129,7 @@ def _with_targets_behind(source: TableSource, schema: Schema) -> Schema:
     """Return the schema of features with targets beside them, which are the last
     columns of the source."""
     places = range(source.features, source.width)
-    if len(places) == 1 and not schema.of_model:
+    if len(places) == 1 and not schema.follows_model:
         return replace(schema, target=None)  # the last column is the target anyway
     return replace(schema, target=",".join(map(str, places)))
 
@@ -177,7 +177,7 @@ def _of_table(
     if "group" in places.roles:
         place = places.roles["group"]
         groups = table.columns[place]
-        kind = kind_of(groups, Kind("category"), "")
+        kind = column_kind(groups, Kind("category"), "")
         table.columns[place] = canonical(groups, kind)
     has_weights = (labelled or schema.weighs) and not schema.plain
     if has_weights and "weight" in places.roles:
@@ -205,7 +205,7 @@ def _selection_of(places: Places, schema: Schema) -> Selection:
     choices = places.choices
     if is_numeric:
         reads = dict.fromkeys(places.features, "number")
-    elif schema.of_model:
+    elif schema.follows_model:
         encoders = zip(places.features, schema.encoding.encoders, strict=True)
         reads = {place: encoder.reads for place, encoder in encoders}
     else:
@@ -233,7 +233,7 @@ def _selection_of(places: Places, schema: Schema) -> Selection:
         *places.targets,
         *(place for role, place in places.roles.items() if role != "group"),
     }
-    if schema.plain or (is_numeric and not schema.of_model):
+    if schema.plain or (is_numeric and not schema.follows_model):
         missing = frozenset()
     else:
         missing = schema.missing
@@ -314,7 +314,7 @@ def _dataset(
         kinds = ()
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds), **facts)
     remarks = [*_remarks_on_rows(source, table), *remarks]
-    if schema.of_model:
+    if schema.follows_model:
         for line in remarks:
             log.warning("%s", line)
         return ds
@@ -334,10 +334,10 @@ def _inputs_of(
     left_out = {}
     if not schema.is_numeric:
         kinds = schema.encoding and schema.encoding.encoders
-    is_undecided = not schema.of_model and not schema.is_numeric
+    is_undecided = not schema.follows_model and not schema.is_numeric
     if is_undecided:
         are_plain = are_clean and not places.choices
-        decided, left_out = decide(source, columns, places.choices, are_plain)
+        decided, left_out = decide_kinds(source, columns, places.choices, are_plain)
         kinds = list(decided.values())
         columns = {place: columns[place] for place in decided}
     if not are_clean and kinds:
@@ -561,7 +561,7 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
     else:
         facts = {"path": absolute(path), "given": path, "digest": found.sha256}
     if found.names is None:
-        tell_range(schema.pictures, x, path or "the array")
+        log_range(schema.pictures, x, path or "the array")
     if found.names is not None:
         facts |= {"ids": {PICTURE_NAMES: found.names}, "pixel_range": found.pixel_range}
     return dataset_of(x, found.targets, schema, **facts)
@@ -611,7 +611,7 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
     for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
         log.warning("%s: %s", name_of(ds), told)
-    ds.is_left_out_told = not ds.duplicates()
+    ds.is_left_out_logged = not ds.duplicates()
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:

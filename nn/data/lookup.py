@@ -51,14 +51,14 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     features = feature_columns(
         source, targets, schema, dropped | set(ids) | set(roles.values())
     )
-    known = schema.of_model or schema.pixels
+    known = schema.follows_model or schema.pixels
     if known and schema.width is not None and len(features) != schema.width:
         raise LayersMismatch(column_mismatch(source, len(features), schema))
     if not features:
         raise DataError(
             f"{source.path}: no input columns left, expected one or more; check --target and --drop"
         )
-    if schema.of_model and not labelled:  # a prediction does not ask for them
+    if schema.follows_model and not labelled:  # a prediction does not ask for them
         roles = {
             role: place
             for role, place in roles.items()
@@ -98,7 +98,7 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
         outputs,
         1 if labelled else 0,
     )
-    if inputs is not None and (fits or schema.of_model or schema.pixels):
+    if inputs is not None and (fits or schema.follows_model or schema.pixels):
         inputs += len(schema.left_out)
         if source.width == inputs and not labelled:
             return []
@@ -215,7 +215,7 @@ def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]
     on need not have them."""
     asked = getattr(schema.choices, flag)
     names = source.names
-    if not schema.of_model or not names or asked in names:
+    if not schema.follows_model or not names or asked in names:
         return columns_asked_for(source, flag, asked)
     words = [
         word

@@ -67,7 +67,7 @@ def fill_gaps(x: np.ndarray, medians: Sequence[float]) -> np.ndarray:
     return counts
 
 
-def tell_filled(
+def log_filled(
     counts: np.ndarray, names: Sequence[str] | None, where: str, cure: str = ""
 ) -> None:
     """Log one line on the columns that had gaps. where: names the rows; cure: what else

@@ -135,7 +135,7 @@ def check_range(pictures: dict | None, ds: Dataset) -> None:
     )
 
 
-def tell_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
+def log_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
     """Tell of arrays of pixels that look as if another model divided them than the one
     that they are for."""
     if pictures is None or not x.size:
@@ -237,7 +237,7 @@ def _gallery(path: str, labelled: bool) -> Gallery:
         raise DataError(
             f"{path}: no folders of classes, but {count}, {_class_folders(path, loose[0])}"
         )
-    _tell_of_others(path, found, pictures, loose if labelled else [])
+    _log_ignored(path, found, pictures, loose if labelled else [])
     files = [file for folder in classes for file in pictures[folder]]
     if loose and not labelled:
         files = [*loose, *files]
@@ -273,7 +273,7 @@ def is_picture(file: Path) -> bool:
         return False
 
 
-def _tell_of_others(
+def _log_ignored(
     path: str,
     found: dict[Path, list[Path]],
     pictures: dict[Path, list[Path]],
@@ -332,7 +332,7 @@ def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
             own = file.name
         digest.update(os.fsencode(f"{own}\0{len(data)}\0"))
         digest.update(data)
-        picture = decoded(file, data, as_shown=rows.as_shown)
+        picture = decoded_picture(file, data, as_shown=rows.as_shown)
         rows.put(row, file, picture)
         transparent += picture.is_transparent
     if transparent:
@@ -384,7 +384,7 @@ class _Rows:
         self._schema = schema
         self._count = count
         self._model = schema.pictures
-        self.as_shown = self._model is not None or not schema.of_model
+        self.as_shown = self._model is not None or not schema.follows_model
         self.range: int | None = BYTE if self._model is None else self._model["range"]
         shape = schema.pixels
         if (
@@ -423,7 +423,7 @@ class _Rows:
 
     def _begin(self, file: Path, picture: Picture) -> None:
         schema = self._schema
-        if schema.of_model and (
+        if schema.follows_model and (
             schema.columns is not None or schema.encoding is not None
         ):
             raise DataError(
@@ -456,12 +456,12 @@ class _Rows:
             channels = 1
         elif self._schema.inputs == 3 * values:
             channels = 3
-        elif self._schema.of_model:
+        elif self._schema.follows_model:
             raise DataError(
                 f"{file}: {_sides(self._size)} pixels, expected {self._schema.inputs} "
                 "inputs of the network; resize it"
             )
-        if channels not in (None, 1, 3) and self._schema.of_model:
+        if channels not in (None, 1, 3) and self._schema.follows_model:
             raise DataError(
                 f"{file}: a picture, which has 1 or 3 channels, the network has {channels}; give arrays"
             )
@@ -474,7 +474,7 @@ class _Rows:
         expected = self._size
         like = f"as in {self._first}"
         cure = "resize all images to one size"
-        if self._schema.of_model and self._shape is not None:
+        if self._schema.follows_model and self._shape is not None:
             expected = self._shape[1:]
             like = "as in the training of the model"
             cure = "resize it"
@@ -493,7 +493,7 @@ class _Rows:
             return np.moveaxis(pixels, 2, 0)
         if (pixels == pixels[..., :1]).all():
             return pixels[None, ..., 0]
-        if self._schema.of_model:
+        if self._schema.follows_model:
             raise DataError(
                 f"{file}: has colours, the model was trained on grey pictures; convert it to grey"
             )
@@ -505,7 +505,7 @@ class _Rows:
     def _in_range(self, pixels: np.ndarray, own: int) -> np.ndarray:
         """Return pixels of another range in that of the rows, which in a training the
         first of 16 bits widens."""
-        if own == WORD_RANGE and self._model is None and not self._schema.of_model:
+        if own == WORD_RANGE and self._model is None and not self._schema.follows_model:
             self._x = in_rows(self._x, self._schema.dtype)
             self._x *= WORD_RANGE // BYTE
             self.range = WORD_RANGE
@@ -533,7 +533,7 @@ class Picture(NamedTuple):
     is_transparent: bool = False
 
 
-def decoded(file: Path, data: bytes, as_shown: bool = True) -> Picture:
+def decoded_picture(file: Path, data: bytes, as_shown: bool = True) -> Picture:
     """Return the picture in a file's bytes, of several the first. as_shown: turned as
     EXIF says, and on white.
 

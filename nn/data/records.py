@@ -170,7 +170,7 @@ def _file(size: int) -> mmap.mmap:
             else:
                 for first in range(0, size, COPIED_BYTES):
                     file.write(bytes(min(COPIED_BYTES, size - first)))
-            tell_lost(folder)
+            report_lost(folder)
             return mmap.mmap(file.fileno(), size)
     except OSError as error:
         if error.errno == errno.ENOMEM:
@@ -181,7 +181,7 @@ def _file(size: int) -> mmap.mmap:
         ) from error
 
 
-def tell_lost(path: str | os.PathLike) -> None:
+def report_lost(path: str | os.PathLike) -> None:
     """Let the program end in one line where mapped rows cannot be read any more, as of
     a file that was cut."""
     line = cut_line(
@@ -402,7 +402,7 @@ def _read(
             is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
             if facts.st_size != rows * dtype.itemsize + DIGEST_BYTES or not is_ours:
                 return None
-            tell_lost(path)
+            report_lost(path)
             memory = mmap.mmap(file.fileno(), facts.st_size, access=mmap.ACCESS_READ)
         if not _is_whole(memory, digest):
             return None

@@ -43,7 +43,7 @@ def _giving_away(ds: Dataset, columns: Sequence[Column]) -> list[list[int]]:
     places = []
     for place, column in enumerate(columns):
         # the first rows rule out nearly all columns
-        if _tells(column, ds.y, slice(_LOOK_ROWS)) and _tells(
+        if _determines(column, ds.y, slice(_LOOK_ROWS)) and _determines(
             column, ds.y, slice(None)
         ):
             places.append([place])
@@ -76,7 +76,7 @@ def _leave_out(ds: Dataset, places: list[int]) -> str:
     return f"{subject} {target} in all {len(ds.x)} rows; {cure} known before the prediction"
 
 
-def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
+def _determines(column: Column, y: np.ndarray, rows: slice) -> bool:
     """Return whether the classes of these rows follow from one column; of rows of one
     class they may.
 

@@ -25,7 +25,7 @@ from .column import (
 )
 from .dataset import Places, all_weightless
 from .fields import first_odd, place_of
-from .kinds import Kind, kind_of, way_of_numbers
+from .kinds import Kind, column_kind, way_of_numbers
 from .source import TableSource
 
 # -------------------------------------------------------------- rows that are left out
@@ -207,7 +207,7 @@ def _moments_of(source: TableSource, place: int, column: Column) -> Column:
     name = ""
     if source.names:
         name = source.names[place]
-    kind = kind_of(column, Kind("date"), source.column(place), name or str(place))
+    kind = column_kind(column, Kind("date"), source.column(place), name or str(place))
     values = kind.written and kind.written.values_of(column.words)
     if values is None:
         return settled(column, "date")

@@ -467,7 +467,7 @@ class Network:
             dtype=self.dtype,
             choices=Choices(**self.config.get("table", {})),
             plain=self.reference,
-            of_model=True,
+            follows_model=True,
             encoding=self.encoding,
             left_out=tuple(self.config.get("left_out", ())),
             asked=self.config.get("target"),

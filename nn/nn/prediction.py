@@ -13,7 +13,7 @@ import numpy as np
 from ..data.column import in_type, number_text
 from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
-from ..data.medians import fill_gaps, has_gaps, tell_filled
+from ..data.medians import fill_gaps, has_gaps, log_filled
 from ..data.pictures import BYTE
 from ..data.records import new_rows
 from ..layers import input_shape, predict_alike
@@ -172,7 +172,7 @@ def filled(
     known[...] = x
     counts = fill_gaps(known, net.medians)
     if where is not None:
-        tell_filled(counts, net.columns, where, cure)
+        log_filled(counts, net.columns, where, cure)
     return known
 
 

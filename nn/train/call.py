@@ -116,7 +116,7 @@ def train(
         raise UsageError(
             f"callback {callback!r}: expected an object with methods of nn.Callback"
         )
-    ds.tell_left_out()
+    ds.log_left_out()
     ds = as_read_by(net, ds, goes_on=True)
     if not net.reference and cluster.current().rank == 0:
         for line in [*about_far_targets(ds), *about_rounded_inputs(net, ds)]:
@@ -327,7 +327,7 @@ def train_many(
         raise UsageError("train_many: no settings; give a dictionary for each network")
     engine = {name: shared.pop(name) for name in OF_ENGINE if name in shared}
     validation_rows, named = _rows_and_name(validation)
-    ds.tell_left_out()
+    ds.log_left_out()
     members = _members_of(
         ds, [{"validation": named, **shared, **own} for own in settings], engine
     )

@@ -139,7 +139,7 @@ class _NetworkEstimator(BaseEstimator):
                 log.warning("sample_weight: %s", ds.about_weightless())
             if ds.duplicates():
                 log.warning("%s", ds.about_duplicates())
-            ds.is_left_out_told = True
+            ds.is_left_out_logged = True
             # as the network and its members keep them
             ds.classes = self._class_names()
             ds.label_type = self._label_type()

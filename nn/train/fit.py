@@ -83,7 +83,7 @@ def fit(
         ds = data
     else:
         ds = training_data(data, target, described, of_load, of_network)
-    ds.tell_left_out()
+    ds.log_left_out()
     reason = chooses and why_not(ds, chooses)
     if reason and effort:
         raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")

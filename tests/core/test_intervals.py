@@ -18,7 +18,6 @@ import nn
 from nn.core import bootstrap
 from nn.core.bootstrap import (
     Sampling,
-    drawn,
     interval,
     intervals,
     student_quantile,
@@ -43,7 +42,7 @@ def no_warnings(caplog):
 
 def draws(rows, seed=0, resamples=bootstrap.RESAMPLES):
     """How often each resample has each row: (resamples, rows)."""
-    return np.stack([drawn(rows, number, seed) for number in range(resamples)])
+    return np.stack([Sampling(rows).drawn(number, seed) for number in range(resamples)])
 
 
 def binary_intervals(truth, scores, threshold, weights=None):

@@ -13,7 +13,7 @@ from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoders import ENCODERS, NumberEncoder
 from nn.data.encoding import Encoding
-from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, decide, kind_of
+from nn.data.kinds import LEAST_SLOT_ROWS, ONE_HOT, Kind, column_kind, decide_kinds
 from nn.data.statistics import (
     MOST_REPEATED_VALUES,
     SAMPLE,
@@ -52,7 +52,7 @@ def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
     rows = rows_of(**columns)
     kinds = []
     for i, column in enumerate(rows.columns):
-        kinds.append(kind_of(column, None, f"column {i}"))
+        kinds.append(column_kind(column, None, f"column {i}"))
     embedding = embedding and number_embedding_value(embedding)
     return Encoding.fit(
         statistics_of(rows, kinds),
@@ -506,7 +506,7 @@ def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
     chosen = {}
     for name, kind in (choices or {}).items():
         chosen[names.index(name)] = Kind(kind)
-    return decide(
+    return decide_kinds(
         source, dict(enumerate(map(column_of, columns.values()))), chosen, False
     )[1]
 

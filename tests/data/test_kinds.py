@@ -17,8 +17,8 @@ from nn.data.encoders import CategoryEncoder, NumberEncoder
 from nn.data.encoding import Encoding
 from nn.data.kinds import (
     Kind,
+    column_kind,
     in_a_list,
-    kind_of,
     parse_choices,
     reason_to_leave_out,
     split_names,
@@ -29,7 +29,7 @@ from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 
 def kind(*words: str | None, choice: Kind | None = None) -> Kind:
-    return kind_of(texts(*words), choice, "column day", "day")
+    return column_kind(texts(*words), choice, "column day", "day")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_a_person_may_say_what_texts_are(words, choice, expected):
 def test_texts_called_numbers_or_dates_are_odd_words_and_day_or_month_first_is_asked():
     """One place above refuses these, with the row."""
     for reads in ("number", "date"):
-        assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
+        assert column_kind(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
         column = texts("red", "blue", "red")
-        kind_found = kind_of(column, Kind(reads), "column a")
+        kind_found = column_kind(column, Kind(reads), "column a")
         assert kind_found == Kind(reads)
         odd_words = canonical(column, kind_found).odd
         assert odd_words == {"red": Odd(2, 0), "blue": Odd(1, 1)}
@@ -88,7 +88,7 @@ def test_texts_called_numbers_or_dates_are_odd_words_and_day_or_month_first_is_a
     with pytest.raises(
         nn.DataError, match=re.escape("""--dates '"a, b'"'"'s=%d/%m/%Y"' or""")
     ):
-        kind_of(words, None, "column a, b's", "a, b's")
+        column_kind(words, None, "column a, b's", "a, b's")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_dates_in_a_format_that_a_person_gives(form, word, iso):
 
 def test_odd_words_are_counted_with_first_rows_and_words_of_no_row_do_not_count():
     column = texts("$1", "soon", *(f"${i}" for i in range(1, 60)), "5 kg", "soon", None)
-    kind_found = kind_of(column, None, "column a")
+    kind_found = column_kind(column, None, "column a")
     odd_words = canonical(column, kind_found).odd
     assert odd_words == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
     column = texts("31.12.2019", "2019-12-31", "n.a.")
@@ -188,7 +188,7 @@ def test_odd_words_are_counted_with_first_rows_and_words_of_no_row_do_not_count(
     assert canonical(numbers, Kind("number")).odd == numbers.odd
     values = np.array([1, 2, 3] * 9)
     column = Column("text", values, ["soon", "$1", "$2", "$3", "later"])
-    kind_found = kind_of(column, None, "column a")
+    kind_found = column_kind(column, None, "column a")
     assert kind_found.kind == "written number"
     assert canonical(column, kind_found).odd == {}
     values = np.ones(9, int)
@@ -201,7 +201,7 @@ def test_odd_words_are_counted_with_first_rows_and_words_of_no_row_do_not_count(
 def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
     column = texts(*words)
     choice = Kind.of(Order(list(order)))
-    kind = kind_of(column, choice, "column a")
+    kind = column_kind(column, choice, "column a")
     values = kind.written.values_of(column.words)[column.values]
     return NumberEncoder.fit(NumberStatistics(values), kind)
 
@@ -267,7 +267,7 @@ def test_a_model_of_words_in_a_form_that_went_is_refused_by_its_column():
 
 def test_decimals_of_one_category_are_one():
     column = texts(*["1", "1.0", "2"] * 9)
-    kind_found = kind_of(column, Kind("category"), "column a")
+    kind_found = column_kind(column, Kind("category"), "column a")
     column = canonical(column, kind_found)
     encoder = CategoryEncoder.fit(
         TextStatistics(column.values, column.words), kind_found

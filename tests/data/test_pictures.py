@@ -14,7 +14,7 @@ from support.command_line import predictions, run, succeed
 from support.tables import failure, refusal
 
 import nn
-from nn.data.pictures import decoded
+from nn.data.pictures import decoded_picture
 from nn.ds import load
 from nn.files import model_file
 from nn.utils import DataError, NnError
@@ -50,7 +50,7 @@ def packed(pixels, kind, **how) -> bytes:
 
 
 def shown(data: bytes) -> np.ndarray:
-    return decoded("picture", data).pixels
+    return decoded_picture("picture", data).pixels
 
 
 def on_white(pixels, alpha):
@@ -214,7 +214,7 @@ def test_alpha_of_255_changes_nothing_and_other_alpha_is_told_once(
 ):
     whole = np.dstack([COLOURS, np.full((5, 4), 255, np.uint8)])
     np.testing.assert_array_equal(shown(packed(whole, "PNG")), COLOURS)
-    assert not decoded("picture", packed(whole, "PNG")).is_transparent
+    assert not decoded_picture("picture", packed(whole, "PNG")).is_transparent
     icon = np.zeros((5, 4, 4), np.uint8)
     icon[1:3, 1:3, 3] = 255  # a black square, whose shape lies in alpha
     path = gallery("set", {"a/1.png": icon, "a/2.png": icon, "b/1.png": whole})
@@ -717,7 +717,7 @@ def test_a_damaged_picture_is_one_line_or_a_picture(kind):
 def refusal_or_picture(data: bytes) -> str | None:
     """The message that reading ends in, one line; None where there is a picture."""
     try:
-        picture = decoded("picture", data)
+        picture = decoded_picture("picture", data)
     except NnError as error:
         assert "\n" not in str(error)
         return str(error)

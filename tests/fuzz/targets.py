@@ -376,7 +376,7 @@ def _guess(path: Path) -> None:
     choices = (None, kinds.Kind("number"), kinds.Kind("date"))
     for choice in choices:
         with contextlib.suppress(DataError):
-            kinds.kind_of(Column("text", codes, words), choice, words[0])
+            kinds.column_kind(Column("text", codes, words), choice, words[0])
     assert kinds.split_names(",".join(map(kinds.in_a_list, words))) == words
 
 
