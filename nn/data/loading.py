@@ -624,7 +624,7 @@ def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:
     gaps, of which one line tells;
     other data as they are. cure: the end of the line."""
     with records.within(records.share_of(ds.memory)):
-        x = net.filled(ds.x, name_of(ds), cure)
+        x = net.reader.filled(ds.x, name_of(ds), cure)
     if x is ds.x:
         return ds
     return replace(ds, x=x)

@@ -116,7 +116,7 @@ class NumberStatistics:
 class TextStatistics:
     """counts: the rows of each text that occurs, in the order of the texts; gaps: the
     rows whose code is -1; means: of the targets by texts, where these are many
-    (train/means.py)."""
+    (word_means.py)."""
 
     def __init__(
         self,

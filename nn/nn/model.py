@@ -174,7 +174,7 @@ def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
     biases = [b for _, _, b in views]
     if net.scaling.kind != "none" and not net.reference:
         known = (net.scaling.shift, net.scaling.scale)
-        pixels = (np.zeros(net.inputs), net.pixel_range or 255.0)
+        pixels = (np.zeros(net.inputs), net.reader.pixel_range or 255.0)
         if net.scaling.kind == "pixel":
             shift, scale = pixels
         else:

@@ -19,6 +19,7 @@ from ..data.column import FORMER_GAPS, LATIN
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.records import check_left, network_bytes
+from ..data.row_reader import RowReader
 from ..data.scaling import Scaling
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, LOSSES, TASKS
@@ -318,18 +319,25 @@ class Network:
         """Return the layers as they were given."""
         return self._written["spec"]
 
-    def sibling(self, seed: int, layers: str | None = None) -> Network:
+    def sibling(
+        self, seed: int, layers: str | None = None, encoding: Encoding | None = None
+    ) -> Network:
         """Return a network like this one with the initial parameters of another seed,
         nothing trained.
 
-        layers: other ones, for the same inputs and outputs. Raises UsageError.
+        layers: other ones, for the same inputs and outputs. encoding: another one.
+        Raises UsageError.
         """
+        encoding = encoding or self.encoding
+        columns: Sequence[InputColumn] = ()
+        if encoding is not None:
+            columns = encoding.columns
         net = type(self)(
             layers or self._written["spec"],
             self.task,
             loss=self._written["loss"],
             activation=self._written["activation"],
-            input_columns=self.layers[0].columns,
+            input_columns=columns,
             init=self.init,
             seed=seed,
             backend=self._asked_backend,
@@ -339,7 +347,7 @@ class Network:
             gpus=self.gpus,
             distribute=self.distribute,
         )
-        net.encoding = self.encoding
+        net.encoding = encoding
         net._backend = self._backend
         return net
 
@@ -481,12 +489,18 @@ class Network:
         )
 
     @property
-    def pixel_range(self) -> int | None:
-        """Return by what the scaling `pixel` divides; None: bytes by 255 and other
-        numbers by nothing, as models of earlier versions do."""
-        if self.pictures is None:
-            return None
-        return self.pictures["range"] or 1
+    def reader(self) -> RowReader:
+        """Return how the network reads raw rows."""
+        return RowReader(
+            self.dtype,
+            input_shape(self.layers),
+            self.scaling,
+            self.encoding,
+            self.columns,
+            self.medians,
+            self.number_type,
+            self.pictures,
+        )
 
     def _check_memory(self) -> None:
         """Raise NnError if parameters and gradients, here and in the engine, do not fit
@@ -594,10 +608,8 @@ class Network:
             )
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    engine_rows = prediction.engine_rows
     predict = prediction.predict
     deviation = prediction.deviation
-    filled = prediction.filled
     member_outputs = prediction.member_outputs
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:

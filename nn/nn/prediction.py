@@ -10,13 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..data.column import in_type, number_text
+from ..data.column import number_text
 from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
-from ..data.medians import fill_gaps, has_gaps, log_filled
-from ..data.pictures import BYTE
-from ..data.records import new_rows
-from ..layers import input_shape, predict_alike
+from ..layers import predict_alike
 from ..utils import DataError, RowError
 
 # rows scaled at a time, so that predicting needs no second copy of the data
@@ -82,66 +79,9 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         if read_by is None or any(
             a is not b for a, b in zip(reads, read_by, strict=True)
         ):
-            data = engine.load(engine_rows(member, x))
+            data = engine.load(member.reader.engine_rows(x))
             read_by = reads
         yield in_units(member, engine.predict(data, vector=member.vector))
-
-
-@np.errstate(over="ignore")  # what overflows makes an output that is refused
-def engine_rows(
-    net, x: np.ndarray | TableRows, digest: str | None = None
-) -> np.ndarray:
-    """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8
-    pixels stay as they are.
-
-    digest: as Encoding.apply takes it.
-    """
-    if isinstance(x, np.ndarray) and x.dtype.kind == "V":
-        return x
-    x = filled(net, _in_type(net, x))
-    if net.encoding is not None:
-        return net.encoding.apply(TableRows.of(x), net.dtype, digest)
-    if isinstance(x, TableRows):
-        raise DataError(
-            "the rows have gaps, texts or dates, the network was trained on numbers alone; use other rows"
-        )
-    x = np.asarray(x)
-    if x.size != len(x) * net.inputs:
-        raise DataError(
-            f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}"
-        )
-    if x.ndim > 2 and not isinstance(input_shape(net.layers), tuple):
-        x = x.reshape(len(x), -1)  # pixels are columns like others
-    if net.scaling.kind == "pixel":
-        return _pixels(net, x)
-    if net.scaling.kind == "none" and x.dtype == net.dtype:
-        return x
-    return net.scaling.apply(x, net.dtype)
-
-
-def _pixels(net, x: np.ndarray) -> np.ndarray:
-    """Return pixels as the engine takes them: divided by the range that the model
-    keeps, whatever their type; those of a model of an earlier version by their type."""
-    white = net.pixel_range
-    if x.dtype == np.uint8 and white in (None, BYTE):
-        return x  # the engine divides
-    if x.dtype == net.dtype and white in (None, 1):
-        return x
-    return net.scaling.apply(x, net.dtype, white)
-
-
-def _in_type(net, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
-    """Return rows with numbers in the type in which the network reads columns, wherever
-    they come from."""
-    if net.number_type is None:
-        return x
-    if isinstance(x, TableRows):
-        return x.in_type(net.number_type)
-    x = np.asarray(x)
-    are_numbers = x.dtype.kind in "iuf" and x.dtype != np.uint8
-    if are_numbers:
-        return in_type(x, net.number_type)
-    return x
 
 
 # ---- rows as they are given
@@ -151,29 +91,7 @@ def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows: an array, a file, or a data frame, whose
     columns are found by their names. Medians are in the gaps of plain numbers, of which
     a remark tells."""
-    return filled(net, _read_rows(net, x), "the rows")
-
-
-def filled(
-    net, x: np.ndarray | TableRows, where: str | None = None, cure: str = ""
-) -> np.ndarray | TableRows:
-    """Return rows with the medians of a network that was trained on plain numbers in
-    their gaps; other rows as they are. where: what a remark on the gaps calls the rows,
-    None for no remark; cure: its end."""
-    if net.medians is None or x.shape[1:] != (len(net.medians),):
-        return x
-    if isinstance(x, TableRows):
-        if {*x.kinds} != {"number"}:
-            return x
-        x = np.column_stack([column.values for column in x.columns])
-    if not has_gaps(x):
-        return x
-    known = new_rows(x.shape, x.dtype)
-    known[...] = x
-    counts = fill_gaps(known, net.medians)
-    if where is not None:
-        log_filled(counts, net.columns, where, cure)
-    return known
+    return net.reader.filled(_read_rows(net, x), "the rows")
 
 
 def _read_rows(net, x) -> np.ndarray | TableRows:
@@ -281,7 +199,7 @@ def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
             mean_of(member_outputs(net, x), net.member_weights).astype(net.value_dtype)
         )
     engine = net.engine
-    return in_units(net, engine.predict(engine.load(engine_rows(net, x))))
+    return in_units(net, engine.predict(engine.load(net.reader.engine_rows(x))))
 
 
 def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
@@ -349,7 +267,7 @@ def far_field(
     a number makes infinite."""
     for start in range(0, len(rows), PREDICT_BLOCK):
         some = rows[start : start + PREDICT_BLOCK]
-        inputs = engine_rows(net, x[some])
+        inputs = net.reader.engine_rows(x[some])
         if inputs.dtype.kind == "V":
             if "numbers" in inputs.dtype.names:
                 inputs = inputs["numbers"]
@@ -373,7 +291,7 @@ def far_field(
 def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
     """Return (distance from 0, feature column) of a row's input that is furthest from
     0; a gap without an input of its own is infinitely far."""
-    rows = engine_rows(net, one)
+    rows = net.reader.engine_rows(one)
     if rows.dtype.kind != "V":
         values = np.nan_to_num(np.abs(rows.reshape(-1)), nan=np.inf, posinf=np.inf)
         columns = range(rows.size)

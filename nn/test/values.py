@@ -20,7 +20,6 @@ import numpy as np
 from .. import backends
 from ..data.dataset import TableRows
 from ..data.pictures import BYTE
-from ..nn.prediction import engine_rows
 from ..utils import UsageError
 
 LINEAR = "linear"
@@ -68,7 +67,7 @@ class Reading:
 
     def of(self, x) -> np.ndarray:
         """Return rows as bytes, (rows, bytes)."""
-        rows = np.ascontiguousarray(engine_rows(self.member, x))
+        rows = np.ascontiguousarray(self.member.reader.engine_rows(x))
         if rows.dtype == np.uint8:  # which the engine would divide
             rows = self.member.scaling.apply(rows, self._dtype, BYTE)
         return rows.reshape(len(rows), -1).view(np.uint8)

@@ -1,27 +1,29 @@
 """Training: what a call of `train` computes.
 
+    call.py, data ─► plan.py ─► data/prepared.py ─► run.py, member.py ─► combine.py
+
+    call.py        train, train_many: what is asked for, checked, planned, run, combined
     options.py     Options: the settings that change the result, defaults filled in;
                    Monitor: which epoch is the best
-    rows.py        TrainingRows: split, scaled, weighted, loaded; what the network must
-                   know to read such data again
-    means.py       means of the targets by words, those of training rows out of fold
-    decision.py    after the last epoch: the temperature of the probabilities, the
-                   threshold of class 1
-    call.py        train, train_many: a call's settings checked, and the run that it
-                   becomes
-    run.py         Run: the networks of a call, epoch by epoch: stops, checkpoints,
+    plan.py        Plan: the trainings that a call asks for, each a Trial with its
+                   network, settings and rows; a planner for each way to make several
+    vary.py        Variation: how --vary draws the settings of each
+    rows.py        LoadedRows: prepared rows in an engine, and those that judge; which
+                   rows are trained on
+    run.py         Run: the networks of a plan, epoch by epoch: stops, checkpoints,
                    callbacks
-    member.py      Member: one network of a run: its rows, its epochs, what judges them,
-                   where it stands
+    member.py      Member: one network of a run: its epochs, what judges them, where it
+                   stands
     engines.py     Ask, what it wants computed next; Engines and Ranks, which compute
                    what several ask for
-    ensemble.py    Ensemble: the networks of --networks, --vary and --folds, their
-                   decisions and metrics
-    search.py      which networks are given up early, and which of the others are chosen
-    vary.py        Variation: how --vary draws the settings of each
-    folds.py       figures of a cross-validation
     common_epoch.py  the epoch that all folds keep, and those that the others choose for
                      the figures of each
+    search.py      which networks are given up early, and which of the others are chosen
+    combine.py     Combined: what the networks of a plan become; the figures of a
+                   training
+    decision.py    after the last epoch: the temperature of the probabilities, the
+                   threshold of class 1
+    folds.py       figures of a cross-validation
     crossed.py     the temperature and threshold of each fold, found on the rows of the
                    others; standard errors
     learned.py     learned: whether the loss is better than that of the class shares or

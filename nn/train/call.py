@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
 from .. import cluster
 from ..data import records
 from ..data.dataset import about_rounded_inputs, as_read_by
-from ..data.records import (
-    ROW_BYTES,
-    beside_checkpoint,
-    check_left,
-    make_room,
-    training_bytes,
-)
+from ..data.prepared import origin_of
+from ..data.records import beside_checkpoint, make_room
 from ..data.row_hashes import fact_of
 from ..data.splits import copied_rows, split_rows
 from ..data.targets import about_far_targets
@@ -26,43 +20,23 @@ from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn.trained_rows import encoders_of
 from ..nn_aux import OF_FOLD
-from ..settings.flags import BY_NAME, checked_settings, takes
+from ..settings.flags import BY_NAME, takes
 from ..test.out_of_fold import with_figures
 from ..test.shapley import background_rows
 from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback, Callbacks
-from .decision import check_decision, decide_by_members
-from .ensemble import Ensemble, check_several
+from .combine import Combined, figures_of_one
+from .decision import check_decision
 from .learned import tell
-from .member import Member, NotFinite
-from .options import Options, is_decided_later, options_of, settings_by_kind
-from .rows import (
-    GIVEN_ROWS,
-    ReadValidation,
-    check_fit,
-    fit_encoding,
-    origin_of,
-    split_seed,
-)
+from .member import NotFinite
+from .options import Options, config_of, options_of, settings_by_kind
+from .plan import Plan, plan_listed, plan_of
+from .rows import GIVEN_ROWS, ReadValidation, split_seed
 from .run import Run
 from .search import VALIDATION_SHARE
 
 # the same for all networks of train_many
 OF_ENGINE = ("backend", "threads", "gpus", "distribute", "dtype")
-NETWORK_SETTINGS = ("layers", "activation", "loss", "init", "seed")
-OF_EPOCHS = (  # options that do not say what rows there are, and how they are read
-    "epochs",
-    "batch_number",
-    "learning_rate",
-    "optimizer",
-    "momentum",
-    "weight_decay",
-    "schedule",
-    "monitor",
-    "patience",
-    "refit",
-    "calibrate",
-)
 
 
 @takes("train", "several", "checkpoint")
@@ -150,29 +124,18 @@ def train(
         "checkpoint": saving,
         "validation": validation_rows,
     }
-    are_several = check_several(several)
+    plan = plan_of(net, ds, options, of_net, several, rows)
+    is_one = plan.flag is None
     # several begin anew
-    if are_several:
-        before = None
-    else:
+    before = None
+    if is_one:
         before = net.row_hashes
-    with beside_checkpoint(saving.path):
-        if not are_several:
-            try:
-                result = train_one(net, ds, options, rows, **beside)
-            except Stopped:  # what it has learned may be written
-                remember(net, ds, options, rows, before=before)
-                raise
-        elif rows is not None:
-            raise UsageError(
-                "rows: are those of one network; leave out networks, folds and vary"
-            )
-        else:
-            with net.apart() as apart:
-                _prepare(net, ds, options)
-                ensemble = Ensemble(net, ds, options, of_net, several)
-                with records.within(make_room(net, ds, ensemble.training_bytes())):
-                    result = ensemble.train(apart, **beside)
+    try:
+        result = run_plan(plan, **beside)
+    except Stopped:
+        if is_one:  # what it has learned may be written
+            remember(net, ds, options, rows, before=before)
+        raise
     # what is trained here is no candidate of a choice, which keeps its own
     if not saving.about:
         with_figures(net, ds)
@@ -180,6 +143,53 @@ def train(
     remember(net, ds, options, rows, before=before)
     tell(result, ds)
     return _written(result, callbacks, saving)
+
+
+def run_plan(plan: Plan, checkpoint: Checkpoint, **beside) -> dict:
+    """Train the networks of a plan, which become its network; return the figures of
+    `--json`. beside: callback, stop and validation, as Run takes them."""
+    net = plan.net
+    ds = plan.ds
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(beside_checkpoint(checkpoint.path))
+        apart = None
+        if plan.flag is not None:
+            apart = stack.enter_context(net.apart())
+        room = make_room(net, ds, plan.training_bytes())
+        stack.enter_context(records.within(room))
+        if apart is None:
+            return _trained_alone(Run(plan, checkpoint=checkpoint, **beside))
+        plan.check_free_memory()
+        return _trained_together(
+            Run(plan, checkpoint=checkpoint, apart=apart, **beside)
+        )
+
+
+def _trained_alone(run: Run) -> dict:
+    """Train the one network of a run; return its figures."""
+    run.begin()
+    [member] = run.members
+    check_decision(member.net, member.options, member.rows.is_validated)
+    run.resume(member.net.config)
+    run.run()
+    return figures_of_one(member)
+
+
+def _trained_together(run: Run) -> dict:
+    """Train the networks of a run, which become one; return its figures."""
+    plan = run.plan
+    run.begin()
+    config = {**config_of(plan.net, plan.ds, plan.options), **plan.config}
+    combined = Combined(plan, run, config)
+    is_validated = bool(plan.folds) or run.members[0].rows.is_validated
+    try:
+        check_decision(plan.net, plan.options, is_validated)
+        run.resume(config)
+        run.run()
+    finally:  # a run that is stopped leaves what its networks have learned
+        if run.alive():
+            combined.combine()
+    return combined.figures()
 
 
 def _facts_of_rows(ds: Dataset, rows: np.ndarray | None) -> dict:
@@ -252,55 +262,6 @@ def _written(result, callbacks: Callbacks, saving: Checkpoint):
     return result
 
 
-def train_one(
-    net: Network, ds: Dataset, options: Options, rows: np.ndarray | None, **beside
-) -> dict:
-    """Train one network, whose batches its ranks and GPUs share; rows: on these alone.
-    Returns the metrics.
-
-    beside: callback, stop, checkpoint and validation, as Run takes them.
-    """
-    split = None
-    if rows is not None:
-        split = split_rows(
-            ds, 0.0, options.validation_share, split_seed(options, net.seed), rows
-        )
-    _prepare(net, ds, options, split)
-    with records.within(
-        make_room(net, ds, [training_bytes(net, options.batch_number)])
-    ):
-        member = Member(
-            net, options, split=split, tells_unknown=is_decided_later(options)
-        )
-        run = Run(net, [member], ds, options, **beside)
-        run.begin()
-        check_decision(net, options, member.rows.is_validated)
-        run.resume(net.config)
-        run.run()
-        return _figures(member)
-
-
-def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
-    """Give the network its encoding. Raises DataError or UsageError if it cannot learn
-    from the data."""
-    check_fit(net, ds)
-    check_left(
-        ROW_BYTES * ds.rows,
-        f"out of memory: a training of {ds.rows} rows",
-        "use fewer rows",
-    )
-    if net.encoding is None:
-        fit_encoding(net, ds, options, split)
-
-
-def _figures(member: Member) -> dict:
-    """Return the metrics of a network, once what its options leave to be found after
-    the last epoch is found."""
-    return member.figures() | decide_by_members(
-        member.net, member.options, {member: 1.0}
-    )
-
-
 # ---- several networks, each with settings of its own
 
 
@@ -328,94 +289,46 @@ def train_many(
     engine = {name: shared.pop(name) for name in OF_ENGINE if name in shared}
     validation_rows, named = _rows_and_name(validation)
     ds.log_left_out()
-    members = _members_of(
+    plan = plan_listed(
         ds, [{"validation": named, **shared, **own} for own in settings], engine
     )
-    if isinstance(checkpoint, Checkpoint):
-        saving = checkpoint
-    else:
-        saving = Checkpoint(checkpoint)
+    saving = checkpoint
+    if not isinstance(saving, Checkpoint):
+        saving = Checkpoint(saving)
     callbacks = Callbacks([callback or Callback()])
-    first = members[0].reader
-    each = [training_bytes(one.net, one.options.batch_number) for one in members]
     with (
         beside_checkpoint(saving.path),
-        first.apart() as apart,
-        records.within(make_room(first, ds, each)),
+        plan.net.apart() as apart,
+        records.within(make_room(plan.net, ds, plan.training_bytes())),
     ):
-        if apart[0].size > 1 or len(apart[1]) > 1:
-            for member in members:
-                member.net.compute_at(apart[1][0])
+        ranks, devices = apart
+        if ranks.size > 1 or len(devices) > 1:
+            for trial in plan.trials:
+                trial.net.compute_at(devices[0])
         run = Run(
-            first,
-            members,
-            ds,
-            members[0].options,
-            callbacks,
-            stop or StopRequest(),
-            saving,
-            validation_rows,
-            apart,
+            plan, callbacks, stop or StopRequest(), saving, validation_rows, apart
         )
         run.begin()
-        for member in members:
+        for member in run.members:
             check_decision(member.net, member.options, member.rows.is_validated)
         run.resume(
             {
-                "networks": len(members),
-                "settings": [member.net.config for member in members],
+                "networks": len(run.members),
+                "settings": [member.net.config for member in run.members],
             }
         )
         with contextlib.suppress(NotFinite):  # of all networks
             run.run()
     # the first network that was trained on the same rows
     first_with: dict[tuple, Network] = {}
-    for one in members:
-        if not one.failed:
-            split = one.options.holdout, split_seed(one.options, one.net.seed)
-            remember(
-                one.net, ds, one.options, like=first_with.setdefault(split, one.net)
-            )
-    pairs = [
-        (one.net, {"failed": str(one.failed)} if one.failed else _figures(one))
-        for one in members
-    ]
+    pairs = []
+    for member in run.members:
+        if member.failed:
+            pairs.append((member.net, {"failed": str(member.failed)}))
+            continue
+        options = member.options
+        split = options.holdout, split_seed(options, member.net.seed)
+        like = first_with.setdefault(split, member.net)
+        remember(member.net, ds, options, like=like)
+        pairs.append((member.net, figures_of_one(member)))
     return _written(pairs, callbacks, saving)
-
-
-def _members_of(ds: Dataset, settings: Sequence[dict], engine: dict) -> list[Member]:
-    """Return a member for each of these settings; those that read the data alike share
-    a reader."""
-    readers: dict[tuple, Network] = {}
-    members = []
-    for number, own in enumerate(settings):
-        of_network = {name: own.pop(name) for name in NETWORK_SETTINGS if name in own}
-        net = Network.for_data(
-            ds, of_network.pop("layers", None), **of_network, **engine
-        )
-        if net.reference:
-            raise UsageError("train_many: --reference trains one network; leave it out")
-        try:
-            own = checked_settings("train", own, "train")
-        except UsageError as error:
-            raise UsageError(f"train_many, network {number}: {error}") from None
-        options = options_of(net, ds, own)
-        net.expect_batches(options.batch_number)
-        engine = {**engine, "backend": net.backend}
-        check_fit(net, ds)
-        of_rows = {
-            name: value
-            for name, value in asdict(options).items()
-            if name not in OF_EPOCHS
-        }
-        output = net.layers[-1].output_function
-        key = (*of_rows.items(), split_seed(options, net.seed), net.loss, output)
-        if key not in readers:
-            fit_encoding(net, ds, options)
-            readers[key] = net.sibling(net.seed)
-        elif readers[key].encoding is not None:
-            net.adopt(readers[key].encoding)
-        members.append(
-            Member(net, options, readers[key], tells_unknown=is_decided_later(options))
-        )
-    return members

@@ -20,10 +20,10 @@ import numpy as np
 
 from ..backends import Device
 from ..core import random
-from ..data.dataset import TableRows
+from ..data.prepared import fitted_encoding, statistics_by
 from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
-from ..data.statistics import statistics_of
+from ..data.word_means import has_many_words
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..files.model_file import SCORE_TYPE
@@ -51,7 +51,6 @@ from .candidates import (
 )
 from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
 from .learned import learned_by_rows, tell
-from .means import has_many_words, means_of
 from .options import (
     LOSS,
     OF_VALIDATION,
@@ -60,7 +59,6 @@ from .options import (
     check_calibration,
     options_of,
 )
-from .rows import encode, row_bytes
 from .run import mean_losses
 from .search import Choice, choose, choose_crossed, crossed_scores
 
@@ -265,28 +263,28 @@ class Effort:
         cannot be divided into folds."""
         rows = self._rows()
         images = self._ds.are_images
-        means = means_of(self._ds, rows, bool(self._means))
 
         @functools.cache
         def statistics() -> list:
-            return statistics_of(
-                TableRows.of(self._ds.x),
-                self._ds.kinds,
-                rows,
-                means,
-                self._ds.row_counts(rows),
-            )
+            return statistics_by(self._ds, rows, bool(self._means))
 
         def network(candidate: Candidate) -> Network:
             net = self._network(candidate)
             settings = self._settings(candidate)
-            scaling = settings.get("scaling", USUAL_SCALING)
-            encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
+            encoding = fitted_encoding(
+                self._ds,
+                settings.get("scaling", USUAL_SCALING),
+                settings.get("number_embedding"),
+                statistics,
+            )
+            if encoding is not None:
+                net.adopt(encoding)
             return net
 
         self._by_share = (
             images
-            or self._ds.rows * row_bytes(network(WITH_WAVES)) > random.SHUFFLED_BYTES
+            or self._ds.rows * network(WITH_WAVES).reader.row_bytes
+            > random.SHUFFLED_BYTES
         )
         if images:  # the budget has decided how long they are trained
             each = [

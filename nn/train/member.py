@@ -13,19 +13,19 @@ from ..backends.engine import EpochSettings, PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.dataset import name_of
-from ..data.splits import Split
+from ..data.prepared import Prepared, refuse_gaps
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
-from ..nn import Network
-from ..nn.model import target_of
 from ..nn.prediction import far_field
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
 from .decision import judged
 from .engines import TOGETHER, Ask
-from .learned import Baseline, learned
-from .options import LOSS, Options, learning_rates
-from .rows import TrainingRows, kinds_of_columns, refuse_gaps
+from .learned import Baseline
+from .options import LOSS, config_of, learning_rates
+from .plan import Trial
+from .rows import LoadedRows
+from .search import SuccessiveHalving
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
 JUDGED = "judged"  # the name of judged_scores in a checkpoint
@@ -38,49 +38,36 @@ class NotFinite(NnError):
 class Member:
     """One network of a run, which is trained as if it were alone.
 
-    reader: a network that reads the data as this one does, with which it shares its
-    rows; None: it has rows of its own. split: rows other than those that the options
-    ask for. settings: what was drawn for it, by the names of --vary. tells_unknown:
-    keep what it predicts of validation rows before its refit, as `unknown`; see
-    decision.judged.
+    trial: its network, settings and rows. number: in its run.
     """
 
-    def __init__(
-        self,
-        net: Network,
-        options: Options,
-        reader: Network | None = None,
-        split: Split | None = None,
-        settings: dict | None = None,
-        tells_unknown: bool = False,
-    ):
-        self.net = net
-        self.options = options
-        self.split = split
-        self.settings = settings or {}
-        self.reader = reader or net
+    def __init__(self, trial: Trial, number: int):
+        self.net = trial.net
+        self.options = trial.options
+        self.trial = trial
+        self.number = number
         self.is_alone = True
-        self.monitor = options.monitored
-        self.tells_unknown = tells_unknown
+        self.monitor = trial.options.monitored
+        # what it predicts of validation rows before its refit, see decision.judged
         self.unknown = None
-        self.number = 0  # in its run
         # of the folds that choose its epoch with it
         self.fold_epochs: FoldEpochs | None = None
+        # gives up the worse networks of its run
+        self.halving: SuccessiveHalving | None = None
         # of its fold, at the epoch others choose
-        self.judged_scores = np.zeros((0, net.outputs), net.dtype)
+        self.judged_scores = np.zeros((0, trial.net.outputs), trial.net.dtype)
         self.failed: NotFinite | None = None  # why its loss is no number
 
     # ---- before the first epoch
 
     def begin(
         self,
-        rows_of: Callable[[Member, bool], TrainingRows],
+        rows_of: Callable[[Member, bool], LoadedRows],
         stop: StopRequest,
         is_alone: bool,
     ) -> None:
         """Load the rows and make the first epoch ready. rows_of: those of a network, or
-        of its refit, which is told what it must know to read them. is_alone: no other
-        network is computed beside it."""
+        of its refit. is_alone: no other network is computed beside it."""
         self._rows_of = rows_of
         self._stop = stop
         self.is_alone = is_alone
@@ -89,25 +76,15 @@ class Member:
         self.engine = net.engine  # made here at the latest
         self.rank_group = self.engine.rank_group
         self.threads = self.engine.threads_for(options.batch_number)
+        self._start = None
         if options.refit:
             self._start = self.engine.get("parameters")
-        else:
-            self._start = None
         self._take_rows(refit=False)
         self.baseline = self.rows.baseline
+        self.validation_count = 0
         if self.monitor:
             self.validation_count = len(self.rows.judging.rows)
-        else:
-            self.validation_count = 0
-        if self.rank_group.size > 1 and net.reference:
-            raise UsageError("--reference runs in one process: leave out --distribute")
-        if self.rank_group.size > self.rows.count:
-            found = (
-                f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
-            )
-            raise UsageError(
-                f"{found}: start at most {self.rows.count}, or give more data"
-            )
+        self._check_ranks()
         self.at = Position(order=self.order.state())
         self.is_best = False  # the last epoch
         if self.monitor:
@@ -115,6 +92,28 @@ class Member:
         if self.fold_epochs is not None:
             self.judged_scores = np.zeros(
                 (len(self.rows.judging.rows), net.outputs), net.dtype
+            )
+
+    def facts_of(self, prepared: Prepared) -> dict:
+        """Return what a model must know to read such data, and its settings."""
+        holdout = 0.0
+        if len(prepared.split.holdout):
+            holdout = self.options.holdout
+        return {
+            **prepared.facts,
+            **self.options.facts,
+            "holdout": holdout,
+            "config": config_of(self.net, prepared.ds, self.options),
+        }
+
+    def _check_ranks(self) -> None:
+        """Raise UsageError for more ranks than there are rows."""
+        ranks = self.rank_group.size
+        if ranks > 1 and self.net.reference:
+            raise UsageError("--reference runs in one process: leave out --distribute")
+        if ranks > self.rows.count:
+            raise UsageError(
+                f"{ranks} ranks for {self.rows.count} rows to train on: start at most {self.rows.count}, or give more data"
             )
 
     def _take_rows(self, refit: bool) -> None:
@@ -126,18 +125,16 @@ class Member:
         size = self.options.batch_number
         if net.reference:
             self.batches = rows // size
+            self.order = GlibcOrder(rows, net.random)
         else:
             self.batches = -(-rows // size)
+            self.order = PhiloxOrder(
+                rows, net.seed, not net.traits.on_host, self.rows.by_blocks
+            )
         if not self.batches:
             raise UsageError(
                 f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
                 "shorter batch; choose a smaller one"
-            )
-        if net.reference:
-            self.order = GlibcOrder(rows, net.random)
-        else:
-            self.order = PhiloxOrder(
-                rows, net.seed, not net.traits.on_host, self.rows.by_blocks
             )
         for name in self.options.moments:
             self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
@@ -201,32 +198,68 @@ class Member:
 
     def steps(self) -> Iterator[Ask | str | None]:
         """Yield each computation of the engine and take its result; None after each
-        epoch, when all is told and saved; TOGETHER where the network waits for those of
-        the other folds.
+        epoch, when all is told and saved; TOGETHER where the network waits for the
+        others of its run.
 
         Raises NotFinite, DataError for gaps in the data, and Stopped where a signal
         asks for it.
         """
         try:
             if not self.at.first:
-                yield from self._run_epochs()
+                yield from self._epochs()
             if self.options.refit and self.best_epoch():
                 self._begin_refit()
-                yield from self._run_epochs()
+                yield from self._epochs()
             elif self.monitor and self.best_epoch():
                 self.engine.set("parameters", self.engine.get("kept"))
         finally:
             self.net.take_parameters()
             self.net.describe(history=self.losses())
 
-    def _run_epochs(self) -> Iterator[Ask | str | None]:
-        """Run the epochs that are left, of the refit if that has begun."""
-        is_resumed_behind_epoch = self.at.epoch > 0 and self.at.row == 0
-        if self.fold_epochs is not None and is_resumed_behind_epoch:
-            # the state may have been saved before the folds had decided
+    def _epochs(self) -> Iterator[Ask | str | None]:
+        """Train, epoch by epoch, until the last one is done or none was better for
+        long; of the refit, if that has begun."""
+        at = self.at
+        is_resumed_behind_epoch = at.epoch > 0 and at.row == 0
+        if is_resumed_behind_epoch:  # saved, perhaps, before the folds had decided
             yield from self._settle()
         while not self.is_over():
-            yield from self._run_epoch()
+            while self._waits_for_comparison():
+                yield TOGETHER
+            began = time.perf_counter()
+            if at.row < self.epoch_rows():
+                yield from self._train_on_rows()
+                at.seconds += time.perf_counter() - began
+                if at.row < self.epoch_rows():
+                    raise Stopped(self._asked())
+            # the original divides by all rows, too
+            loss = at.loss / self.rows.training.weight()
+            self._check_finite("loss", loss)
+            yield from self._judge()
+            if self.fold_epochs is None:
+                self._keep_best()
+            self._end_epoch(loss)
+            yield None
+            yield from self._settle()
+            asked = self._asked()
+            goes_on = not self.is_over() or (self.options.refit and not at.first)
+            if asked is not None and goes_on:
+                raise Stopped(asked)
+
+    def _waits_for_comparison(self) -> bool:
+        return self.halving is not None and self.halving.waits(
+            self.number, self.epochs_done
+        )
+
+    def _end_epoch(self, loss: float) -> None:
+        at = self.at
+        at.losses.append(loss)
+        at.epoch_seconds.append(at.seconds)
+        at.epoch = at.epoch + 1
+        at.row = 0
+        at.loss = 0.0
+        at.seconds = 0.0
+        at.order = self.order.state()
 
     @property
     def epochs_done(self) -> int:
@@ -282,7 +315,7 @@ class Member:
             vectors = {"parameters": self._start}
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
-        if self.tells_unknown:
+        if self.trial.keeps_unknown:
             self.unknown = judged(self.net, *self.rows.decisive())
         self.rows = None  # two would need twice the memory
         self._take_rows(refit=True)
@@ -291,25 +324,13 @@ class Member:
         if not is_resumed:
             self.at = Position(order=self.order.state(), first=self.at.lists())
 
-    def _run_epoch(self) -> Iterator[Ask | str | None]:
-        at = self.at
-        began = time.perf_counter()
-        count = self.epoch_rows()
-        if at.row < count:
-            rows, shuffle = self.rows.of_epoch(
-                at.epoch, self.order, later=not self.is_alone
-            )
-            yield from self._train_on(rows[:count], shuffle)
-            at.seconds += time.perf_counter() - began
-            if at.row < count:
-                raise Stopped(self._asked())
-        # the original divides by all rows, too
-        yield from self._finish_epoch(at.loss / self.rows.training.weight())
-
-    def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
+    def _train_on_rows(self) -> Iterator[Ask]:
+        """Train on the rows of an epoch that are left."""
         o = self.options
         at = self.at
-        engine = self.engine
+        rows, shuffle = self.rows.of_epoch(
+            at.epoch, self.order, later=not self.is_alone
+        )
         settings = EpochSettings(
             optimizer=o.optimizer,
             batch=o.batch_number,
@@ -319,7 +340,8 @@ class Member:
             seed=self.net.seed,
             augment=o.augment,
         )
-        progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
+        progress = self.engine.progress(row=at.row, step=at.step, loss=at.loss)
+        rows = rows[: self.epoch_rows()]
         yield Ask(
             "epoch",
             PackJob(0, self.rows.training.loaded, rows, settings, progress, shuffle),
@@ -340,36 +362,6 @@ class Member:
             None,
         )
 
-    def _finish_epoch(self, loss: float) -> Iterator[Ask | str | None]:
-        at = self.at
-        self._check_finite("loss", loss)
-        value = None
-        if len(self.rows.judging.rows):
-            val_loss, value = yield from self._judge()
-            self._check_finite(
-                "validation loss" if self.monitor else "held-out loss", val_loss
-            )
-            at.val_losses.append(val_loss)
-        if value is not None:
-            at.val_metrics.append(value)
-        if self.fold_epochs is None:
-            self._keep_best()
-        at.losses.append(loss)
-        at.epoch_seconds.append(at.seconds)
-        at.epoch = at.epoch + 1
-        at.row = 0
-        at.loss = 0.0
-        at.seconds = 0.0
-        at.order = self.order.state()
-        yield None
-        if self.fold_epochs is not None:
-            yield from self._settle()
-        asked = self._asked()
-        if asked is not None and (
-            not self.is_over() or (self.options.refit and not at.first)
-        ):
-            raise Stopped(asked)
-
     def _keep_best(self) -> None:
         """Keep the parameters if the last epoch that is judged is the best one."""
         self.is_best = bool(self.at.val_metrics) and self.best_epoch() == len(
@@ -382,6 +374,8 @@ class Member:
         """Do what all folds decide once each has judged an epoch: keep it, and keep how
         the network predicts its fold's rows where the other folds find no epoch better.
         To do so again changes nothing."""
+        if self.fold_epochs is None:
+            return
         yield TOGETHER
         self._keep_best()
         if self.fold_epochs.is_judged_now(self):
@@ -413,37 +407,48 @@ class Member:
                 raise Stopped(asked)
             yield rows[first : first + step]
 
-    def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
-        """Return (mean loss, metric) of the rows that judge an epoch; the metric only
-        of --validation, else None.
+    def _judge(self) -> Iterator[Ask]:
+        """Note mean loss and metric of the rows that judge an epoch; the metric only of
+        --validation.
 
         Each rank has its share of the rows. Raises Stopped where a signal asks for it.
         """
         part = self.rows.judging
+        if not len(part.rows):
+            return
         group = self.rank_group
         losses = []
+        weights = []
         outputs = []
         of_scores = self.monitor is not None and self.monitor.name != LOSS
         for block in self._judging_blocks():
             rows = block[group.share(len(block))]
             scores = np.zeros(0, self.net.dtype)
             if len(rows):
-                loss = yield Ask("loss", PackJob(0, part.loaded, rows))
-                losses.append((loss, part.weight(rows)))
+                losses.append((yield Ask("loss", PackJob(0, part.loaded, rows))))
+                weights.append(part.weight(rows))
                 if of_scores:
                     scores = yield Ask("predict", PackJob(0, part.loaded, rows))
             if of_scores:
                 outputs += group.gather_arrays(scores.ravel())
-        # 0 where nothing has a weight
-        total = group.sum(float(sum(weight for _, weight in losses)))
-        loss = group.sum(
-            sum(own * (weight / total) for own, weight in losses) if total else 0.0
-        )
-        if of_scores:
-            return loss, self._metric_of(
-                np.concatenate(outputs).reshape(len(part.rows), -1)
+        total = group.sum(float(sum(weights)))
+        loss = 0.0
+        if total:
+            loss = sum(
+                own * (weight / total)
+                for own, weight in zip(losses, weights, strict=True)
             )
-        return loss, loss if self.monitor and self.rows.is_validated else None
+        loss = group.sum(loss)
+        name = "validation loss" if self.monitor else "held-out loss"
+        value = None
+        if of_scores:
+            value = self._metric_of(np.concatenate(outputs).reshape(len(part.rows), -1))
+        elif self.monitor and self.rows.is_validated:
+            value = loss
+        self._check_finite(name, loss)
+        self.at.val_losses.append(loss)
+        if value is not None:
+            self.at.val_metrics.append(value)
 
     def _metric_of(self, scores: np.ndarray) -> float:
         """Return the monitored metric of the engine's outputs for the rows that judge,
@@ -545,44 +550,3 @@ class Member:
         return sum(self.at.epoch_seconds) + (
             sum(self.chosen("epoch_seconds")) if self.at.first else 0.0
         )
-
-    def figures(self) -> dict:
-        """Return the metrics of `--json` without the decisions after the last epoch."""
-        net = self.net
-        if self.rank_group.size > 1:
-            ranks = {"ranks": self.rank_group.size}
-        else:
-            ranks = {}
-        chosen = {}
-        if self.monitor:
-            best = self.best_epoch()
-            chosen = {
-                "validation": self.validation_count,
-                "monitor": self.monitor.name,
-                "best_epoch": best,
-            }
-        if self.at.first:
-            chosen["refit"] = {"rows": self.rows.count, "loss": self.at.losses}
-        if self.rows.weighted:
-            chosen["weighted"] = True
-        return {
-            "backend": net.backend,
-            **ranks,
-            "dtype": net.dtype,
-            "threads": self.threads,
-            "rows": self.rows.count,
-            "holdout": self.rows.holdout_count,
-            "parameters": net.parameter_count,
-            "columns": kinds_of_columns(net),
-            "classes": net.classes,
-            "target": target_of(net),
-            "epochs": self.options.epochs,
-            "epochs_run": len(self.chosen("losses")),
-            **self.losses(),
-            **learned([self.outcome()]),
-            **chosen,
-            "seconds": self.seconds,
-            "us_per_batch": float(np.median(self.at.epoch_seconds))
-            * 1e6
-            / self.batches,
-        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, make_dataclass, replace
+from dataclasses import asdict, dataclass, make_dataclass
 from functools import lru_cache
 
 from ..core.metrics import check_metric
@@ -25,6 +25,8 @@ from ..utils import UsageError
 
 _TRAIN_SETTINGS = settings_of("train")
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
+# settings of a model file
+MODEL_SETTINGS = ("task", "loss", "init", "seed", "backend", "reference")
 # settings that mean nothing without validation rows
 OF_VALIDATION = ("monitor", "patience", "refit")
 
@@ -109,6 +111,15 @@ class Options(
         moment2."""
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
 
+    @property
+    def facts(self) -> dict:
+        """Return what a model keeps of them beside its settings, by the names of
+        nn.model.FACTS: what a rule or a calibration finds comes later."""
+        threshold = self.threshold
+        if isinstance(threshold, str):
+            threshold = DEFAULTS["threshold"]
+        return {"threshold": threshold, "temperature": 1.0}
+
     def config(self) -> dict:
         """Return the settings as files keep them: those that came later only where they
         are not the default."""
@@ -118,6 +129,25 @@ class Options(
             for name, value in asdict(self).items()
             if name not in usual or value != usual[name]
         }
+
+
+def config_of(net: Network, ds: Dataset, options: Options) -> dict:
+    """Return the settings of a network, its training and its table, as files keep
+    them."""
+    config = {
+        **options.config(),
+        "layers": net.spec,
+        **{name: getattr(net, name) for name in MODEL_SETTINGS},
+        "dtype": net.asked_dtype,
+        "target": ds.target,
+        "tf32": False,  # this and the next one as files of earlier versions have them
+        "window": None,
+    }
+    if ds.left_out_places:
+        config["left_out"] = list(ds.left_out_places)
+    if ds.kept_choices:
+        config["table"] = ds.kept_choices
+    return config
 
 
 def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
@@ -242,14 +272,6 @@ def is_decided_later(options: Options) -> bool:
     last epoch."""
     return (
         isinstance(options.threshold, str) or options.calibrate != DEFAULTS["calibrate"]
-    )
-
-
-def without_validation(options: Options) -> Options:
-    """Return the options of the training that --refit adds: on the validation rows
-    too."""
-    return replace(
-        options, **{name: DEFAULTS.get(name) for name in ("validation", *OF_VALIDATION)}
     )
 
 

@@ -17,57 +17,52 @@ from ..backends import Device
 from ..backends.engine import Engine
 from ..backends.member import EngineOfDevices
 from ..cluster import ALONE, RankGroup
+from ..data.prepared import Prepared
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
 from ..nn import Network
 from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
+from .common_epoch import FoldEpochs
 from .engines import TOGETHER, Ask, Engines, Ranks, numbers_by_layers, stop_all
 from .member import Member, NotFinite
-from .options import Options
-from .rows import ReadValidation, TrainingRows, config_of
+from .plan import Plan
+from .rows import LoadedRows, ReadValidation, validation_file
 from .search import SuccessiveHalving
 
 POLL_SECONDS = 0.1
 
 
 class Run:
-    """The training of some networks, an epoch of all at a time; each ends as if it were
-    trained alone.
+    """The training of the networks of a plan, an epoch of all at a time; each ends as
+    if it were trained alone.
 
-    net: reads the data as the first member does. options: what the networks share.
     validation: rows that judge, which the caller has. apart: what Network.apart yields,
     among which the networks are shared out; None: a network alone, whose batches its
-    ranks and GPUs share. halving: gives up the worse networks. about: `layers` and
-    `holdout` of the run, where they are not those of the first network.
+    ranks and GPUs share.
     """
 
     def __init__(
         self,
-        net: Network,
-        members: Sequence[Member],
-        ds: Dataset,
-        options: Options,
+        plan: Plan,
         callback: Callback,
         stop: StopRequest,
         checkpoint: Checkpoint,
         validation: Dataset | ReadValidation | None = None,
         apart: tuple[RankGroup, Sequence[Device]] | None = None,
-        halving: SuccessiveHalving | None = None,
-        about: dict | None = None,
     ):
-        self.net = net
-        self.members = list(members)
-        self.ds = ds
-        self.options = options
+        net = plan.net
+        self.plan = plan
         self.callback = callback
         self.stop = stop
-        for number, member in enumerate(members):
-            member.number = number
         self.checkpoint = checkpoint
+        self.members = [
+            Member(trial, number) for number, trial in enumerate(plan.trials)
+        ]
         self._validation = validation
-        self._halving = halving
-        self.epochs = max(member.options.epochs for member in members)
+        self._halving: SuccessiveHalving | None = None
+        self._let_choose_together()
+        self.epochs = max(member.options.epochs for member in self.members)
         if apart is None:
             self.ranks = Ranks(ALONE, 1, net.dtype)
             self.devices = []
@@ -76,27 +71,40 @@ class Run:
             self.engines = None
         else:
             self.group, self.devices = apart
-            self.ranks = Ranks(self.group, len(members), net.dtype)
+            self.ranks = Ranks(self.group, len(self.members), net.dtype)
             self.engine = self._engine_of(net)
-            own = {number: members[number].net for number in self.ranks.own}
+            own = {number: self.members[number].net for number in self.ranks.own}
             self.engines = Engines(
-                net, own, self.devices, members[0].options.batch_number
+                net, own, self.devices, self.members[0].options.batch_number
             )
         self._is_apart = apart is not None
-        self._about = about or {}
         # what the networks stop for
         if self.ranks.size == 1:
             self._agreed = stop
         else:
             self._agreed = StopRequest()
-        # by the reader, and whether they are of a refit
-        self._shared: dict[tuple[Network, bool], TrainingRows] = {}
+        # by what networks share, and whether they are of a refit
+        self._shared: dict[tuple[Prepared, bool], LoadedRows] = {}
         self._steps: dict[int, Generator[Ask | str | None]] = {}
         self._together: set[int] = set()  # networks that wait until all that run do
-        self._waiting: dict[int, Ask] = {}  # for the next comparison
         # epochs, of the refit too
         self._told = [0, 0]
         self._tells_refit = False
+
+    def _let_choose_together(self) -> None:
+        """Give the networks what decides about all of them: the folds' common epoch,
+        the comparisons of --vary."""
+        plan = self.plan
+        if plan.is_judged_by_folds:
+            epochs = FoldEpochs(self.members, are_own=plan.ds.times is not None)
+            for member in self.members:
+                member.fold_epochs = epochs
+        if plan.variation is not None:
+            self._halving = SuccessiveHalving(
+                plan.options.monitored, [trial.options.epochs for trial in plan.trials]
+            )
+            for member in self.members:
+                member.halving = self._halving
 
     # ---- before the first epoch
 
@@ -109,54 +117,74 @@ class Run:
                 )
             member.begin(self._rows_of, self._agreed, not self._is_apart)
 
-    def _engine_of(self, reader: Network) -> Engine:
+    def _engine_of(self, net: Network) -> Engine:
         """Return what loads the rows that networks share, for all devices."""
         if len(self.devices) == 1:
-            return reader.engine
-        return EngineOfDevices(reader.engine)
+            return net.engine
+        return EngineOfDevices(net.engine)
 
-    def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
-        """Return the rows of a network, or of its refit, and tell it what they are;
-        those of one reader are shared."""
+    def _rows_of(self, member: Member, refit: bool) -> LoadedRows:
+        """Return the rows of a network, or of its refit, and tell it what it must know
+        to read such data; networks that read them alike share them."""
         net = member.net
-        reader = member.reader
-        rows = self._shared.get((reader, refit))
-        if rows is None:
-            is_shared = reader is not net
+        prepared = member.trial.prepared
+        loaded = self._shared.get((prepared, refit))
+        is_shared = self._is_shared(prepared)
+        if loaded is None:
+            used = prepared
+            if refit:
+                used = prepared.with_validation_rows()
+            net.describe(**member.facts_of(used))
+            loaded = self._loaded(member, used, refit, is_shared)
             if is_shared:
-                engine = self._engine_of(reader)
-            else:
-                engine = net.engine
-            rows = TrainingRows(
-                reader,
-                self.ds,
-                member.options,
-                engine,
-                self._validation,
-                refit,
-                member.split,
-            )
-            if is_shared:
-                self._shared[reader, refit] = rows
-        net.describe(
-            **{**rows.facts, "config": config_of(net, self.ds, member.options)}
-        )
-        return rows
+                self._shared[prepared, refit] = loaded
+        net.describe(**member.facts_of(loaded.prepared))
+        return loaded
+
+    def _loaded(
+        self, member: Member, prepared: Prepared, refit: bool, is_shared: bool
+    ) -> LoadedRows:
+        net = member.net
+        options = member.options
+        is_validated = options.validation is not None and not refit
+        judging: np.ndarray | Dataset | None = None
+        if is_validated:
+            judging = validation_file(net, options.validation, self._validation)
+        if judging is not None:
+            pass
+        elif is_validated or refit:
+            judging = prepared.split.validation
+        else:
+            judging = prepared.split.holdout
+        engine = net.engine
+        if is_shared:
+            engine = self._engine_of(self._reader(prepared, net))
+        return LoadedRows(prepared, engine, net.loss, judging, is_validated)
+
+    def _is_shared(self, prepared: Prepared) -> bool:
+        sharing = [
+            member for member in self.members if member.trial.prepared is prepared
+        ]
+        return len(sharing) > 1
+
+    def _reader(self, prepared: Prepared, net: Network) -> Network:
+        """Return a network whose engine loads rows that networks share."""
+        if self.plan.net.encoding is prepared.reader.encoding:
+            return self.plan.net
+        return net.sibling(net.seed)
 
     def resume(self, config: dict) -> None:
         """Go on from a checkpoint, if there is one. config: what all ranks and it must
         agree about. Raises as train does."""
-        check_alike(self.group, config, self.ds, self.engine)
+        ds = self.plan.ds
+        check_alike(self.group, config, ds, self.engine)
         states: list[State | None] = [None] * len(self.members)
         if self.checkpoint.is_used:
-            rows = [
-                member.split.training
-                for member in self.members[:1]
-                if member.split is not None
-            ]
-            facts = RunFacts(
-                config, data_digest(self.ds, *rows), self.engine.describe()
-            )
+            first = self.plan.trials[0]
+            rows = []
+            if first.has_own_rows:
+                rows = [first.prepared.split.training]
+            facts = RunFacts(config, data_digest(ds, *rows), self.engine.describe())
             states = self.checkpoint.begin(facts, len(self.members))
         self.is_resumed = any(state is not None for state in states)
         for member, state in zip(self.members, states, strict=True):
@@ -243,21 +271,14 @@ class Run:
         asks: dict[int, Ask | None] = {}
         stopped = None
         for number, steps in list(self._steps.items()):
-            if number in self._waiting or number in self._together:
+            if number in self._together:
                 continue
             try:
                 ask = steps.send(answers.get(number))
                 if ask is TOGETHER:
                     self._together.add(number)
-                    continue
-                is_epoch = ask is not None and ask.what == "epoch"
-                done = self.members[number].epochs_done
-                waits = (
-                    is_epoch
-                    and self._halving is not None
-                    and self._halving.waits(number, done)
-                )
-                (self._waiting if waits else asks)[number] = ask
+                else:
+                    asks[number] = ask
                 continue
             except StopIteration:
                 pass
@@ -269,39 +290,28 @@ class Run:
         if stopped is not None:
             raise stopped
         if not asks and self._together:
-            self._together.clear()
+            self._meet()
             return self._asks({})
-        return asks or self._compared()
-
-    def _compared(self) -> dict[int, Ask]:
-        """Compare the networks, which all wait or have ended, give up the worse;
-        returns those that go on, with what they ask for."""
-        asks: dict[int, Ask] = {}
-        while self._waiting and not asks:
-            metrics = {
-                member.number: member.chosen("val_metrics") for member in self.alive()
-            }
-            for number in self._halving.compare(metrics):
-                self._waiting.pop(number, None)
-                if number in self._steps:
-                    self._steps.pop(number).close()
-            done = {
-                number: self.members[number].epochs_done for number in self._waiting
-            }
-            asks = {
-                n: ask
-                for n, ask in self._waiting.items()
-                if not self._halving.waits(n, done[n])
-            }
-        for number in asks:
-            del self._waiting[number]
         return asks
+
+    def _meet(self) -> None:
+        """Let the networks go on, which all wait or have ended; those that a comparison
+        finds worse are given up."""
+        self._together.clear()
+        if self._halving is None:
+            return
+        metrics = {
+            member.number: member.chosen("val_metrics") for member in self.alive()
+        }
+        for number in self._halving.compare(metrics):
+            if number in self._steps:
+                self._steps.pop(number).close()
 
     def _drop(self, member: Member, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was
         the last, or has rows of its own."""
         member.failed = error
-        if not self.alive() or member.split is not None:
+        if not self.alive() or member.trial.has_own_rows:
             raise error
         log.warning(
             "network %d, seed %d, is left out: %s",
@@ -496,7 +506,8 @@ class Run:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        net = self.net
+        plan = self.plan
+        net = plan.net
         first = self.members[0]
         rows = self.members[0].rows
         if self.engines:
@@ -513,9 +524,15 @@ class Run:
                 f" of {kinds} architectures" if kinds > 1 else ""
             )
             shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
-        layers = self._about.get("layers", net.spec)
+        layers = net.spec
+        if plan.variation is not None:
+            layers = f"{layers}, but for {plan.variation.text}"
+        holdout = rows.holdout_count
+        # the rows that are held out otherwise judge the networks
+        if plan.is_judged_by_folds:
+            holdout = plan.holdout_count
         return {
-            **asdict(self.options),
+            **asdict(plan.options),
             "backend": self.engine.describe(),
             "threads": self.threads(),
             "dtype": net.dtype,
@@ -524,14 +541,13 @@ class Run:
             "parameters": sum(member.net.parameter_count for member in self.members),
             "loss": net.loss,
             "rows": rows.count,
-            "holdout": rows.holdout_count,
+            "holdout": holdout,
             "validation": first.validation_count,
             "monitor": first.monitor.name if first.monitor else None,
             "inputs": net.inputs,
             "encoding": first.net.encoding,
             "batches": first.batches,
             "routes": lambda: [*lines, *self.engine.routes(first.options.batch_number)],
-            **self._about,
             "layers": f"{shared}: {layers}" if shared else layers,
             "resumed": self._resumed(),
         }

@@ -220,13 +220,13 @@ def test_records_that_are_cut_while_a_training_reads_them_end_it_in_one_line(fol
     cutting = """
 import glob
 from nn.train.member import Member
-epoch = Member._run_epoch
+epoch = Member._train_on_rows
 def cutting(self, *more):
     for path in glob.glob("c.ck.rows-*"):
         os.chmod(path, 0o600)
         os.truncate(path, 0)
     return epoch(self, *more)
-Member._run_epoch = cutting
+Member._train_on_rows = cutting
 """
     program = MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting)
     done = in_process(program, *TRAIN)

@@ -9,7 +9,7 @@ from support.tables import csv_of
 import nn
 from nn.data.splits import fold_rows
 from nn.data.twins import count_of_twins, sets_of_twins, twins_to_keep_together
-from nn.train.means import WordMeans
+from nn.data.word_means import WordMeans
 
 ROWS = 200
 

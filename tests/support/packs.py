@@ -141,8 +141,8 @@ def break_some(monkeypatch, broken):
     """Let the networks with these seeds have a loss that is no number."""
     usual = Network.sibling
 
-    def sibling(self, seed, layers=None):
-        net = usual(self, seed, layers)
+    def sibling(self, seed, layers=None, encoding=None):
+        net = usual(self, seed, layers, encoding)
         if seed in broken:
             name = list(net.parameters())[-2]
             parameters = net.parameters()[name]

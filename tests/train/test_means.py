@@ -10,9 +10,9 @@ from support.packs import SEED, until_ended
 
 import nn
 from nn.data.encoding import Encoding
-from nn.train.means import MOST_MEANS_TARGETS, SMOOTHING, WordMeans
+from nn.data.word_means import MOST_MEANS_TARGETS, SMOOTHING, WordMeans
 from nn.train.options import options_of
-from nn.train.rows import TrainingRows, fit_encoding
+from nn.train.plan import plan_one
 from nn.utils import DataError, UsageError
 
 ROWS = 300
@@ -51,23 +51,16 @@ def dataset(kind: str = "number", **fields) -> nn.Dataset:
 def reader(ds: nn.Dataset, **settings) -> nn.Network:
     net = nn.Network.for_data(ds)
     options = options_of(net, ds, {"target_means": True, "holdout": 0.0, **settings})
-    fit_encoding(net, ds, options)
-    net.options = options
+    [trial] = plan_one(net, ds, options).trials
+    net.prepared = trial.prepared
     return net
 
 
 def inputs(ds: nn.Dataset, net: nn.Network) -> np.ndarray:
     """The means of the word in the records that the network is trained on (rows,
     means)."""
-    records = []
-    engine = net.engine
-    load, engine.load = (
-        engine.load,
-        lambda x, *more: records.append(x) or load(x, *more),
-    )
-    TrainingRows(net, ds, net.options, engine)
-    numbers = records[0]["numbers"]
-    return numbers[:, : net.encoding.encoders[0].targets]
+    records, *_ = replace(net.prepared, ds=ds).training_arrays()
+    return records["numbers"][:, : net.encoding.encoders[0].targets]
 
 
 @pytest.mark.parametrize("kind, means", [("number", 1), ("two", 1), ("three", 3)])
@@ -151,7 +144,7 @@ def test_rows_that_judge_have_the_means_of_all_training_rows():
     means = inputs(ds, net)
     numbers = net.encoding.apply(ds.x, net.dtype)["numbers"]
     every = numbers[:, :1]
-    judged = TrainingRows(net, ds, net.options, net.engine).judging.rows
+    judged = net.prepared.split.validation
     assert len(judged) == 90
     assert (means[judged] == every[judged]).all()
 

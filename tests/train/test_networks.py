@@ -33,7 +33,7 @@ from nn.backends.member import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model
-from nn.train import ensemble
+from nn.train import plan
 from nn.train import run as runs
 from nn.train.member import Member, NotFinite
 from nn.train.run import mean_of
@@ -359,7 +359,7 @@ def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(
     flags, vectors, monkeypatch
 ):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
-    monkeypatch.setattr(ensemble, "available_memory", lambda: free)
+    monkeypatch.setattr(plan, "available_memory", lambda: free)
     with pytest.raises(
         NnError, match="--networks 8: 8 networks need .* --networks 7 fits"
     ):
@@ -493,9 +493,9 @@ def test_flags_of_one_network_are_wrong_use(flags, two, folder):
 
 def test_rows_are_shared_not_copied(monkeypatch):
     made = []
-    usual = runs.TrainingRows
+    usual = runs.LoadedRows
     monkeypatch.setattr(
-        runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1]
+        runs, "LoadedRows", lambda *args: made.append(usual(*args)) or made[-1]
     )
     together(networks=20)
     assert len(made) == 1

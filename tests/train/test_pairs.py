@@ -567,19 +567,19 @@ class StopsInEpoch:
         self._epochs = epochs
 
     def __enter__(self):
-        self._kept = Member._finish_epoch
+        self._kept = Member._judge
         left = [self._epochs]
 
-        def finish(member, loss):
+        def judge(member):
             left[0] -= 1
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGTERM)
-            yield from self._kept(member, loss)
+            yield from self._kept(member)
 
-        Member._finish_epoch = finish
+        Member._judge = judge
 
     def __exit__(self, *_):
-        Member._finish_epoch = self._kept
+        Member._judge = self._kept
 
 
 # --------------------------------------------------------------------- on two ranks

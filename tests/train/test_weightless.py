@@ -304,7 +304,7 @@ def test_statistics_of_columns_are_those_of_the_repeated_rows():
 
 
 def test_means_of_words_are_those_of_the_repeated_rows():
-    from nn.train.means import WordMeans
+    from nn.data.word_means import WordMeans
 
     rng = np.random.default_rng(5)
     weights, many = counted(900)

@@ -97,7 +97,7 @@ def pixel_divisor(net) -> int:
     of its pixels, else 1."""
     if net.scaling.kind != "pixel" or net.encoding is not None:
         return 1
-    return net.pixel_range or BYTE
+    return net.reader.pixel_range or BYTE
 
 
 def spellings(word: str) -> list[str]:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..core.random import STREAM_FOLDS, shuffled
-from ..data.dataset import TableRows
-from ..data.kinds import ONE_HOT
-from ..data.twins import twins_to_keep_together
-from ..ds import Dataset
+from .dataset import Dataset, TableRows
+from .kinds import ONE_HOT
+from .twins import twins_to_keep_together
 
 MEANS_PARTS = 5  # of the training rows
 SMOOTHING = 5  # rows, of the mean of all, that are added to those of a word
@@ -42,13 +41,11 @@ def means_of(ds: Dataset, rows: np.ndarray, asked: bool) -> Callable | None:
     return None
 
 
-def with_means(net) -> list[int]:
-    """Return the columns that a network has means of."""
-    return [
-        index
-        for index, one in enumerate(net.encoding.encoders if net.encoding else ())
-        if one.means
-    ]
+def columns_with_means(encoding) -> list[int]:
+    """Return the columns of an encoding, or of None, that have means."""
+    if encoding is None:
+        return []
+    return [index for index, encoder in enumerate(encoding.encoders) if encoder.means]
 
 
 class WordMeans:

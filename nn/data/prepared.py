@@ -1,0 +1,402 @@
+"""Prepared: a data set made ready for the training of networks that read it alike.
+
+Dataset, Split, RowSettings ─► encoding, scalings and weights of classes, by the
+training rows alone ─► Prepared ─► rows as an engine takes them, and the facts that
+a model keeps of its data
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..nn_aux import ACTIVATIONS
+from ..settings.values import (
+    BALANCED,
+    NO_CLASS_WEIGHT,
+    class_weight_numbers,
+    number_embedding_value,
+)
+from ..utils import DataError, UsageError, listed
+from .column import GAPS, WINDOWS
+from .dataset import Dataset, TableRows, all_weightless, name_of
+from .encoding import Encoding
+from .kinds import NUMBER
+from .medians import medians_of
+from .pictures import pictures_of
+from .row_reader import RowReader
+from .scaling import Moments, Scaling, check_spread
+from .splits import Split
+from .statistics import statistics_of
+from .word_means import WordMeans, columns_with_means, means_of
+
+# of the range of the training targets, that --clip leaves on either side
+CLIP_MARGIN = 0.1
+MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
+
+
+class RowSettings(NamedTuple):
+    """What decides how a network takes rows: of its layers, of its training.
+
+    shape: of a row, see RowReader. output_function: the activation of the last layer.
+    The others are settings of `nn --train`.
+    """
+
+    shape: int | tuple[int, ...]
+    outputs: int
+    output_function: str
+    dtype: str
+    reference: bool
+    scaling: str
+    number_embedding: str | None
+    target_means: bool
+    class_weight: str
+    clip: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rows that are trained on, and those that judge, as networks of these settings
+    read them.
+
+    target_scaling: of a regression; None: targets stay as they are. class_weights: of
+    each class, float64; None: all are 1.
+    """
+
+    ds: Dataset
+    split: Split
+    settings: RowSettings
+    reader: RowReader
+    target_scaling: Scaling | None
+    class_weights: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        ds: Dataset,
+        split: Split,
+        settings: RowSettings,
+        encoding: Encoding | None = None,
+    ) -> Prepared:
+        """Prepare a data set by its training rows. encoding: one that the network has
+        already; None: such as the rows ask for. Raises DataError for rows that cannot
+        be trained on, UsageError for settings that do not go with them."""
+        rows = split.training
+        if encoding is None:
+            encoding = fitted_encoding(
+                ds,
+                settings.scaling,
+                settings.number_embedding,
+                lambda: statistics_by(ds, rows, settings.target_means),
+            )
+        if ds.weights is None:
+            weights = None
+        else:
+            weights = ds.weights[rows]
+        if encoding is None:
+            scaling = _input_scaling(ds, rows, settings, weights)
+        else:
+            scaling = Scaling()  # the encoding has the constants
+        medians = None
+        number_type = None
+        pictures = None
+        if not settings.reference and not ds.are_images:
+            medians = medians_of(ds.x, rows, weights)
+        if not ds.are_images:
+            number_type = _number_type(ds.x)
+        if encoding is None and not settings.reference:
+            pictures = pictures_of(ds, scaling)
+        reader = RowReader(
+            settings.dtype,
+            settings.shape,
+            scaling,
+            encoding,
+            ds.columns,
+            medians,
+            number_type,
+            pictures,
+        )
+        return cls(
+            ds,
+            split,
+            settings,
+            reader,
+            _target_scaling(ds, rows, settings, weights),
+            _class_weights(ds, rows, settings.class_weight),
+        )
+
+    def with_validation_rows(self) -> Prepared:
+        """Return it for a training on the validation rows too, which are judged by
+        none."""
+        split = Split(
+            np.union1d(self.split.training, self.split.validation),
+            self.split.validation[:0],
+            self.split.holdout,
+        )
+        return Prepared.of(self.ds, split, self.settings, self.reader.encoding)
+
+    @property
+    def facts(self) -> dict:
+        """Return what a model keeps of the data, by the names of nn.model.FACTS."""
+        ds = self.ds
+        reader = self.reader
+        facts = {
+            "columns": ds.columns,
+            "targets": ds.targets,
+            "classes": ds.classes,
+            "label_type": ds.label_type,
+            "gap_words": sorted(GAPS),
+            "code_page": WINDOWS,
+            "weightless_rows": None,
+            "number_type": reader.number_type,
+            "dataset": None,
+            "scaling": reader.scaling,
+            "target_scaling": self.target_scaling,
+            "medians": reader.medians,
+            "pictures": reader.pictures,
+        }
+        if ds.weights is not None:
+            facts["weightless_rows"] = ds.left_out_rows.get("weightless", 0)
+        # without weights set since, which no file has
+        is_divided_as_read = ds.weights is None or bool(ds.weights.all())
+        if is_divided_as_read:
+            facts["dataset"] = origin_of(ds)
+        return facts
+
+    # ---- rows as an engine takes them
+
+    def training_arrays(self) -> tuple[np.ndarray, ...]:
+        """Return (x, y), and the weights of the rows in the loss if there are any, of
+        all rows of the data set."""
+        encoding = self.reader.encoding
+        columns = columns_with_means(encoding)
+        # records that many trainings may share are known by the digest of their file
+        if columns or self.ds.is_part:
+            digest = None
+        else:
+            digest = self.ds.sha256
+        x = self.reader.engine_rows(self.ds.x, digest)
+        if columns:
+            means = WordMeans(self.ds, self.split.training)
+            means.keep_apart(self.ds.x, columns, encoding, x)
+        return (x, *self._targets_and_weights(self.ds))
+
+    def arrays_of(self, ds: Dataset) -> tuple[np.ndarray, ...]:
+        """Return (x, y), and weights if there are any, of other data that judge."""
+        if ds.is_part:
+            digest = None
+        else:
+            digest = ds.sha256
+        x = self.reader.engine_rows(ds.x, digest)
+        return (x, *self._targets_and_weights(ds))
+
+    @np.errstate(over="ignore")  # a loss that is not finite says so
+    def _targets_and_weights(self, ds: Dataset) -> tuple[np.ndarray, ...]:
+        settings = self.settings
+        if ds.task == "regression":
+            y = ds.y
+            if self.target_scaling is not None:
+                y = self.target_scaling.apply(y, settings.dtype)
+        elif settings.reference and ds.task == "binary":
+            y = np.array([float(name) for name in ds.classes])[ds.y]
+        else:
+            y = ds.y
+        # several classes are told by their numbers
+        if ds.task != "regression" and settings.outputs > 1:
+            y = y.astype(np.int32)
+        else:
+            y = np.ascontiguousarray(y.reshape(len(y), -1), settings.dtype)
+        weights = ds.weights
+        if self.class_weights is not None:
+            of_class = self.class_weights[ds.y]
+            weights = of_class if weights is None else of_class * weights
+        if weights is None:
+            return (y,)
+        return (y, weights.astype(settings.dtype))
+
+
+# ---- inputs
+
+
+def statistics_by(ds: Dataset, rows: np.ndarray, target_means: bool) -> list:
+    """Return the statistics of each column by the training rows, see
+    encoding.statistics_of."""
+    means = means_of(ds, rows, target_means)
+    return statistics_of(TableRows.of(ds.x), ds.kinds, rows, means, ds.row_counts(rows))
+
+
+def fitted_encoding(
+    ds: Dataset,
+    scaling: str,
+    number_embedding: str | None,
+    statistics: Callable[[], list],
+) -> Encoding | None:
+    """Return the encoding that the training rows ask for; None where the table holds
+    plain numbers that stay so. statistics: gives those of the columns."""
+    embedding = None
+    if number_embedding is not None:
+        embedding = number_embedding_value(number_embedding)
+    if embedding and ds.are_images:
+        raise UsageError(
+            f"--number_embedding {number_embedding}: is for columns of numbers, the data are images; leave it out"
+        )
+    is_plain = not isinstance(ds.x, TableRows)
+    if is_plain and not embedding:
+        return None
+    return Encoding.fit(
+        statistics(),
+        ds.kinds or (NUMBER,) * ds.inputs,
+        scaling,
+        embedding,
+        names=ds.columns,
+        places=ds.places,
+        plain=is_plain,
+    )
+
+
+def _input_scaling(
+    ds: Dataset, rows: np.ndarray, settings: RowSettings, weights: np.ndarray | None
+) -> Scaling:
+    """Return the scaling of plain numbers. Raises DataError for a gap among them."""
+    x = ds.x
+    if not isinstance(settings.shape, tuple):
+        x = x.reshape(ds.rows, -1)
+    scaling = Scaling.fit(
+        settings.scaling,
+        x,
+        rows,
+        weights=weights,
+        columns=ds.columns,
+        strict=settings.reference,
+    )
+    if np.isnan(scaling.shift).any():
+        refuse_gaps(ds)
+    return scaling
+
+
+def refuse_gaps(ds: Dataset) -> None:
+    """Raise DataError that names the first gap among the inputs or targets of a data
+    set that cannot have any."""
+    for name in ("x", "y"):
+        values = getattr(ds, name)
+        if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+            continue
+        gaps = np.argwhere(np.isnan(values))
+        if len(gaps):
+            cure = "expected a number; nn.load(x, y=y) reads arrays and data frames with gaps"
+            raise DataError(
+                f"{name_of(ds)}, {name}{gaps[0].tolist()}: found nan, {cure}"
+            )
+
+
+def _number_type(x: np.ndarray | TableRows) -> str:
+    """Return the type of columns of numbers, in which rows are read from now on."""
+    columns = TableRows.of(x).columns
+    types = {column.values.dtype.name for column in columns if column.reads == "number"}
+    if types <= {"float32"}:
+        return "float32"
+    return "float64"
+
+
+def origin_of(ds: Dataset, is_part: bool = False) -> dict | None:
+    """Return what a model keeps of the files that it was trained on; None where there
+    are none. is_part: on some of their rows."""
+    if not ds.path:
+        return None
+    origin = {"path": ds.path, "sha256": ds.sha256}
+    if is_part or ds.is_part:
+        origin["part"] = True
+    return origin
+
+
+# ---- targets
+
+
+def _target_scaling(
+    ds: Dataset, rows: np.ndarray, settings: RowSettings, weights: np.ndarray | None
+) -> Scaling | None:
+    """Return the scaling of regression targets, with the bounds of --clip; None where
+    they stay as they are."""
+    is_scaled = settings.scaling != "none"
+    if ds.task != "regression" or settings.reference:
+        return None
+    if not is_scaled and not settings.clip:
+        return None
+    y = ds.y[rows].reshape(len(rows), -1)
+    moments = Moments.of(y, weights=weights, block_values=min(y.size, MOMENT_VALUES))
+    if is_scaled:
+        scaling = target_scaling(settings.output_function, moments)
+    else:
+        scaling = Scaling(
+            "standardization", np.zeros_like(moments.low), np.ones_like(moments.low)
+        )
+    if not settings.clip:
+        return scaling
+    margin = CLIP_MARGIN * (moments.high - moments.low)
+    return replace(scaling, low=moments.low - margin, high=moments.high + margin)
+
+
+def target_scaling(activation: str, y: Moments) -> Scaling:
+    """Return the scaling of regression targets with these moments, to values that the
+    output's activation can have.
+
+    Both bounds of ACTIVATIONS known: to [low, high]. Else to deviation 1, and mean 0 if
+    there is no lower bound. The losses during training are in these units.
+    """
+    low = ACTIVATIONS[activation].low
+    high = ACTIVATIONS[activation].high
+    if math.isfinite(low) and math.isfinite(high):
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = (y.low * high - y.high * low) / (high - low)
+            scale = (y.high - y.low) / (high - low)
+    else:
+        scale = y.deviation
+        if math.isfinite(low):
+            shift = np.zeros_like(scale)
+        else:
+            shift = y.mean
+    check_spread(y.low, y.high, shift, scale, lambda target: f"target {target + 1}")
+    return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
+
+
+# ---- weights
+
+
+def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | None:
+    """Return the weight of each class, float64; None where all are 1.
+
+    `balanced` makes the classes' sums of weights of training rows equal, and leaves the
+    sum of all as it is.
+    """
+    if asked == NO_CLASS_WEIGHT:
+        return None
+    flag = f"--class_weight {asked}"
+    if ds.classes is None:
+        raise UsageError(
+            f"{flag} works for classification only, and this task is regression; drop it, or use --weight"
+        )
+    if asked == BALANCED:
+        if ds.weights is None:
+            weights = None
+        else:
+            weights = ds.weights[rows]
+        sums = np.bincount(ds.y[rows], weights, len(ds.classes)).astype(np.float64)
+        present = sums > 0
+        return np.divide(
+            sums.sum() / present.sum(), sums, out=np.ones(len(sums)), where=present
+        )
+    numbers = np.array(class_weight_numbers(asked))
+    if len(numbers) != len(ds.classes):
+        found = f"{len(numbers)} numbers for {len(ds.classes)} classes"
+        raise UsageError(f"{flag}: {found}; give one for each of {listed(ds.classes)}")
+    return numbers
+
+
+def check_any_weight(weights: np.ndarray | None, rows: np.ndarray, what: str) -> None:
+    """Raise DataError where these rows, named `what`, have weights that are all 0."""
+    if weights is not None and len(rows) and not weights[rows].any():
+        raise all_weightless(len(rows), f"{what} rows")

@@ -1,0 +1,271 @@
+"""What the trainings of a plan make: a network of one or several, with what is decided
+after the last epoch, and the figures of `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..data.dataset import Dataset
+from ..nn import Network
+from ..nn.model import target_of
+from ..nn_aux import TASKS
+from ..settings.flags import DEFAULTS
+from ..test import remarks
+from ..test.out_of_fold import figures_by_fold, out_of_fold
+from ..utils import told_once
+from .decision import decide_by_members, decide_crossed
+from .folds import predicted_out_of_fold, summary
+from .learned import learned, learned_by_rows
+from .member import Member
+from .plan import Plan
+from .run import Run
+from .search import choose, scores_of_members
+
+# what became of a network
+CHOSEN = "member"
+NOT_CHOSEN = "not chosen"
+GIVEN_UP = "given up"
+FAILED = "failed"
+
+
+# ---- a network alone
+
+
+def figures_of_one(member: Member) -> dict:
+    """Return the metrics of a network, once what its options leave to be found after
+    the last epoch is found."""
+    decided = decide_by_members(member.net, member.options, {member: 1.0})
+    return figures_of_member(member) | decided
+
+
+def figures_of_member(member: Member) -> dict:
+    """Return the metrics of `--json` without the decisions after the last epoch."""
+    net = member.net
+    at = member.at
+    figures = {
+        "backend": net.backend,
+        "dtype": net.dtype,
+        "threads": member.threads,
+        "rows": member.rows.count,
+        "holdout": member.rows.holdout_count,
+        "parameters": net.parameter_count,
+        "columns": kinds_of_columns(net),
+        "classes": net.classes,
+        "target": target_of(net),
+        "epochs": member.options.epochs,
+        "epochs_run": len(member.chosen("losses")),
+        **member.losses(),
+        **learned([member.outcome()]),
+    }
+    if member.rank_group.size > 1:
+        figures["ranks"] = member.rank_group.size
+    if member.monitor:
+        figures |= {
+            "validation": member.validation_count,
+            "monitor": member.monitor.name,
+            "best_epoch": member.best_epoch(),
+        }
+    if at.first:
+        figures["refit"] = {"rows": member.rows.count, "loss": at.losses}
+    if member.rows.weighted:
+        figures["weighted"] = True
+    seconds = float(np.median(at.epoch_seconds))
+    return {
+        **figures,
+        "seconds": member.seconds,
+        "us_per_batch": 1e6 * seconds / member.batches,
+    }
+
+
+def kinds_of_columns(net: Network) -> dict[str, str]:
+    """Return the kind of each feature column by its name, or by its place, from 0,
+    where it has none."""
+    if net.encoding is None:
+        kinds = ["number"] * net.inputs
+        places = range(net.inputs)
+    else:
+        kinds = [encoder.kind for encoder in net.encoding.encoders]
+        places = net.encoding.places or range(len(kinds))
+    names = net.columns or [str(place) for place in places]
+    if len(names) != len(kinds):
+        return {}
+    return dict(zip(names, kinds, strict=True))
+
+
+# ---- a network of several
+
+
+class Combined:
+    """The network of a plan, of those that a run has trained, or has begun to.
+
+    weights: of the networks that are its members.
+    """
+
+    def __init__(self, plan: Plan, run: Run, config: dict):
+        """config: the settings that the network keeps."""
+        self.net = plan.net
+        self._plan = plan
+        self._run = run
+        self._config = config
+        self.weights: dict[Member, float] = {}
+
+    def combine(self, weights: Mapping[Member, float] | None = None) -> None:
+        """Make the network of members with these weights, as far as they are trained;
+        None: of all that were not given up."""
+        net = self.net
+        history = self._run.losses(weights=weights)
+        if weights is None:
+            weights = dict.fromkeys(self._run.alive(), 1.0)
+        self.weights = dict(weights)
+        first = next(iter(weights))
+        facts = self._plan.facts
+        if facts is None:
+            reader = first.rows.prepared.reader
+            if net.encoding is not reader.encoding:
+                net.adopt(reader.encoding)
+            # of --refit those of all its rows
+            prepared = self._run.members[0].rows.prepared
+            facts = self._run.members[0].facts_of(prepared)
+        net.describe(**{**facts, "config": self._config, "history": history})
+        net.combine([member.net for member in weights], list(weights.values()))
+
+    def choose(self) -> None:
+        """Choose the members that together do best on validation rows that they did not
+        know."""
+        options = self._plan.options
+        alive = self._run.alive()
+        threshold = options.threshold
+        if isinstance(threshold, str):
+            threshold = DEFAULTS["threshold"]
+        if all(member.unknown is not None for member in alive):
+            truth, scores, weights = zip(
+                *(member.unknown for member in alive), strict=True
+            )
+            unknown = truth[0], scores, weights[0]
+        else:
+            rows = self._run.members[0].rows
+            unknown = scores_of_members(self.net, *rows.decisive())
+        counts = choose(self.net.task, options.monitored, *unknown, threshold=threshold)
+        chosen = {}
+        for member, count in zip(alive, counts, strict=True):
+            if count:
+                chosen[member] = float(count)
+        self.combine(chosen)
+
+    # ---- figures
+
+    def figures(self) -> dict:
+        """Decide what the options leave to be found after the last epoch; return the
+        metrics of `--json`."""
+        plan = self._plan
+        if plan.variation is not None:
+            self.choose()
+        if plan.folds:
+            decided = self._by_folds()
+        else:
+            decided = decide_by_members(self.net, plan.options, self.weights)
+        return self._figures() | decided
+
+    def _by_folds(self) -> dict:
+        """Return what is decided by the rows of the folds, and their metrics, means and
+        standard deviations."""
+        net = self.net
+        ds = self._plan.ds
+        members = self._run.members
+        scores = [member.crossed_scores() for member in members]
+        crossed = predicted_out_of_fold(
+            [member.net for member in members], ds, self._plan.folds, scores
+        )
+        weights = None
+        if ds.weights is not None:
+            weights = ds.weights[crossed.rows]
+        decided = decide_crossed(
+            net, self._plan.options, crossed, ds.y[crossed.rows], weights
+        )
+        with told_once(remarks):
+            each = figures_by_fold(net, ds, *out_of_fold(net, ds))
+        return {**decided, **self._learned(ds), "folds": each, **summary(each)}
+
+    def _learned(self, ds: Dataset) -> dict:
+        """Return whether the scores of the folds' rows are surely better than those of
+        a constant; nothing for a loss other than the usual one, of which the means over
+        the folds tell it."""
+        net = self.net
+        if net.loss != TASKS[ds.task][1]:
+            return {}
+        rows = ds.of_rows(net.crossed.rows, inputs=False)
+        figures = learned_by_rows(
+            rows, net.crossed.calibrated, net.outputs, net.crossed.of_row
+        )
+        return {"learned": figures["learned"]}
+
+    def _figures(self) -> dict:
+        run = self._run
+        plan = self._plan
+        members = list(self.weights)
+        losses = run.losses(weights=self.weights)
+        trained = run.left()
+        batches = sum(member.epochs_done * member.batches for member in trained)
+        seconds = max(member.seconds for member in trained)
+        figures = figures_of_member(members[0])
+        for name in ("best_epoch", "refit"):
+            figures.pop(name, None)
+        outcomes = [member.outcome() for member in members]
+        figures |= {
+            "networks": len(members),
+            "parameters": sum(member.net.parameter_count for member in members),
+            **losses,
+            **learned(outcomes, list(self.weights.values())),
+            "members": [self._facts_of(member) for member in members],
+            "seconds": seconds,
+            "us_per_batch": 1e6 * seconds / batches,
+            "epochs": plan.options.epochs,
+            "epochs_run": len(losses["loss"]),
+            "threads": run.threads(),
+        }
+        if plan.variation is not None:
+            figures["trials"] = self._trials()
+        if run.ranks.size > 1:
+            figures["ranks"] = run.ranks.size
+        if plan.folds:
+            figures["holdout"] = plan.holdout_count
+        return figures
+
+    def _facts_of(self, member: Member) -> dict:
+        best = None
+        if not member.failed:
+            best = member.best_epoch()
+        return {
+            "seed": member.net.seed,
+            "weight": self.weights.get(member, 0.0),
+            "settings": member.trial.drawn,
+            "best_epoch": best,
+        }
+
+    def _trials(self) -> list[dict]:
+        """Return what became of each network."""
+        alive = {*self._run.alive()}
+        trials = []
+        for member in self._run.members:
+            score = None
+            if not member.failed:
+                score = member.score()
+            if member in self.weights:
+                status = CHOSEN
+            elif member.failed:
+                status = FAILED
+            elif member in alive:
+                status = NOT_CHOSEN
+            else:
+                status = GIVEN_UP
+            trials.append(
+                {
+                    **self._facts_of(member),
+                    "score": score,
+                    "epochs": member.epochs_done,
+                    "status": status,
+                }
+            )
+        return trials
