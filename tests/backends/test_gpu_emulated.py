@@ -161,7 +161,7 @@ def test_a_training_step_ends_where_seq_ends(emulated):
 
 
 def test_the_constants_of_a_loss_are_those_of_its_record(emulated, monkeypatch):
-    huber = replace(nn_aux.LOSSES["huber"], constants=(0.25,))
+    huber = nn_aux.LOSSES["huber"]._replace(constants=(0.25,))
     monkeypatch.setitem(nn_aux.LOSSES, "huber", huber)
     monkeypatch.setattr(program, "sources", program.sources.__wrapped__)
     net = network("4,5:tanh,3", "seq", "float64", loss="huber")

@@ -178,7 +178,7 @@ def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(
 def test_the_constants_of_a_loss_are_those_of_its_record(
     outputs, processor, monkeypatch
 ):
-    huber = replace(nn_aux.LOSSES["huber"], constants=(0.25,))
+    huber = nn_aux.LOSSES["huber"]._replace(constants=(0.25,))
     monkeypatch.setitem(nn_aux.LOSSES, "huber", huber)
     net = network(f"4,5:tanh,{outputs}", processor, "float64", loss="huber")
     check_against_numpy(net, 20)
