@@ -7,6 +7,9 @@ of rows that it never had.
     python -m tests.bench.honest --lite                        no draws of most rows of
                                                                a table, which take
                                                                longest
+    python -m tests.bench.honest --kept honest.jsonl           can be stopped: what the
+                                                               file has is not trained
+                                                               again
     python -m tests.bench.honest --checkout ../old             the nn of another
                                                                checkout, which is built
 
@@ -38,7 +41,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +52,11 @@ import typer
 
 import nn
 from nn.core.metrics import Judged
-from nn.test.out_of_fold import figures_out_of_fold
+
+try:
+    from nn.test.out_of_fold import figures_out_of_fold
+except ImportError:  # an older checkout
+    from nn.train.folds import figures_out_of_fold
 from nn.utils import say
 
 HERE = Path(__file__).resolve().parent
@@ -85,6 +92,7 @@ ABSOLUTE = {
 }
 METRICS = ABSOLUTE | RELATIVE
 OF_NOISE = "roc_auc", "r2"
+DRAWN = "effort", "kind", "table", "rows_drawn", "seed"
 
 
 @dataclass(frozen=True)
@@ -265,12 +273,7 @@ def judged(draw: Draw, effort: str, seed: int) -> list[dict]:
     ds = nn.load(draw.known, target="target", task=task, **draw.choices)
     model = nn.fit(ds, effort=effort, seed=seed)
     learned = model.metrics["learned"]
-    about = {
-        "kind": draw.kind,
-        "table": draw.source,
-        "rows": len(draw.known),
-        "learned": learned,
-    }
+    about = {"rows": len(draw.known), "learned": learned}
     figures = figures_out_of_fold(model.network, ds, intervals=True)
     true = nn.test(model.network, draw.others, intervals=True)
     return [
@@ -427,30 +430,49 @@ def coverage_line(one: dict) -> list[str]:
 # ---------------------------------------------------------------- the command
 
 
-def measure(
-    sources: list[Source], draws: int, rows: list[int], effort: str, is_lite: bool
-) -> list[dict]:
-    """Return the records of all draws; each is told on stderr as it comes. is_lite:
-    without those of most rows."""
-    records: list[dict] = []
-
-    def add(draw: Draw, seed: int, rows_drawn: str) -> None:
-        judgement = judged(draw, effort, seed)
-        records.extend({**one, "rows_drawn": rows_drawn} for one in judgement)
-        say(f"honest: {draw.kind}, {draw.source}, {rows_drawn} rows, draw {seed}")
-
-    for seed in range(draws):
-        for count in rows:
-            for draw in (
-                draw for source in sources for draw in draws_of(source, count, seed)
-            ):
-                add(draw, seed, f"{count:,}")
+def all_draws(
+    sources: list[Source], draws: int, rows: list[int], is_lite: bool
+) -> Iterator[tuple[Draw, str, int]]:
+    """Yield all draws, with their rows in words and their seed. is_lite: without those
+    of most rows."""
+    for count in rows:
+        for seed in range(draws):
+            for source in sources:
+                for draw in draws_of(source, count, seed):
+                    yield draw, f"{count:,}", seed
             for draw in made_draws(count, seed):
-                add(draw, seed, f"{count:,}")
+                yield draw, f"{count:,}", seed
     for seed in range(0 if is_lite else math.ceil(draws / DRAWS_OF_ALL)):
         for source in sources:
-            add(draw_of_all(source, seed), seed, "80 %")
+            yield draw_of_all(source, seed), "80 %", seed
+
+
+def records_of(
+    draws: Iterable[tuple[Draw, str, int]], effort: str, path: Path | None
+) -> list[dict]:
+    """Return the records of draws; each draw is told on stderr as it comes. path: where
+    they are kept, a record a line; draws that it has are not trained again."""
+    records = []
+    if path and path.exists():
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+    done = {of_draw(record) for record in records}
+    for draw, rows_drawn, seed in draws:
+        about = {"effort": effort, "rows_drawn": rows_drawn, "seed": seed}
+        about |= {"kind": draw.kind, "table": draw.source}
+        if of_draw(about) in done:
+            continue
+        own = [{**about, **record} for record in judged(draw, effort, seed)]
+        if path:
+            with path.open("a") as file:
+                file.write("".join(f"{json.dumps(record)}\n" for record in own))
+        records += own
+        say(f"honest: {draw.kind}, {draw.source}, {rows_drawn} rows, draw {seed}")
     return records
+
+
+def of_draw(record: dict) -> tuple:
+    """Return what tells a draw from others."""
+    return tuple(record[name] for name in DRAWN)
 
 
 def main(
@@ -480,6 +502,9 @@ def main(
     by_table: Annotated[
         bool, typer.Option("--by_table", help="Print the lines of each table too.")
     ] = False,
+    kept: Annotated[
+        str, typer.Option(help="File that keeps what was measured, to go on from.")
+    ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object.")
     ] = False,
@@ -497,6 +522,8 @@ def main(
             effort,
             "--folder",
             folder,
+            "--kept",
+            kept,
         ]
         every = (("--by_table", by_table), ("--json", as_json), ("--lite", lite))
         switches = [name for name, is_given in every if is_given]
@@ -514,7 +541,8 @@ def main(
     say(
         f"honest: {Path(nn.__file__).parent}, {', '.join(source.name for source in sources)}"
     )
-    records = measure(sources, draws, counts, effort, lite)
+    drawn = all_draws(sources, draws, counts, lite)
+    records = records_of(drawn, effort, Path(kept) if kept else None)
     coverage = []
     if hasattr(nn.core.bootstrap, "Sampling"):
         series = SERIES_A_DRAW * draws

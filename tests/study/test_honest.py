@@ -131,3 +131,23 @@ def test_the_tables_have_bias_share_and_noise_that_is_learned(honest, capsys):
     assert "| noise | 300 | 2 | 50 % | ROC-AUC | 0.500 |" in out
     assert "| 64 | 0 | 2 | " in out
     assert "| --- | --- | --- | --- | ---: |" in out
+
+
+def test_draws_that_a_file_keeps_are_not_trained_again(honest, tmp_path, monkeypatch):
+    draws = [(draw, "300", 0) for draw in honest.draws_of(source_of(honest), 300, 0)]
+    trained = []
+
+    def judged(draw, effort, seed):
+        trained.append((draw.kind, effort))
+        return [{"metric": "rmse", "told": 1.0, "true": 2.0, "within": None}]
+
+    monkeypatch.setattr(honest, "judged", judged)
+    path = tmp_path / "kept.jsonl"
+    first = honest.records_of(draws[:2], "quick", path)
+    every = honest.records_of(draws, "quick", path)
+    kinds = ["drawn", "twins", "noise", "noise, twins"]
+    assert trained == [(kind, "quick") for kind in kinds]
+    assert [record["kind"] for record in every] == kinds
+    assert every[:2] == first
+    honest.records_of(draws[:1], "standard", path)
+    assert trained[4:] == [("drawn", "standard")]
