@@ -116,7 +116,7 @@ def _print(flags, result: dict) -> None:
             tables.trials_report(result, flags.verbose)
         if flags.profile:
             tables.profile_report(result["profile"])
-        tables.training_report(result, flags.verbose)
+        tables.training_report(result, flags.verbose, flags.time is not None)
     elif flags.profile:
         tables.profile_report(result["profile"])
 

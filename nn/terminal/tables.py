@@ -91,9 +91,9 @@ INTERVAL = "95 % interval"
 MOST_TOLD_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
 
 
-def training_report(result: dict, verbose: bool = False) -> None:
+def training_report(result: dict, verbose: bool = False, in_time: bool = False) -> None:
     """Print the outcome of a training, how good it is, and what to do next. verbose:
-    what was chosen, too."""
+    what was chosen, too. in_time: rows were divided by their time."""
     if "calibration" in result:
         calibration = result["calibration"]
         changes = []
@@ -104,7 +104,7 @@ def training_report(result: dict, verbose: bool = False) -> None:
     if "threshold" in result:
         show(f"threshold {result['threshold']:.6g}")
     if "folds" in result:
-        _folds_report(result)
+        _folds_report(result, in_time)
     if verbose:
         for chosen in result.get("chosen", ()):
             show(f"weight {chosen['weight']}: {chosen['flags']}")
@@ -304,14 +304,18 @@ def test_report(
         _members_report(result["members"])
 
 
-def _folds_report(result: dict) -> None:
-    """Print the mean and standard deviation of each figure over the folds."""
+def _folds_report(result: dict, in_time: bool = False) -> None:
+    """Print the mean and standard deviation of each figure over the folds; of folds in
+    time, what their networks know."""
     rows = []
     for name, label in (RATE_LABELS | NUMBERS | SERIES).items():
         if name in result["mean"]:
             mean = _figure(name, result["mean"])
             rows.append([label, mean, _figure(name, result["std"])])
-    table(["", "mean", "deviation"], rows, f"{len(result['folds'])} folds")
+    title = f"{len(result['folds'])} folds"
+    if in_time:
+        title += " in time: each network knows only the rows before its fold"
+    table(["", "mean", "deviation"], rows, title)
 
 
 def _figure(name: str, figures: dict) -> str:

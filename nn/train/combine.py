@@ -17,7 +17,7 @@ from ..test.out_of_fold import figures_by_fold, out_of_fold
 from ..utils import told_once
 from .decision import decide_by_members, decide_crossed
 from .folds import predicted_out_of_fold, summary
-from .learned import learned, learned_by_rows
+from .learned import known_in_time, learned, learned_by_rows
 from .member import Member
 from .plan import Plan
 from .run import Run
@@ -196,8 +196,11 @@ class Combined:
         if net.loss != TASKS[ds.task][1]:
             return {}
         rows = ds.of_rows(net.crossed.rows, inputs=False)
+        known = None
+        if ds.times is not None:
+            known = known_in_time(ds, self._plan.folds, net.outputs)
         figures = learned_by_rows(
-            rows, net.crossed.calibrated, net.outputs, net.crossed.of_row
+            rows, net.crossed.calibrated, net.outputs, net.crossed.of_row, known
         )
         return {"learned": figures["learned"]}
 

@@ -50,7 +50,7 @@ from .candidates import (
     spare_candidates_for,
 )
 from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
-from .learned import learned_by_rows, tell
+from .learned import known_in_time, learned_by_rows, tell
 from .options import (
     LOSS,
     OF_VALIDATION,
@@ -684,13 +684,19 @@ class Effort:
         ds = self._ds.of_rows(crossed.rows, inputs=False)
         decided = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
         with_figures(net, self._ds)
+        known = None
+        if ds.times is not None:
+            folds = fold_rows(
+                self._ds, self._rows(), len(crossed.thresholds), self._seed, rare=True
+            )
+            known = known_in_time(self._ds, folds, net.outputs)
         return {
             **decided,
             "out_of_fold": figures_out_of_fold(
                 net, self._ds, intervals=QUICK, with_key=False
             ),
             **learned_by_rows(
-                ds, net.crossed.calibrated, net.outputs, net.crossed.of_row
+                ds, net.crossed.calibrated, net.outputs, net.crossed.of_row, known
             ),
         }
 

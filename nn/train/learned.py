@@ -12,6 +12,7 @@ from .. import cluster
 from ..core.metrics import are_probabilities, row_log_losses
 from ..data.column import number_text
 from ..data.dataset import TableRows
+from ..data.splits import Fold
 from ..ds import Dataset
 from ..nn_aux import LOSSES, TASKS
 from ..test import remarks
@@ -141,7 +142,11 @@ def learned(
 
 
 def learned_by_rows(
-    ds: Dataset, scores: np.ndarray, outputs: int, of_row: np.ndarray | None = None
+    ds: Dataset,
+    scores: np.ndarray,
+    outputs: int,
+    of_row: np.ndarray | None = None,
+    known: Sequence[Targets] | None = None,
 ) -> dict:
     """Return the figures `learned` and `baseline` of scores of rows that their networks
     do not know; None where undefined: whether their loss, log loss or MSE, is less than
@@ -150,14 +155,18 @@ def learned_by_rows(
 
     of_row (rows,): the fold of each row, whose baseline are the class shares or the
     mean of the other folds' rows; None: those of all rows, where no fold knows them
-    apart.
+    apart. known: of folds in time the targets that each knows, which give its
+    baseline then; a constant that knows later rows as well does not count.
     """
     of_all = best_output(
         TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=outputs)
     )
     least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)))
     baseline_losses = least_losses
-    if of_row is not None:
+    if known is not None:
+        of_folds = [best_output(TASKS[ds.task][1], targets) for targets in known]
+        baseline_losses = _losses_of_constants(ds, np.array(of_folds)[of_row])
+    elif of_row is not None:
         baseline_losses = _losses_of_constants(
             ds, _constants_by_others(ds, of_all, of_row)
         )
@@ -171,7 +180,17 @@ def learned_by_rows(
         float(np.average(least_losses - row_losses, weights=ds.weights)) > 0
     )
     baseline = float(np.average(baseline_losses, weights=ds.weights))
-    return {"learned": is_surely_better and is_better_than_any, "baseline": baseline}
+    return {
+        "learned": is_surely_better and (known is not None or is_better_than_any),
+        "baseline": baseline,
+    }
+
+
+def known_in_time(ds: Dataset, folds: Sequence[Fold], outputs: int) -> list[Targets]:
+    """Return the targets of the rows before each fold in time, which its network is
+    trained on."""
+    before = [ds.of_rows(fold.training, inputs=False) for fold in folds]
+    return [targets_of(rows.y, rows.weights, outputs=outputs) for rows in before]
 
 
 def _constants_by_others(

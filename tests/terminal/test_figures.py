@@ -271,6 +271,9 @@ def test_folds_members_and_trials_have_their_figures_in_their_places(capsys):
         ["RMSE", "12.3457", "0.5"],
     ]
     assert lines_of(capsys.readouterr().out) == expected
+    tables._folds_report(result, in_time=True)
+    expected[0] = ["3 folds in time: each network knows only the rows before its fold"]
+    assert lines_of(capsys.readouterr().out) == expected
     member = {"weight": 2.0, "accuracy": 0.5, "brier": 0.25}
     other = {"weight": 1, "accuracy": 1.0, "brier": None}
     tables._members_report([member, other])

@@ -11,6 +11,7 @@ import nn
 from nn.data.splits import fold_rows
 from nn.files.checkpoint import Checkpoint
 from nn.train.effort import Effort
+from nn.train.learned import best_output, known_in_time, learned_by_rows
 
 ROWS = 120
 GIVEN = {"epochs": 5, "patience": 3}
@@ -124,6 +125,46 @@ def test_figures_and_crossed_scores_are_those_of_before(monkeypatch, ds, found):
     assert not np.array_equal(predictions, before.predict(ds.x))
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_the_baseline_of_a_fold_in_time_is_what_the_rows_before_it_tell(classes):
+    ds = nn.load(columns_in_time(classes=classes), target="y", time="day")
+    net, figures = chosen(ds)
+    folds = fold_rows(ds, np.arange(ROWS), len(net.crossed.thresholds), 3)
+    y = ds.y.reshape(-1).astype(np.float64)
+    losses = []
+    for fold in folds:
+        before = y[fold.training].mean()
+        truth = y[fold.tested]
+        if classes:
+            losses.append(-np.log(np.where(truth == 1, before, 1 - before)))
+        else:
+            losses.append((truth - before) ** 2)
+    assert figures["baseline"] == pytest.approx(np.concatenate(losses).mean())
+
+
+def test_a_forecast_need_not_beat_a_constant_that_knows_later_rows():
+    """Targets rise from fold to fold; scores are a third of the way from the mean of
+    the rows before to the targets."""
+    times = np.arange(60)
+    y = (times // 20).astype(np.float32).reshape(-1, 1)
+    y += np.random.default_rng(0).normal(scale=0.1, size=y.shape)
+    ds = nn.Dataset(np.zeros((60, 1), np.float32), y, "regression", times=times)
+    folds = fold_rows(ds, times, 2, 0)
+    known = known_in_time(ds, folds, 1)
+    means = np.array([y[:20].mean(), y[:40].mean()])
+    constants = np.concatenate([best_output("mse", targets) for targets in known])
+    assert constants == pytest.approx(means, rel=1e-5)
+    of_row = np.repeat([0, 1], 20)
+    judged = ds.of_rows(times[20:])
+    before = means[of_row].reshape(-1, 1)
+    scores = before + (judged.y - before) / 3
+    figures = learned_by_rows(judged, scores, 1, of_row, known)
+    assert figures["learned"] is True
+    assert figures["baseline"] == pytest.approx(((judged.y - before) ** 2).mean())
+    assert learned_by_rows(judged, before, 1, of_row, known)["learned"] is False
+    assert learned_by_rows(judged, scores, 1, of_row)["learned"] is False
+
+
 @pytest.mark.parametrize(
     "more", [{"holdout": 0.25}, {"threshold": "f1", "calibrate": "temperature"}]
 )
@@ -191,6 +232,12 @@ def test_commands_say_which_rows_the_networks_know(folder):
         "networks trained once more on all 120 rows; the figures are those of before"
         in trained.out
     )
+    of_folds = succeed(
+        "--train", "--dataset", "t.csv", "--time", "day", "--folds", 2, "--epochs", 1
+    )
+    known = "2 folds in time: each network knows only the rows before its fold"
+    assert known in of_folds.out
+    assert "trained once more" not in of_folds.out
     again = nn.Model.load("m.bin").network
     judged = len(again.crossed.rows)
     assert again.crossed.is_retrained
