@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,9 +28,8 @@ ROW_ROLES = ("weight", "group", "time")  # of columns that say something of thei
 # many rows
 AUTO_CLASSES = 100
 TASK_NAMES = ("auto", "binary", "multiclass", "regression")
-_DIGEST_ROWS = (
-    1 << 15
-)  # taken into a digest at a time: they stay in a processor's cache
+# taken into a digest at a time: they stay in a processor's cache
+_DIGEST_ROWS = 1 << 15
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 
@@ -147,10 +145,9 @@ class Schema:
     def is_numeric(self) -> bool:
         """Return whether all features are read as numbers, whatever their fields
         hold."""
-        of_plain_model = self.follows_model and (
-            self.encoding is None or self.encoding.plain
-        )
-        return self.plain or self.pixels is not None or of_plain_model
+        if self.follows_model and (self.encoding is None or self.encoding.plain):
+            return True
+        return self.plain or self.pixels is not None
 
     @property
     def needs_all(self) -> bool:
@@ -228,24 +225,24 @@ class TableRows:
         """Return the rows with columns of numbers in a type, float32 or float64;
         decimals stay what they are."""
         if all(
-            one.reads != "number" or one.values.dtype == dtype for one in self.columns
+            column.reads != "number" or column.values.dtype == dtype
+            for column in self.columns
         ):
             return self
         columns = []
-        for one in self.columns:
-            if one.reads == "number":
-                values = in_type(one.values, dtype)
-            else:
-                values = one.values
-            columns.append(Column(one.reads, values, one.words))
+        for column in self.columns:
+            values = column.values
+            if column.reads == "number":
+                values = in_type(values, dtype)
+            columns.append(Column(column.reads, values, column.words))
         return TableRows(tuple(columns))
 
     def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
-        return TableRows(
-            tuple(
-                Column(one.reads, change(one.values), one.words) for one in self.columns
-            )
-        )
+        columns = []
+        for column in self.columns:
+            values = change(column.values)
+            columns.append(Column(column.reads, values, column.words))
+        return TableRows(tuple(columns))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -379,13 +376,12 @@ class Dataset:
             )
         if self.y is not None:
             self.y = np.asarray(self.y)
-        if any(
-            isinstance(array, np.ndarray) and array.dtype.kind in "OUSM"
-            for array in (self.x, self.y)
-        ):
-            raise DataError(
-                "x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps"
-            )
+        for array in (self.x, self.y):
+            if isinstance(array, np.ndarray) and array.dtype.kind in "OUSM":
+                raise DataError(
+                    "x, y: found more than numbers; nn.load(x, y=y) reads class names, "
+                    "texts, dates and gaps"
+                )
         if self.y is not None and self.y.dtype == bool:
             self.y = self.y.astype(np.int32)
         if self.task == "regression" and self.y is not None and self.y.ndim == 1:
@@ -397,28 +393,25 @@ class Dataset:
         DataError."""
         if self.groups is not None:
             self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
-        kinds = (
-            ("groups", 0, ""),
-            ("weights", 0, ", 0 or above"),
-            ("times", -np.inf, "; remove the row"),
-        )
-        for name, least, more in kinds:
-            if getattr(self, name) is None:
-                continue
-            values = np.asarray(
-                getattr(self, name), np.int64 if name == "groups" else np.float64
+        self._check_role("groups", np.int64, 0, "")
+        self._check_role("weights", np.float64, 0, ", 0 or above")
+        self._check_role("times", np.float64, -np.inf, "; remove the row")
+
+    def _check_role(self, name: str, dtype, least: float, expected: str) -> None:
+        if getattr(self, name) is None:
+            return
+        values = np.asarray(getattr(self, name), dtype)
+        setattr(self, name, values)
+        if values.shape != (self.rows,):
+            raise DataError(
+                f"{name_of(self)}: {values.size} {name} for {self.rows} rows, expected one for each"
             )
-            setattr(self, name, values)
-            if values.shape != (self.rows,):
-                raise DataError(
-                    f"{name_of(self)}: {values.size} {name} for {self.rows} rows, expected one for each"
-                )
-            bad = np.flatnonzero(~np.isfinite(values) | (values < least))
-            if bad.size:
-                raise DataError(
-                    f"{name_of(self)}: --{name.removesuffix('s')}: row {bad[0]}: "
-                    f"found {values[bad[0]]:g}, expected a finite number{more}"
-                )
+        bad = np.flatnonzero(~np.isfinite(values) | (values < least))
+        if bad.size:
+            raise DataError(
+                f"{name_of(self)}: --{name.removesuffix('s')}: row {bad[0]}: "
+                f"found {values[bad[0]]:g}, expected a finite number{expected}"
+            )
 
     @property
     def sha256(self) -> str | None:
@@ -452,41 +445,34 @@ class Dataset:
         targets."""
         if self.y is None:
             return None
-        if self.y.ndim == 1:
-            targets = 1
-        else:
-            targets = self.y.shape[1]
-        return {"binary": 1, "multiclass": len(self.classes or ())}.get(
-            self.task, targets
-        )
+        if self.task == "multiclass":
+            return len(self.classes or ())
+        return math.prod(self.y.shape[1:])
 
     def of_rows(self, rows, inputs: bool = True) -> Dataset:
         """Return some rows, a slice or indices, as a data set of their own. inputs:
         False leaves them out, unless a forecast is among them."""
-        each = {
-            name: getattr(self, name)
-            for name in ("y", "weights", "groups", "times", "sets_of_twins")
+        facts = {"whole": self._without_inputs(), "is_part": True}
+        indices = np.arange(self.rows)[rows]
+        facts["part_rows"] = indices
+        if self.part_rows is not None:
+            facts["part_rows"] = self.part_rows[rows]
+        facts["ids"] = {
+            name: [texts[row] for row in indices.tolist()]
+            for name, texts in self.ids.items()
         }
-        if self.ids:
-            at = np.arange(self.rows)[rows].tolist()
-        else:
-            at = []
-        ids = {name: [texts[row] for row in at] for name, texts in self.ids.items()}
+        for name in ("y", "weights", "groups", "times", "sets_of_twins"):
+            values = getattr(self, name)
+            if values is not None:
+                facts[name] = values[rows]
         with within(share_of(self.memory)):
-            if inputs or self.now is not None:
-                x = self.x
+            if not inputs and self.now is None:
+                x = np.zeros((len(indices), 0), np.float32)
+            elif isinstance(self.x, TableRows):
+                x = self.x[rows]
             else:
-                x = np.zeros((self.rows, 0), np.float32)
-            if isinstance(x, TableRows):
-                x = x[rows]
-            else:
-                x = some_rows(x, rows)
-        taken = {
-            name: None if values is None else values[rows]
-            for name, values in each.items()
-        }
-        taken |= {"whole": self._without_inputs(), "part_rows": self._numbers_of(rows)}
-        return replace(self, x=x, ids=ids, is_part=True, **taken)
+                x = some_rows(self.x, rows)
+        return replace(self, x=x, **facts)
 
     def _without_inputs(self) -> Dataset:
         """Return what these rows are a part of, without the inputs and texts that take
@@ -498,22 +484,11 @@ class Dataset:
         whole.ids = {}
         return whole
 
-    def _numbers_of(self, rows) -> np.ndarray:
-        """Return the indices of some rows, a slice or indices, among those of the
-        whole."""
-        if self.part_rows is not None:
-            return self.part_rows[rows]
-        if isinstance(rows, slice):
-            return np.arange(*rows.indices(self.rows))
-        return np.arange(self.rows)[rows]
-
     def row_name(self, row: int) -> str:
         """Return how messages call a row."""
-        if self.part_rows is None:
-            of_whole = row
-        else:
-            of_whole = int(self.part_rows[row])
-        return self.row_names.get(of_whole) or f"data row {of_whole + 1}"
+        if self.part_rows is not None:
+            row = int(self.part_rows[row])
+        return self.row_names.get(row) or f"data row {row + 1}"
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets'
@@ -575,8 +550,8 @@ class Dataset:
         the first, where they leave."""
         if self.sets_of_twins is None:
             return rows
-        _, first = np.unique(self.sets_of_twins[rows], return_index=True)
-        return rows[np.sort(first)]
+        _, first_rows = np.unique(self.sets_of_twins[rows], return_index=True)
+        return rows[np.sort(first_rows)]
 
     def duplicates(self) -> int:
         """Return how many rows leave a training because an equal one stays."""
@@ -594,15 +569,12 @@ class Dataset:
     def about_left_out(self) -> list[str]:
         """Return a line for each reason for which rows count for nothing in a
         training."""
-        return [
-            line
-            for line in (
-                self.about_unlabelled(),
-                self.about_weightless(),
-                self.about_duplicates(),
-            )
-            if line
+        lines = [
+            self.about_unlabelled(),
+            self.about_weightless(),
+            self.about_duplicates(),
         ]
+        return list(filter(None, lines))
 
     def log_left_out(self) -> None:
         """Log a line for each reason for which rows count for nothing in a training,
@@ -610,8 +582,8 @@ class Dataset:
         if self.is_left_out_logged:
             return
         self.is_left_out_logged = True
-        for told in self.about_left_out():
-            log.warning("%s: %s", name_of(self), told)
+        for line in self.about_left_out():
+            log.warning("%s: %s", name_of(self), line)
 
     def row_counts(self, rows) -> np.ndarray | None:
         """Return as how many rows each of these rows (indices) counts, float64; None:
@@ -623,10 +595,9 @@ class Dataset:
     def class_counts(self, rows=None) -> list[int]:
         """Return the rows of each class, in the order of `classes`, among all rows or
         the given ones."""
-        if rows is None:
-            y = self.y
-        else:
-            y = self.y[rows]
+        y = self.y
+        if rows is not None:
+            y = y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
@@ -640,18 +611,11 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
     if not isinstance(ds, Dataset):
         return ds
     changed = _in_order(net, ds, goes_on)
-    classes = getattr(net, "classes", None)
-    if (
-        classes
-        and ds.classes
-        and ds.y is not None
-        and list(classes) != list(ds.classes)
-    ):
-        number = {name: place for place, name in enumerate(classes)}
-        unknown = [name for name in ds.classes if name not in number]
-        if not unknown:
-            numbers = np.array([number[name] for name in ds.classes], np.int32)
-            changed |= {"classes": list(classes), "y": numbers[ds.y]}
+    classes = list(getattr(net, "classes", None) or ())
+    names = list(ds.classes or ())
+    if ds.y is not None and names and names != classes and {*names} <= {*classes}:
+        numbers = np.array(list(map(classes.index, names)), np.int32)
+        changed |= {"classes": classes, "y": numbers[ds.y]}
     if changed:
         return replace(ds, **changed)
     return ds
@@ -660,13 +624,14 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
 def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
     """Return what changes where the columns of a data set get the order of a
     network's."""
-    wanted = [name.strip() for name in getattr(net, "columns", None) or ()]
+    model_names = [name.strip() for name in getattr(net, "columns", None) or ()]
     names = [name.strip() for name in ds.columns or ()]
-    are_one_each = len({*wanted}) == len(wanted) and len({*names}) == len(names)
-    if not wanted or not names or wanted == names or not are_one_each or ds.are_images:
+    if not model_names or not names or model_names == names or ds.are_images:
         return {}
-    absent = [name for name in wanted if name not in names]
-    if goes_on and (absent or len(names) != len(wanted)):
+    if len({*model_names}) < len(model_names) or len({*names}) < len(names):
+        return {}
+    absent = [name for name in model_names if name not in names]
+    if goes_on and (absent or len(names) != len(model_names)):
         return {}
     # who tests says that the target is an input
     if set(absent).intersection(ds.targets or ()):
@@ -677,7 +642,7 @@ def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
             "column that the model was trained on; read the data with "
             "nn.load_for(net, ...)"
         )
-    order = [names.index(name) for name in wanted]
+    order = [names.index(name) for name in model_names]
     if isinstance(ds.x, TableRows):
         x = TableRows(tuple(ds.x.columns[place] for place in order))
     else:
@@ -701,10 +666,8 @@ def about_rounded_inputs(net, ds: Dataset) -> list[str]:
     if ds.x.dtype != np.float32 or ds.are_images:
         return []
     return [
-        (
-            f"{name_of(ds)}: its numbers were read as float32; nn.load(..., "
-            'dtype="float64") reads all digits'
-        )
+        f"{name_of(ds)}: its numbers were read as float32; nn.load(..., "
+        'dtype="float64") reads all digits'
     ]
 
 
@@ -721,21 +684,20 @@ def check_trainable(ds: Dataset) -> None:
     rows = ds.counting_rows()
     counts = ds.class_counts(rows)
     present = [name for name, count in zip(ds.classes, counts, strict=True) if count]
-    if len(present) == 1:
-        if ds.targets and len(ds.targets) == 1:
-            column = f", column {ds.targets[0]}"
-        else:
-            column = ""
-        told = "expected at least two classes to train on; add rows of another class or choose the target with --target"
-        if PICTURE_NAMES in ds.ids:
-            told = "expected at least two classes to train on; add a folder of pictures of another class"
-        if ds.unlabelled:
-            left_out = f"; {ds.about_unlabelled()}"
-        else:
-            left_out = ""
-        raise DataError(
-            f"{name_of(ds)}{column}: only class {present[0]} ({len(rows)} rows), {told}{left_out}"
-        )
+    if len(present) != 1:
+        return
+    column = ""
+    if ds.targets and len(ds.targets) == 1:
+        column = f", column {ds.targets[0]}"
+    cure = "add rows of another class or choose the target with --target"
+    if PICTURE_NAMES in ds.ids:
+        cure = "add a folder of pictures of another class"
+    if ds.unlabelled:
+        cure += f"; {ds.about_unlabelled()}"
+    raise DataError(
+        f"{name_of(ds)}{column}: only class {present[0]} ({len(rows)} rows), expected "
+        f"at least two classes to train on; {cure}"
+    )
 
 
 def all_weightless(rows: int, what: str = "rows") -> DataError:
@@ -752,52 +714,52 @@ def all_weightless(rows: int, what: str = "rows") -> DataError:
 def columns_digest(
     features: list[Column],
     targets: list[Column],
-    beside: list[Column],
+    roles: list[Column],
     ids: list[Column],
 ) -> str:
     """Return the SHA-256 of columns, as hexadecimal text: numbers and dates as numbers,
-    texts as codes, and the texts themselves. beside: weights, groups and times.
+    texts as codes, and the texts themselves. roles: weights, groups and times.
 
     Codes count texts in the order of their first appearance, in which any format
     numbers them.
     """
-    own = [*features, *beside]
-    numbers = [c for c in own if c.reads == "number"]
-    texts = [c for c in own if c.reads == "text"]
-    dates = [c for c in own if c.reads == "date"]
+    columns = [*features, *roles]
+    numbers = [c for c in columns if c.reads == "number"]
+    texts = [c for c in columns if c.reads == "text"]
+    dates = [c for c in columns if c.reads == "date"]
+    from concurrent.futures import ThreadPoolExecutor
+
+    in_order = [column.values for column in (*numbers, *targets, *texts, *dates)]
     with ThreadPoolExecutor(default_threads()) as pool:
-        digests = list(
-            pool.map(
-                _of_values, (c.values for c in (*numbers, *targets, *texts, *dates))
-            )
-        )
-    words = [column.words for column in texts] + [
-        targets[0].words if len(targets) == 1 else []
-    ]
-    # each behind its length: as no other texts are
-    for texts in (*words, chain(*(column.texts() for column in ids))):
-        encoded = (text.encode(errors="surrogatepass") for text in texts)
-        digests.append(
-            hashlib.sha256(
-                b"".join(len(text).to_bytes(8, "little") + text for text in encoded)
-            ).digest()
-        )
+        digests = list(pool.map(_digest_of_values, in_order))
+    digests += [_digest_of_words(column.words) for column in texts]
+    digests.append(_digest_of_words(targets[0].words if len(targets) == 1 else []))
+    digests.append(_digest_of_words(chain(*(column.texts() for column in ids))))
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-def _of_values(values: np.ndarray) -> bytes:
+def _digest_of_words(words: Iterable[str]) -> bytes:
+    """Return the digest of texts, each behind its length: as no other texts are."""
+    digest = hashlib.sha256()
+    for word in words:
+        encoded = word.encode(errors="surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.digest()
+
+
+def _digest_of_values(values: np.ndarray) -> bytes:
     """Return the digest of a column's values: numbers, or codes as a byte each, the gap
     0, from _ESCAPE on all bytes in a digest of their own."""
     small = hashlib.sha256()
     large = hashlib.sha256()
     for start in range(0, len(values), _DIGEST_ROWS):
-        some = values[start : start + _DIGEST_ROWS]
-        if some.dtype == np.int32:
-            counted = some + np.int32(1)
+        block = values[start : start + _DIGEST_ROWS]
+        if block.dtype == np.int32:
+            counted = block + np.int32(1)
             large.update(counted[counted >= _ESCAPE].astype("<i4"))
             small.update(np.minimum(counted, _ESCAPE).astype(np.uint8))
             continue
-        some = some + some.dtype.type(0)  # one zero and one nan
-        some[np.isnan(some)] = np.nan
-        small.update(np.ascontiguousarray(some, some.dtype.newbyteorder("<")))
+        block = block + block.dtype.type(0)  # one zero and one nan
+        block[np.isnan(block)] = np.nan
+        small.update(np.ascontiguousarray(block, block.dtype.newbyteorder("<")))
     return small.digest() + large.digest()
