@@ -87,10 +87,9 @@ def load(
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y, weights)
     if weights is not None:
-        if schema.keeps_weightless:
-            ds.weights = weights
-        else:
-            ds.weights = weights[weights != 0]
+        if not schema.keeps_weightless:
+            weights = weights[weights != 0]
+        ds.weights = weights
     ds.memory = memory
     if schema.choices.drop_duplicates and ds.y is not None:
         if ds.are_images:
@@ -115,13 +114,13 @@ def _loaded(
     if y is not None or not isinstance(path, (str, os.PathLike)):
         return _of_image_array(path, y, schema, labelled)
     path = os.fspath(path)
-    known, files = recognise(path)
-    if known.arrays:
+    file_format, files = recognise(path)
+    if file_format.arrays:
         dtype = schema.number_type or schema.dtype
-        return _of_arrays(known.arrays(files[0], dtype, labelled), path, schema)
-    if known.pictures:
-        return _of_arrays(known.pictures(files, schema, labelled), path, schema)
-    source = known.table(files, path, schema)
+        return _of_arrays(file_format.arrays(files[0], dtype, labelled), path, schema)
+    if file_format.pictures:
+        return _of_arrays(file_format.pictures(files, schema, labelled), path, schema)
+    source = file_format.table(files, path, schema)
     return _of_table(source, absolute(path), schema, labelled, weights)
 
 
@@ -171,9 +170,7 @@ def _of_table(
     """
     places = find_places(source, schema, labelled)
     table = source.read(_selection_of(places, schema))
-    is_training = labelled and not schema.plain
-    unlabelled = {}
-    weightless = {}
+    facts = {"path": recorded}
     if "group" in places.roles:
         place = places.roles["group"]
         groups = table.columns[place]
@@ -184,84 +181,79 @@ def _of_table(
         weights = table.columns[places.roles["weight"]].values
     if has_weights and not schema.keeps_weightless:
         undecided = _undecided(places, schema)
-        table, weightless = without_weightless(table, weights, undecided)
+        table, counts = without_weightless(table, weights, undecided)
+        facts |= counts
     for place in places.targets:
         if table.columns[place].reads == "text" and schema.classes is None:
             table.columns[place] = without_class_name(table.columns[place])
-    if is_training:
-        table, unlabelled = without_unlabelled(source, table, places)
+    if labelled and not schema.plain:
+        table, counts = without_unlabelled(source, table, places)
+        facts |= counts
     targets = [table.columns[place] for place in places.targets]
     is_whole = labelled or not any(column.is_gap.any() for column in targets)
     has_targets = bool(targets) and is_whole
-    counts = {**unlabelled, **weightless}
-    return _dataset(source, table, places, schema, has_targets, path=recorded, **counts)
+    return _dataset(source, table, places, schema, has_targets, **facts)
 
 
 def _selection_of(places: Places, schema: Schema) -> Selection:
     """Return what is read of a table: the columns that are meant, as a model has them,
     a person says, or they are."""
-    reads: dict[int, str | None]
-    is_numeric = schema.is_numeric
-    choices = places.choices
-    if is_numeric:
-        reads = dict.fromkeys(places.features, "number")
-    elif schema.follows_model:
-        encoders = zip(places.features, schema.encoding.encoders, strict=True)
-        reads = {place: encoder.reads for place, encoder in encoders}
-    else:
-        reads = {
-            place: "text" if place in choices and choices[place] != NUMBER else None
-            for place in places.features
-        }
-    has_words = any(
-        is_code(name) or is_target_gap(name, schema.missing)
-        for name in schema.classes or ()
-    )
-    if has_words:
-        of_targets = "text"
-    else:
-        of_targets = None
-    if schema.plain or len(places.targets) > 1:
-        of_targets = "number"
-    reads |= dict.fromkeys(places.targets, of_targets)
+    target_kind = _target_kind(places, schema)
+    reads = _feature_kinds(places, schema)
+    reads |= dict.fromkeys(places.targets, target_kind)
     reads |= dict.fromkeys(places.ids, "text")
-    reads |= {
-        place: {"weight": "number", "group": "text", "time": None}[role]
-        for role, place in places.roles.items()
-    }
-    exact = {
-        *places.targets,
-        *(place for role, place in places.roles.items() if role != "group"),
-    }
-    if schema.plain or (is_numeric and not schema.follows_model):
+    exact = set(places.targets)
+    for role, place in places.roles.items():
+        reads[place] = {"weight": "number", "group": "text", "time": None}[role]
+        if role != "group":
+            exact.add(place)
+    missing = schema.missing
+    if schema.plain or (schema.is_numeric and not schema.follows_model):
         missing = frozenset()
-    else:
-        missing = schema.missing
-    dtype = schema.number_type or schema.dtype
-    is_fixed = schema.number_type is not None
-    if of_targets != "number":
+    names = frozenset()
+    if target_kind != "number":
         names = _class_names(schema, missing)
-    else:
-        names = frozenset()
-    targets = frozenset(places.targets)
     return Selection(
         reads,
         frozenset(exact),
         frozenset(places.ids),
-        targets,
+        frozenset(places.targets),
         missing,
-        dtype,
+        schema.number_type or schema.dtype,
         names,
-        is_fixed,
+        schema.number_type is not None,
     )
 
 
-def _undecided(places: Places, schema: Schema) -> frozenset[int]:
+def _feature_kinds(places: Places, schema: Schema) -> dict[int, str | None]:
+    """Return what features are read as, None for what their fields are."""
+    if schema.is_numeric:
+        return dict.fromkeys(places.features, "number")
+    if schema.follows_model:
+        kinds = [encoder.reads for encoder in schema.encoding.encoders]
+        return dict(zip(places.features, kinds, strict=True))
+    reads = dict.fromkeys(places.features)
+    for place in reads.keys() & places.choices.keys():
+        if places.choices[place] != NUMBER:
+            reads[place] = "text"
+    return reads
+
+
+def _target_kind(places: Places, schema: Schema) -> str | None:
+    """Return what targets are read as, None for what their fields are."""
+    if schema.plain or len(places.targets) > 1:
+        return "number"
+    for name in schema.classes or ():
+        if is_code(name) or is_target_gap(name, schema.missing):
+            return "text"
+    return None
+
+
+def _undecided(places: Places, schema: Schema) -> list[int]:
     """Return the columns whose words decide what they are."""
     reads = _selection_of(places, schema).reads
-    return frozenset(
-        place for place in {*places.features, *places.targets} if reads[place] is None
-    )
+    columns = {*places.features, *places.targets}
+    return [place for place in columns if reads[place] is None]
 
 
 def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
@@ -270,9 +262,8 @@ def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
     if schema.task == "regression":
         return frozenset()
     if schema.classes is not None:
-        return frozenset(
-            name for name in schema.classes if is_target_gap(name, missing)
-        )
+        gaps = (name for name in schema.classes if is_target_gap(name, missing))
+        return frozenset(gaps)
     return frozenset({CLASS_NAME}.difference(split_names(schema.choices.missing)))
 
 
@@ -292,7 +283,7 @@ def _dataset(
     places: Places,
     schema: Schema,
     has_targets: bool,
-    **known,
+    **facts,
 ) -> Dataset:
     """Return the data set of a table's rows: what its columns are, words that are none
     of their values, the number of columns, the rows, the facts of them."""
@@ -307,7 +298,7 @@ def _dataset(
     targets = None
     if has_targets:
         targets = targets_of(source, table, places.targets, schema)
-    facts = known | _facts_of(source, table, places, schema, inputs)
+    facts |= _facts_of(source, table, places, schema, inputs)
     if table.sha256 is None or not isinstance(x, np.ndarray):
         facts["digest"] = _digest_of(table, places, schema, columns)
     if not inputs.are_decided:
@@ -432,9 +423,8 @@ def _remarks_on_rows(source: TableSource, table: Table) -> list[str]:
     """Return a line for rows that repeat the names of the columns."""
     if not table.repeats:
         return []
-    if table.repeats == 1:
-        times = "once"
-    else:
+    times = "once"
+    if table.repeats > 1:
         times = f"{table.repeats} times"
     return [
         f"{source.path}: the names of the columns come again {times} among the rows; left out"
@@ -448,11 +438,9 @@ def _in_one_type(x: TableRows) -> TableRows:
     types = {column.values.dtype for column in numbers}
     if len(types) < 2:
         return x
-    return x.in_type(
-        "float64"
-        if any(is_coarse(column.low, column.high) for column in numbers)
-        else min(types)
-    )
+    if any(is_coarse(column.low, column.high) for column in numbers):
+        return x.in_type("float64")
+    return x.in_type(min(types))
 
 
 def _is_clean(column: Column) -> bool:
@@ -467,13 +455,11 @@ def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     decimals = getattr(kind, "decimals", False)
     truths = getattr(kind, "truths", False)
     if decimals or truths:
-        return column.with_words(
-            [canonical_word(word, decimals, truths) for word in column.words]
-        )
+        words = [canonical_word(word, decimals, truths) for word in column.words]
+        return column.with_words(words)
     if kind.written:
-        return replace(
-            column, odd=odd_words(column, kind.written.values_of(column.words))
-        )
+        values = kind.written.values_of(column.words)
+        return replace(column, odd=odd_words(column, values))
     return settled(column, kind.reads)
 
 
@@ -493,10 +479,7 @@ def _pixels(x: np.ndarray, schema: Schema) -> np.ndarray:
     bytes where all are whole numbers in 0..255; in later uses only for a model of
     bytes, which reads other numbers likewise."""
     may_be_bytes = schema.pictures is None or schema.pictures["range"] == BYTE
-    are_bytes = may_be_bytes and bool(
-        (x >= 0).all() and (x <= BYTE).all() and (x == np.floor(x)).all()
-    )
-    if are_bytes:
+    if may_be_bytes and ((x >= 0) & (x <= BYTE) & (x == np.floor(x))).all():
         x = x.astype(np.uint8)
     return x.reshape(-1, *schema.pixels)
 
@@ -504,19 +487,16 @@ def _pixels(x: np.ndarray, schema: Schema) -> np.ndarray:
 def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     """Return the text of columns of a file, which predictions are written beside.
     names: with commas, * for all."""
-    known, files = recognise(path)
-    if not known.table:
+    file_format, files = recognise(path)
+    if not file_format.table:
         raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
-    source = known.table(files, path, schema)
+    source = file_format.table(files, path, schema)
     if names == "*":
         places = list(range(source.width))
     else:
         places = columns_asked_for(source, "id", names)
-    table = source.read(
-        Selection(
-            dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()
-        )
-    )
+    reads = dict.fromkeys(places, "text")
+    table = source.read(Selection(reads, raw=frozenset(places), missing=frozenset()))
     return _texts_of(source, table, places)
 
 
@@ -535,36 +515,37 @@ def _texts_of(
 # ---------------------------------------------------------------- images and arrays
 
 
-def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
+def _of_arrays(arrays: Arrays, path: str | None, schema: Schema) -> Dataset:
     """Return the data set of a file's arrays; path: None for those that are beside the
     call."""
+    where = path or "the array"
     if schema.target is not None:
-        tables = ", ".join(known.name for known in TABLE_FORMATS if known.table)
+        tables = ", ".join(entry.name for entry in TABLE_FORMATS if entry.table)
         raise UsageError(
-            f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out"
+            f"{where}: --target names a column of a table ({tables}); leave it out"
         )
-    x = found.x
+    x = arrays.x
     shape = schema.pixels or (schema.inputs,)
     if schema.inputs is not None:
         same_values = math.prod(shape) == math.prod(x.shape[1:])
         if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
-            own = "x".join(map(str, x.shape[1:]))
+            shape_text = "x".join(map(str, x.shape[1:]))
             expected = "x".join(map(str, shape))
             raise LayersMismatch(
-                f"{path or 'the array'}: {own} values a row, expected {expected}, one "
+                f"{where}: {shape_text} values a row, expected {expected}, one "
                 "per input of the network; check --layers"
             )
         if schema.pixels:
             x = x.reshape(-1, *shape)
-    if path is None:
-        facts = {}
+    facts = {}
+    if path is not None:
+        facts = {"path": absolute(path), "given": path, "digest": arrays.sha256}
+    if arrays.names is None:
+        log_range(schema.pictures, x, where)
     else:
-        facts = {"path": absolute(path), "given": path, "digest": found.sha256}
-    if found.names is None:
-        log_range(schema.pictures, x, path or "the array")
-    if found.names is not None:
-        facts |= {"ids": {PICTURE_NAMES: found.names}, "pixel_range": found.pixel_range}
-    return dataset_of(x, found.targets, schema, **facts)
+        facts["ids"] = {PICTURE_NAMES: arrays.names}
+        facts["pixel_range"] = arrays.pixel_range
+    return dataset_of(x, arrays.targets, schema, **facts)
 
 
 # ---------------------------------------------------------------- the data of a model
@@ -596,21 +577,18 @@ def load_for(  # noqa: PLR0913 - settings by keyword
     records.check_memory(
         memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network"
     )
-    if target is None:
-        schema = net.schema
-    else:
-        schema = replace(net.schema, target=target)
-    given = {
-        name: value
-        for name, value in (("separator", separator), ("header", header))
-        if value
-    }
-    schema = replace(
-        schema, choices=replace(schema.choices, strict=strict, **given), weighs=weighs
-    )
+    schema = replace(net.schema, weighs=weighs)
+    if target is not None:
+        schema = replace(schema, target=target)
+    choices = replace(schema.choices, strict=strict)
+    if separator:
+        choices = replace(choices, separator=separator)
+    if header:
+        choices = replace(choices, header=header)
+    schema = replace(schema, choices=choices)
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
-    for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
-        log.warning("%s: %s", name_of(ds), told)
+    for line in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
+        log.warning("%s: %s", name_of(ds), line)
     ds.is_left_out_logged = not ds.duplicates()
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
@@ -707,18 +685,18 @@ def training_file(net, model: str | os.PathLike) -> str:
         files = [recorded]
     else:
         files = recorded.split(",")
-    beside = ",".join(str(Path(model).parent / _file_name(file)) for file in files)
+    copy = ",".join(str(Path(model).parent / _file_name(file)) for file in files)
     if not lies_elsewhere(recorded) and are_there(recorded):
         return recorded
-    if are_there(beside):
-        return beside
+    if are_there(copy):
+        return copy
     if lies_elsewhere(recorded):
         raise UsageError(
             f"{model} was trained on {recorded}, and no host is asked because a model names it; copy the data to "
-            f"{beside}, or give --dataset"
+            f"{copy}, or give --dataset"
         )
     raise InputNotFound(
-        f"{recorded}: the training data of {model} is missing, and so is {beside}; "
+        f"{recorded}: the training data of {model} is missing, and so is {copy}; "
         "restore it or give other data with --dataset"
     )
 
