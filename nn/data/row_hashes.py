@@ -11,7 +11,6 @@ nothing of each other.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
 
@@ -30,10 +29,8 @@ HASHED_ROWS = 1 << 15  # hashed at a time: they stay in a processor's cache
 _HASH_BYTES = 8  # of a hash
 Encoders = Sequence[ColumnEncoder]  # of the columns of a model, none for plain numbers
 _GAP = np.uint64(0x9E3779B97F4A7C15)  # a word that is missing
-_MIX_FACTORS = (
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)  # of SplitMix64
+# of SplitMix64 (Steele, Lea and Flood 2014)
+_MIX_FACTORS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 
 
 def fact_of(
@@ -57,9 +54,9 @@ def fact_of(
         smallest = _smallest(smallest, hashes)
     if not len(smallest):
         return before
-    own = {"data": ds.sha256, "rows": len(rows), "wide": wide}
+    fact = {"data": ds.sha256, "rows": len(rows), "wide": wide}
     if before is None:
-        return {**own, "hashes": _text_of(smallest)}
+        return {**fact, "hashes": _text_of(smallest)}
     is_same = before["data"] == ds.sha256 and np.array_equal(
         smallest, kept_hashes(before)
     )
@@ -67,7 +64,7 @@ def fact_of(
         return before
     both = _smallest(kept_hashes(before), smallest)
     return {
-        **own,
+        **fact,
         "rows": before["rows"] + len(rows),
         "hashes": _text_of(both),
         "salt": salt or "",
@@ -97,49 +94,32 @@ def _text_of(hashes: np.ndarray) -> str:
 
 def is_fact(value) -> bool:
     """Return whether a value of a model file is what fact_of returns."""
-    if not isinstance(value, dict) or value.keys() - {"salt"} != {
-        "data",
-        "rows",
-        "wide",
-        "hashes",
-    }:
+    names = {"data", "rows", "wide", "hashes"}
+    if not isinstance(value, dict) or value.keys() - {"salt"} != names:
         return False
-    has_digests = (value["data"] is None or _is_digest(value["data"])) and _is_digest(
-        value.get("salt", "")
-    )
-    has_rows = type(value["rows"]) is int and 0 < value["rows"] < 2**63
+    digests = [value.get("salt", "")]
+    if value["data"] is not None:
+        digests.append(value["data"])
+    rows = value["rows"]
     return (
-        has_digests
-        and has_rows
+        all(isinstance(digest, str) and digest.isascii() for digest in digests)
+        and type(rows) is int
+        and 0 < rows < 2**63
         and are_places(value["wide"])
-        and _are_hashes(value["hashes"], value["rows"])
+        and _are_hashes(value["hashes"], rows)
     )
-
-
-def _is_digest(value) -> bool:
-    return isinstance(value, str) and value.isascii()
 
 
 def _are_hashes(text, rows: int) -> bool:
     """Return whether a text stands for hashes, ascending, at most as many as rows."""
-    if (
-        not isinstance(text, str)
-        or len(text) > 2 * _HASH_BYTES * KEPT
-        or not text.isascii()
-    ):
+    if not isinstance(text, str) or len(text) > 2 * _HASH_BYTES * KEPT:
         return False
     try:
-        found = base64.b64decode(text, validate=True)
-    except binascii.Error:
+        hashes = np.frombuffer(base64.b64decode(text, validate=True), "<u8")
+    except ValueError:  # other letters, or bytes that are no hashes
         return False
-    if (
-        not found
-        or len(found) % _HASH_BYTES
-        or len(found) > _HASH_BYTES * min(KEPT, rows)
-    ):
-        return False
-    hashes = np.frombuffer(found, "<u8")
-    return bool((hashes[1:] > hashes[:-1]).all())
+    are_some = 0 < len(hashes) <= min(KEPT, rows)
+    return are_some and bool((hashes[1:] > hashes[:-1]).all())
 
 
 def kept_hashes(fact: dict) -> np.ndarray:
@@ -168,96 +148,82 @@ def _salt(digest: str | None) -> bytes:
 def _wide_columns(x, rows: np.ndarray) -> list[int]:
     """Return the columns of numbers that float32 would blur: others are hashed as
     float32, in which any door has them."""
-    if isinstance(x, TableRows):
-        numbers = {
-            place: column.values
-            for place, column in enumerate(x.columns)
-            if column.reads == "number"
-        }
-    elif x.dtype == np.float64 and x[:1].size <= MOST_HASHED_COLUMNS:
-        numbers = dict(enumerate(x.reshape(len(x), -1).T))
-    else:
-        numbers = {}
     wide = []
-    for place, values in numbers.items():
-        if values.dtype == np.float64:
-            known = values[rows]
-        else:
-            known = values[:0]
-        known = known[np.isfinite(known)]
-        if len(known) and is_coarse(known.min(), known.max()):
+    if not _has_columns(x):
+        return wide
+    for place, column in enumerate(_columns_of(x)):
+        if column.reads != "number" or column.values.dtype != np.float64:
+            continue
+        numbers = column.values[rows]
+        numbers = numbers[np.isfinite(numbers)]
+        if len(numbers) and is_coarse(numbers.min(), numbers.max()):
             wide.append(place)
     return wide
+
+
+def _has_columns(x) -> bool:
+    """Return whether rows are hashed column by column."""
+    return isinstance(x, TableRows) or x[:1].size <= MOST_HASHED_COLUMNS
+
+
+def _columns_of(x) -> Sequence[Column]:
+    if isinstance(x, TableRows):
+        return x.columns
+    return TableRows.of(x.reshape(len(x), -1)).columns
 
 
 def _blocks(
     x, encoders: Encoders, salt: bytes, wide: list[int], rows: np.ndarray | None = None
 ) -> Iterator[np.ndarray]:
     """Yield the hashes of rows (indices; None: all), some at a time."""
-    words: dict[int, np.ndarray] = {}
-    for first in range(0, len(x) if rows is None else len(rows), HASHED_ROWS):
-        block = slice(first, first + HASHED_ROWS)
-        some = x[block if rows is None else rows[block]]
-        if isinstance(some, TableRows):
-            columns = []
-            for place, column in enumerate(some.columns):
-                if place < len(encoders):
-                    encoder = encoders[place]
-                else:
-                    encoder = None
-                if column.reads == "text" and place not in words:
-                    words[place] = _of_words(column.words, encoder)
-                columns.append(
-                    words[place][column.values]
-                    if place in words
-                    else _of_values(column, place in wide)
-                )
-            yield _of_columns(columns, salt)
+    bits_of_words = {}
+    for start in range(0, len(x) if rows is None else len(rows), HASHED_ROWS):
+        block = slice(start, start + HASHED_ROWS)
+        part = x[block if rows is None else rows[block]]
+        if not _has_columns(x):
+            yield _wide_row_hashes(part.reshape(len(part), -1), salt)
             continue
-        some = some.reshape(len(some), -1)
-        if some.shape[1] <= MOST_HASHED_COLUMNS:
-            columns = [
-                _of_numbers(some[:, place], place in wide)
-                for place in range(some.shape[1])
-            ]
-            yield _of_columns(columns, salt)
-        else:
-            yield _of_wide_rows(some, salt)
+        hashes = np.full(len(part), int.from_bytes(salt, "little"), np.uint64)
+        for place, column in enumerate(_columns_of(part)):
+            if column.reads != "text":
+                is_wide = place in wide or column.reads == "date"
+                hashes = mixed(hashes, bits_of_numbers(column.values, is_wide))
+                continue
+            if place not in bits_of_words:
+                encoder = dict(enumerate(encoders)).get(place)
+                bits_of_words[place] = _bits_of_words(column.words, encoder)
+            hashes = mixed(hashes, bits_of_words[place][column.values])
+        yield scattered(hashes)
 
 
-def _of_wide_rows(rows: np.ndarray, salt: bytes) -> np.ndarray:
+def _wide_row_hashes(rows: np.ndarray, salt: bytes) -> np.ndarray:
     """Return the hash of each row of many numbers, such as an image, by its bytes as
     float32."""
     with np.errstate(over="ignore"):
         numbers = np.ascontiguousarray(rows, np.float32) + np.float32(0)
     numbers[np.isnan(numbers)] = np.nan
-    each = (
+    digests = (
         hashlib.blake2b(row, digest_size=_HASH_BYTES, key=salt).digest()
         for row in numbers.astype("<f4", copy=False)
     )
-    return np.frombuffer(b"".join(each), "<u8").astype(np.uint64)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def _of_values(column: Column, is_wide: bool) -> np.ndarray:
-    """Return 64 bits for each number or date of a column."""
-    return _of_numbers(column.values, is_wide or column.reads == "date")
-
-
-def _of_words(texts: list[str], encoder: ColumnEncoder | None) -> np.ndarray:
+def _bits_of_words(texts: list[str], encoder: ColumnEncoder | None) -> np.ndarray:
     """Return 64 bits for each word of a column and, at the end, for a gap: of the
     values for which words stand."""
     if encoder is not None and encoder.written:
-        return _of_numbers(encoder.written.values_of(texts), True)
-    each = (
+        return bits_of_numbers(encoder.written.values_of(texts), True)
+    digests = (
         hashlib.blake2b(
             text.encode(errors="surrogatepass"), digest_size=_HASH_BYTES
         ).digest()
         for text in texts
     )
-    return np.append(np.frombuffer(b"".join(each), "<u8").astype(np.uint64), _GAP)
+    return np.append(np.frombuffer(b"".join(digests), "<u8").astype(np.uint64), _GAP)
 
 
-def _of_numbers(values: np.ndarray, is_wide: bool) -> np.ndarray:
+def bits_of_numbers(values: np.ndarray, is_wide: bool) -> np.ndarray:
     """Return the bits of numbers, as float64 or else as float32; one zero, one gap."""
     with np.errstate(over="ignore"):
         numbers = values.astype(np.float64 if is_wide else np.float32) + 0
@@ -265,13 +231,17 @@ def _of_numbers(values: np.ndarray, is_wide: bool) -> np.ndarray:
     return numbers.view(np.uint64 if is_wide else np.uint32).astype(np.uint64)
 
 
-def _of_columns(columns: list[np.ndarray], salt: bytes) -> np.ndarray:
-    """Return a hash of each row's values, (rows,) of each column."""
-    hashes = np.full(len(columns[0]), int.from_bytes(salt, "little"), np.uint64)
-    for values in columns:
-        hashes ^= values
-        hashes *= _MIX_FACTORS[0]
-        hashes ^= hashes >> np.uint64(29)
+def mixed(hashes: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the hashes of rows with the bits of a further value of each, in place."""
+    hashes ^= bits
+    hashes *= _MIX_FACTORS[0]
+    hashes ^= hashes >> np.uint64(29)
+    return hashes
+
+
+def scattered(hashes: np.ndarray) -> np.ndarray:
+    """Return the hashes of rows, all of whose values are mixed, evenly spread, in
+    place."""
     hashes ^= hashes >> np.uint64(30)
     hashes *= _MIX_FACTORS[1]
     hashes ^= hashes >> np.uint64(31)

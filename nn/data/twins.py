@@ -9,16 +9,13 @@ from itertools import chain
 import numpy as np
 
 from .dataset import Dataset, TableRows
+from .row_hashes import bits_of_numbers, mixed, scattered
 
 LEAST_TWIN_SHARE = 0.01  # of the rows, above which those with a twin count
 # of the distinct rows, that have no twin: the table is fine enough to tell rows apart
 LEAST_SINGLE = 0.9
 # of what chance would make, by which the targets of equal inputs differ: copies agree
 MOST_DISAGREEMENT = 0.1
-# Weyl's constant, and those of splitmix64 (Steele, Lea and Flood 2014)
-_WEYL = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def sets_of_twins(ds: Dataset, rows: np.ndarray) -> np.ndarray:
@@ -32,8 +29,8 @@ def _sets_of_equal(columns: Iterable[np.ndarray], rows: int) -> np.ndarray:
     int64 (rows,). A column is in memory at a time."""
     hashes = np.zeros(rows, np.uint64)
     for column in columns:
-        hashes = _mixed(hashes, column)
-    return np.unique(hashes, return_inverse=True)[1].reshape(-1)
+        hashes = mixed(hashes, bits_of_numbers(column, is_wide=True))
+    return np.unique(scattered(hashes), return_inverse=True)[1].reshape(-1)
 
 
 def count_of_twins(sets: np.ndarray) -> int:
@@ -89,14 +86,3 @@ def _inputs(ds: Dataset, rows: np.ndarray) -> Iterator[np.ndarray]:
 def _targets(ds: Dataset, rows: np.ndarray) -> Iterator[np.ndarray]:
     """Yield each target of some rows."""
     yield from ds.y.reshape(len(ds.y), -1)[rows].T
-
-
-def _mixed(hashes: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Return hashes (rows,) of what was hashed before and of a column, uint64; a gap is
-    one number, -0 is 0."""
-    values = column.astype(np.float64) + 0.0
-    values[np.isnan(values)] = np.nan  # of one form
-    bits = hashes * _FIRST_FACTOR + values.view(np.uint64) + _WEYL
-    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST_FACTOR
-    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
-    return bits ^ (bits >> np.uint64(31))
