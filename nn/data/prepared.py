@@ -21,13 +21,13 @@ from ..settings.values import (
     class_weight_numbers,
     number_embedding_value,
 )
-from ..utils import DataError, UsageError, listed
+from ..utils import DataError, LayersMismatch, UsageError, listed
 from .column import GAPS, WINDOWS
-from .dataset import Dataset, TableRows, all_weightless, name_of
+from .dataset import Dataset, TableRows, all_weightless, check_trainable, name_of
 from .encoding import Encoding
 from .kinds import NUMBER
 from .medians import medians_of
-from .pictures import pictures_of
+from .pictures import check_range, pictures_of
 from .row_reader import RowReader
 from .scaling import Moments, Scaling, check_spread
 from .splits import Split
@@ -400,3 +400,44 @@ def check_any_weight(weights: np.ndarray | None, rows: np.ndarray, what: str) ->
     """Raise DataError where these rows, named `what`, have weights that are all 0."""
     if weights is not None and len(rows) and not weights[rows].any():
         raise all_weightless(len(rows), f"{what} rows")
+
+
+# ---- whether a network and data go together
+
+
+def check_fit(net, ds: Dataset, only_rows: bool = False) -> None:
+    """Raise DataError or UsageError if this network cannot learn from this data set;
+    only_rows: be judged by it."""
+    where = name_of(ds)
+    if net.task != ds.task:
+        raise UsageError(
+            f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers"
+        )
+    if net.reference and ds.weights is not None:
+        raise UsageError("--weight: --reference has no such thing; leave one out")
+    ds.check()
+    if only_rows:
+        check_range(net.pictures, ds)
+    else:
+        check_trainable(ds)
+    if ds.inputs != net.inputs:
+        raise UsageError(
+            f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row"
+        )
+    if ds.classes is not None and ds.task == "multiclass":
+        _check_classes(where, len(ds.classes), net.outputs, only_rows)
+    if ds.task == "regression" and ds.outputs != net.outputs:
+        raise UsageError(
+            f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets"
+        )
+
+
+def _check_classes(where: str, classes: int, outputs: int, only_rows: bool) -> None:
+    """Raise LayersMismatch for more classes than outputs or, in a training, fewer: an
+    output without a class would be predicted all the same."""
+    has_spare_outputs = classes < outputs and not only_rows
+    if classes > outputs or has_spare_outputs:
+        expected = f"expected {outputs}, one per output of the network"
+        raise LayersMismatch(
+            f"{where}: {classes} classes, {expected}; let --layers end in {classes}"
+        )

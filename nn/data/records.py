@@ -471,6 +471,15 @@ def check_left(needed: int, what: str, cure: str) -> None:
         )
 
 
+def check_room_for_rows(rows: int) -> None:
+    """Raise NnError if the memory has no room for what a training keeps of each row."""
+    check_left(
+        ROW_BYTES * rows,
+        f"out of memory: a training of {rows} rows",
+        "use fewer rows",
+    )
+
+
 def check_answers(net, ds) -> None:
     """Raise UsageError if ds.memory is too little for what --test keeps of the rows:
     truth and scores, and their order where they are ranked."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
-from ..utils import UsageError, listed, log
-from .dataset import Dataset, all_weightless
+from ..utils import DataError, UsageError, listed, log
+from .dataset import Dataset, all_weightless, name_of
 from .twins import count_of_twins, twins_to_keep_together
 
 # rows of a class that folds can judge: one is tested, another trained on
@@ -74,6 +74,32 @@ def _checked(ds: Dataset, rows) -> np.ndarray:
     return indices
 
 
+def divided_rows(ds: Dataset, holdout: float, validation: float, seed: int) -> Split:
+    """Return the split of a data set for a training, and say what it is too small for,
+    and what may make its figures too good. Raises DataError for a share that takes no
+    row to validate with, and what split_rows raises."""
+    split = split_rows(ds, holdout, validation, seed)
+    rows = len(split.training)
+    if validation and not len(split.validation):
+        raise DataError(
+            f"--validation {validation:g}: takes none of the {rows} rows; give a larger share"
+        )
+    if holdout and not len(split.holdout):
+        log.warning(
+            "the data is too small for --holdout %g: training on all %d rows",
+            holdout,
+            rows,
+        )
+    weightless = ds.rows - len(ds.counting_rows())
+    if weightless:  # those of a file have left it, and are told with it
+        log.warning("%s: left out: %d rows of weight 0", name_of(ds), weightless)
+    _remark_on_rare_classes(ds, split)
+    if len(split.holdout) or len(split.validation):
+        _remark_on_twins(ds, np.concatenate(split), are_shared_out=True)
+        _remark_on_dates(ds)
+    return split
+
+
 class Fold(NamedTuple):
     """The training rows and the test rows of one network of a cross-validation:
     ascending indices."""
@@ -118,6 +144,34 @@ def fold_rows(
     if ds.classes is not None:
         _check_classes(ds, rows, divided)
     return divided
+
+
+def folds_and_splits(
+    ds: Dataset, split: Split, folds: int, seed: int, validation: float | None
+) -> list[tuple[Fold, Split]]:
+    """Return the folds of the rows that a split does not hold out, each with the split
+    of its network's rows: those that the fold tests are held out.
+
+    validation: the share of a fold's training rows that judge its network; None: those
+    that the fold tests judge it too, and a class of few rows is tested all the same.
+    """
+    rows = np.union1d(split.training, split.validation)
+    is_judged = validation is None
+    if len(rows) == ds.rows and not len(split.validation):
+        has_own_order = ds.groups is not None or ds.times is not None
+        _remark_on_twins(ds, rows, are_shared_out=has_own_order)
+        _remark_on_dates(ds)
+    if is_judged:
+        _remark_on_unjudged_classes(ds, rows)
+    pairs = []
+    for fold in fold_rows(ds, rows, folds, seed, is_judged):
+        if is_judged:
+            own = Split(fold.training, fold.tested, fold.tested)
+        else:
+            own = split_rows(ds, 0.0, validation, seed, fold.training)
+            own = own._replace(holdout=fold.tested)
+        pairs.append((fold, own))
+    return pairs
 
 
 def _check_classes(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
@@ -202,7 +256,7 @@ def _filled_up(in_class: np.ndarray, filled: np.ndarray, count: int) -> np.ndarr
     return fold[order[:count]]
 
 
-def remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None:
+def _remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None:
     """Say in one line how many of the rows have a twin, where they are copies.
     are_shared_out: whether rows are divided by groups, times or shares, which keep no
     twins together."""
@@ -231,10 +285,14 @@ def copied_rows(ds: Dataset, rows: np.ndarray) -> int:
     return count_of_twins(sets)
 
 
-def unjudged_classes(ds: Dataset, rows: np.ndarray) -> list[str]:
-    """Return the classes that no fold tests, as fold_rows divides the rows with `rare`:
-    name and rows of each."""
-    return _classes_below(ds, rows, LEAST_OF_CLASS)
+def _remark_on_unjudged_classes(ds: Dataset, rows: np.ndarray) -> None:
+    """Say in one line which classes no fold tests."""
+    unjudged = _classes_below(ds, rows, LEAST_OF_CLASS)
+    if unjudged:
+        log.warning(
+            "classes of one row, which no fold judges: all networks train on it: %s",
+            listed(unjudged),
+        )
 
 
 def _classes_below(ds: Dataset, rows: np.ndarray, least: int) -> list[str]:
@@ -296,7 +354,7 @@ def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> np.ndarray:
     return parts
 
 
-def remark_on_dates(ds: Dataset) -> None:
+def _remark_on_dates(ds: Dataset) -> None:
     """Say in one line that rows are divided at random although their table has
     dates."""
     dates = [number for number, kind in enumerate(ds.kinds) if kind.kind == "date"]
@@ -310,7 +368,7 @@ def remark_on_dates(ds: Dataset) -> None:
         )
 
 
-def remark_on_rare_classes(ds: Dataset, split: Split) -> None:
+def _remark_on_rare_classes(ds: Dataset, split: Split) -> None:
     """Say in one line which classes have too few rows to be in every part of the
     split."""
     parts = {"validation": split.validation, "held-out": split.holdout}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ..data.dataset import about_rounded_inputs, as_read_by
 from ..data.prepared import origin_of
 from ..data.records import beside_checkpoint, make_room
 from ..data.row_hashes import fact_of
-from ..data.splits import copied_rows, split_rows
+from ..data.splits import copied_rows
 from ..data.targets import about_far_targets
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -29,9 +30,9 @@ from .combine import Combined, figures_of_one
 from .decision import check_decision
 from .learned import tell
 from .member import NotFinite
-from .options import Options, config_of, options_of, settings_by_kind
+from .options import config_of, options_of, settings_by_kind
 from .plan import Plan, plan_listed, plan_of
-from .rows import GIVEN_ROWS, ReadValidation, split_seed
+from .rows import GIVEN_ROWS, ReadValidation
 from .run import Run
 from .search import VALIDATION_SHARE
 
@@ -134,13 +135,13 @@ def train(
         result = run_plan(plan, **beside)
     except Stopped:
         if is_one:  # what it has learned may be written
-            remember(net, ds, options, rows, before=before)
+            remember(plan, net, before)
         raise
     # what is trained here is no candidate of a choice, which keeps its own
     if not saving.about:
         with_figures(net, ds)
-    result |= _facts_of_rows(ds, rows)
-    remember(net, ds, options, rows, before=before)
+    result |= _facts_of_rows(plan)
+    remember(plan, net, before)
     tell(result, ds)
     return _written(result, callbacks, saving)
 
@@ -192,53 +193,32 @@ def _trained_together(run: Run) -> dict:
     return combined.figures()
 
 
-def _facts_of_rows(ds: Dataset, rows: np.ndarray | None) -> dict:
+def _facts_of_rows(plan: Plan) -> dict:
     """Return how many rows a training leaves out, by the reason, and how many of the
-    others have a twin, where there are any. rows: as train takes them."""
+    others have a twin, where there are any."""
+    ds = plan.ds
     facts: dict = {}
     left_out = ds.left_out_rows
     if ds.duplicates():
         left_out["duplicate"] = ds.duplicates()
     if left_out:
         facts["left_out_rows"] = left_out
-    divided = split_rows(ds, 0.0, 0.0, 0, rows).training
-    twins = copied_rows(ds, divided)
+    twins = copied_rows(ds, np.sort(np.concatenate(plan.split)))
     if twins:
         facts["twins"] = twins
     return facts
 
 
-def remember(
-    net: Network,
-    ds: Dataset,
-    options: Options,
-    rows: np.ndarray | None = None,
-    like: Network | None = None,
-    before: dict | None = None,
-) -> None:
-    """Let a network know later which rows it was trained on, all that were not held out
-    or `rows`, and keep some of them for explanations. like: a network that was trained
-    on the same rows, perhaps this one itself. before: what it knew of the rows of
+def remember(plan: Plan, net: Network, before: dict | None = None) -> None:
+    """Let a network know later which rows it was trained on, all that were not held
+    out, and keep some of them for explanations. before: what it knew of the rows of
     earlier trainings, from whose parameters this one went on."""
     if net.reference:
         return
-    if like not in (None, net):
-        net.describe(row_hashes=like.row_hashes)
-        net.background = like.background
-        return
-    if rows is not None and ds.weights is not None:
-        rows = np.asarray(rows)
-        rows = rows[ds.weights[rows] > 0]
-    if rows is not None:
-        rows = ds.without_duplicates(np.sort(rows))
-    if rows is None:
-        trained = split_rows(
-            ds, options.holdout, 0.0, split_seed(options, net.seed)
-        ).training
-    else:
-        trained = rows
-    net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net), before))
-    if rows is not None:
+    ds = plan.ds
+    rows = plan.known_rows
+    net.describe(row_hashes=fact_of(ds, rows, encoders_of(net), before))
+    if plan.trials[0].has_own_rows and not plan.folds:
         net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
     if not ds.are_images:
         net.background = background_rows(net, ds)
@@ -326,9 +306,14 @@ def train_many(
         if member.failed:
             pairs.append((member.net, {"failed": str(member.failed)}))
             continue
-        options = member.options
-        split = options.holdout, split_seed(options, member.net.seed)
-        like = first_with.setdefault(split, member.net)
-        remember(member.net, ds, options, like=like)
-        pairs.append((member.net, figures_of_one(member)))
+        net = member.net
+        split = member.options.holdout, member.options.seed_of_split(net.seed)
+        first = first_with.setdefault(split, net)
+        if first is net:
+            own = member.trial.prepared.split
+            remember(replace(plan, split=own), net)
+        else:
+            net.describe(row_hashes=first.row_hashes)
+            net.background = first.background
+        pairs.append((net, figures_of_one(member)))
     return _written(pairs, callbacks, saving)

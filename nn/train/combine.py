@@ -233,7 +233,7 @@ class Combined:
         if run.ranks.size > 1:
             figures["ranks"] = run.ranks.size
         if plan.folds:
-            figures["holdout"] = plan.holdout_count
+            figures["holdout"] = len(plan.split.holdout)
         return figures
 
     def _facts_of(self, member: Member) -> dict:

@@ -105,6 +105,12 @@ class Options(
             return self.validation
         return 0.0
 
+    def seed_of_split(self, seed: int) -> int:
+        """Return the seed of the split; seed: the network's."""
+        if self.split_seed is None:
+            return seed
+        return self.split_seed
+
     @property
     def moments(self) -> list[str]:
         """Return the vectors that the optimiser keeps beside the parameters: moment1,

@@ -17,24 +17,27 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.prepared import Prepared
-from ..data.records import ROW_BYTES, check_left, network_bytes, training_bytes
+from ..data.prepared import Prepared, check_fit
+from ..data.records import (
+    ROW_BYTES,
+    check_room_for_rows,
+    network_bytes,
+    training_bytes,
+)
 from ..data.splits import (
     Fold,
     Split,
-    fold_rows,
-    remark_on_dates,
-    remark_on_twins,
+    divided_rows,
+    folds_and_splits,
     split_rows,
-    unjudged_classes,
 )
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
-from ..utils import NnError, UsageError, available_memory, listed, log
+from ..utils import NnError, UsageError, available_memory
 from .options import Options, is_decided_later, options_of
-from .rows import check_fit, row_settings, split_of, split_seed
+from .rows import row_settings
 from .search import check_choice
 from .vary import DRAWN_SETTINGS, Variation, layers_with
 
@@ -63,22 +66,29 @@ class Trial:
 class Plan:
     """Trainings that belong together.
 
-    net: what they make, which reads data as the first of them does. options: what they
-    share. facts: what `net` keeps of data and settings; None: those of the first trial.
-    config: what its settings have beside those of a training. folds: of the rows, one
-    for each trial. variation: what --vary says. flag: what asks for several networks.
+    net: what they make, which reads data as the first of them does. options, split:
+    what they share. config: what the settings of `net` have beside those of a training.
+    flag: what asks for several networks; None: for one. facts: what `net` keeps of data
+    and settings; None: those of the first trial. folds: of the rows, one for each
+    trial. variation: what --vary says.
     """
 
     net: Network
     ds: Dataset
     options: Options
+    split: Split
     trials: list[Trial]
-    facts: dict | None = None
     config: dict = field(default_factory=dict)
+    flag: str | None = None
+    facts: dict | None = None
     folds: Sequence[Fold] = ()
     variation: Variation | None = None
-    flag: str | None = None
-    holdout_count: int | None = None
+
+    @property
+    def known_rows(self) -> np.ndarray:
+        """Return the rows that are not held out: networks are trained on them, or
+        chosen by them."""
+        return np.union1d(self.split.training, self.split.validation)
 
     @property
     def is_judged_by_folds(self) -> bool:
@@ -158,47 +168,44 @@ def plan_of(
     """Return the trainings that a call of `train` asks for. settings: those of the
     options that are not left to their defaults; several: networks, vary, folds; rows:
     those to train on. Raises DataError and UsageError for what cannot be."""
+    is_one = not are_several(several)
     check_fit(net, ds)
-    check_left(
-        ROW_BYTES * ds.rows,
-        f"out of memory: a training of {ds.rows} rows",
-        "use fewer rows",
-    )
-    if not are_several(several):
-        return plan_one(net, ds, options, rows)
-    if rows is not None:
+    check_room_for_rows(ds.rows)
+    seed = options.seed_of_split(net.seed)
+    if rows is not None and not is_one:
         raise UsageError(
             "rows: are those of one network; leave out networks, folds and vary"
         )
-    if several.get("folds"):
-        return plan_folds(net, ds, options, several["folds"])
+    if rows is not None:
+        split = split_rows(ds, 0.0, options.validation_share, seed, rows)
+        return plan_one(net, ds, options, split, has_own_rows=True)
+    split = divided_rows(ds, options.holdout, options.validation_share, seed)
+    if is_one:
+        return plan_one(net, ds, options, split)
+    if several.get("folds") is not None:
+        return plan_folds(net, ds, options, split, several["folds"])
+    count = several["networks"]
     if several.get("vary") is not None:
         variation = Variation.parse(several["vary"])
-        return plan_varied(net, ds, options, settings, variation, several["networks"])
-    return plan_networks(net, ds, options, several["networks"])
+        return plan_varied(net, ds, options, split, variation, count, settings)
+    return plan_networks(net, ds, options, split, count)
 
 
 # ---- one network
 
 
 def plan_one(
-    net: Network, ds: Dataset, options: Options, rows: np.ndarray | None = None
+    net: Network,
+    ds: Dataset,
+    options: Options,
+    split: Split,
+    has_own_rows: bool = False,
 ) -> Plan:
-    """Return the training of a network itself; rows: on these alone."""
-    if rows is None:
-        split = split_of(ds, options, net.seed, remark=True)
-    else:
-        seed = split_seed(options, net.seed)
-        split = split_rows(ds, 0.0, options.validation_share, seed, rows)
+    """Return the training of a network itself."""
     prepared = _prepared(net, ds, options, split)
-    trial = Trial(
-        net,
-        options,
-        prepared,
-        keeps_unknown=is_decided_later(options),
-        has_own_rows=rows is not None,
-    )
-    return Plan(net, ds, options, [trial])
+    keeps_unknown = is_decided_later(options)
+    trial = Trial(net, options, prepared, {}, keeps_unknown, has_own_rows)
+    return Plan(net, ds, options, split, [trial])
 
 
 def _prepared(net: Network, ds: Dataset, options: Options, split: Split) -> Prepared:
@@ -213,60 +220,49 @@ def _prepared(net: Network, ds: Dataset, options: Options, split: Split) -> Prep
 # ---- several that read the same rows
 
 
-def plan_networks(net: Network, ds: Dataset, options: Options, count: int) -> Plan:
+def plan_networks(
+    net: Network, ds: Dataset, options: Options, split: Split, count: int
+) -> Plan:
     """Return the trainings of networks that differ by their seeds."""
-    check_count(net, "--networks", count)
-    prepared = _prepared(net, ds, options, split_of(ds, options, net.seed, remark=True))
-    options_of_each = _with_one_split(net, options)
+    seeds = seeds_of(net, "--networks", count)
+    prepared = _prepared(net, ds, options, split)
+    own = _with_one_split(net, options)
+    keeps_unknown = is_decided_later(options)
     trials = [
-        Trial(
-            net.sibling(net.seed + number),
-            options_of_each,
-            prepared,
-            keeps_unknown=is_decided_later(options),
-        )
-        for number in range(count)
+        Trial(net.sibling(seed), own, prepared, {}, keeps_unknown) for seed in seeds
     ]
-    return Plan(net, ds, options, trials, config={"networks": count}, flag="--networks")
+    return Plan(net, ds, options, split, trials, {"networks": count}, "--networks")
 
 
 def plan_varied(
     net: Network,
     ds: Dataset,
     options: Options,
-    settings: dict,
+    split: Split,
     variation: Variation,
     count: int,
+    settings: dict,
 ) -> Plan:
     """Return the trainings of networks with settings that --vary draws for each."""
-    check_count(net, "--networks", count)
-    split = split_of(ds, options, net.seed, remark=True)
+    seeds = seeds_of(net, "--networks", count)
     prepared = _prepared(net, ds, options, split)
     variation.check(settings, options.optimizer, net.written_layers)
     check_choice(net, options, f"--vary {variation.text}")
     # networks of which numbers are embedded alike read the same rows
     readings = {options.number_embedding: prepared}
     trials = []
-    for number in range(count):
-        drawn = variation.draw(net.seed + number, options.optimizer)
+    for seed in seeds:
+        drawn = variation.draw(seed, options.optimizer)
         own = options_of(net, ds, {**settings, **variation.options(drawn)})
         embedding = own.number_embedding
         if embedding not in readings:
             readings[embedding] = Prepared.of(ds, split, row_settings(net, own))
+        reading = readings[embedding]
         layers = None
         if {"hidden", "dropout"} & {*drawn}:
             layers = layers_with(net.written_layers, drawn)
-        trials.append(
-            Trial(
-                net.sibling(
-                    net.seed + number, layers, readings[embedding].reader.encoding
-                ),
-                _with_one_split(net, own),
-                readings[embedding],
-                drawn,
-                keeps_unknown=True,
-            )
-        )
+        member = net.sibling(seed, layers, reading.reader.encoding)
+        trials.append(Trial(member, _with_one_split(net, own), reading, drawn, True))
     config = {
         "networks": count,
         "vary": variation.text,
@@ -274,13 +270,7 @@ def plan_varied(
     }
     longest = replace(options, epochs=max(trial.options.epochs for trial in trials))
     return Plan(
-        net,
-        ds,
-        longest,
-        trials,
-        config=config,
-        variation=variation,
-        flag="--networks",
+        net, ds, longest, split, trials, config, "--networks", variation=variation
     )
 
 
@@ -298,9 +288,9 @@ def _settings_that_differ(
     return sorted(names)
 
 
-def check_count(net: Network, flag: str, count: int) -> None:
-    """Raise UsageError for a network that cannot be several, by what a flag asks
-    for."""
+def seeds_of(net: Network, flag: str, count: int) -> range:
+    """Return the seeds of several networks, which a flag asks for. Raises UsageError
+    where they cannot be."""
     if net.reference:
         raise UsageError(
             f"{flag} {count}: --reference trains one network; leave one out"
@@ -309,72 +299,46 @@ def check_count(net: Network, flag: str, count: int) -> None:
         raise UsageError(
             f"{flag} {count}: seeds from {net.seed} on must end below 4294967296; use a smaller --seed"
         )
+    return range(net.seed, net.seed + count)
 
 
 def _with_one_split(net: Network, options: Options) -> Options:
     """Return the options of a member, whose rows are those that its network's seed
     draws."""
-    return replace(options, split_seed=split_seed(options, net.seed))
+    return replace(options, split_seed=options.seed_of_split(net.seed))
 
 
 # ---- a network for each fold
 
 
-def plan_folds(net: Network, ds: Dataset, options: Options, count: int) -> Plan:
+def plan_folds(
+    net: Network, ds: Dataset, options: Options, split: Split, count: int
+) -> Plan:
     """Return the trainings of a cross-validation: each has an encoding by its own
     rows."""
-    check_count(net, "--folds", count)
-    split = split_of(ds, options, net.seed, remark=True)
-    prepared = _prepared(net, ds, options, split)
+    seeds = seeds_of(net, "--folds", count)
+    settings = _prepared(net, ds, options, split).settings
+    # what the network of all reads is scaled by all rows that are not held out
     rows = np.union1d(split.training, split.validation)
-    if len(rows) == ds.rows and not len(split.validation):
-        has_own_order = ds.groups is not None or ds.times is not None
-        remark_on_twins(ds, rows, are_shared_out=has_own_order)
-        remark_on_dates(ds)
-    is_judged = options.validation == OF_FOLD
-    if is_judged:
-        _remark_on_unjudged_classes(ds, rows)
-    # what the network of all reads is scaled by all of these rows
     of_all = Split(rows, rows[:0], split.holdout)
-    read_by_all = Prepared.of(ds, of_all, prepared.settings, net.encoding)
-    folds = fold_rows(ds, rows, count, split_seed(options, net.seed), is_judged)
-    own = _with_one_split(net, options)
-    trials = []
-    for number, fold in enumerate(folds):
-        if is_judged:
-            fold_split = Split(fold.training, fold.tested, fold.tested)
-        else:
-            share = split_rows(
-                ds, 0.0, options.validation_share, own.split_seed, fold.training
-            )
-            fold_split = share._replace(holdout=fold.tested)
-        of_fold = Prepared.of(ds, fold_split, prepared.settings)
-        member = net.sibling(net.seed + number, encoding=of_fold.reader.encoding)
-        trials.append(Trial(member, own, of_fold, has_own_rows=True))
-    holdout = 0.0
+    facts = Prepared.of(ds, of_all, settings, net.encoding).facts | options.facts
+    facts["holdout"] = 0.0
     if len(split.holdout):
-        holdout = options.holdout
-    facts = read_by_all.facts | options.facts | {"holdout": holdout}
+        facts["holdout"] = options.holdout
+    own = _with_one_split(net, options)
+    share = options.validation_share
+    if options.validation == OF_FOLD:
+        share = None
+    pairs = folds_and_splits(ds, split, count, own.split_seed, share)
+    trials = []
+    for seed, (_, fold_split) in zip(seeds, pairs, strict=True):
+        prepared = Prepared.of(ds, fold_split, settings)
+        member = net.sibling(seed, encoding=prepared.reader.encoding)
+        trials.append(Trial(member, own, prepared, has_own_rows=True))
+    folds = [fold for fold, _ in pairs]
     return Plan(
-        net,
-        ds,
-        options,
-        trials,
-        facts,
-        {"folds": count},
-        folds,
-        flag="--folds",
-        holdout_count=len(split.holdout),
+        net, ds, options, split, trials, {"folds": count}, "--folds", facts, folds
     )
-
-
-def _remark_on_unjudged_classes(ds: Dataset, rows: np.ndarray) -> None:
-    unjudged = unjudged_classes(ds, rows)
-    if unjudged:
-        log.warning(
-            "classes of one row, which no fold judges: all networks train on it: %s",
-            listed(unjudged),
-        )
 
 
 # ---- settings of each, one by one
@@ -383,41 +347,46 @@ def _remark_on_unjudged_classes(ds: Dataset, rows: np.ndarray) -> None:
 def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
     """Return the trainings of networks with these settings; those that read the data
     alike share its rows. engine: settings of Network that all have."""
+    splits: dict[tuple, Split] = {}
     readings: dict[tuple, Prepared] = {}
     trials = []
-    for number, own in enumerate(settings):
-        of_network = {name: own[name] for name in NETWORK_SETTINGS if name in own}
-        of_training = {
-            name: value for name, value in own.items() if name not in NETWORK_SETTINGS
-        }
-        net = Network.for_data(
-            ds, of_network.pop("layers", None), **of_network, **engine
-        )
+    for number, given in enumerate(settings):
+        own = dict(given)
+        of_network = {name: own.pop(name) for name in NETWORK_SETTINGS if name in own}
+        layers = of_network.pop("layers", None)
+        net = Network.for_data(ds, layers, **of_network, **engine)
         if net.reference:
             raise UsageError("train_many: --reference trains one network; leave it out")
         try:
-            of_training = checked_settings("train", of_training, "train")
+            own = checked_settings("train", own, "train")
         except UsageError as error:
             raise UsageError(f"train_many, network {number}: {error}") from None
-        options = options_of(net, ds, of_training)
+        options = options_of(net, ds, own)
         net.expect_batches(options.batch_number)
         engine = {**engine, "backend": net.backend}
         check_fit(net, ds)
-        key = (
-            row_settings(net, options),
+        drawn_by = (
             options.holdout,
-            options.validation,
-            split_seed(options, net.seed),
+            options.validation_share,
+            options.seed_of_split(net.seed),
         )
-        if key not in readings:
-            split = split_of(ds, options, net.seed, remark=True)
-            readings[key] = Prepared.of(ds, split, key[0])
-        prepared = readings[key]
+        if drawn_by not in splits:
+            splits[drawn_by] = divided_rows(ds, *drawn_by)
+        reading = (drawn_by, options.validation, row_settings(net, options))
+        if reading not in readings:
+            readings[reading] = Prepared.of(ds, splits[drawn_by], reading[-1])
+        prepared = readings[reading]
         if prepared.reader.encoding is not None:
             net.adopt(prepared.reader.encoding)
-        trials.append(
-            Trial(net, options, prepared, keeps_unknown=is_decided_later(options))
-        )
+        trials.append(Trial(net, options, prepared, {}, is_decided_later(options)))
     first = trials[0]
     reader = first.net.sibling(first.net.seed)
-    return Plan(reader, ds, first.options, trials, flag="train_many")
+    return Plan(
+        reader,
+        ds,
+        first.options,
+        first.prepared.split,
+        trials,
+        {},
+        "train_many",
+    )

@@ -10,22 +10,13 @@ import numpy as np
 
 from ..backends.engine import Engine
 from ..core import random
-from ..data.dataset import as_read_by, name_of
+from ..data.dataset import as_read_by
 from ..data.loading import load_for, without_gaps
-from ..data.pictures import check_range
-from ..data.prepared import Prepared, RowSettings, check_any_weight
-from ..data.splits import (
-    Split,
-    remark_on_dates,
-    remark_on_rare_classes,
-    remark_on_twins,
-    split_rows,
-)
-from ..ds import Dataset, check_trainable
+from ..data.prepared import Prepared, RowSettings, check_any_weight, check_fit
+from ..ds import Dataset
 from ..layers import input_shape
 from ..nn import Network
 from ..nn_aux import OF_FOLD
-from ..utils import DataError, LayersMismatch, UsageError, log
 from .learned import baseline_of, targets_of
 from .options import Options
 
@@ -166,84 +157,3 @@ def validation_file(
     check_fit(net, ds, only_rows=True)
     check_any_weight(ds.weights, np.arange(ds.rows), "validation")
     return ds
-
-
-# ---- which rows are trained on
-
-
-def split_seed(options: Options, seed: int) -> int:
-    if options.split_seed is None:
-        return seed
-    return options.split_seed
-
-
-def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> Split:
-    """Return the rows by their purpose. remark: say what the data is too small for."""
-    split = split_rows(
-        ds, options.holdout, options.validation_share, split_seed(options, seed)
-    )
-    if options.validation_share and not len(split.validation):
-        found = f"takes none of the {len(split.training)} rows"
-        raise DataError(
-            f"--validation {options.validation:g}: {found}; give a larger share"
-        )
-    if remark:
-        _remark_on_split(ds, options, split)
-    return split
-
-
-def _remark_on_split(ds: Dataset, options: Options, split: Split) -> None:
-    if options.holdout and not len(split.holdout):
-        log.warning(
-            "the data is too small for --holdout %g: training on all %d rows",
-            options.holdout,
-            len(split.training),
-        )
-    weightless = ds.rows - len(ds.counting_rows())
-    if weightless:  # those of a file have left it, and are told with it
-        log.warning("%s: left out: %d rows of weight 0", name_of(ds), weightless)
-    remark_on_rare_classes(ds, split)
-    if len(split.holdout) or len(split.validation):
-        remark_on_twins(ds, np.concatenate(split), are_shared_out=True)
-        remark_on_dates(ds)
-
-
-# ---- whether a network and data go together
-
-
-def check_fit(net: Network, ds: Dataset, only_rows: bool = False) -> None:
-    """Raise DataError or UsageError if this network cannot learn from this data set;
-    only_rows: be judged by it."""
-    where = name_of(ds)
-    if net.task != ds.task:
-        raise UsageError(
-            f"{where}: the data is {ds.task}, the network is {net.task}; give --task or change --layers"
-        )
-    if net.reference and ds.weights is not None:
-        raise UsageError("--weight: --reference has no such thing; leave one out")
-    ds.check()
-    if only_rows:
-        check_range(net.pictures, ds)
-    else:
-        check_trainable(ds)
-    if ds.inputs != net.inputs:
-        raise UsageError(
-            f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row"
-        )
-    if ds.classes is not None and ds.task == "multiclass":
-        _check_classes(where, len(ds.classes), net.outputs, only_rows)
-    if ds.task == "regression" and ds.outputs != net.outputs:
-        raise UsageError(
-            f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets"
-        )
-
-
-def _check_classes(where: str, classes: int, outputs: int, only_rows: bool) -> None:
-    """Raise LayersMismatch for more classes than outputs or, in a training, fewer: an
-    output without a class would be predicted all the same."""
-    has_spare_outputs = classes < outputs and not only_rows
-    if classes > outputs or has_spare_outputs:
-        expected = f"expected {outputs}, one per output of the network"
-        raise LayersMismatch(
-            f"{where}: {classes} classes, {expected}; let --layers end in {classes}"
-        )

@@ -530,7 +530,7 @@ class Run:
         holdout = rows.holdout_count
         # the rows that are held out otherwise judge the networks
         if plan.is_judged_by_folds:
-            holdout = plan.holdout_count
+            holdout = len(plan.split.holdout)
         return {
             **asdict(plan.options),
             "backend": self.engine.describe(),

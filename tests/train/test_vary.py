@@ -381,7 +381,7 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     "asked", [{}, {"validation": 0.3}, {"validation": 0.3, "refit": True}]
 )
 def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
-    module = import_module("nn.train.rows")
+    module = import_module("nn.data.splits")
     splits = []
     usual = module.split_rows
     monkeypatch.setattr(
@@ -425,7 +425,7 @@ def test_a_number_that_is_drawn_has_four_digits():
 @pytest.mark.parametrize("door", ["fit", "command", "fit in time", "fit with hold-out"])
 def test_groups_stay_together_in_every_door(monkeypatch, folder, door):
     """Of 40 groups of three rows no row of one is on another side of a split."""
-    module = import_module("nn.train.rows")
+    module = import_module("nn.data.splits")
     splits = []
     usual = module.split_rows
 
