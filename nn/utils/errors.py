@@ -28,7 +28,14 @@ def spoken(text: str) -> str:
     program in Python."""
     if _speaks_of_flags:
         return text
-    return _FLAG.sub(lambda found: found[1] + ("=" if found[2] else ""), text)
+    return _FLAG.sub(_as_keyword, text)
+
+
+def _as_keyword(flag: re.Match) -> str:
+    name, space = flag.groups()
+    if space:
+        return f"{name}="
+    return name
 
 
 class NnWarning(UserWarning):
@@ -37,7 +44,7 @@ class NnWarning(UserWarning):
 
 
 class NnError(Exception):
-    """A failure with one line to tell; `exit_code` is what the command line ends with
+    """A failure, described by one line; `exit_code` is what the command line ends with
     (1: failed while running)."""
 
     exit_code = 1
@@ -79,15 +86,16 @@ class DataError(NnError):
 class RowError(DataError):
     """A row of data, counted from 0, holds something that cannot be used."""
 
-    def __init__(self, row: int, found: str):
-        super().__init__(f"row {row + 1}, {found}")
+    def __init__(self, row: int, fault: str):
+        super().__init__(f"row {row + 1}, {fault}")
         self._row = row
-        self._found = found
+        self._fault = fault
 
-    def in_data(self, name: str, first: int = 0) -> DataError:
-        """Return the error that names the data, of which `first` rows come before those
-        that were looked at."""
-        return DataError(f"{name}, data row {first + self._row + 1}, {self._found}")
+    def in_data(self, name: str, rows_before: int = 0) -> DataError:
+        """Return the error that names the data, of which that many rows come before
+        those that were looked at."""
+        row = rows_before + self._row + 1
+        return DataError(f"{name}, data row {row}, {self._fault}")
 
 
 class LayersMismatch(DataError):

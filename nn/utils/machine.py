@@ -33,7 +33,7 @@ LARGE_BYTES = 1 << 20
 
 
 def processor_name() -> str:
-    """Return the processor's name, "" where the system does not tell."""
+    """Return the processor's name, "" where the system does not say."""
     try:
         with open("/proc/cpuinfo") as file:
             return next(
@@ -59,13 +59,12 @@ def default_threads() -> int:
 def asked_threads() -> int | None:
     """Return the number of threads that OMP_NUM_THREADS asks for, as OpenMP reads it:
     of a list, 4,2, the first number. None without it, and where it is none."""
-    found = _THREAD_COUNTS.fullmatch(os.environ.get("OMP_NUM_THREADS", ""))
-    if found:
-        numbers = [int(word) for word in found[0].split(",")]
-    else:
-        numbers = [0]
-    if min(numbers) > 0 and numbers[0] <= MOST_THREADS:
-        return numbers[0]
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    if not _THREAD_COUNTS.fullmatch(text):
+        return None
+    counts = [int(word) for word in text.split(",")]
+    if min(counts) > 0 and counts[0] <= MOST_THREADS:
+        return counts[0]
     return None
 
 
@@ -112,8 +111,8 @@ def available_memory() -> int | None:
 def memory_left() -> int | None:
     """Return the bytes that this process may still take, None where the system does not
     say."""
-    of_groups = (max(0, limit - resident_bytes()) for limit in _group_memory())
-    return min([*_free_memory(), *of_groups, *_free_addresses()], default=None)
+    left_in_groups = (max(0, limit - resident_bytes()) for limit in _group_memory())
+    return min([*_free_memory(), *left_in_groups, *_free_addresses()], default=None)
 
 
 def _free_memory() -> list[int]:
@@ -156,9 +155,9 @@ def _group_files(
     control groups. In a container the root is the container's own group."""
     try:
         # number, controllers, path
-        known = [line.split(":", 2) for line in groups.read_text().splitlines()]
+        memberships = [line.split(":", 2) for line in groups.read_text().splitlines()]
     except (OSError, ValueError):
-        known = []
+        memberships = []
     files = []
     for controller, folder, name in (
         ("", root, "memory.max"),
@@ -166,13 +165,13 @@ def _group_files(
     ):
         paths = [
             path.lstrip("/")
-            for _, controllers, path in known
+            for _, controllers, path in memberships
             if controller in controllers.split(",")
         ]
-        for own in map(folder.joinpath, paths or [""]):
+        for lowest in map(folder.joinpath, paths or [""]):
             files += [
                 group / name
-                for group in (own, *own.parents)
+                for group in (lowest, *lowest.parents)
                 if group.is_relative_to(folder)
             ]
     return files
@@ -190,7 +189,7 @@ def own_bytes() -> int:
 
 
 def _process_bytes(field: int) -> int:
-    """Return a field of what the system tells of the process: 0, its addresses; 1, what
+    """Return a field of what the system says of the process: 0, its addresses; 1, what
     is resident; 2, of it files."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf(

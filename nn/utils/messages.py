@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import logging
 import math
 import sys
@@ -56,10 +55,13 @@ def told_once(*loggers: logging.Logger) -> Iterator[None]:
         yield
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like a misspelt one; None if none is much like
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """Return which of the names is most like a misspelt one; None if none is much like
     it."""
-    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
+    import difflib
+
+    matches = difflib.get_close_matches(name, list(names), 1)
+    return next(iter(matches), None)
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -74,18 +76,14 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 def axis_texts(values: Sequence[float], digits: int = 4) -> list[str]:
     """Return numbers of one axis with this many digits, and with more where they lie
     far from 0 beside their spread, so that they can be told apart."""
-    known = [value for value in values if math.isfinite(value)]
-    spread = max(known, default=0.0) - min(known, default=0.0)
-    largest = max(map(abs, known), default=0.0)
+    finite = [value for value in values if math.isfinite(value)]
+    spread = max(finite, default=0.0) - min(finite, default=0.0)
+    largest = max(map(abs, finite), default=0.0)
     if spread > 0 and math.isfinite(spread) and largest > spread:
-        more = max(0, int(math.log10(largest / spread)) - 1)
-        # digits before the point
-        if largest > 1:
-            whole = int(math.log10(largest)) + 1
-        else:
-            whole = 0
-        if more:
-            digits = max(digits + more, whole)
+        shared_digits = int(math.log10(largest / spread)) - 1
+        if shared_digits > 0:
+            digits_before_point = int(math.log10(max(largest, 0.1))) + 1
+            digits = max(digits + shared_digits, digits_before_point)
     return [f"{value:.{min(digits, 17)}g}" for value in values]
 
 
@@ -93,21 +91,20 @@ def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """Return the names, each once and none that is taken: `_` behind one that would
     come again."""
     used = set(taken)
-    own = set(names)
-    apart = []
+    distinct = []
     for name in names:
-        other = name
-        while other in used or (other != name and other in own):
-            other += "_"
-        used.add(other)
-        apart.append(other)
-    return apart
+        candidate = name
+        while candidate in used or (candidate != name and candidate in names):
+            candidate += "_"
+        used.add(candidate)
+        distinct.append(candidate)
+    return distinct
 
 
-def names_apart(given: Sequence[str], own: Iterable[str] = ()) -> list[str]:
+def names_apart(given: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """Return the names that columns of a file get in a table beside its own columns,
-    and tell of those that change."""
-    names = told_apart(given, own)
+    whose names are taken; log which of them change."""
+    names = told_apart(given, taken)
     changed = [
         f"{old} as {new}" for old, new in zip(given, names, strict=True) if old != new
     ]

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
 import io
 import os
-import secrets
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +63,7 @@ def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[Bi
     target = target_of(path)
     _check_replaceable(path)
     # known before the file exists
-    temporary = target.parent / f"{prefix_beside(target)}{secrets.token_hex(8)}.tmp"
+    temporary = target.parent / f"{prefix_beside(target)}{os.urandom(8).hex()}.tmp"
     if mode is None and os.path.isfile(target):
         mode = os.stat(target).st_mode & 0o777
     try:
@@ -95,8 +92,10 @@ def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
     """Raise OutputError now if `path` could not be written later, so that no training
     is lost to it.
 
-    stream: a device or a pipe will do; it tells its own faults when it is written to.
+    stream: a device or a pipe will do; it reports its own faults when it is written to.
     """
+    import tempfile
+
     if stream and is_stream(path):
         return
     _check_replaceable(path)
@@ -127,12 +126,14 @@ def _check_replaceable(path: str | os.PathLike) -> None:
 def temporary_folder() -> str:
     """Return the folder for temporary files. Raises OutputError, which names those that
     cannot be written."""
+    import tempfile
+
     try:
         return tempfile.gettempdir()
     except OSError as error:
-        found = os_reason(error)
+        reason = os_reason(error)
         raise OutputError(
-            f"{found[:1].lower()}{found[1:]}; name a folder that can be written by TMPDIR"
+            f"{reason[:1].lower()}{reason[1:]}; name a folder that can be written by TMPDIR"
         ) from error
 
 
@@ -264,6 +265,8 @@ class AppendedFile:
 def sha256_file(*paths: str | os.PathLike) -> str:
     """Return the SHA-256 of the bytes of a file, or of several in turn, as hexadecimal
     text."""
+    import hashlib
+
     digest = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:

@@ -31,7 +31,8 @@ def packages_of(extra: str, start: str = "") -> str:
     """Return the packages of an extra whose names begin so, as a shell takes them
     behind `pip install`."""
     chosen = [package for package in EXTRAS[extra] if package.startswith(start)]
-    return " ".join(f'"{package}"' if ">" in package else package for package in chosen)
+    # > would send the output to a file
+    return " ".join(f'"{name}"' if ">" in name else name for name in chosen)
 
 
 def needs_package(extra: str, what: str) -> str:
