@@ -73,7 +73,7 @@ def _is_another_column(column: Column, follows_model: bool, is_chosen: bool) -> 
         right_rows -= odd_rows
     if follows_model:
         is_much = odd_rows >= _ENOUGH or _with_digits(column.odd, follows_model)
-        return right_rows == 0 and bool(is_much)
+        return right_rows == 0 and is_much
     return is_chosen and odd_rows > (1 - MOSTLY) * (odd_rows + right_rows)
 
 
@@ -105,8 +105,8 @@ def _refusal(
     follows_model: bool,
 ) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
-    word, found = first_odd(source, table, place, odd)
-    message = f"{found}, expected {_value_of(kind)} as in"
+    word, field = first_odd(source, table, place, odd)
+    message = f"{field}, expected {_value_of(kind)} as in"
     if follows_model:
         return f"{message} training; correct it, or write the column so"
     missing = shlex.quote(shortened(word))
@@ -122,18 +122,15 @@ def first_odd(
     """Return the first odd word, and where it was found; words of numbers and dates
     count all rows that were read."""
     word = min(odd, key=lambda word: odd[word].first_row)
-    if table.columns[place].reads == "text":
-        all_rows = table
-    else:
-        all_rows = replace(table, kept=None)
-    row = all_rows.row(odd[word].first_row)
+    if table.columns[place].reads != "text":
+        table = replace(table, kept=None)
+    row = table.row(odd[word].first_row)
     return word, f'{row}, {source.column(place)}: found "{shortened(word)}"'
 
 
 def _flag(source: TableSource, place: int) -> str:
     """Return a column as a flag names it in a shell."""
-    has_name = source.names and source.names[place]
-    if has_name:
+    if source.names and source.names[place]:
         return shlex.quote(in_a_list(source.names[place]))
     return str(place)
 
@@ -194,19 +191,17 @@ def _check_finite(
     infinite."""
     infinite = {w: count for w, count in column.odd.items() if is_not_finite(w)}
     if infinite:
-        found = first_odd(source, table, place, infinite)[1]
-        raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
-    is_large = max(column.high, -column.low) > 3.4e38
-    if not is_large:
+        field = first_odd(source, table, place, infinite)[1]
+        raise DataError(f"{source.path}, {field}, expected a finite number; correct it")
+    if max(column.high, -column.low) <= 3.4e38:
         return
     is_infinite = np.isinf(column.values)
     if not is_infinite.any():
         return
-    row = int(np.argmax(is_infinite))
+    row = np.argmax(is_infinite)
+    number = column.low
     if column.values[row] > 0:
         number = column.high
-    else:
-        number = column.low
     raise DataError(
         f'{place_of(source, table, row, place)}: found "{number:g}", '
         f"expected at most 3.4e38 for float32; correct it or use --dtype float64"
@@ -220,19 +215,18 @@ def check_numbers(
     every field must be a number. may_lack: gaps are allowed."""
     column = table.columns[place]
     if column.odd:
-        word, found = first_odd(source, table, place, column.odd)
+        word, field = first_odd(source, table, place, column.odd)
+        cure = "number; correct it, or"
         if is_not_finite(word):
             cure = "finite number; correct it or"
-        else:
-            cure = "number; correct it, or"
         raise DataError(
-            f"{source.path}, {found}, expected a {cure} remove the row or the column"
+            f"{source.path}, {field}, expected a {cure} remove the row or the column"
         )
     if may_lack:
         return
     is_gap = np.isnan(column.values)
     if is_gap.any():
-        field = place_of(source, table, int(np.argmax(is_gap)), place)
+        field = place_of(source, table, np.argmax(is_gap), place)
         raise DataError(
             f"{field}: found an empty field, expected a number; fill it in or remove the row"
         )

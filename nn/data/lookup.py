@@ -21,63 +21,60 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     targets = target_columns(source, schema, labelled)
     choices = schema.choices
     dropped = set(columns_asked_for(source, "drop", choices.drop))
-    ids = tuple(_columns_beside(source, "id", schema))
-    beside = {
-        role: columns
-        for role in ROW_ROLES
-        if (columns := _columns_beside(source, role, schema))
-    }
-    for role, columns in beside.items():
-        if schema.pixels:
-            raise UsageError(
-                f"--{role}: the columns are pixels of images; leave it out"
-            )
-        if len(columns) > 1:
-            raise UsageError(
-                f"--{role} {getattr(choices, role)}: {len(columns)} columns, expected one"
-            )
-    roles = {role: columns[0] for role, columns in beside.items()}
-    once = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
-    flags: dict[int, str] = {}  # a column is read in one way
-    for flag, column in [
-        *((flag, c) for flag, own in once.items() for c in own),
-        *roles.items(),
-    ]:
-        if flags.setdefault(column, flag) != flag:
-            raise UsageError(
-                f"{source.path}: --{flag}: {source.column(column)} is that of --{flags[column]} too, expected one use; "
-                "name another, or write it into the table twice"
-            )
-    features = feature_columns(
-        source, targets, schema, dropped | set(ids) | set(roles.values())
-    )
-    known = schema.follows_model or schema.pixels
-    if known and schema.width is not None and len(features) != schema.width:
+    ids = tuple(_columns_of_role(source, "id", schema))
+    roles = _roles(source, schema)
+    uses = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
+    uses |= {role: [column] for role, column in roles.items()}
+    flags = {}  # a column is read in one way
+    for flag, columns in uses.items():
+        for column in columns:
+            if flags.setdefault(column, flag) != flag:
+                raise UsageError(
+                    f"{source.path}: --{flag}: {source.column(column)} is that of "
+                    f"--{flags[column]} too, expected one use; name another, or write "
+                    "it into the table twice"
+                )
+    features = feature_columns(source, targets, schema, {*dropped, *flags})
+    is_decided = schema.follows_model or schema.pixels
+    if is_decided and schema.width not in (None, len(features)):
         raise LayersMismatch(column_mismatch(source, len(features), schema))
     if not features:
         raise DataError(
             f"{source.path}: no input columns left, expected one or more; check --target and --drop"
         )
     if schema.follows_model and not labelled:  # a prediction does not ask for them
-        roles = {
-            role: place
-            for role, place in roles.items()
-            if role == "weight" and schema.weighs
-        }
+        has_weight = schema.weighs and "weight" in roles
+        roles = {"weight": roles["weight"]} if has_weight else {}
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
+def _roles(source: TableSource, schema: Schema) -> dict[str, int]:
+    """Return the columns of weights, groups and times. Raises UsageError."""
+    roles = {}
+    for role in ROW_ROLES:
+        columns = _columns_of_role(source, role, schema)
+        if columns and schema.pixels:
+            raise UsageError(
+                f"--{role}: the columns are pixels of images; leave it out"
+            )
+        if len(columns) > 1:
+            raise UsageError(
+                f"--{role} {getattr(schema.choices, role)}: {len(columns)} columns, expected one"
+            )
+        if columns:
+            roles[role] = columns[0]
+    return roles
+
+
 def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
-    chosen: dict[int, Kind] = {}
+    chosen = {}
     for flag, word, choice in parse_choices(choices, source.names or ()):
         (column,) = columns_asked_for(source, flag, in_a_list(word))
-        if column in chosen:
+        if chosen.setdefault(column, choice) is not choice:
+            fault = "is listed twice"
             if chosen[column] != choice:
-                again = "is given two kinds"
-            else:
-                again = "is listed twice"
-            raise UsageError(f"--{flag}: {source.column(column)} {again}; name it once")
-        chosen[column] = choice
+                fault = "is given two kinds"
+            raise UsageError(f"--{flag}: {source.column(column)} {fault}; name it once")
     return chosen
 
 
@@ -93,12 +90,10 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
     outputs = schema.outputs
     if names and schema.targets:
         return _targets_by_name(source, schema, labelled)
-    fits = inputs is not None and source.width - inputs in (
-        1,
-        outputs,
-        1 if labelled else 0,
-    )
-    if inputs is not None and (fits or schema.follows_model or schema.pixels):
+    fits = False
+    if inputs is not None:
+        fits = source.width - inputs in (1, outputs, 1 if labelled else 0)
+    if fits or (inputs is not None and (schema.follows_model or schema.pixels)):
         inputs += len(schema.left_out)
         if source.width == inputs and not labelled:
             return []
@@ -120,31 +115,29 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
     training's file tells the target. Raises DataError if there is no target, and for
     such names in another file.
     """
-    found = Counter(source.names)
+    counts = Counter(source.names)
     needed = Counter([*(schema.columns or []), *schema.targets])
-    absent = [name for name in needed if found[name] < needed[name]]
+    absent = [name for name in needed if counts[name] < needed[name]]
     if not set(absent).isdisjoint(schema.targets):
         if not labelled:
             return []
-        if any(name in found for name in absent):
-            beside = " besides the inputs"
-        else:
-            beside = ""
+        besides = ""
+        if any(name in counts for name in absent):
+            besides = " besides the inputs"
+        named = f", {listed(schema.targets)} as the target"
         cure = ", or choose the target with --target"
-        raise _columns_lack(
-            source, absent, beside, f", {listed(schema.targets)} as the target", cure
-        )
-    doubled = [name for name in schema.targets if found[name] > 1]
-    if doubled:
-        places = _places_in_training(source, schema)
-    else:
-        places = list(map(source.names.index, schema.targets))
+        raise _columns_lack(source, absent, besides, named, cure)
+    doubled = [name for name in schema.targets if counts[name] > 1]
+    if not doubled:
+        return list(map(source.names.index, schema.targets))
+    places = _places_in_training(source, schema)
     if places is None:
-        those = listed(
-            [column for column, name in enumerate(source.names) if name == doubled[0]]
-        )
+        name = doubled[0]
+        columns = [
+            c for c, column_name in enumerate(source.names) if column_name == name
+        ]
         raise DataError(
-            f"{source.path}: columns {those} (from 0) are called {doubled[0]}, "
+            f"{source.path}: columns {listed(columns)} (from 0) are called {name}, "
             "expected one of the target's name; choose it with --target INDEX, or "
             "rename the others"
         )
@@ -152,7 +145,7 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
 
 
 def _columns_lack(
-    source: TableSource, absent: list[str], beside: str, more: str, cure: str
+    source: TableSource, absent: list[str], besides: str, targets: str, cure: str
 ) -> DataError:
     if len(absent) == 1:
         names = f"column {listed(absent)}"
@@ -161,8 +154,8 @@ def _columns_lack(
         names = f"columns {listed(absent)}"
         it = "them"
     return DataError(
-        f"{source.path}: no {names}{beside}, expected every column that the model was "
-        f"trained on{more}; add {it}{cure}"
+        f"{source.path}: no {names}{besides}, expected every column that the model was "
+        f"trained on{targets}; add {it}{cure}"
     )
 
 
@@ -178,10 +171,8 @@ def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None
             places = columns_asked_for(source, "target", str(schema.asked))
     except UsageError:  # for a name that is there twice, or an index that is not
         return None
-    names = [
-        source.names[column]
-        for column in [*(c for c in kept if c not in places), *places]
-    ]
+    features = [column for column in kept if column not in places]
+    names = [source.names[column] for column in [*features, *places]]
     if names == [*schema.columns, *schema.targets]:
         return places
     return None
@@ -210,43 +201,37 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
     return chosen
 
 
-def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]:
+def _columns_of_role(source: TableSource, flag: str, schema: Schema) -> list[int]:
     """Return the columns of ids, weights, groups or times; a file that a model is used
     on need not have them."""
     asked = getattr(schema.choices, flag)
     names = source.names
     if not schema.follows_model or not names or asked in names:
         return columns_asked_for(source, flag, asked)
-    words = [
-        word
-        for word in split_names(asked)
-        if word in names or word.lstrip("-").isdigit()
-    ]
-    return [
-        column
-        for word in words
-        for column in columns_asked_for(source, flag, in_a_list(word))
-    ]
+    columns = []
+    for word in split_names(asked):
+        if word in names or word.lstrip("-").isdigit():
+            columns += columns_asked_for(source, flag, in_a_list(word))
+    return columns
 
 
 def _column_number(source: TableSource, flag: str, word: str) -> int:
     try:
         index = int(word)
     except ValueError:
-        similar = closest(word, source.names or [])
+        names = source.names or []
+        advice = "use a name from the header or an index from 0"
+        similar = closest(word, names)
         if similar:
             advice = f"did you mean {similar}?"
-        else:
-            advice = "use a name from the header or an index from 0"
         parts = word.split()
-        if len(parts) > 1 and {*parts} <= {*(source.names or ())}:
+        if len(parts) > 1 and {*parts} <= {*names}:
             advice = f"put commas between the columns: {','.join(parts)}"
-        if source.names:
-            known = ""
-        else:
-            known = " (the file has no header)"
+        note = ""
+        if not names:
+            note = " (the file has no header)"
         raise UsageError(
-            f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}"
+            f"{source.path}: --{flag} {word}: no column of this name{note}; {advice}"
         ) from None
     if not -source.width <= index < source.width:
         raise UsageError(
@@ -271,37 +256,41 @@ def feature_columns(
     if source.names and names and [source.names[c] for c in kept] == names:
         return kept
     if not (source.names and names):
-        gone = dropped | (set(schema.left_out) if len(rest) != schema.width else set())
-        return [c for c in rest if c not in gone]
-    places: dict[str, list[int]] = {}
+        if len(rest) != schema.width:
+            rest = kept
+        return [c for c in rest if c not in dropped]
+    places = {}
     for column in reversed(rest):
         places.setdefault(source.names[column], []).append(column)
-    found = [places[name].pop() if places.get(name) else None for name in names]
-    absent = [name for name, column in zip(names, found, strict=True) if column is None]
-    if absent:
-        if targets:
-            beside = " besides the target"
-            cure = ", or choose the target with --target"
+    features = []
+    absent = []
+    for name in names:
+        if places.get(name):
+            features.append(places[name].pop())
         else:
-            beside = ""
-            cure = ""
-        raise _columns_lack(source, absent, beside, "", cure)
-    return found
+            absent.append(name)
+    if absent and targets:
+        cure = ", or choose the target with --target"
+        raise _columns_lack(source, absent, " besides the target", "", cure)
+    if absent:
+        raise _columns_lack(source, absent, "", "", "")
+    return features
 
 
-def column_mismatch(source: TableSource, found: int, schema: Schema) -> str:
+def column_mismatch(source: TableSource, count: int, schema: Schema) -> str:
     """Return what is wrong with the columns of a file, or with those besides the
-    targets, if these were chosen."""
+    targets, if these were chosen. count: of these columns."""
     inputs = schema.width
     outputs = schema.outputs
-    if found != source.width:
-        found = f"{found} columns besides the target"
-        expected = f"{inputs}, one per input of the network"
-    else:
-        found = f"{found} columns"
-        expected = f"{inputs + 1} ({inputs} inputs and a target)"
-        if outputs is not None and outputs > 1:
-            expected += (
-                f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
-            )
-    return f"{source.path}: {found}, expected {expected}; check --layers, the model and --target"
+    if count != source.width:
+        return (
+            f"{source.path}: {count} columns besides the target, expected {inputs}, one "
+            "per input of the network; check --layers, the model and --target"
+        )
+    expected = f"{inputs + 1} ({inputs} inputs and a target)"
+    if outputs is not None and outputs > 1:
+        expected += f" or {inputs + outputs} ({inputs} inputs and {outputs} outputs)"
+    return (
+        f"{source.path}: {count} columns, expected {expected}; check --layers, the "
+        "model and --target"
+    )

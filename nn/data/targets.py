@@ -103,12 +103,12 @@ def _written_numbers(
         return None
     numbers = valued(column, "number", way.values_of(column.words))
     if numbers.odd:
-        word, found = first_odd(source, table, place, numbers.odd)
+        word, field = first_odd(source, table, place, numbers.odd)
         like = ""
         if way != WrittenNumbers():
             like = f" written as {way}"
         raise DataError(
-            f"{source.path}, {found}, expected a number{like}; correct it, or remove "
+            f"{source.path}, {field}, expected a number{like}; correct it, or remove "
             f"the row{gap_advice([word])}"
         )
     return numbers
@@ -129,45 +129,37 @@ def _check_names(
     others is more often a mistake in the file than a name."""
     words = column.words
     numbers = np.array([number_in(word) is not None for word in words], bool)
-    infinite = np.array([is_not_finite(word) for word in words], bool)
+    is_wrong = np.array([is_not_finite(word) for word in words], bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
-    is_mixed = (
-        numbers.any()
-        and not numbers.all()
-        and not may_mix
-        and not way_of_numbers(dict.fromkeys(words, 1))
-    )
-    takes_gaps = False
-    if infinite.any():
-        wrong = infinite
+    is_mixed = 0 < np.count_nonzero(numbers) < len(words) and not may_mix
+    if is_wrong.any():
         expected = "a finite number; correct it or remove the row"
-    elif schema.task == "regression" or is_mixed:
-        takes_gaps = schema.task == "regression" or bool(
-            numbers[column.values[~column.is_gap]].mean() > 0.5
-        )
-        if takes_gaps:
-            wrong = ~numbers
+    elif schema.task == "regression":
+        is_wrong = ~numbers
+        advice = gap_advice(_words_where(words, is_wrong))
+        expected = f"a number; correct it, or remove the row{advice}"
+    elif is_mixed and not way_of_numbers(dict.fromkeys(words, 1)):
+        is_wrong = numbers
+        what = "text as in the other rows"
+        advice = ""
+        if numbers[column.values[~column.is_gap]].mean() > 0.5:
+            is_wrong = ~numbers
             what = "a number"
-        else:
-            wrong = numbers
-            what = "text as in the other rows"
-        if schema.task == "regression":
-            cure = "remove the row"
-        else:
-            cure = "add --task multiclass if it is a class name"
-        expected = f"{what}; correct it, or {cure}"
+            advice = gap_advice(_words_where(words, is_wrong))
+        expected = f"{what}; correct it, or add --task multiclass if it is a class name{advice}"
     elif len(words) > MAX_CLASSES:
-        wrong = np.arange(len(words)) >= MAX_CLASSES
+        is_wrong = np.arange(len(words)) >= MAX_CLASSES
         expected = f"at most {MAX_CLASSES} different class names; choose the target with --target"
     else:
         return
-    row = int(np.argmax(np.append(wrong, False)[column.values]))
-    strays = [word for word, is_wrong in zip(words, wrong, strict=True) if is_wrong]
+    row = np.argmax(np.append(is_wrong, False)[column.values])
     where = place_of(source, table, row, place)
     word = shortened(words[column.values[row]])
-    raise DataError(
-        f'{where}: found "{word}", expected {expected}{gap_advice(strays) if takes_gaps else ""}'
-    )
+    raise DataError(f'{where}: found "{word}", expected {expected}')
+
+
+def _words_where(words: list[str], is_so: np.ndarray) -> list[str]:
+    return np.array(words, object)[is_so].tolist()
 
 
 def now_among(
@@ -246,22 +238,19 @@ def about_far_targets(ds: Dataset) -> list[str]:
         row = int(rows[values[rows].argmax()])
         usual = float(np.median(values[values > 0]))
         times = float(f"{values[row] / usual:.2g}")
+        shown = f"{times:g}"
         if times < 1e12:
             shown = f"{times:,.0f}"
-        else:
-            shown = f"{times:g}"
         number = number_text(targets[row, target])
+        alike = ""
         if len(rows) > 1:
-            others = f", like {len(rows) - 1} more"
-        else:
-            others = ""
+            alike = f", like {len(rows) - 1} more"
+        column = f"target {target + 1}"
         if ds.targets:
             column = f"column {ds.targets[target]}"
-        else:
-            column = f"target {target + 1}"
         line = (
             f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {number}, {shown} times "
-            f"the median{others}; correct it or remove the row"
+            f"the median{alike}; correct it or remove the row"
         )
         if ds.places:
             line += gap_advice([number])
@@ -312,10 +301,9 @@ def resolve(
     if labelled is None:
         return _regression(targets, schema), "regression", None
     y, names = labelled
+    task = _task_of(task, names, schema.outputs)
     if targets.width > 1:
         task = "multiclass"
-    else:
-        task = _task_of(task, names, schema.outputs)
     _check_outputs(targets, task, len(names), schema.outputs)
     return y, task, names
 
@@ -369,12 +357,11 @@ def _positive_last(
     none of two classes."""
     if task != "binary" or len(classes) != 2:
         if asked is not None:
-            if classes is None:
-                found = "numbers"
-            else:
-                found = plural(len(classes), "class", "es")
+            target = "numbers"
+            if classes is not None:
+                target = plural(len(classes), "class", "es")
             raise UsageError(
-                f"--positive {asked}: {place} has {found}, expected two classes; leave it out"
+                f"--positive {asked}: {place} has {target}, expected two classes; leave it out"
             )
         return y, classes
     says_yes = [TRUTHS.get(name.lower()) for name in classes]
@@ -382,19 +369,18 @@ def _positive_last(
     positive = int(number_in(classes[1]) == 1 or yes <= no)
     if asked is not None:
         same = [name for name in classes if decimal_text(name) == decimal_text(asked)]
-        if asked not in classes and len(same) != 1:
+        if asked in classes:
+            same = [asked]
+        if len(same) != 1:
             raise UsageError(
                 f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them"
             )
-        name = same[0]
-        if asked in classes:
-            name = asked
-        positive = classes.index(name)
+        positive = classes.index(same[0])
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
     if positive == 1:
-        return (y, classes)
-    return (1 - y, classes[::-1])
+        return y, classes
+    return 1 - y, classes[::-1]
 
 
 def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
@@ -418,21 +404,19 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
     count = len(targets.names)
     rows = len(targets.values)
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
-        found = None
+        reason = None
         are_dates = True
         with suppress(DataError):  # the day or the month may be first
             are_dates = way_of_dates(dict.fromkeys(targets.names, 1)) is not None
         if are_dates:
-            found = "dates, expected class names or numbers"
-        elif count > AUTO_CLASSES and (
-            count > _NAMED_CLASSES or rows < _CLASS_ROWS * count
-        ):
-            found = f"texts, expected at most {AUTO_CLASSES} class names"
+            reason = "dates, expected class names or numbers"
+        elif count > _NAMED_CLASSES or max(AUTO_CLASSES, rows / _CLASS_ROWS) < count:
+            reason = f"texts, expected at most {AUTO_CLASSES} class names"
         elif 2 * count > rows:
-            found = f"texts in {rows} rows, expected class names, which come again"
-        if found:
+            reason = f"texts in {rows} rows, expected class names, which come again"
+        if reason:
             raise DataError(
-                f"{targets.place}: {count} different {found}; choose the target with "
+                f"{targets.place}: {count} different {reason}; choose the target with "
                 "--target or use --task multiclass"
             )
     return targets.values[:, 0].astype(np.int32), targets.names
@@ -447,14 +431,13 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
     distinct, which = targets.different
     count = len(distinct)
     whole = _are_whole(distinct)
+    is_multiclass = schema.task == "multiclass"
     if is_auto:
         as_many = count > 2 and count == outputs  # the network has an output for each
         is_label = as_many or count == 1 or _are_labels(distinct, np.bincount(which))
         if count != 2 and not (whole and is_label):
             return None
-    is_multiclass = schema.task == "multiclass" or (
-        is_auto and (count > 2 or outputs not in (None, 1))
-    )
+        is_multiclass = count > 2 or outputs not in (None, 1)
     if (is_multiclass and not whole and count > 2) or count > MAX_CLASSES:
         raise DataError(
             f"{targets.place}: {count} different numbers, expected whole numbers for "
@@ -463,13 +446,7 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
     labels = distinct
     # which no further classes belong to, unless --task multiclass says so
     is_two = is_auto and count == 2
-    if (
-        is_multiclass
-        and whole
-        and outputs is not None
-        and count < outputs
-        and not is_two
-    ):
+    if is_multiclass and whole and count < (outputs or 0) and not is_two:
         labels = _with_missing(distinct, outputs, schema.plain or targets.are_indices)
     if targets.spelling is not None:
         return _spelled(targets.spelling, labels)
@@ -482,28 +459,32 @@ def _with_missing(numbers: np.ndarray, outputs: int, are_indices: bool) -> np.nd
     outputs of the network end at the last one. are_indices: they are numbers of
     outputs, as in the original program and in IDX files of images, of which the last
     ones may have no row."""
-    for first in (0, 1):
-        last = first + outputs - 1
-        has_all = first <= numbers[0] and numbers[-1] <= last
-        if has_all and (are_indices or numbers[-1] == last):
-            return np.arange(first, last + 1, dtype=np.float64)
+    for lowest in (0, 1):
+        highest = lowest + outputs - 1
+        has_all = lowest <= numbers[0] and numbers[-1] <= highest
+        if has_all and (are_indices or numbers[-1] == highest):
+            return np.arange(lowest, highest + 1, dtype=np.float64)
     return numbers
 
 
 def _spelled(column: Column, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Return (y, class names) of labels in their own spelling: 01 is another class than
     1, but 1.0 is the same."""
-    of_words = [word if is_code(word) else decimal_text(word) for word in column.words]
-    known = {number_in(name) for name in of_words}
-    others = [
-        number_text(value + 0.0) for value in labels.tolist() if value not in known
+    names_of_words = [
+        word if is_code(word) else decimal_text(word) for word in column.words
     ]
-    names = sorted({*of_words, *others}, key=lambda name: (number_in(name), name))
-    return np.array(list(map(names.index, of_words)), np.int32)[column.values], names
+    values = {number_in(name) for name in names_of_words}
+    rest = [
+        number_text(value + 0.0) for value in labels.tolist() if value not in values
+    ]
+    names = sorted({*names_of_words, *rest}, key=lambda name: (number_in(name), name))
+    return np.array(list(map(names.index, names_of_words)), np.int32)[
+        column.values
+    ], names
 
 
 def _are_whole(values: np.ndarray) -> bool:
-    return bool((values == np.floor(values)).all())
+    return (values == np.floor(values)).all()
 
 
 def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
@@ -560,11 +541,8 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     index = {name: i for i, name in enumerate(classes)}
     values = [number_in(name) for name in classes]
     counts = Counter(values)
-    by_value = {
-        value: i
-        for i, value in enumerate(values)
-        if value is not None and counts[value] == 1
-    }
+    by_value = {value: i for i, value in enumerate(values) if counts[value] == 1}
+    by_value.pop(None, None)
     if targets.names is not None:
         labels = targets.names
         codes = targets.values[:, 0].astype(np.intp)
@@ -573,27 +551,32 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
         labels = [number_text(value + 0.0) for value in distinct]
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
-    found = np.array(
+    class_of_label = np.array(
         [index.get(label, by_value.get(number_in(label), -1)) for label in labels],
         np.int32,
     )
-    if (found < 0).any() and all(label.removesuffix(".") in index for label in labels):
+    if (class_of_label < 0).any() and all(
+        label.removesuffix(".") in index for label in labels
+    ):
         log.warning(
             '%s: class names end in a full stop, such as "%s", taken as the model\'s',
             targets.place,
             labels[0],
         )
-        found = np.array([index[label.removesuffix(".")] for label in labels], np.int32)
-    y = found[codes]
+        class_of_label = np.array(
+            [index[label.removesuffix(".")] for label in labels], np.int32
+        )
+    y = class_of_label[codes]
     if (y < 0).any():
-        first = int(np.argmax(y < 0))
-        told = f"expected one of the model's classes {listed(classes)}; correct it or choose the target with --target"
+        row = int(np.argmax(y < 0))
         raise DataError(
-            f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", {told}'
+            f'{targets.place}, {targets.row(row)}: found class "{labels[codes[row]]}", '
+            f"expected one of the model's classes {listed(classes)}; correct it or "
+            "choose the target with --target"
         )
     return y
 
 
 def _is_one_hot(values: np.ndarray) -> bool:
-    are_bits = bool(((values == 0) | (values == 1)).all())
-    return are_bits and bool((values.sum(axis=1) == 1).all())
+    are_bits = ((values == 0) | (values == 1)).all()
+    return are_bits and (values.sum(axis=1) == 1).all()
