@@ -82,14 +82,13 @@ def column_kind(column: Column, choice: Kind | None, name: str, flag: str = "") 
     """Return what a column is. choice: a person's, perhaps with how it is written; a
     date without that is as most of them are. name, flag: how messages and flags call
     it. Raises DataError for dates whose form must be asked for."""
-    if choice:
-        asked = choice.kind
-    else:
-        asked = None
     if column.reads != "text":
         return Kind(column.reads)
-    if choice and choice.written:
-        return choice
+    asked = None
+    if choice:
+        asked = choice.kind
+        if choice.written:
+            return choice
     words = column.counts()
     are_truths = bool(words) and {word.lower() for word in words} <= {"true", "false"}
     if are_truths and asked == "category":
@@ -100,9 +99,9 @@ def column_kind(column: Column, choice: Kind | None, name: str, flag: str = "") 
     if asked and settled(column, None).reads == asked:
         return choice
     has_gaps = sum(words.values()) < len(column)
-    if not asked and words and not has_gaps:
-        if all(word.lower() in TRUTHS for word in words):
-            return Kind.of(written.YesNo())
+    may_be_truths = not asked and words and not has_gaps
+    if may_be_truths and all(word.lower() in TRUTHS for word in words):
+        return Kind.of(written.YesNo())
     words_as = _way_of(words, asked, name, flag)
     if words_as:
         return Kind.of(words_as)
@@ -151,15 +150,13 @@ def way_of_numbers(
     words: the rows of each. asked: a person has said that they are numbers, however
     few.
     """
-    known = _known(words, asked)
-    ways = [_between_signs(known, way) for way in written.NUMBER_FORMS]
-    best = _best({way: way.value_of for way in ways}, known)
-    if best is None or best.before or best.behind:
+    likely = _likely_values(words, asked)
+    ways = [_between_signs(likely, way) for way in written.NUMBER_FORMS]
+    best = _best({way: way.value_of for way in ways}, likely)
+    has_gaps = len(likely) < len(words)
+    if best is None or best.before or best.behind or (has_gaps and not asked):
         return best
-    has_gaps = len(known) < len(words)
-    if has_gaps and not asked:
-        return best
-    for word in known:
+    for word in likely:
         if number_in(word) is None and best.value_of(word) is not None:
             return best
     return None  # all are plain
@@ -194,14 +191,14 @@ def way_of_dates(
     other varies; if none is, both cures are told in a DataError, as a shell takes them.
     name, flag: as in column_kind.
     """
-    known = _known(words, asked)
+    likely = _likely_values(words, asked)
     ways = {form: partial(written.date_of, form=form) for form in written.DATE_FORMS}
-    form = _best(ways, known)
+    form = _best(ways, likely)
     month_first, day_first = written.EITHER
     if form != month_first:
         return form
-    dates = [word for word in known if written.date_of(word, month_first) is not None]
-    swapped = [word for word in known if written.date_of(word, day_first) is not None]
+    dates = [word for word in likely if written.date_of(word, month_first) is not None]
+    swapped = [word for word in likely if written.date_of(word, day_first) is not None]
     if dates != swapped:
         return month_first
     parts = [re.split(r"\D", word) for word in dates]
@@ -226,7 +223,7 @@ def _is_day(part: list[int], other: list[int]) -> bool:
     return {*part} == {1} and len({*other}) > 1
 
 
-def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
+def _likely_values(words: dict[str, int], asked: bool) -> dict[str, int]:
     """Return the words, and their rows, without those for a gap, if no more than
     _MOST_ABSENT of these differ: - and ?, and beside _MANY_WORDS with digits any word
     without one.
@@ -241,15 +238,14 @@ def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
         for word in words
         if not has_digit[word] and (are_many or not any(map(str.isalnum, word)))
     }
-    if len(gaps) > _MOST_ABSENT:
-        known = words
-    else:
-        known = {word: rows for word, rows in words.items() if word not in gaps}
-    with_digits = sum(rows for word, rows in known.items() if has_digit[word])
-    are_few = len(known) < _LEAST_WORDS or with_digits < MOSTLY * sum(known.values())
+    likely = words
+    if len(gaps) <= _MOST_ABSENT:
+        likely = {word: rows for word, rows in words.items() if word not in gaps}
+    with_digits = sum(rows for word, rows in likely.items() if has_digit[word])
+    are_few = len(likely) < _LEAST_WORDS or with_digits < MOSTLY * sum(likely.values())
     if are_few and not asked:
         return {}
-    return known
+    return likely
 
 
 def _best(ways: dict, words: dict[str, int]):
@@ -259,7 +255,7 @@ def _best(ways: dict, words: dict[str, int]):
     def rows_with_value(candidates: Iterable[str], value_of: Callable) -> int:
         return sum(words[word] for word in candidates if value_of(word) is not None)
 
-    glance = [*islice(words, _GLANCE)]
+    glance = list(words)[:_GLANCE]
     least = MOSTLY / 2 * sum(words[word] for word in glance)
     total = sum(words.values())
     most = 0
@@ -293,10 +289,7 @@ def decide_kinds(
     kinds = {}
     left_out = {}
     for place, column in columns.items():
-        if source.names:
-            name = source.names[place]
-        else:
-            name = None
+        name = source.names and source.names[place]
         kind = NUMBER
         if column.reads != "number":
             flag = name or str(place)
@@ -306,10 +299,9 @@ def decide_kinds(
             left_out[place] = reason
         kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
+        stay = AN_ID
         if COUNTS_ROWS in left_out.values():
             stay = COUNTS_ROWS
-        else:
-            stay = AN_ID
         left_out = {place: why for place, why in left_out.items() if why != stay}
     if len(left_out) == len(columns):
         reasons = [f"{source.column(place)} ({why})" for place, why in left_out.items()]
@@ -335,27 +327,31 @@ def reason_to_leave_out(
         for reason, holds in LEFT_OUT_RULES.items():
             if holds(values, name):
                 return reason
-    if is_plain:  # the scaling says how many have one value
-        return None
-    for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
-        if not (values[:rows] == values[0]).all():
-            return None
-    return ONE_VALUE
+    # of plain numbers the scaling says how many have one value
+    if not is_plain and _holds_for_all(values, lambda part: part == values[0]):
+        return ONE_VALUE
+    return None
+
+
+def _holds_for_all(values: np.ndarray, is_so: Callable) -> bool:
+    """Return whether all of is_so(values) are true; the first ones nearly always
+    tell."""
+    return is_so(values[:COUNTED_ROWS]).all() and is_so(values).all()
 
 
 def _reason_of_texts(column: Column, kind: Kind) -> str | None:
     """Return why texts tell a network nothing: they are gaps, one value, or names,
     nearly all of which differ."""
     rows = column.word_rows[column.word_rows > 0]
-    known = rows.sum()
-    if not known:
+    known_rows = rows.sum()
+    if not known_rows:
         return GAPS_ONLY
-    if len(rows) == 1 and known == len(column):
+    if len(rows) == 1 and known_rows == len(column):
         return ONE_VALUE
-    is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
+    is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known_rows
     if len(rows) <= 2 or is_shared or kind.kind != "category":
         return None
-    if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known:
+    if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known_rows:
         return _DIFFERS
     return _ARE_RARE
 
@@ -365,10 +361,7 @@ def _count_rows(values: np.ndarray, _name: str | None) -> bool:
     rows."""
     if len(values) < COUNTED_ROWS or values[0] not in (0, 1):
         return False
-    for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
-        if not (np.diff(values[:rows].astype(np.float64)) == 1).all():
-            return False
-    return True
+    return _holds_for_all(values, lambda part: np.diff(part.astype(np.float64)) == 1)
 
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
@@ -379,13 +372,15 @@ def _are_ids(values: np.ndarray, name: str | None) -> bool:
     words = _NAME_WORD.findall(_NO_NAME.sub("", name))
     if words and not _NAME_OF_IDS.fullmatch(words[-1].lower()):
         return False
-    for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell
-        ids = np.sort(values[:rows].astype(np.float64))
-        if len(ids) < 2 or not ((ids == np.floor(ids)) & (ids >= 0)).all():
-            return False
-        if (np.diff(ids) == 0).any():
-            return False
-    return True
+    return len(values) > 1 and _holds_for_all(values, _are_distinct_counts)
+
+
+def _are_distinct_counts(values: np.ndarray) -> np.ndarray:
+    """Return of each of some numbers, sorted, whether it is whole, 0 or above, and
+    differs from the next one."""
+    ids = np.sort(values.astype(np.float64))
+    differs = np.append(np.diff(ids) != 0, True)
+    return (ids == np.floor(ids)) & (ids >= 0) & differs
 
 
 # reason -> which columns of numbers a network should not see
@@ -409,11 +404,11 @@ def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, 
         "dates": lambda word: _choice_of_dates(word, names),
         "ordered": _choice_of_order,
     }
-    return [
-        (flag, *choice(word))
-        for flag, choice in read.items()
-        for word in split_names(getattr(choices, flag), names)
-    ]
+    parsed = []
+    for flag, choice_in in read.items():
+        for word in split_names(getattr(choices, flag), names):
+            parsed.append((flag, *choice_in(word)))
+    return parsed
 
 
 def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:

@@ -32,7 +32,7 @@ from .source import TableSource
 
 
 def without_weightless(
-    table: Table, weights: np.ndarray | None, undecided: frozenset[int]
+    table: Table, weights: np.ndarray | None, undecided: list[int]
 ) -> tuple[Table, dict]:
     """Return (the table without the rows of weight 0, what a Dataset says of these).
     DataError: all are.
@@ -52,7 +52,7 @@ def without_weightless(
     return _decided_again(stays, undecided), {"weightless": int(is_weightless.sum())}
 
 
-def _decided_again(table: Table, undecided: frozenset[int]) -> Table:
+def _decided_again(table: Table, undecided: list[int]) -> Table:
     """Return a table in which the columns of text at these places are what all of their
     words are."""
     changed = {}
@@ -64,9 +64,9 @@ def _decided_again(table: Table, undecided: frozenset[int]) -> Table:
                 changed[place] = column
     if not changed:
         return table
-    columns = {**table.columns, **changed}
-    new_places = {p for p, column in changed.items() if column.reads == "number"}
-    places = sorted({*table.number_places, *new_places})
+    columns = table.columns | changed
+    new_places = [p for p, column in changed.items() if column.reads == "number"]
+    places = sorted([*table.number_places, *new_places])
     numbers = np.empty((len(table), len(places)), table.numbers.dtype)
     for slot, place in enumerate(places):
         numbers[:, slot] = columns[place].values
@@ -86,11 +86,8 @@ def without_unlabelled(
         for place in places.targets
         if not table.columns[place].odd
     ]
-    if gaps:
-        lacks = np.logical_or.reduce(gaps)
-    else:
-        lacks = np.zeros(len(table), bool)
-    if not lacks.any():
+    lacks = np.any(gaps, axis=0)
+    if not np.any(lacks):
         return table, {}
     if lacks.all():
         raise DataError(
@@ -124,17 +121,15 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
         elif not np.isnan(values).any():  # fields of odd words are gaps
             odd = {}
         columns[place] = replace(column, values=values, words=words, odd=odd)
-    if table.kept is None:
-        kept = rows
-    else:
-        kept = table.kept[rows]
-    return replace(table, columns=columns, numbers=numbers, kept=kept)
+    if table.kept is not None:
+        rows = table.kept[rows]
+    return replace(table, columns=columns, numbers=numbers, kept=rows)
 
 
 def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[str, int]:
     """Return how many gaps of targets each word stands for; the columns whose words are
     not known are read again."""
-    words: Counter[str] = Counter()
+    words = Counter()
     for place in targets:
         column = table.columns[place]
         is_gap = column.is_gap
@@ -161,11 +156,8 @@ def _words_in(source: TableSource, place: int, rows: np.ndarray) -> list[str]:
     selection = Selection(
         {place: "text"}, exact=frozenset([place]), missing=frozenset()
     )
-    column = source.read(selection).columns[place]
-    if column.reads != "text":
-        column = as_text(column)
-    texts = [*column.words, ""]
-    return [texts[code] for code in column.values[rows].tolist()]
+    texts = as_text(source.read(selection).columns[place]).texts()
+    return [texts[row] for row in rows.tolist()]
 
 
 def without_class_name(column: Column) -> Column:
@@ -173,7 +165,7 @@ def without_class_name(column: Column) -> Column:
     people write them."""
     if CLASS_NAME not in column.words:
         return column
-    counts = dict(column.counts())
+    counts = column.counts()
     counts.pop(CLASS_NAME, None)
     if not counts or way_of_numbers(counts) is None:
         return column
@@ -204,14 +196,11 @@ def role_values(
 
 def _moments_of(source: TableSource, place: int, column: Column) -> Column:
     """Return a column of words as numbers, or dates as people write them."""
-    name = ""
-    if source.names:
-        name = source.names[place]
-    kind = column_kind(column, Kind("date"), source.column(place), name or str(place))
-    values = kind.written and kind.written.values_of(column.words)
-    if values is None:
-        return settled(column, "date")
-    return valued(column, "date", values)
+    flag = source.name(place) or str(place)
+    kind = column_kind(column, Kind("date"), source.column(place), flag)
+    if kind.written:
+        return valued(column, "date", kind.written.values_of(column.words))
+    return settled(column, "date")
 
 
 def _check_role(
