@@ -3,7 +3,7 @@ groups, or by time."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+from numbers import Rational
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +45,8 @@ def split_rows(
     Raises UsageError for a share that is none, and for indices that are none, or twice
     there; DataError where all rows have weight 0.
     """
-    if rows is None:
-        divided = np.arange(ds.rows)
-    else:
+    divided = np.arange(ds.rows)
+    if rows is not None:
         divided = _checked(ds, rows)
     if ds.weights is not None and not keeps_weightless:
         count = len(divided)
@@ -121,26 +120,21 @@ def fold_rows(
     one, on which all networks train. Raises UsageError for more folds than rows,
     groups, times or rows of a class allow.
     """
+    few = _classes_below(ds, rows, folds)
+    if few and not rare:
+        raise UsageError(
+            f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold"
+        )
+    divided = []
     if ds.times is not None:
         part = _forward(ds, rows, folds)
-        divided = [
-            Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)
-        ]
+        for fold in range(folds):
+            divided.append(Fold(rows[part <= fold], rows[part == fold + 1]))
     else:
-        few = []
-        if not rare:
-            few = _classes_below(ds, rows, folds)
-        if few:
-            raise UsageError(
-                f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold"
-            )
-        if ds.groups is None:
-            number = _numbers(ds, rows, folds, seed)
-        else:
-            number = _numbers_by_group(ds, rows, folds, seed)
-        divided = [
-            Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)
-        ]
+        deal = _fold_by_class if ds.groups is None else _fold_by_group
+        number = deal(ds, rows, folds, seed)
+        for fold in range(folds):
+            divided.append(Fold(rows[number != fold], rows[number == fold]))
     if ds.classes is not None:
         _check_classes(ds, rows, divided)
     return divided
@@ -187,20 +181,17 @@ def _check_classes(ds: Dataset, rows: np.ndarray, folds: list[Fold]) -> None:
                 )
 
 
-def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
+def _fold_by_class(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """Return the fold of each row, -1 for a row in none: the only one of its class, or
     all its copies. The rows of a class are dealt to the folds in turn, those of the
     next class from the fold on where the last one ended; where there are twins, sets of
     them are."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
-    if ds.classes is None:
-        labels = np.zeros(len(rows), np.int64)
-    else:
-        labels = ds.y[rows]
+    labels = _labels(ds, rows)
     order = order[np.argsort(labels[order], kind="stable")]
     sets = twins_to_keep_together(ds, rows)
     if sets is not None:
-        return _numbers_of_twins(sets, labels, order, folds)
+        return _fold_by_twins(sets, labels, order, folds)
     if ds.classes is not None:
         order = order[np.bincount(labels)[labels[order]] >= LEAST_OF_CLASS]
     if len(order) < folds:
@@ -212,37 +203,39 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray
     return number
 
 
-def _numbers_of_twins(
+def _fold_by_twins(
     sets: np.ndarray, labels: np.ndarray, order: np.ndarray, folds: int
 ) -> np.ndarray:
     """Return the fold of each row, in which all its twins lie. Within each class the
     largest sets go first, each to the fold with the fewest rows of the class, of equals
     to that with the fewest rows. sets, labels (rows,): of each row; order: of the rows,
     drawn, one class after the other."""
-    _, first, sizes = np.unique(sets[order], return_index=True, return_counts=True)
+    _, first_rows, sizes = np.unique(sets[order], return_index=True, return_counts=True)
     if len(sizes) < folds:
         raise UsageError(
             f"--folds {folds}: {len(sizes)} distinct rows, expected at least one for each fold"
         )
-    of_set = np.full(len(sizes), -1, np.int64)
+    fold_of_set = np.full(len(sizes), -1, np.int64)
     filled = np.zeros(folds, np.int64)
-    label_of = labels[order[first]]
+    label_of = labels[order[first_rows]]
     classes = np.unique(labels)
     for label in classes:
-        of_class = np.flatnonzero(label_of == label)
-        if len(of_class) < LEAST_OF_CLASS and len(classes) > 1:
+        sets_of_class = np.flatnonzero(label_of == label)
+        if len(sets_of_class) < LEAST_OF_CLASS and len(classes) > 1:
             continue  # no fold could train on the class and judge it
-        of_class = of_class[np.argsort(first[of_class], kind="stable")]
-        of_class = of_class[np.argsort(-sizes[of_class], kind="stable")]
-        several = of_class[sizes[of_class] > 1]
-        single = of_class[sizes[of_class] == 1]
+        sets_of_class = sets_of_class[
+            np.argsort(first_rows[sets_of_class], kind="stable")
+        ]
+        sets_of_class = sets_of_class[np.argsort(-sizes[sets_of_class], kind="stable")]
+        several = sets_of_class[sizes[sets_of_class] > 1]
+        single = sets_of_class[sizes[sets_of_class] == 1]
         in_class = np.zeros(folds, np.int64)
         for number in several:
-            of_set[number] = np.lexsort((filled + in_class, in_class))[0]
-            in_class[of_set[number]] += sizes[number]
-        of_set[single] = _filled_up(in_class, filled, len(single))
-        filled += in_class + np.bincount(of_set[single], minlength=folds)
-    return of_set[np.unique(sets, return_inverse=True)[1].reshape(-1)]
+            fold_of_set[number] = np.lexsort((filled + in_class, in_class))[0]
+            in_class[fold_of_set[number]] += sizes[number]
+        fold_of_set[single] = _filled_up(in_class, filled, len(single))
+        filled += in_class + np.bincount(fold_of_set[single], minlength=folds)
+    return fold_of_set[np.unique(sets, return_inverse=True)[1].reshape(-1)]
 
 
 def _filled_up(in_class: np.ndarray, filled: np.ndarray, count: int) -> np.ndarray:
@@ -304,9 +297,7 @@ def _classes_below(ds: Dataset, rows: np.ndarray, least: int) -> list[str]:
     return [f"{name} ({count})" for name, count in counts if 0 < count < least]
 
 
-def _numbers_by_group(
-    ds: Dataset, rows: np.ndarray, folds: int, seed: int
-) -> np.ndarray:
+def _fold_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """Return the fold of each row: groups, the largest first, go to the fold that has
     the fewest rows."""
     group_of, sizes = _groups(ds, rows)
@@ -316,11 +307,18 @@ def _numbers_by_group(
         )
     order = shuffled(len(sizes), seed, STREAM_FOLDS)
     filled = np.zeros(folds, np.int64)
-    of_group = np.empty(len(sizes), np.int64)
+    fold_of_group = np.empty(len(sizes), np.int64)
     for group in order[np.argsort(-sizes[order], kind="stable")]:
-        of_group[group] = np.argmin(filled)
-        filled[of_group[group]] += sizes[group]
-    return of_group[group_of]
+        fold_of_group[group] = np.argmin(filled)
+        filled[fold_of_group[group]] += sizes[group]
+    return fold_of_group[group_of]
+
+
+def _labels(ds: Dataset, rows: np.ndarray) -> np.ndarray:
+    """Return the class index of each row, 0 where there are no classes."""
+    if ds.classes is None:
+        return np.zeros(len(rows), np.int32)
+    return ds.y[rows]
 
 
 def _groups(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -359,30 +357,29 @@ def _remark_on_dates(ds: Dataset) -> None:
     dates."""
     dates = [number for number, kind in enumerate(ds.kinds) if kind.kind == "date"]
     if dates and ds.times is None:
-        if ds.columns:
-            name = ds.columns[dates[0]]
-        else:
-            name = str(ds.places[dates[0]])
+        names = ds.columns or ds.places
         log.warning(
-            "rows are divided at random; for a forecast of later days --time %s", name
+            "rows are divided at random; for a forecast of later days --time %s",
+            names[dates[0]],
         )
 
 
 def _remark_on_rare_classes(ds: Dataset, split: Split) -> None:
     """Say in one line which classes have too few rows to be in every part of the
     split."""
-    parts = {"validation": split.validation, "held-out": split.holdout}
-    counts = {
-        name: ds.class_counts(rows)
-        for name, rows in parts.items()
-        if len(rows) and ds.classes is not None
-    }
-    if not counts:
+    if ds.classes is None:
         return
+    counts = {}
+    if len(split.validation):
+        counts["validation"] = ds.class_counts(split.validation)
+    if len(split.holdout):
+        counts["held-out"] = ds.class_counts(split.holdout)
     rare = []
-    for label, rows in enumerate(ds.class_counts(ds.counting_rows())):
-        if rows and not all(of_part[label] for of_part in counts.values()):
-            rare.append(f"{ds.classes[label]} ({rows})")
+    totals = ds.class_counts(ds.counting_rows())
+    # of a class the rows in each part
+    for name, total, *rows in zip(ds.classes, totals, *counts.values(), strict=True):
+        if total and not all(rows):
+            rare.append(f"{name} ({total})")
     if rare:
         purposes = " and ".join(counts)
         log.warning("classes with too few rows for %s rows: %s", purposes, listed(rare))
@@ -394,10 +391,12 @@ def _apart(
     """Return (rows that stay, rows that are taken), both ascending."""
     if not 0 <= share < 1:
         raise UsageError(f"{flag} {share}: expected a share of at least 0 and below 1")
-    # the decimal that was written: 0.29 of 100 rows are 29
-    share = Fraction(str(share))
     if not share or not len(rows):
         return rows, rows[:0]
+    from fractions import Fraction  # here: a prediction does without it
+
+    # the decimal that was written: 0.29 of 100 rows are 29
+    share = Fraction(str(share))
     if ds.groups is not None:
         taken = _by_group(ds, rows, share, seed, stream)
     elif ds.times is not None:  # those later than the last one that stays
@@ -410,23 +409,20 @@ def _apart(
 
 
 def _by_class(
-    ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int
+    ds: Dataset, rows: np.ndarray, share: Rational, seed: int, stream: int
 ) -> np.ndarray:
     """Return which of the rows are taken: of each class the share, rounded down."""
     order = shuffled(len(rows), seed, stream)
-    if ds.classes is not None:
-        labels = ds.y[rows[order]]
-    else:
-        labels = np.zeros(len(rows), np.int32)
+    labels = _labels(ds, rows[order])
     taken = np.zeros(len(rows), bool)
     for label in np.unique(labels):
-        of_class = order[labels == label]
-        taken[of_class[: int(share * len(of_class))]] = True
+        rows_of_class = order[labels == label]
+        taken[rows_of_class[: int(share * len(rows_of_class))]] = True
     return taken
 
 
 def _by_group(
-    ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int
+    ds: Dataset, rows: np.ndarray, share: Rational, seed: int, stream: int
 ) -> np.ndarray:
     """Return which rows are taken: groups in a drawn order, or the latest first, if
     they come nearer to the share."""
@@ -434,11 +430,11 @@ def _by_group(
     order = shuffled(len(sizes), seed, stream)
     if ds.times is not None:
         order = np.argsort(-_latest(ds, rows, group_of), kind="stable")
-    wanted = share * len(rows)
+    target = share * len(rows)
     done = 0
     chosen = np.zeros(len(sizes), bool)
     for group in order[: len(sizes) - 1]:  # one stays
-        if abs(done + int(sizes[group]) - wanted) < abs(done - wanted):
+        if abs(done + int(sizes[group]) - target) < abs(done - target):
             chosen[group] = True
             done = done + int(sizes[group])
         elif ds.times is not None:

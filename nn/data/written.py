@@ -120,13 +120,14 @@ class Order(Written):
 
     def ranks_of_forms(self) -> dict[str, int]:
         """Return the rank of each word, in all forms that files may write it."""
-        found = {}
+        ranks = {}
         for word, rank in self._ranks.items():
             are_decimals = number_in(word) is not None
-            found |= dict.fromkeys(
-                [word, *forms_of(word, are_decimals, truths=False)], rank
-            )
-        return found | {word: self._ranks[decimal_text(word)] for word in self.order}
+            forms = forms_of(word, are_decimals, truths=False)
+            ranks |= dict.fromkeys([word, *forms], rank)
+        for word in self.order:
+            ranks[word] = self._ranks[decimal_text(word)]
+        return ranks
 
 
 _LONGEST_CODE = 12  # digits of a code with zeros before it
@@ -146,30 +147,20 @@ def forms_of(word: str, decimals: bool, truths: bool) -> list[str]:
     """Return words for which canonical_word gives this one: codes with zeros before or
     behind, truths in any case."""
     if truths:
-        return [
-            "".join(letters)
-            for letters in product(*({c.lower(), c.upper()} for c in word))
-        ]
+        cases = [{letter.lower(), letter.upper()} for letter in word]
+        return list(map("".join, product(*cases)))
     if not decimals or "e" in word:
         return []
-    if word.startswith("-"):
-        sign = "-"
-        digits = word[1:]
-    else:
-        sign = ""
-        digits = word
-    whole, point, fraction = digits.partition(".")
-    padded = [
-        whole.zfill(length)
-        for length in range(len(whole), max(_LONGEST_CODE, len(whole)) + 1)
-    ]
+    whole, point, fraction = word.partition(".")
+    ends = ["", ".0", ".00"]
     if point:
-        return [
-            f"{sign}{start}.{fraction}{zeros}"
-            for start in padded
-            for zeros in ("", "0", "00")
-        ]
-    return [f"{sign}{start}{end}" for start in padded for end in ("", ".0", ".00")]
+        ends = [f".{fraction}{zeros}" for zeros in ("", "0", "00")]
+    forms = []
+    most = max(_LONGEST_CODE + word.startswith("-"), len(whole))
+    for length in range(len(whole), most + 1):
+        padded = whole.zfill(length)  # behind a sign
+        forms += [padded + end for end in ends]
+    return forms
 
 
 # ---------------------------------------------------------------- numbers
@@ -191,36 +182,36 @@ def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     None for another one."""
     if not word.isascii():
         word = word.translate(_OTHER_BLANKS)
-    if len(word) <= _LONGEST_NUMBER:
-        found = _WRITTEN_NUMBER.fullmatch(word)
-    else:
-        found = None
-    if not found:
+    match = _WRITTEN_NUMBER.fullmatch(word)
+    if not match or len(word) > _LONGEST_NUMBER:
         return None
-    behind = found["behind"].strip()
-    if behind not in ("", "+") and (
-        len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or DIGIT.search(behind)
-    ):
+    behind = match["behind"].strip()
+    if not _is_unit(behind):
         return None
-    whole, _, decimals = found["digits"].partition(way[5])
-    first, *groups = whole.split(way[1])
-    if groups and (
-        not 1 <= len(first) <= 3
-        or {*map(len, groups)} != {3}
-        or (way[1] == " " and first[0] == "0")
-    ):
+    whole, _, decimals = match["digits"].partition(way[5])
+    head, *groups = whole.split(way[1])
+    if groups:
+        if len(head) not in (1, 2, 3) or {*map(len, groups)} != {3}:
+            return None
+        if way[1] == " " and head[0] == "0":
+            return None
+    whole = "".join([head, *groups])
+    if not (whole + decimals).isdigit():
         return None
-    whole = "".join([first, *groups])
-    if (whole + decimals).isdigit():
-        number = float(f"{whole}.{decimals}")
-    else:
-        number = math.inf
+    number = float(f"{whole}.{decimals}")
     if math.isinf(number):
         return None
-    return -number if "-" in (found[1], found[3]) else number, (
-        found["before"].strip(),
-        behind,
-    )
+    if "-" in (match[1], match[3]):
+        number = -number
+    return number, (match["before"].strip(), behind)
+
+
+def _is_unit(text: str) -> bool:
+    """Return whether a text behind a number may be its unit; none is."""
+    if text in ("", "+"):
+        return True
+    is_short = len(text) <= _LONGEST_UNIT
+    return is_short and text[0] not in ".,:/+-" and not DIGIT.search(text)
 
 
 @dataclass(frozen=True)
@@ -242,13 +233,14 @@ class WrittenNumbers(Written):
         return f"{self.before}{self.way}{self.behind}"
 
     def value_of(self, word: str) -> float | None:
-        found = number_of(word, self.way)
-        if not found or (
-            found[1] != (self.before, self.behind)
-            and not (self.before and found[1] == NO_SIGNS)
-        ):
+        number = number_of(word, self.way)
+        if not number:
             return None
-        return found[0]
+        value, signs = number
+        may_lack = self.before and signs == NO_SIGNS
+        if may_lack or signs == (self.before, self.behind):
+            return value
+        return None
 
 
 # ---------------------------------------------------------------- dates
@@ -326,9 +318,8 @@ def pattern_of(form: str) -> re.Pattern:
     if len(form) > _LONGEST_NUMBER or "%" not in template:
         raise UnknownForm(form)
     try:
-        return re.compile(
-            re.sub(r"%(.?)", lambda found: DIRECTIVES[found[1]], template), re.ASCII
-        )
+        pattern = re.sub(r"%(.?)", lambda match: DIRECTIVES[match[1]], template)
+        return re.compile(pattern, re.ASCII)
     except (KeyError, re.error) as error:
         raise UnknownForm(form) from error
 
