@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,13 +78,8 @@ class Position:
         scalars = {
             name: np.array([getattr(self, name)], np.float64) for name in _SCALARS
         }
-        behind = {_ORDER + name: array for name, array in self.order.items()}
-        return (
-            self.lists()
-            | scalars
-            | behind
-            | {_FIRST_PREFIX + name: array for name, array in self.first.items()}
-        )
+        order = _with_prefix(_ORDER, self.order)
+        return self.lists() | scalars | order | _with_prefix(_FIRST_PREFIX, self.first)
 
     def lists(self) -> dict[str, np.ndarray]:
         return {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
@@ -92,23 +87,26 @@ class Position:
     @classmethod
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
         """Return the position that `arrays` and the counts in `facts` stand for."""
-        order = {
-            name.removeprefix(_ORDER): array
-            for name, array in arrays.items()
-            if name.startswith(_ORDER)
-        }
-        first = {
-            name.removeprefix(_FIRST_PREFIX): array
-            for name, array in arrays.items()
-            if name.startswith(_FIRST_PREFIX)
-        }
         return cls(
             **{name: facts[name] for name in COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
-            order=order,
-            first=first,
+            order=_behind_prefix(_ORDER, arrays),
+            first=_behind_prefix(_FIRST_PREFIX, arrays),
         )
+
+
+def _with_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {prefix + name: value for name, value in values.items()}
+
+
+def _behind_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
+    }
 
 
 COUNTS = ("epoch", "row", "step")
@@ -132,6 +130,7 @@ class RunFacts(NamedTuple):
 
 # of a network: where it stands, COUNTS, and its arrays
 State = tuple[dict, dict[str, np.ndarray]]
+Run = tuple[RunFacts, list[State | None]]
 
 
 class Checkpoint:
@@ -150,26 +149,20 @@ class Checkpoint:
         checkpoint_every: int | None = None,
         resume: str | None = None,
     ):
-        for flag, value in (
-            ("--checkpoint_every", checkpoint_every),
-            ("--resume auto", resume == AUTO or None),
-        ):
-            if path is None and value is not None:
-                raise UsageError(f"{flag} needs --checkpoint FILE")
-        if path is None:
-            self.path = None
-        else:
-            self.path = os.fspath(path)
-        if self.path is not None:
-            check_writable(self.path)
+        if path is not None:
+            path = os.fspath(path)
+            check_writable(path)
+        elif checkpoint_every is not None:
+            raise UsageError("--checkpoint_every needs --checkpoint FILE")
+        elif resume == AUTO:
+            raise UsageError("--resume auto needs --checkpoint FILE")
+        self.path = path
         # the file to go on from, if there is one
         self.source = None
         self.about = {}
         if resume == AUTO:
-            if os.path.exists(self.path):
-                self.source = self.path
-            else:
-                self.source = None
+            if os.path.exists(path):
+                self.source = path
         elif resume is not None:
             if not os.path.exists(resume):
                 raise InputNotFound(
@@ -181,9 +174,9 @@ class Checkpoint:
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
         # that have begun, the last one goes on
-        self._runs: list[tuple[RunFacts, list[State | None]]] = []
-        # those of the file
-        self._found: list[tuple[RunFacts, list[State | None]]] | None = None
+        self._runs: list[Run] = []
+        # those of the file to go on from, once it is read
+        self._runs_of_file: list[Run] | None = None
         # of the last time that the state was to be written
         self.failure: OutputError | None = None
 
@@ -199,11 +192,11 @@ class Checkpoint:
         checkpoint of another training, with the flag or the data in which they differ.
         """
         run = run._replace(config={**run.config, **self.about})
-        if self._found is None:
-            self._found = self._read()
+        if self._runs_of_file is None:
+            self._runs_of_file = self._read()
         states: list[State | None] = [None] * count
-        if len(self._runs) < len(self._found):
-            before, states = self._found[len(self._runs)]
+        if len(self._runs) < len(self._runs_of_file):
+            before, states = self._runs_of_file[len(self._runs)]
             _check_agreement(self.source, before, run)
             if len(states) != count:
                 raise self.damaged(f"`members` is missing or wrong, expected {count}")
@@ -230,21 +223,20 @@ class Checkpoint:
         check_kept(self.path)
         self.finish()
         self._runs[-1] = self._runs[-1][0], states
-        each = [*self._runs, *self._found[len(self._runs) :]]
-        runs = [{**run._asdict(), "count": len(own)} for run, own in each]
-        members = [state for _, own in each for state in own]
-        arrays = {
-            f"{_MEMBER_PREFIX}{number}.{name}": array
-            for number, state in enumerate(members)
-            for name, array in (state[1] if state else {}).items()
-        }
-        counts = [state and state[0] for state in members]
         facts = {
-            "runs": runs,
-            "members": counts,
+            "runs": [],
+            "members": [],
             "data_sha256": self._runs[-1][0].data_sha256,
             "format": CHECKPOINT_FORMAT,
         }
+        arrays = {}
+        for run, states in [*self._runs, *self._runs_of_file[len(self._runs) :]]:
+            facts["runs"].append({**run._asdict(), "count": len(states)})
+            for state in states:
+                counts, vectors = state or (None, {})
+                prefix = f"{_MEMBER_PREFIX}{len(facts['members'])}."
+                arrays |= _with_prefix(prefix, vectors)
+                facts["members"].append(counts)
         self._begun = time.monotonic()
         write = partial(_CHECKPOINT_FILE.save, self.path, arrays, facts)
         try:
@@ -283,7 +275,7 @@ class Checkpoint:
     def damaged(self, reason: str) -> DataError:
         return _CHECKPOINT_FILE.damaged(self.source, reason)
 
-    def _read(self) -> list[tuple[RunFacts, list[State | None]]]:
+    def _read(self) -> list[Run]:
         """Return (facts, states) of each run of the file to go on from; none to start
         afresh. See begin for errors."""
         if self.source is None:
@@ -301,9 +293,9 @@ class Checkpoint:
                 f"{path}: checkpoint format {version}, this nn reads up to {CHECKPOINT_FORMAT}; install a newer nn"
             )
         if isinstance(version, int) and version < CHECKPOINT_FORMAT:
-            found = f"checkpoint format {version}, of a training that this nn does otherwise"
             raise DataError(
-                f"{path}: {found}; leave out --resume to start afresh, or go on with the nn that wrote it"
+                f"{path}: checkpoint format {version}, of a training that this nn does otherwise; "
+                "leave out --resume to start afresh, or go on with the nn that wrote it"
             )
         _CHECKPOINT_FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
@@ -315,38 +307,31 @@ class Checkpoint:
         states = iter(
             self._states(facts["members"], _CHECKPOINT_FILE.tensors(path, data))
         )
-        return [
-            (
-                RunFacts(
-                    run["config"],
-                    run.get("data_sha256", facts["data_sha256"]),
-                    run["engine"],
-                ),
-                list(islice(states, run["count"])),
-            )
-            for run in facts["runs"]
-        ]
+        runs = []
+        for run in facts["runs"]:
+            data_sha256 = run.get("data_sha256", facts["data_sha256"])
+            run_facts = RunFacts(run["config"], data_sha256, run["engine"])
+            runs.append((run_facts, list(islice(states, run["count"]))))
+        return runs
 
     def _states(
         self, counts: list, arrays: dict[str, np.ndarray]
     ) -> list[State | None]:
         """Return the states of the networks. Raises DataError for arrays of none of
         them."""
-        own: dict[str, dict] = {
+        members: dict[str, dict] = {
             f"{_MEMBER_PREFIX}{number}": {} for number in range(len(counts))
         }
         for name, array in arrays.items():
-            member, _, rest = name.partition(".")
-            if member not in own:
+            member, _, vector = name.partition(".")
+            if member not in members:
                 raise self.damaged(f"{name} is of no network")
-            own[member][rest] = array
-        for number, (there, found) in enumerate(zip(counts, own.values(), strict=True)):
-            if (there is None) == bool(found):
+            members[member][vector] = array
+        states = list(zip(counts, members.values(), strict=True))
+        for number, (member_counts, vectors) in enumerate(states):
+            if (member_counts is None) == bool(vectors):
                 raise self.damaged(f"`members` has no entry for member {number}")
-        return [
-            there and (there, found)
-            for there, found in zip(counts, own.values(), strict=True)
-        ]
+        return [state if state[0] else None for state in states]
 
     def position_of(  # noqa: PLR0913 - the facts of a file
         self,
@@ -371,41 +356,47 @@ class Checkpoint:
         not fit.
         """
         counts, arrays = state
-        number = np.dtype(np.float64)
-        epoch = counts["epoch"]
-        row = counts["row"]
-        step = counts["step"]
-        wanted = {name: (dtype, (length,)) for name, (dtype, length) in vectors.items()}
-        wanted |= {name: (number, (1,)) for name in _SCALARS} | {
-            name: (number, (epoch,)) for name in _LISTS
-        }
+        lengths = dict.fromkeys(_SCALARS, 1) | dict.fromkeys(_LISTS, counts["epoch"])
         is_refit = any(name.startswith(_FIRST_PREFIX) for name in arrays)
         if is_refit:
             rows = refit_rows
-            before = arrays.get(f"{_FIRST_PREFIX}losses", np.zeros(0)).shape
-            wanted |= {_FIRST_PREFIX + name: (number, before) for name in _LISTS}
-        if rows is None or (is_refit and not 0 < before[0] <= epochs):
-            raise self.damaged("it is of a refit that this run does not have")
-        for name, is_kept in {"val_losses": judged, "val_metrics": monitored}.items():
-            if is_refit or not is_kept:
-                wanted[name] = (number, (0,))
-        wanted |= {
-            _ORDER + name: (array.dtype, array.shape)
-            for name, array in fresh.order.items()
+            epochs_before = arrays.get(f"{_FIRST_PREFIX}losses", np.zeros(0)).size
+            if rows is None or not 0 < epochs_before <= epochs:
+                raise self.damaged("it is of a refit that this run does not have")
+            lengths |= _with_prefix(_FIRST_PREFIX, dict.fromkeys(_LISTS, epochs_before))
+        if is_refit or not judged:
+            lengths["val_losses"] = 0
+        if is_refit or not monitored:
+            lengths["val_metrics"] = 0
+        number = np.dtype(np.float64)
+        numbers = {name: (number, length) for name, length in lengths.items()}
+        expected = {
+            name: (dtype, (length,))
+            for name, (dtype, length) in {**vectors, **numbers}.items()
         }
-        found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-        if found != wanted:
-            name = next(
-                name
-                for name in sorted({*found, *wanted})
-                if found.get(name) != wanted.get(name)
-            )
-            raise self.damaged(f"{name} does not fit the network and the run")
-        at_end = row == rows or (epoch == epochs and row == 0)
+        expected |= _with_prefix(_ORDER, _forms(fresh.order))
+        self._check_arrays(arrays, expected)
+        self._check_counts(counts, epochs, rows, batch)
+        return Position.of(counts, arrays), {name: arrays[name] for name in vectors}
+
+    def _check_arrays(self, arrays: dict[str, np.ndarray], expected: dict) -> None:
+        """Raise DataError for arrays of other names, types or shapes."""
+        forms = _forms(arrays)
+        for name in sorted(forms.keys() | expected.keys()):
+            if forms.get(name) != expected.get(name):
+                raise self.damaged(f"{name} does not fit the network and the run")
+
+    def _check_counts(self, counts: dict, epochs: int, rows: int, batch: int) -> None:
+        """Raise DataError for counts that a run of epochs of that many rows never
+        has."""
+        epoch = counts["epoch"]
+        row = counts["row"]
+        step = counts["step"]
+        is_whole_batch = row % batch == 0 or row == rows
         if (
             epoch > epochs
             or row > rows
-            or (row % batch and not at_end)
+            or not is_whole_batch
             or (epoch == epochs and row)
         ):
             raise self.damaged(
@@ -413,7 +404,10 @@ class Checkpoint:
             )
         if step != epoch * -(-rows // batch) + -(-row // batch):
             raise self.damaged(f"batch {step} is not at epoch {epoch}, row {row}")
-        return Position.of(counts, arrays), {name: arrays[name] for name in vectors}
+
+
+def _forms(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[np.dtype, tuple]]:
+    return {name: (array.dtype, array.shape) for name, array in arrays.items()}
 
 
 def _check_facts(path: str, facts: dict) -> None:
@@ -468,20 +462,19 @@ def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
         )
 
 
-def data_digest(ds, *more: np.ndarray) -> str:
+def data_digest(ds, *arrays: np.ndarray) -> str:
     """Return the SHA-256 of what determines the data: the file it came from, else the
     arrays; and what rows have.
 
-    more: further arrays that determine them. Some rows of a file, and other targets
+    arrays: that determine them too. Some rows of a file, and other targets
     than it has, are other data.
     """
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
     is_whole_file = ds.sha256 is not None and not ds.is_part
-    if is_whole_file:
-        inputs = []
-    else:
+    inputs = []
+    if not is_whole_file:
         inputs = _arrays_of(ds.x, digest)
-    for array in (*inputs, ds.y, ds.weights, ds.groups, ds.times, *more):
+    for array in (*inputs, ds.y, ds.weights, ds.groups, ds.times, *arrays):
         if array is not None:
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))

@@ -12,6 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -111,25 +112,26 @@ def unpacked(data: bytes, path=IN_MEMORY) -> tuple[dict[str, np.ndarray], dict]:
 def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     """Raise DataError unless all networks of a file are what their layers say."""
     _check_metadata(path, metadata)
-    known = len(metadata.get("members", ()))
-    prefixes = {member_prefix(number) for number in range(known)}
     names = tensors.keys()
     if "crossed" in metadata:
         _check_crossed(path, tensors, metadata)
         names = names - {FOLD, SCORE}
+    if "members" not in metadata:
+        _check_tensors(path, tensors, metadata)
+        return
+    prefixes = [member_prefix(number) for number in range(len(metadata["members"]))]
     for name in names:
-        if known and "".join(name.partition(".")[:2]) not in prefixes:
+        if "".join(name.partition(".")[:2]) not in prefixes:
             raise _damaged(path, f"{shortened(name)} is of no member")
-    for number, (own, facts) in enumerate(members_of(tensors, metadata)):
-        if known and facts["dtype"] != metadata["dtype"]:
+    for number, (arrays, facts) in enumerate(members_of(tensors, metadata)):
+        if facts["dtype"] != metadata["dtype"]:
             raise _damaged(path, f"member {number} is {facts['dtype']}")
         _check_metadata(path, facts)
-        _check_tensors(path, own, facts)
-        if known:
-            _check_member(path, number, facts, metadata)
+        _check_tensors(path, arrays, facts)
+        _check_member(path, number, facts, metadata)
 
 
-_OF_ALL_MEMBERS = (  # facts in which no member differs
+_FACTS_OF_ALL_MEMBERS = (  # in which no member differs
     "task",
     "loss",
     "columns",
@@ -148,7 +150,7 @@ _WAYS = ("way", "before", "behind", "order")
 def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
     """Raise DataError unless a member reads the columns that the model reads, and
     answers what it answers."""
-    for name in _OF_ALL_MEMBERS:
+    for name in _FACTS_OF_ALL_MEMBERS:
         if facts.get(name) != metadata.get(name):
             fault = f"member {number} has other `{name}` than the model, {shortened(facts.get(name))}"
             raise _damaged(path, fault)
@@ -165,14 +167,13 @@ def _columns_read(metadata: dict) -> list[list]:
     numbers or dates, and how words stand for their values."""
     if "encoding" not in metadata:
         return [["number", *[None] * len(_WAYS)]] * _sizes(_layers_of(metadata))[0]
-    found = []
+    columns = []
     for column in metadata["encoding"]["columns"]:
-        if column["kind"] in ("yes/no", "category"):
+        kind = column["kind"]
+        if kind in ("yes/no", "category"):
             kind = "words"
-        else:
-            kind = column["kind"]
-        found.append([kind, *map(column.get, _WAYS)])
-    return found
+        columns.append([kind, *map(column.get, _WAYS)])
+    return columns
 
 
 # ---------------------------------------------------------------- several networks
@@ -193,22 +194,23 @@ def members_of(
     shared = {
         name: value for name, value in metadata.items() if name not in _NOT_SHARED
     }
-    parts = [({}, {**shared, **own}) for own in metadata["members"]]
-    for _, own in parts:
+    members = [({}, {**shared, **facts}) for facts in metadata["members"]]
+    for _, facts in members:
         # a member without the encoding that the others share
-        if own.get("encoding", {}) is None:
-            del own["encoding"]
-    prefixes = {member_prefix(number): own for number, (own, _) in enumerate(parts)}
+        if facts.get("encoding", {}) is None:
+            del facts["encoding"]
+    arrays = {member_prefix(number): part for number, (part, _) in enumerate(members)}
     for name in tensors.keys() - {FOLD, SCORE}:
-        member, dot, rest = name.partition(".")
-        prefixes[member + dot][rest] = tensors[name]
-    return parts
+        member, dot, tensor = name.partition(".")
+        arrays[member + dot][tensor] = tensors[name]
+    return members
 
 
 # ----------------------------------------------------- what the metadata must look like
 
 
 BOUNDS = ("low", "high")
+Check = Callable[[Any], bool]
 
 
 def _is_number(value) -> bool:
@@ -231,38 +233,68 @@ def _is_choice(value) -> bool:
     return _is_text(value) or _is_whole(value)
 
 
-def _optional(check: Callable) -> Callable:
+def _is_bool(value) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_true(value) -> bool:
+    return value is True
+
+
+def _optional(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-def _all(check: Callable) -> Callable:
+def _list_of(check: Check) -> Check:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-_ARE_TEXTS = _all(_is_text)
-_ARE_NUMBERS = _all(_is_number)
-_ARE_METRICS = _all(_optional(_is_number))
+def _map_of(check: Check) -> Check:
+    """Return whether a value is an object with any keys, whose values pass the
+    check."""
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
-def _has(value, checks: dict[str, Callable], optional: Iterable[str] = ()) -> bool:
-    """Return whether a value is an object with these keys, some of which may be
-    missing, each as its check wants it."""
-    return isinstance(value, dict) and all(
-        check(value[key]) if key in value else key in optional
-        for key, check in checks.items()
-    )
+def _object(
+    checks: dict[str, Check], optional: Iterable[str] = (), *, closed: bool = False
+) -> Check:
+    """Return the check of an object with these keys, each with its own check; some may
+    be missing. closed: it has no others."""
+
+    def passes(value) -> bool:
+        if not isinstance(value, dict) or (closed and value.keys() - checks.keys()):
+            return False
+        return all(
+            check(value[key]) if key in value else key in optional
+            for key, check in checks.items()
+        )
+
+    return passes
+
+
+def _one_of(names: Iterable[str]) -> tuple[Check, str]:
+    """Return the check of a name, and the words for the names that may be."""
+    names = tuple(names)  # a value that has no hash is none of them
+    return names.__contains__, " or ".join(names)
+
+
+_ARE_TEXTS = _list_of(_is_text)
+_ARE_NUMBERS = _list_of(_is_number)
+_IS_SCALING_OBJECT = _object(
+    {
+        "kind": _one_of(SCALINGS)[0],
+        **dict.fromkeys(("shift", "scale", *BOUNDS), _ARE_NUMBERS),
+    },
+    optional=BOUNDS,
+)
 
 
 def _is_scaling(value) -> bool:
     """Return True for {"kind": name, "shift": numbers, "scale": numbers}, as
     Scaling.to_dict writes them, perhaps with "low" and "high"."""
-    kinds = {
-        "kind": lambda kind: kind in tuple(SCALINGS),
-        **dict.fromkeys(("shift", "scale", *BOUNDS), _ARE_NUMBERS),
-    }
-    if not _has(value, kinds, BOUNDS) or ("low" in value) != ("high" in value):
+    if not _IS_SCALING_OBJECT(value) or ("low" in value) != ("high" in value):
         return False
-    lengths = {len(value[key]) for key in kinds.keys() & value.keys() - {"kind"}}
+    lengths = {len(value[key]) for key in ("shift", "scale", *BOUNDS) if key in value}
     if len(lengths) != 1 or min(value["scale"], default=0) < 0:
         return False
     if bool(value["shift"]) != SCALINGS[value["kind"]].is_fitted:
@@ -274,7 +306,7 @@ def _is_scaling(value) -> bool:
 _CHOICES = {  # what Choices.kept writes
     **dict.fromkeys(("id", "weight", "group", "time"), _is_choice),
     **dict.fromkeys(("missing", "separator", "header"), _is_text),
-    "drop_duplicates": lambda value: isinstance(value, bool),
+    "drop_duplicates": _is_bool,
 }
 _CANDIDATE = {
     "layers": _is_text,
@@ -297,30 +329,27 @@ def _is_threshold(value) -> bool:
 
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
     "target": _optional(_is_choice),
-    "table": lambda value: (
-        _has(value, _CHOICES, _CHOICES) and value.keys() <= _CHOICES.keys()
-    ),
+    "table": _object(_CHOICES, _CHOICES, closed=True),
     "left_out": are_places,
-    "candidates": lambda value: (
-        isinstance(value, list) and all(_has(one, _CANDIDATE) for one in value)
-    ),
+    "candidates": _list_of(_object(_CANDIDATE)),
     "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
     "holdout": lambda value: _is_number(value) and 0 <= value < 1,
     "window": _optional(lambda value: _is_whole(value) and value > 0),
-    "reference": _optional(lambda value: isinstance(value, bool)),
+    "reference": _optional(_is_bool),
     "folds": lambda value: _is_whole(value) and value > 0,
     "monitor": _optional(_is_text),
     "threshold": _is_threshold,
     "chosen": _ARE_TEXTS,
 }
 _DATASET = {
-    **dict.fromkeys(("path", "sha256"), _optional(_is_text)),
-    "part": lambda value: value is True,
+    "path": _optional(lambda value: _is_text(value) and is_file_name(value)),
+    "sha256": _optional(_is_text),
+    "part": _is_true,
 }
 _HISTORY = {
     "loss": _ARE_NUMBERS,
     "val_loss": _optional(_ARE_NUMBERS),
-    "val_metric": _optional(_ARE_METRICS),
+    "val_metric": _optional(_list_of(_optional(_is_number))),
 }
 
 # key: (check, the words for an expected value); a key may not be missing, null stands
@@ -328,12 +357,9 @@ _HISTORY = {
 _METADATA = {
     "format": (_is_whole, "a whole number"),
     "layers": (_is_text, "a text"),
-    "task": (lambda value: value in tuple(TASKS), " or ".join(TASKS)),
+    "task": _one_of(TASKS),
     "loss": (_is_text, "a text"),
-    "dtype": (
-        lambda value: _is_text(value) and value in _TENSOR_TYPES,
-        " or ".join(_TENSOR_TYPES),
-    ),
+    "dtype": _one_of(_TENSOR_TYPES),
     "scaling": (_is_scaling, "kind, shift and scale"),
     "target_scaling": (_optional(_is_scaling), "kind, shift and scale"),
     "columns": (_optional(_ARE_TEXTS), "a list of texts"),
@@ -342,22 +368,9 @@ _METADATA = {
     "threshold": (_is_number, "a number"),
     "seed": (_CONFIG["split_seed"], "a whole number from 0 to 2^32-1"),
     "holdout": (_CONFIG["holdout"], "a number from 0 to below 1"),
-    "dataset": (
-        _optional(
-            lambda value: (
-                _has(value, _DATASET, ["part"]) and is_file_name(value["path"] or "")
-            )
-        ),
-        "path and sha256",
-    ),
-    "history": (
-        lambda value: _has(value, _HISTORY, ["val_metric"]),
-        "lists of numbers",
-    ),
-    "config": (
-        lambda value: _has(value, _CONFIG, _CONFIG),
-        "an object with the settings of a training",
-    ),
+    "dataset": (_optional(_object(_DATASET, ["part"])), "path and sha256"),
+    "history": (_object(_HISTORY, ["val_metric"]), "lists of numbers"),
+    "config": (_object(_CONFIG, _CONFIG), "an object with the settings of a training"),
 }
 _MEMBER_FACTS = {"weight": lambda value: _is_number(value) and value > 0}
 # what members' metadata do not take from that of all
@@ -365,29 +378,24 @@ _NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
 # metrics of rows, or of a part of them
 _ARE_RATES = {name: _optional(_is_number) for name in METRICS}
 _INTERVAL_ENDS = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
-_CROSSED_METRICS = {  # what `test` tells of all rows that folds judge
+_CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **_ARE_RATES,
     **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), _is_number),
-    "weighted": lambda value: value is True,
+    "weighted": _is_true,
     "target": _optional(lambda value: _is_choice(value) or _ARE_TEXTS(value)),
-    "left_out_rows": lambda value: (
-        isinstance(value, dict) and all(map(_is_whole, value.values()))
+    "left_out_rows": _map_of(_is_whole),
+    "macro": _object(_ARE_RATES, _ARE_RATES),
+    "confusion": _list_of(_ARE_NUMBERS),
+    "per_class": _list_of(
+        _object({**_ARE_RATES, "class": _is_text, "support": _is_number}, _ARE_RATES)
     ),
-    "macro": lambda value: _has(value, _ARE_RATES, _ARE_RATES),
-    "confusion": _all(_ARE_NUMBERS),
-    "per_class": _all(
-        lambda row: _has(
-            row, {**_ARE_RATES, "class": _is_text, "support": _is_number}, _ARE_RATES
-        )
-    ),
-    "per_target": _all(
-        lambda row: _has(row, {**_ARE_RATES, "target": _is_text}, _ARE_RATES)
-    ),
-    "intervals": lambda value: (
-        isinstance(value, dict) and all(map(_INTERVAL_ENDS, value.values()))
-    ),
+    "per_target": _list_of(_object({**_ARE_RATES, "target": _is_text}, _ARE_RATES)),
+    "intervals": _map_of(_INTERVAL_ENDS),
 }
-_LEAST_METRICS = {  # without which figures cannot be told
+_ARE_CROSSED_METRICS = _object(
+    _CROSSED_METRICS, _CROSSED_METRICS.keys() - {"rows"}, closed=True
+)
+_LEAST_METRICS = {  # without which figures cannot be reported
     "binary": {"tp", "fp", "fn", "tn", "threshold", "precision", "recall", "roc_auc"},
     "multiclass": {"accuracy", "macro", "confusion", "per_class"},
     "regression": {"rmse", "mae", "r2"},
@@ -395,47 +403,33 @@ _LEAST_METRICS = {  # without which figures cannot be told
 
 
 def are_figures(value) -> bool:
-    """Return True for figures of some task, as `test` tells them."""
-    is_known = (
-        _has(value, _CROSSED_METRICS, _CROSSED_METRICS.keys() - {"rows"})
-        and value.keys() <= _CROSSED_METRICS.keys()
+    """Return True for figures of some task, as `test` reports them."""
+    return _ARE_CROSSED_METRICS(value) and any(
+        names <= value.keys() for names in _LEAST_METRICS.values()
     )
-    return is_known and any(names <= value.keys() for names in _LEAST_METRICS.values())
 
 
 _CROSSED = {
-    "temperatures": _all(_MEMBER_FACTS["weight"]),
+    "temperatures": _list_of(_MEMBER_FACTS["weight"]),
     "thresholds": _ARE_NUMBERS,
     "figures": are_figures,
-    "retrained": lambda value: value is True,
+    "retrained": _is_true,
 }
-_NUMBER_TYPES = "float32", "float64"
 _MAY_BE_MISSING = {
     "members": (
-        lambda value: (
-            _all(lambda member: _has(member, _MEMBER_FACTS))(value) and len(value) > 0
-        ),
+        lambda value: _list_of(_object(_MEMBER_FACTS))(value) and len(value) > 0,
         "a list of members, each with a weight above 0",
     ),
     "temperature": (_MEMBER_FACTS["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
-    "label_type": (
-        lambda value: _is_text(value) and value in LABEL_TYPES,
-        " or ".join(LABEL_TYPES),
-    ),
+    "label_type": _one_of(LABEL_TYPES),
     "gap_words": (_ARE_TEXTS, "a list of words"),
-    "number_type": (
-        lambda value: _is_text(value) and value in _NUMBER_TYPES,
-        " or ".join(_NUMBER_TYPES),
-    ),
-    "code_page": (
-        lambda value: _is_text(value) and value in CODE_PAGES,
-        " or ".join(CODE_PAGES),
-    ),
+    "number_type": _one_of(_TENSOR_TYPES),
+    "code_page": _one_of(CODE_PAGES),
     "pictures": (are_pictures, "range, shape and alpha"),
     "crossed": (
         lambda value: (
-            _has(value, _CROSSED, ["figures", "retrained"])
+            _object(_CROSSED, ["figures", "retrained"])(value)
             and len(value["thresholds"]) > 0
             and len(value["thresholds"]) == len(value["temperatures"])
         ),
@@ -457,9 +451,10 @@ def _check_metadata(path, metadata: dict) -> None:
         raise DataError(
             f"{path}: model file format {version}, this nn reads up to {MODEL_FORMAT}; install a newer nn"
         )
-    there = {key: known for key, known in _MAY_BE_MISSING.items() if key in metadata}
-    for key, (check, expected) in (_METADATA | there).items():
+    for key, (check, expected) in (_METADATA | _MAY_BE_MISSING).items():
         if key not in metadata:
+            if key in _MAY_BE_MISSING:
+                continue
             raise _damaged(path, f"`{key}` is missing from its metadata")
         if not check(metadata[key]):
             raise _damaged(
@@ -485,10 +480,12 @@ def _check_agreement(path, metadata: dict) -> None:
         raise DataError(f"{path}: damaged model file: {error}") from error
     inputs, outputs = _sizes(layers)
     features = layers[0].in_shape[0]  # of a table; channels of an image
+    classes = outputs
+    target_counts = (1, outputs)
     if metadata["task"] == "binary":
         classes = 2
-    else:
-        classes = outputs
+    elif metadata["task"] == "regression":
+        target_counts = (outputs,)
     try:
         labels_of(metadata["classes"] or [], metadata.get("label_type"))
     except ValueError:
@@ -499,10 +496,7 @@ def _check_agreement(path, metadata: dict) -> None:
         "medians": (metadata.get("medians"), (inputs,)),
         "classes": (metadata["classes"], range(1, classes + 1)),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
-        "targets": (
-            metadata["targets"],
-            (1, outputs) if metadata["task"] != "regression" else (outputs,),
-        ),
+        "targets": (metadata["targets"], target_counts),
         "target_scaling": (
             (metadata["target_scaling"] or {}).get("shift"),
             (0, outputs),
@@ -515,12 +509,12 @@ def _check_agreement(path, metadata: dict) -> None:
             f"`pictures` has the shape {shortened(shape)}, its layers "
             f"{shortened(metadata['layers'])} need {inputs} values",
         )
-    for key, (values, wanted) in counts.items():
-        if values is not None and len(values) not in wanted:
+    for key, (values, possible_counts) in counts.items():
+        if values is not None and len(values) not in possible_counts:
             raise _damaged(
                 path,
                 f"`{key}` has {len(values)} entries, "
-                f"its layers {shortened(metadata['layers'])} need {wanted[-1]}",
+                f"its layers {shortened(metadata['layers'])} need {possible_counts[-1]}",
             )
 
 
@@ -549,19 +543,18 @@ def _check_types(path, header: dict, dtype: str) -> None:
     for name, entry in header.items():
         if name == "__metadata__":
             continue
+        kind = None
         if isinstance(entry, dict):
-            found = entry.get("dtype")
-        else:
-            found = None
-        if name == FOLD and found in tuple(_FOLD_TYPES):
-            continue
-        if name == SCORE and found == _TENSOR_TYPES[SCORE_TYPE.name]:
-            continue
-        if found != _TENSOR_TYPES[dtype]:
+            kind = entry.get("dtype")
+        kinds = [_TENSOR_TYPES[dtype]]
+        if name == FOLD:
+            kinds += _FOLD_TYPES
+        elif name == SCORE:
+            kinds.append(_TENSOR_TYPES[SCORE_TYPE.name])
+        if kind not in kinds:
             raise _damaged(
                 path,
-                f"{shortened(name)} is of type {shortened(found)}, "
-                f"expected {_TENSOR_TYPES[dtype]}",
+                f"{shortened(name)} is of type {shortened(kind)}, expected {kinds[0]}",
             )
 
 
@@ -585,8 +578,8 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
     members = len(metadata.get("members", ()))
     if metadata["config"].get("folds") != folds or not members or members % folds:
         raise _damaged(path, f"`crossed` has {folds} folds, its settings others")
-    of_none = np.iinfo(fold.dtype).max
-    judged = fold[fold != of_none]
+    no_fold = np.iinfo(fold.dtype).max
+    judged = fold[fold != no_fold]
     if judged.size and judged.max() >= folds:
         raise _damaged(path, f"{FOLD} has fold {judged.max()} of {folds}")
     if score is None:
@@ -595,16 +588,14 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
             raise _damaged(path, f"{SCORE} is missing")
         _check_classes_of_figures(path, figures, _layers_of(metadata)[-1].outputs)
         return
-    wanted = (len(judged), _layers_of(metadata)[-1].outputs)
+    shape = (len(judged), _layers_of(metadata)[-1].outputs)
     # of the weights in files of an earlier state
     types = {SCORE_TYPE.name, metadata["dtype"]}
-    if score.shape != wanted or score.dtype.name not in types:
-        found = f"{score.dtype.name} {score.shape}, expected {SCORE_TYPE.name} {wanted}"
-        raise _damaged(path, f"{SCORE} is {found}")
-    if not is_finite(score):
-        raise DataError(
-            f"{path}: {SCORE} holds a number that is not finite; train again"
-        )
+    if score.shape != shape or score.dtype.name not in types:
+        kind = f"{score.dtype.name} {score.shape}"
+        expected = f"{SCORE_TYPE.name} {shape}"
+        raise _damaged(path, f"{SCORE} is {kind}, expected {expected}")
+    _check_finite(path, SCORE, score)
 
 
 def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
@@ -613,28 +604,28 @@ def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
             raise _damaged(
                 path, f"{name} is {array.dtype.name}, expected {metadata['dtype']}"
             )
-        if not is_finite(array):
+        _check_finite(path, name, array)
+    shapes = {name: array.shape for name, array in tensors.items()}
+    expected = parameter_shapes(_layers_of(metadata))
+    for name in sorted(expected.keys() | shapes.keys()):
+        if expected.get(name) != shapes.get(name):
+            raise _damaged(
+                path,
+                f"{shortened(name)} has shape {shapes.get(name)}, "
+                f"its layers {shortened(metadata['layers'])} need {expected.get(name)}",
+            )
+
+
+def _check_finite(path, name: str, array: np.ndarray) -> None:
+    """Raise DataError unless all numbers are finite; looks at some at a time, for there
+    may be little memory left."""
+    values = array.reshape(-1)
+    step = 1 << 16
+    for start in range(0, values.size, step):
+        if not np.isfinite(values[start : start + step]).all():
             raise DataError(
                 f"{path}: {name} holds a number that is not finite; train again"
             )
-    wanted = parameter_shapes(_layers_of(metadata))
-    found = {name: array.shape for name, array in tensors.items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != found.get(name):
-            raise _damaged(
-                path,
-                f"{shortened(name)} has shape {found.get(name)}, "
-                f"its layers {shortened(metadata['layers'])} need {wanted.get(name)}",
-            )
-
-
-def is_finite(array: np.ndarray) -> bool:
-    """Return whether all numbers are finite; looks at some at a time, for there may be
-    little memory left."""
-    values = array.reshape(-1)
-    step = 1 << 16
-    starts = range(0, values.size, step)
-    return all(np.isfinite(values[start : start + step]).all() for start in starts)
 
 
 def is_model(path: str | os.PathLike) -> bool:

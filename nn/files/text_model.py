@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from itertools import pairwise
 
 import numpy as np
 
@@ -99,28 +100,23 @@ def load(
     """
     lines = _text_lines(path, _TEXT_FILE.read(path))
     sizes = _parse_sizes(path, lines)
-    wanted = len(sizes) - 1 + sum(sizes[1:])
-    if len(lines) - 2 != wanted:  # before memory is taken
+    expected_lines = len(sizes) - 1 + sum(sizes[1:])
+    if len(lines) - 2 != expected_lines:  # before memory is taken
         raise DataError(
-            f"{path}: {len(lines) - 2} lines of numbers, the sizes in line 2 need {wanted} "
+            f"{path}: {len(lines) - 2} lines of numbers, the sizes in line 2 need {expected_lines} "
             f"({len(sizes) - 1} bias vectors, {sum(sizes[1:])} weight rows); {RETRAIN}"
         )
-    expected = [
-        *sizes[1:],
-        *(sizes[k] for k, outputs in enumerate(sizes[1:]) for _ in range(outputs)),
+    numbered_lines = iter(enumerate(lines[2:], start=3))
+
+    def next_row(length: int) -> np.ndarray:
+        number, line = next(numbered_lines)
+        return _parse_row(path, number, line, length)
+
+    biases = [next_row(outputs) for outputs in sizes[1:]]
+    weights = [
+        np.array([next_row(inputs) for _ in range(outputs)])
+        for inputs, outputs in pairwise(sizes)
     ]
-    rows = [
-        _parse_row(path, number, line, length)
-        for number, (line, length) in enumerate(
-            zip(lines[2:], expected, strict=True), start=3
-        )
-    ]
-    biases = rows[: len(sizes) - 1]
-    rows = rows[len(sizes) - 1 :]
-    weights = []
-    for outputs in sizes[1:]:
-        weights.append(np.array(rows[:outputs]))
-        rows = rows[outputs:]
     return sizes, biases, weights
 
 
@@ -150,11 +146,11 @@ def _parse_sizes(path, lines: list[str]) -> list[int]:
         sizes = []
     if len(count) != 1 or not re.fullmatch("[0-9]{1,9}", count[0]) or int(count[0]) < 2:
         if lines:
-            found = shortened(lines[0])
+            line = shortened(lines[0])
         else:
-            found = "nothing"
+            line = "nothing"
         raise DataError(
-            f"{path}, line 1: {found}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model"
+            f"{path}, line 1: {line}, expected the number of layers (2 or more) of a {TEXT_SUFFIX} model"
         )
     if len(sizes) != int(count[0]):
         raise DataError(
