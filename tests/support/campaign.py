@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,15 +111,17 @@ def _stop_half_way() -> None:
 
 
 def faults_of(
-    mode: str, kind: str, folder: Path, lasting: bool = False
+    mode: str, kinds: Sequence[str], folder: Path, lasting: bool = False
 ) -> Iterator[tuple[Outcome, list[str]]]:
     """Yield what came of each fault, and what is wrong with that."""
     case = CASES[mode]
     command = f"{case.command} --quiet".split()
-    fine, *failed = outcomes(kind, command, folder, lasting=lasting)
-    assert fine.code == 0, fine.err
-    for outcome in failed:
-        yield outcome, list(_wrong(case, fine, outcome))
+    for outcome in outcomes(kinds, command, folder, lasting=lasting):
+        if outcome.n == 0:
+            fine = outcome
+            assert fine.code == 0, fine.err
+        else:
+            yield outcome, list(_wrong(case, fine, outcome))
 
 
 def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:

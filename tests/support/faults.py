@@ -1,8 +1,8 @@
 """Faults on demand: a process in which the n-th call of a kind fails, for all n
 (faults.c).
 
-Run as a program it is that process: it runs a command for every n and prints what came
-of it, a JSON object a line.
+Run as a program it is that process: it runs a command for every n of each kind and
+prints what came of it, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,8 +35,10 @@ MOST = 2000  # calls of a kind in one command: more would take too long
 
 @dataclass
 class Outcome:
-    """What came of a command in which the n-th call failed."""
+    """What came of a command in which the n-th call of a kind failed; n = 0: none
+    did."""
 
+    kind: str
     n: int
     code: int
     out: str
@@ -49,29 +53,30 @@ class Outcome:
 
 
 @cache
-def _library(folder: str) -> Path:
-    """Build the interposer."""
-    built = Path(folder) / "faults.so"
+def _folder() -> tempfile.TemporaryDirectory:
+    """Return a folder with faults.so, the interposer."""
+    folder = tempfile.TemporaryDirectory(prefix="faults")
+    built = Path(folder.name) / "faults.so"
     compiler = os.environ.get("CC", "cc").split()
     subprocess.run(
         [*compiler, "-O1", "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True
     )
-    return built
+    return folder
 
 
 def outcomes(
-    kind: str, command: list[str], folder: Path, *, lasting: bool = False
+    kinds: Sequence[str], command: list[str], folder: Path, *, lasting: bool = False
 ) -> list[Outcome]:
-    """Run `nn COMMAND` in copies of the folder, once for every call of the kind that it
-    makes, which fails.
+    """Run `nn COMMAND` in copies of the folder, once for every call of each kind that
+    it makes, which fails; of each kind the first outcome is the one in peace.
 
     lasting: all calls after the n-th fail too.
     """
     from support.command_line import environment
 
     variables = environment(
-        LD_PRELOAD=str(_library(str(folder.parent))),
-        NN_FAULTS=json.dumps([kind, lasting]),
+        LD_PRELOAD=str(Path(_folder().name, "faults.so")),
+        NN_FAULTS=json.dumps([kinds, lasting]),
     )
     program = [sys.executable, str(Path(__file__)), *map(str, command)]
     done = subprocess.run(
@@ -84,7 +89,15 @@ def outcomes(
 
 
 def _main(command: list[str]) -> None:
-    kind, lasting = json.loads(os.environ["NN_FAULTS"])
+    kinds, lasting = json.loads(os.environ["NN_FAULTS"])
+    original = Path.cwd()
+    for kind in kinds:
+        os.chdir(original)
+        _fail_each(kind, lasting, command)
+
+
+def _fail_each(kind: str, lasting: bool, command: list[str]) -> None:
+    """Run the command of the current folder in copies of it, for every n."""
     number = KINDS.index(kind)
     library = ctypes.CDLL(None)
     arm = library.faults_arm
@@ -120,7 +133,7 @@ def _main(command: list[str]) -> None:
             return
         files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
         contents = {str(path): path.read_bytes().decode("latin-1") for path in files}
-        print(json.dumps(asdict(Outcome(n, *result, contents))), flush=True)
+        print(json.dumps(asdict(Outcome(kind, n, *result, contents))), flush=True)
     raise SystemExit(f"more than {MOST} calls")
 
 
