@@ -10,7 +10,7 @@ python -m pytest -q -n 2 --timeout 3000 -m long
 echo "== ten times the examples that hypothesis draws, the kills, signals, forks and rounds of threads"
 export NN_TEST_EFFORT=10
 python -m pytest -q -n 2 --dist worksteal --timeout 3000 -m hypothesis
-python -m pytest -q -n 2 --timeout 3000 -k "killed or moment" tests/files/test_checkpoint.py tests/utils/test_signals.py
+python -m pytest -q -n 2 --timeout 3000 -m "" -k "killed or moment" tests/files/test_checkpoint.py tests/utils/test_signals.py
 python -m pytest -q --timeout 3000 -k "threads_predict or threads_test or forked" tests/backends/test_threads.py
 unset NN_TEST_EFFORT
 

@@ -36,9 +36,14 @@ def folder(folder):
     return write_data(folder)
 
 
-@pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize(
-    "dataset, layers, epochs", [("two.csv", DENSE, 120), ("images.npz", CONV, 100)]
+    "dataset, layers, epochs, backend",
+    [
+        ("two.csv", DENSE, 120, "omp"),
+        ("images.npz", CONV, 100, "seq"),
+        pytest.param("two.csv", DENSE, 120, "seq", marks=pytest.mark.long),
+        pytest.param("images.npz", CONV, 100, "omp", marks=pytest.mark.long),
+    ],
 )
 def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
     folder, dataset, layers, epochs, backend
@@ -90,9 +95,9 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(
     "kind, backend, rows",
     [
         ("dense", "seq", 50000),
-        ("dense", "omp", 300000),
-        ("conv", "seq", 20000),
         ("conv", "omp", 100000),
+        pytest.param("dense", "omp", 300000, marks=pytest.mark.long),
+        pytest.param("conv", "seq", 20000, marks=pytest.mark.long),
     ],
 )
 def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
