@@ -135,6 +135,8 @@ def plural(count: int, noun: str, ending: str = "s") -> str:
 def printable(text: str) -> str:
     """Return the text as one line of printable characters: a file name may hold a line
     break or undecodable bytes."""
+    if text.isprintable():
+        return text
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
     )
