@@ -80,7 +80,7 @@ def _checked_effort(flags) -> str | None:
     whose layers are the usual ones unless --layers tells others. Raises UsageError and
     OutputError for all that shows before the data is read."""
     from ..files.text_model import is_text
-    from ..train.effort import effort_for
+    from ..train.asked import effort_for
     from .table_file import check_table
 
     if flags.model is None and flags.folds is None:
@@ -159,23 +159,6 @@ def _check_networks(flags, into_text: bool) -> None:
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
 
 
-def _reason_for_one_network(flags, ds, effort: str | None) -> str | None:
-    """Return why --effort cannot choose networks for this data, None where it can;
-    raise UsageError where the flag is given, else say it."""
-    from ..train.effort import why_not
-
-    if not effort:
-        return None
-    reason = why_not(ds, effort)
-    if reason and flags.effort:
-        raise UsageError(
-            f"--effort {flags.effort}: {reason}; leave it out or give --layers"
-        )
-    if reason and not flags.quiet:
-        say(f"one network of the usual layers: {reason}")
-    return reason
-
-
 def _check_predictions(flags, ds, is_chosen: bool) -> None:
     """Raise UsageError where --output is given and the training judges no fold."""
     if not flags.output:
@@ -190,21 +173,9 @@ def _check_predictions(flags, ds, is_chosen: bool) -> None:
         )
 
 
-def _untrained(flags, ds, settings: dict):
-    """Return the network of --layers; raise an error where --model cannot hold it."""
-    from ..files.text_model import check_layers, check_plain, is_text
-    from ..nn import Network
-
-    net = Network.for_data(ds, flags.layers, **settings)
-    if flags.model is not None and is_text(flags.model):
-        check_layers(net.layers)
-        check_plain(flags.model, ds, flags.number_embedding)
-    return net
-
-
 def _replaced_choice(flags, effort: str | None) -> str:
     """Return the remark on what replaces the choice of --effort, where it is given."""
-    from ..train.effort import replacing
+    from ..train.asked import replacing
 
     if effort:
         return ""
@@ -231,40 +202,38 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     observers, files that could not be written)."""
     from ..files.checkpoint import Checkpoint
     from ..train import train
-    from ..train.effort import Effort
+    from ..train.asked import reason_against, training_for
     from ..train.fit import training_data
     from ..watch.observe import Observers
 
     # checked before data is read
     checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
     began = time.perf_counter()
-    settings = keywords(flags, "network", "engine")
-    ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), settings)
+    of_network = keywords(flags, "network", "engine")
+    ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
     ds.is_left_out_logged = True  # by the first lines, which --quiet leaves out
     reading = (began, time.perf_counter())
-    reason = _reason_for_one_network(flags, ds, effort)
-    is_chosen = bool(effort) and not reason
+    replaced = _replaced_choice(flags, effort)
+    reason = reason_against(ds, effort, flags.effort)
+    if reason:
+        effort = None
+        if not flags.quiet:
+            say(f"one network of the usual layers: {reason}")
+    is_chosen = effort is not None
     _check_predictions(flags, ds, is_chosen)
-    net = None
-    replaced = ""
+    settings = keywords(flags, "train")
     if not is_chosen:
-        net = _untrained(flags, ds, settings)
-        replaced = _replaced_choice(flags, effort)
-    chosen: Effort | None = None
-
-    def network():
-        """Return the network as it is now: a choice changes it."""
-        if chosen is not None:
-            return chosen.net
-        return net
-
-    observers = Observers(flags, network, reading, records=not is_chosen)
+        settings |= keywords(flags, "several")
+    training = training_for(ds, effort, flags.layers, settings, of_network)
+    if not is_chosen:
+        _check_text_model(flags, ds, training.net)
+    observers = Observers(flags, lambda: training.net, reading, records=not is_chosen)
     callback = observers.beside(
         make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
     )
     lost: list[NnError] = []
 
-    def trained(net, ds, **options) -> dict:
+    def train_on(net, ds, **options) -> dict:
         """Train; keep the error of a side file for the end."""
         try:
             return train(net, ds, **options, stop=stop)
@@ -274,22 +243,24 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             return error.result
 
     try:
-        if is_chosen:
-            options = keywords(flags, "train")
-            chosen = Effort(ds, effort, options, settings, callback, checkpoint)
-            net, result = chosen.run(trained)
-        else:
-            options = keywords(flags, "train", "several")
-            result = trained(
-                net, ds, **options, checkpoint=checkpoint, callback=callback
-            )
+        net, result = training.run(train_on, callback=callback, checkpoint=checkpoint)
     except Stopped as stopped:
-        raise _unfinished(flags, network(), checkpoint, stopped) from stopped
-    if chosen is None:
-        return net, ds, result, partial(observers.finish, result, lambda: net), lost
-    _complete_choice(flags, chosen, result, lost)
-    finish = partial(observers.finish, result, partial(chosen.timed, observers.batches))
+        raise _unfinished(flags, training.net, checkpoint, stopped) from stopped
+    if is_chosen:
+        _complete_choice(flags, training, result, lost)
+    finish = partial(
+        observers.finish, result, partial(training.timed, observers.batches)
+    )
     return net, ds, result, finish, lost
+
+
+def _check_text_model(flags, ds, net) -> None:
+    """Raise an error where --model is a file of text, which cannot hold the network."""
+    from ..files.text_model import check_layers, check_plain, is_text
+
+    if flags.model is not None and is_text(flags.model):
+        check_layers(net.layers)
+        check_plain(flags.model, ds, flags.number_embedding)
 
 
 def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:

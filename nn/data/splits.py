@@ -3,6 +3,7 @@ groups, or by time."""
 
 from __future__ import annotations
 
+import contextlib
 from numbers import Rational
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from ..utils import DataError, UsageError, listed, log
 from .dataset import Dataset, all_weightless, name_of
 from .twins import count_of_twins, twins_to_keep_together
 
+ROWS_A_FOLD = 4  # the fewest of a fold that are worth a network
 # rows of a class that folds can judge: one is tested, another trained on
 LEAST_OF_CLASS = 2
 
@@ -138,6 +140,16 @@ def fold_rows(
     if ds.classes is not None:
         _check_classes(ds, rows, divided)
     return divided
+
+
+def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
+    """Return into how many folds these rows can be divided, `wanted` at most; None if
+    not even into two."""
+    for folds in range(min(wanted, len(rows) // ROWS_A_FOLD), 1, -1):
+        with contextlib.suppress(UsageError):
+            fold_rows(ds, rows, folds, seed, rare=True)
+            return folds
+    return None
 
 
 def folds_and_splits(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,12 +21,11 @@ import numpy as np
 from ..backends import Device
 from ..core import random
 from ..data.prepared import fitted_encoding, statistics_by
-from ..data.records import beside_checkpoint, program_bytes
-from ..data.splits import fold_rows, split_rows
+from ..data.records import beside_checkpoint
+from ..data.splits import fold_rows, most_folds, split_rows
 from ..data.word_means import has_many_words
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
-from ..files.model_file import SCORE_TYPE
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn_aux import EFFORTS
@@ -38,14 +37,10 @@ from ..watch.callbacks import Callback
 from ..watch.observe import Recording
 from .call import train
 from .candidates import (
-    JAGGED,
-    MANY_FOLDS,
-    MANY_ROWS_BATCH,
     WITH_WAVES,
     Candidate,
     candidates_for,
     image_candidates,
-    image_share,
     multiply_adds,
     spare_candidates_for,
 )
@@ -62,79 +57,11 @@ from .options import (
 from .run import mean_losses
 from .search import Choice, choose, choose_crossed, crossed_scores
 
-ROWS_A_FOLD = 4
-# bounds of what candidates need memory for
-MANY_CANDIDATES = 6
-MOST_UNITS = 128
-INPUTS_A_COLUMN = 24
-VECTORS = 6
-INPUTS_A_DATE = 92
 USUAL_SCALING = "standardization"
 # share of class 1 up to which its threshold is chosen, and the rows of it that this
 # needs
 RARE = 0.1
 LEAST_RARE = 20
-
-# flags that say which networks
-REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "reference")
-# are trained
-
-
-def why_not(ds: Dataset, effort: str | None = None) -> str | None:
-    """Return why nothing can be chosen for a data set; None where it can. effort: with
-    which, None: any but best."""
-    if ds.are_images:
-        if len(ds.row_shape) < 3:
-            return "the data are bytes without height and width"
-        is_enough = len(split_rows(ds, 0.0, image_share(ds.rows), 0).validation)
-        if is_enough:
-            return None
-        return f"{ds.rows} images are too few to set some apart"
-    if ds.memory is not None and not fits(ds, effort):
-        return "--memory has no room for several"
-    if most_folds(ds, ds.without_duplicates(np.arange(ds.rows)), MANY_FOLDS, 0) is None:
-        return f"{ds.rows} rows are too few to be divided into folds"
-    return None
-
-
-def fits(ds: Dataset, effort: str | None) -> bool:
-    """Return whether ds.memory has room for the networks; by sizes alone."""
-    widest = Network.for_data(ds, JAGGED.layers(ds))
-    dates = sum("date" in kind.kind for kind in ds.kinds)
-    parameters = (
-        INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates
-    ) * MOST_UNITS + MOST_UNITS**2
-    networks = (
-        MANY_FOLDS
-        * MANY_CANDIDATES
-        * VECTORS
-        * parameters
-        * np.dtype(widest.dtype).itemsize
-    )
-    # with ten candidates, one of them twice as wide
-    if effort == "best":
-        networks *= 2
-    else:
-        networks *= 1
-    # and those of the choice
-    scores = (MANY_CANDIDATES + 1) * ds.rows * (ds.outputs or 1) * SCORE_TYPE.itemsize
-    if effort == "best":
-        scores *= 2
-    else:
-        scores *= 1
-    return program_bytes(widest, MANY_ROWS_BATCH) + networks + scores <= ds.memory
-
-
-def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
-    """Return into how many folds these rows can be divided, `wanted` at most; None if
-    not even into two."""
-    for folds in range(min(wanted, len(rows) // ROWS_A_FOLD), 1, -1):
-        try:
-            fold_rows(ds, rows, folds, seed, rare=True)
-        except UsageError:
-            continue
-        return folds
-    return None
 
 
 def rule_for(ds: Dataset) -> dict:
@@ -157,24 +84,6 @@ def rule_for(ds: Dataset) -> dict:
     if LEAST_RARE <= positive <= RARE * rows:
         return {"threshold": "f1"}
     return {}
-
-
-def replacing(names: Collection[str]) -> str | None:
-    """Return the setting, of those that are given, which replaces the choice; None
-    where there is none."""
-    return next((name for name in REPLACING if name in names), None)
-
-
-def effort_for(effort: str | None, names: Collection[str]) -> str | None:
-    """Return the effort to choose with; None where a setting that is given replaces the
-    choice. effort: what is asked for, None: nothing. Raises UsageError for such a
-    setting beside an effort that is asked for."""
-    one = replacing(names)
-    if effort and one:
-        raise UsageError(
-            f"--effort {effort}: --{one} is not for it; leave one of them out"
-        )
-    return effort or (None if one else DEFAULTS["effort"])
 
 
 class Retrained(NamedTuple):
@@ -215,8 +124,6 @@ class Effort:
         effort: str,
         settings: dict,
         of_network: dict,
-        callback: Callback | None = None,
-        checkpoint: Checkpoint | None = None,
     ):
         """settings: keywords of `train` that the user has set, which all candidates
         have; of_network: those of Network. Raises UsageError."""
@@ -244,9 +151,8 @@ class Effort:
         else:
             self._means = {}
         self._activation = of_network.get("activation")
-        self._callback = callback or Callback()
-        self._checkpoint = checkpoint or Checkpoint()
-        self._checkpoint.about = {"effort": effort}
+        self._callback = Callback()
+        self._checkpoint = Checkpoint()
         self._seed = settings.get(
             "split_seed", of_network.get("seed", DEFAULTS["seed"])
         )
@@ -390,10 +296,18 @@ class Effort:
         return [replace(one, folds=folds, **self._given()) for one in found]
 
     @told_once(log)
-    def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
+    def run(
+        self,
+        train: Callable[..., dict],
+        callback: Callback | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with
         keywords. Stopped: without a checkpoint, after the first candidate the best of
         those that have ended is kept, and the training is over."""
+        self._callback = callback or self._callback
+        self._checkpoint = checkpoint or self._checkpoint
+        self._checkpoint.about = {"effort": self._effort}
         candidates = self.candidates()
         choice = None
         check_decision(

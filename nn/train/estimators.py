@@ -33,8 +33,8 @@ from ..nn_aux import DTYPES
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..settings.values import LAYERS, plain
 from ..utils import DataError, UsageError, available_memory, listed, log, needs_package
+from .asked import REPLACING, training_for, why_not
 from .call import train
-from .effort import REPLACING, Effort, why_not
 
 try:
     from scipy.sparse import issparse
@@ -150,20 +150,15 @@ class _NetworkEstimator(BaseEstimator):
                 if isinstance(seed, numbers.Integral)
                 else check_random_state(seed).randint(2**31)
             )
+            of_network = {"seed": seed, **self._given("network", "engine")}
             if self._may_choose(ds, eval_set):
-                of_network = {
-                    "seed": seed,
-                    **self._given("network", "engine"),
-                }
-                choice = Effort(
-                    ds,
-                    self.effort or DEFAULTS["effort"],
-                    self._given("train"),
-                    of_network,
-                )
-                net, figures = choice.run(train)
+                effort = self.effort or DEFAULTS["effort"]
+                settings = self._given("train")
             else:
-                net, figures = self._trained(ds, seed, eval_set)
+                effort = None
+                settings = self._settings_of_one(ds, eval_set)
+            training = training_for(ds, effort, self._layers(), settings, of_network)
+            net, figures = training.run(train)
         self.network_ = net
         self.figures_ = figures
         self.loss_curve_ = net.history["loss"]
@@ -192,20 +187,21 @@ class _NetworkEstimator(BaseEstimator):
             )
         return not given and why_not(ds, self.effort) is None
 
-    def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
-        """Train one network, or several, as the parameters say."""
-        net = Network.for_data(
-            ds, self._layers(), seed=seed, **self._given("network", "engine")
-        )
-        given = {
+    def _settings_of_one(self, ds: Dataset, eval_set) -> dict:
+        """Return the settings of the training of one network, or several, as the
+        parameters say."""
+        settings = {
+            "holdout": 0.0,
             "batch_number": DEFAULTS["batch_number"],
             **self._given("train", "several"),
         }
         if eval_set is not None:
-            given["validation"] = self._validation(eval_set)
-        batches = -(-ds.rows // max(given["batch_number"], 1))
-        given.setdefault("epochs", max(DEFAULTS["epochs"], -(-QUICK_STEPS // batches)))
-        return net, train(net, ds, holdout=0.0, **given)
+            settings["validation"] = self._validation(eval_set)
+        batches = -(-ds.rows // max(settings["batch_number"], 1))
+        settings.setdefault(
+            "epochs", max(DEFAULTS["epochs"], -(-QUICK_STEPS // batches))
+        )
+        return settings
 
     # ---- what a person gives
 

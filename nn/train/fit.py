@@ -30,8 +30,8 @@ from ..test.out_of_fold import (
 from ..test.shapley import Explanation, explain
 from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
+from .asked import effort_for, reason_against, training_for
 from .call import train
-from .effort import Effort, effort_for, why_not
 from .options import settings_by_kind
 
 # whose settings fit takes
@@ -71,7 +71,7 @@ def fit(
         **of_training,
         **({} if layers is None else {"layers": layers}),
     }
-    chooses = effort_for(
+    chosen_by = effort_for(
         effort, [name for name, value in asked.items() if value is not False]
     )
     if isinstance(checkpoint, Checkpoint):
@@ -84,17 +84,10 @@ def fit(
     else:
         ds = training_data(data, target, described, of_load, of_network)
     ds.log_left_out()
-    reason = chooses and why_not(ds, chooses)
-    if reason and effort:
-        raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")
-    if reason or not chooses:
-        net = Network.for_data(ds, layers, **of_network)
-        return Model(
-            net, train(net, ds, callback=callback, checkpoint=saving, **of_training)
-        )
-    return Model(
-        *Effort(ds, chooses, of_training, of_network, callback, saving).run(train)
-    )
+    if reason_against(ds, chosen_by, effort):
+        chosen_by = None
+    training = training_for(ds, chosen_by, layers, of_training, of_network)
+    return Model(*training.run(train, callback=callback, checkpoint=saving))
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:

@@ -44,9 +44,11 @@ def chosen(ds, checkpoint=None, stop=None, activation="relu", **settings):
         "quick",
         settings,
         {"threads": 1, "activation": activation},
+    )
+    return choice.run(
+        lambda *given, **options: nn.train(*given, **options, stop=stop),
         checkpoint=checkpoint,
     )
-    return choice.run(lambda *given, **options: nn.train(*given, **options, stop=stop))
 
 
 @pytest.fixture

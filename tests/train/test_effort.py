@@ -27,8 +27,9 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.test.out_of_fold import out_of_fold
+from nn.train.asked import why_not
 from nn.train.candidates import candidates_for
-from nn.train.effort import Effort, why_not
+from nn.train.effort import Effort
 from nn.utils import UsageError
 
 
@@ -504,10 +505,10 @@ def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, oth
             effort,
             given,
             of_network,
-            checkpoint=state and Checkpoint(state, resume="auto"),
         )
         return choice.run(
-            lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
+            lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop),
+            checkpoint=state and Checkpoint(state, resume="auto"),
         )
 
     whole, figures = chosen(state=None)

@@ -206,7 +206,7 @@ def test_figures_of_other_classes_are_refused(monkeypatch):
 def test_scores_of_the_candidates_count_in_memory():
     from dataclasses import replace
 
-    from nn.train.effort import fits
+    from nn.train.asked import fits
 
     ds = data("regression", 90)
     least = next(

@@ -39,10 +39,10 @@ def chosen(ds, state=None, stop=None, effort="quick", **options):
         effort,
         GIVEN | options,
         OF_NETWORK,
-        checkpoint=state and Checkpoint(state, resume="auto"),
     )
     return choice.run(
-        lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
+        lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop),
+        checkpoint=state and Checkpoint(state, resume="auto"),
     )
 
 
