@@ -92,6 +92,8 @@ class FoldEpochs:
         self.are_own = are_own
         # epochs that all have done, the means over all folds
         self._known: tuple[int, np.ndarray] = (0, np.zeros(0))
+        # epochs that each has done, whether the others find the last one the best
+        self._judged: tuple[list[int], np.ndarray] = ([], np.zeros(0))
 
     def best_epoch(self, member) -> int | None:
         """Return the epoch, from 1, whose parameters a network keeps; None where none
@@ -110,12 +112,14 @@ class FoldEpochs:
         """Return whether the other folds find the epoch that a network has just done
         the best so far: it is the one at which its fold is judged, until they find a
         better one."""
-        values = self._values()
-        if not len(values) or member.at.epoch < len(values):
+        done = [len(one.at.val_metrics) for one in self.members]
+        if not any(done) or member.at.epoch < max(done):
             return False
-        others = means_of_others(values, self._weights())
-        higher = METRICS[member.monitor.name].higher_is_better
-        return bool(are_best(others[:, [member.number]], higher)[0])
+        if self._judged[0] != done:
+            others = means_of_others(self._values(), self._weights())
+            higher = METRICS[member.monitor.name].higher_is_better
+            self._judged = done, are_best(others, higher)
+        return bool(self._judged[1][member.number])
 
     def is_ever_judged(self, member) -> bool:
         """Return whether the metric of the other folds is defined for any epoch."""

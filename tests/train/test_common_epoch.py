@@ -10,6 +10,7 @@ from support.packs import LAYERS, SEED, data, network, vector
 import nn
 from nn.data.splits import fold_rows
 from nn.test.out_of_fold import out_of_fold
+from nn.train import common_epoch
 from nn.train.common_epoch import are_best, means_of_all, means_of_others, relative
 from nn.utils import Stopped, StopRequest
 from nn.watch.callbacks import Callback
@@ -142,6 +143,22 @@ def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
     (common,) = {member["best_epoch"] for member in figures["members"]}
     assert lengths == {common + 3}
     assert common + 3 < 40
+
+
+def test_what_the_others_find_is_computed_once_an_epoch(monkeypatch):
+    computed = []
+
+    def counted(values, weights):
+        computed.append(len(values))
+        return means_of_others(values, weights)
+
+    monkeypatch.setattr(common_epoch, "means_of_others", counted)
+    ds = data("binary", 202)
+    nn.train(network("binary"), ds, folds=FOLDS, validation="fold", **FLAGS)
+    of_epochs = computed[:EPOCHS]
+    assert of_epochs == [*range(1, EPOCHS + 1)]
+    # at the end once for each fold: whether it was ever judged
+    assert computed[EPOCHS:] == [EPOCHS] * FOLDS
 
 
 def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
