@@ -4,7 +4,7 @@ type, gaps filled, then encoded or scaled."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from .records import new_rows
 from .scaling import Scaling
 
 
-@dataclass(frozen=True)
-class RowReader:
+class RowReader(NamedTuple):
     """What a network knows of its inputs.
 
     dtype: of the parameters. shape: of a row: the number of values, or (channels,

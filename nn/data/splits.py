@@ -75,10 +75,15 @@ def _checked(ds: Dataset, rows) -> np.ndarray:
     return indices
 
 
-def divided_rows(ds: Dataset, holdout: float, validation: float, seed: int) -> Split:
+def divided_rows(
+    ds: Dataset, holdout: float, validation: float, seed: int, rows=None
+) -> Split:
     """Return the split of a data set for a training, and say what it is too small for,
-    and what may make its figures too good. Raises DataError for a share that takes no
-    row to validate with, and what split_rows raises."""
+    and what may make its figures too good. rows: those of a caller, of which none is
+    held out or remarked on. Raises DataError for a share that takes no row to validate
+    with, and what split_rows raises."""
+    if rows is not None:
+        return split_rows(ds, 0.0, validation, seed, rows)
     split = split_rows(ds, holdout, validation, seed)
     rows = len(split.training)
     if validation and not len(split.validation):

@@ -18,6 +18,7 @@ from ..core.thresholds import tempered
 from ..data.column import FORMER_GAPS, LATIN
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
+from ..data.given_rows import rows_of
 from ..data.records import check_left, network_bytes
 from ..data.row_reader import RowReader
 from ..data.scaling import Scaling
@@ -608,9 +609,18 @@ class Network:
             )
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    predict = prediction.predict
-    deviation = prediction.deviation
     member_outputs = prediction.member_outputs
+
+    def predict(self, x) -> np.ndarray:
+        """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C,
+        H, W), or for a table: a file, a data frame, whose columns are found by their
+        names; see prediction.predict."""
+        return prediction.predict(self, rows_of(self, x))
+
+    def deviation(self, x) -> np.ndarray:
+        """Return the standard deviation of the members' outputs for rows as predict
+        takes them: (rows, outputs)."""
+        return prediction.deviation(self, rows_of(self, x))
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""

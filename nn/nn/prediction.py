@@ -1,20 +1,17 @@
-"""From raw rows to predictions: columns found by name, scaled, computed, averaged over
-members, in target units."""
+"""From raw rows to predictions: scaled, computed, averaged over members, in target
+units."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from ..data.column import number_text
-from ..data.dataset import TableRows, with_gaps
-from ..data.encoding import CALL_ROWS
+from ..data.dataset import TableRows
 from ..layers import predict_alike
-from ..utils import DataError, RowError
+from ..utils import RowError
 
 # rows scaled at a time, so that predicting needs no second copy of the data
 PREDICT_BLOCK = 65536
@@ -22,16 +19,15 @@ FAR_VALUE = 1e18  # from which float32 has no room for a square
 FEW_NUMBERS = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
-def predict(net, x) -> np.ndarray:
+def predict(net, x: np.ndarray | TableRows) -> np.ndarray:
     """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H,
-    W), or of a table.
+    W), or of a table, as data.given_rows reads them.
 
     Features are scaled inside; outputs of a regression are in the targets' own units. A
     gap where the network was trained without any becomes the median of training, with a
     remark. Raises DataError for a row with a gap where the network knows no medians, or
     with values for which an output is not finite.
     """
-    x = rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
         out = _outputs(net, x)
     else:
@@ -42,13 +38,12 @@ def predict(net, x) -> np.ndarray:
     return out
 
 
-def deviation(net, x) -> np.ndarray:
+def deviation(net, x: np.ndarray | TableRows) -> np.ndarray:
     """Return the standard deviation of the members' outputs for rows as predict takes
     them: (rows, outputs).
 
     It is weighted as the mean is; of a single network 0.
     """
-    x = rows_of(net, x)
     out = np.zeros((len(x), net.outputs), net.dtype)
     step = max(1, PREDICT_BLOCK // len(net.members))
     for at in range(0, len(x) if net.is_combined else 0, step):
@@ -82,112 +77,6 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
             data = engine.load(member.reader.engine_rows(x))
             read_by = reads
         yield in_units(member, engine.predict(data, vector=member.vector))
-
-
-# ---- rows as they are given
-
-
-def rows_of(net, x) -> np.ndarray | TableRows:
-    """Return what predict was given as rows: an array, a file, or a data frame, whose
-    columns are found by their names. Medians are in the gaps of plain numbers, of which
-    a remark tells."""
-    return net.reader.filled(_read_rows(net, x), "the rows")
-
-
-def _read_rows(net, x) -> np.ndarray | TableRows:
-    """Return the rows of a file, a table or an array as the network's inputs are
-    counted."""
-    if isinstance(x, (str, os.PathLike)):
-        from ..data.loading import load_for
-
-        return load_for(net, x, labelled=False).x
-    x = with_gaps(_numbers_of(x))
-    if not _is_table(net, x):
-        return _channels_first(net, x)
-    from ..data.frames import open_frame  # the readers of files load the C core
-    from ..data.loading import load
-
-    source = open_frame(x)
-    if source is None:
-        return _read_rows(net, _array_of(x))
-    schema = net.schema
-    if source.names is None:
-        has_no_targets = source.width <= _width_of_data(net)
-    else:  # a feature of the target's name is found with the target only
-        targets = set(net.targets or ())
-        has_no_targets = net.columns is not None and targets.isdisjoint(net.columns)
-    if has_no_targets:
-        schema = replace(schema, targets=[])
-    rows = load(x, schema, labelled=False).x
-    if net.encoding is not None:
-        net.encoding.log_unknown(TableRows.of(rows), CALL_ROWS)
-    return rows
-
-
-def _width_of_data(net) -> int:
-    """Return the number of columns of the data that a network was trained on, those
-    that it does not see too."""
-    return net.inputs + len(net.config.get("left_out", ()))
-
-
-def _is_table(net, x) -> bool:
-    """Return whether columns of x are read as those of a file. Raises DataError for
-    records that are no encoded rows of the network's."""
-    if isinstance(x, TableRows):
-        return False
-    if not isinstance(x, np.ndarray):
-        return True
-    if x.dtype.names:
-        if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
-            raise _no_table(x)
-        return False
-    if x.ndim != 2:
-        return False
-    # text, or more than the features
-    columns = _width_of_data(net)
-    is_raw = net.inputs != columns and x.shape[1] == columns
-    return x.dtype.kind in "OUSM" or is_raw
-
-
-def _channels_first(net, x):
-    """Return images that have their channels last as data sets have them: first."""
-    shape = net.layers[0].in_shape
-    channels_last = (*shape[1:], shape[0])
-    if x.ndim == 4 and shape != channels_last and x.shape[1:] == channels_last:
-        return x.transpose(0, 3, 1, 2)
-    return x
-
-
-def _array_of(x) -> np.ndarray:
-    """Return rows that are no table as an array of numbers or texts. Raises
-    DataError."""
-    try:
-        array = np.asarray(x)
-    except ValueError:  # lists of unequal lengths
-        raise _no_table(x) from None
-    if array.dtype.kind == "O" or not array.ndim:
-        raise _no_table(x)
-    return array
-
-
-def _numbers_of(x):
-    """Return a list of rows as an array if all of their fields are numbers; other rows
-    as they are."""
-    if not isinstance(x, (list, tuple)):
-        return x
-    try:
-        array = np.asarray(x)
-    except ValueError:  # lists of unequal lengths
-        return x
-    if array.dtype.kind in "biuf" and array.ndim > 1:
-        return array
-    return x
-
-
-def _no_table(x) -> DataError:
-    return DataError(
-        f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame"
-    )
 
 
 # ---- outputs

@@ -47,8 +47,8 @@ import numpy as np
 
 from ..core import SUFFIXES, extension, pointer
 from ..data.dataset import Dataset, TableRows, as_read_by
+from ..data.given_rows import rows_of
 from ..data.loading import load_for, training_file
-from ..nn.prediction import rows_of
 from ..utils import InputNotFound, UsageError, default_threads, log
 from .values import Reading, Value, by_column, engine_of, layers_of, names_of, raw_data
 

@@ -139,10 +139,10 @@ def train(
         raise
     # what is trained here is no candidate of a choice, which keeps its own
     if not saving.about:
-        with_figures(net, ds)
+        with_figures(net, plan.ds)
     result |= _facts_of_rows(plan)
     remember(plan, net, before)
-    tell(result, ds)
+    tell(result, plan.ds)
     return _written(result, callbacks, saving)
 
 

@@ -29,7 +29,6 @@ from ..data.splits import (
     Split,
     divided_rows,
     folds_and_splits,
-    split_rows,
 )
 from ..ds import Dataset
 from ..nn import Network
@@ -176,19 +175,16 @@ def plan_of(
         raise UsageError(
             "rows: are those of one network; leave out networks, folds and vary"
         )
-    if rows is not None:
-        split = split_rows(ds, 0.0, options.validation_share, seed, rows)
-        return plan_one(net, ds, options, split, has_own_rows=True)
-    split = divided_rows(ds, options.holdout, options.validation_share, seed)
+    split = divided_rows(ds, options.holdout, options.validation_share, seed, rows)
     if is_one:
-        return plan_one(net, ds, options, split)
-    if several.get("folds") is not None:
-        return plan_folds(net, ds, options, split, several["folds"])
-    count = several["networks"]
+        return plan_one(net, ds, options, split, has_own_rows=rows is not None)
     if several.get("vary") is not None:
         variation = Variation.parse(several["vary"])
+        count = several["networks"]
         return plan_varied(net, ds, options, split, variation, count, settings)
-    return plan_networks(net, ds, options, split, count)
+    if several.get("folds") is None:
+        return plan_networks(net, ds, options, split, several["networks"])
+    return plan_folds(net, ds, options, split, several["folds"])
 
 
 # ---- one network

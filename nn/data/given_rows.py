@@ -1,0 +1,116 @@
+"""Rows that somebody gives to a prediction: a file, a data frame, a list, an array; as
+a network's inputs are counted."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import numpy as np
+
+from ..utils import DataError
+from .dataset import TableRows, with_gaps
+from .encoding import CALL_ROWS
+
+
+def rows_of(net, x) -> np.ndarray | TableRows:
+    """Return what predict was given as rows: an array, a file, or a data frame, whose
+    columns are found by their names. Medians are in the gaps of plain numbers, of which
+    a remark tells."""
+    return net.reader.filled(_read_rows(net, x), "the rows")
+
+
+def _read_rows(net, x) -> np.ndarray | TableRows:
+    """Return the rows of a file, a table or an array as the network's inputs are
+    counted."""
+    if isinstance(x, (str, os.PathLike)):
+        from .loading import load_for
+
+        return load_for(net, x, labelled=False).x
+    x = with_gaps(_numbers_of(x))
+    if not _is_table(net, x):
+        return _channels_first(net, x)
+    from .frames import open_frame  # the readers of files load the C core
+    from .loading import load
+
+    source = open_frame(x)
+    if source is None:
+        return _read_rows(net, _array_of(x))
+    schema = net.schema
+    if source.names is None:
+        has_no_targets = source.width <= _width_of_data(net)
+    else:  # a feature of the target's name is found with the target only
+        targets = set(net.targets or ())
+        has_no_targets = net.columns is not None and targets.isdisjoint(net.columns)
+    if has_no_targets:
+        schema = replace(schema, targets=[])
+    rows = load(x, schema, labelled=False).x
+    if net.encoding is not None:
+        net.encoding.log_unknown(TableRows.of(rows), CALL_ROWS)
+    return rows
+
+
+def _width_of_data(net) -> int:
+    """Return the number of columns of the data that a network was trained on, those
+    that it does not see too."""
+    return net.inputs + len(net.config.get("left_out", ()))
+
+
+def _is_table(net, x) -> bool:
+    """Return whether columns of x are read as those of a file. Raises DataError for
+    records that are no encoded rows of the network's."""
+    if isinstance(x, TableRows):
+        return False
+    if not isinstance(x, np.ndarray):
+        return True
+    if x.dtype.names:
+        if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
+            raise _no_table(x)
+        return False
+    if x.ndim != 2:
+        return False
+    # text, or more than the features
+    columns = _width_of_data(net)
+    is_raw = net.inputs != columns and x.shape[1] == columns
+    return x.dtype.kind in "OUSM" or is_raw
+
+
+def _channels_first(net, x):
+    """Return images that have their channels last as data sets have them: first."""
+    shape = net.layers[0].in_shape
+    channels_last = (*shape[1:], shape[0])
+    if x.ndim == 4 and shape != channels_last and x.shape[1:] == channels_last:
+        return x.transpose(0, 3, 1, 2)
+    return x
+
+
+def _array_of(x) -> np.ndarray:
+    """Return rows that are no table as an array of numbers or texts. Raises
+    DataError."""
+    try:
+        array = np.asarray(x)
+    except ValueError:  # lists of unequal lengths
+        raise _no_table(x) from None
+    if array.dtype.kind == "O" or not array.ndim:
+        raise _no_table(x)
+    return array
+
+
+def _numbers_of(x):
+    """Return a list of rows as an array if all of their fields are numbers; other rows
+    as they are."""
+    if not isinstance(x, (list, tuple)):
+        return x
+    try:
+        array = np.asarray(x)
+    except ValueError:  # lists of unequal lengths
+        return x
+    if array.dtype.kind in "biuf" and array.ndim > 1:
+        return array
+    return x
+
+
+def _no_table(x) -> DataError:
+    return DataError(
+        f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame"
+    )
