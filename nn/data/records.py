@@ -70,27 +70,26 @@ class _Room:
 
 
 @contextlib.contextmanager
-def within(most: int | None = None, beside: str | None = None) -> Iterator[None]:
+def within(most: int | None = None, checkpoint: str | None = None) -> Iterator[None]:
     """Let arrays of rows take at most `most` bytes of memory in the block, and their
     files lie beside a checkpoint.
 
     None: as it is. Threads may end their blocks in any order: each takes back what it
     brought.
     """
+    brought = []
     if most is not None:
         give_back_memory()
-    asked = (
-        (_Room.limits, most),
-        (_Room.checkpoints, None if beside is None else Path(beside)),
-    )
-    brought = [(own, value) for own, value in asked if value is not None]
-    for own, value in brought:
-        own.append(value)
+        brought.append((_Room.limits, most))
+    if checkpoint is not None:
+        brought.append((_Room.checkpoints, Path(checkpoint)))
+    for values, value in brought:
+        values.append(value)
     try:
         yield
     finally:
-        for own, value in brought:
-            own.remove(value)
+        for values, value in brought:
+            values.remove(value)
 
 
 def share_of(memory: int | None) -> int | None:
@@ -114,26 +113,21 @@ def fits(size: int) -> bool:
     if _Room.unasked < LEAST_BYTES_FREE:
         return True
     left = memory_left()
-    # of which little is taken by now, and less of the arrays
-    beside = PROGRAM_BYTES + READING_BYTES
-    has_room = left is None or (
-        2 * size <= left
-        and 3 * (_Room.taken + size) <= 2 * (left + own_bytes() - beside)
-    )
-    if has_room:
-        _Room.unasked = 0
-    return has_room
+    if left is not None:
+        # of which little is taken by now, and less of the arrays
+        room = left + own_bytes() - PROGRAM_BYTES - READING_BYTES
+        if 2 * size > left or 3 * (_Room.taken + size) > 2 * room:
+            return False
+    _Room.unasked = 0
+    return True
 
 
 def new_rows(shape: tuple[int, ...], dtype, order: str = "C") -> np.ndarray:
     """Return an array of zeros, in memory or in a file."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
+    size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     if size < LEAST_BYTES_MAPPED:
         return np.zeros(shape, dtype, order)
-    if fits(size):
-        memory = _memory(size)
-    else:
-        memory = _file(max(1, size))
+    memory = _memory(size) if fits(size) else _file(size)
     return np.frombuffer(memory, dtype, math.prod(shape)).reshape(shape, order=order)
 
 
@@ -147,7 +141,7 @@ def _memory(size: int) -> mmap.mmap:
     if is_large:
         size = -(-size // HUGE_BYTES) * HUGE_BYTES
     # shared memory has small pages
-    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if is_large:
         memory.madvise(mmap.MADV_HUGEPAGE)
     _Room.taken += size
@@ -168,8 +162,8 @@ def _file(size: int) -> mmap.mmap:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             else:
-                for first in range(0, size, COPIED_BYTES):
-                    file.write(bytes(min(COPIED_BYTES, size - first)))
+                for start in range(0, size, COPIED_BYTES):
+                    file.write(bytes(min(COPIED_BYTES, size - start)))
             report_lost(folder)
             return mmap.mmap(file.fileno(), size)
     except OSError as error:
@@ -193,20 +187,18 @@ def report_lost(path: str | os.PathLike) -> None:
 def folder_on_disk() -> str:
     """Return the folder for files of rows: the checkpoint's, or a temporary one, on no
     file system in memory."""
-    asked = [
-        *(str(path.parent) for path in _Room.checkpoints[-1:]),
-        "/var/tmp",
-        os.curdir,
-    ]
+    folders = [str(path.parent) for path in _Room.checkpoints[-1:]]
     with contextlib.suppress(OutputError):
-        asked.insert(-2, temporary_folder())
-    for folder in filter(None, asked):
+        folders.append(temporary_folder())
+    folders += ["/var/tmp", os.curdir]
+    folders = list(filter(None, folders))
+    for folder in folders:
         with contextlib.suppress(OSError):
             if os.access(folder, os.W_OK) and not _is_in_memory(folder):
                 return folder
-    tried = ", ".join(dict.fromkeys(filter(None, asked)))
     raise OutputError(
-        f"{tried}: no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
+        f"{', '.join(dict.fromkeys(folders))}: no folder on a disk for rows that do not "
+        "fit the memory; name one by TMPDIR"
     )
 
 
@@ -231,23 +223,15 @@ def some_rows(array: np.ndarray, rows) -> np.ndarray:
         return array[rows]
     if rows.dtype == bool:
         rows = np.flatnonzero(rows)
-    if array[rows[:2]].flags.c_contiguous:
-        order = "C"
-    else:
-        order = "F"
-    return _filled(
-        new_rows((len(rows), *array.shape[1:]), array.dtype, order),
-        lambda some: array[rows[some]],
-    )
+    order = "C" if array[rows[:2]].flags.c_contiguous else "F"
+    copy = new_rows((len(rows), *array.shape[1:]), array.dtype, order)
+    return _filled(copy, lambda block: array[rows[block]])
 
 
 def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
     """Return an array of a type whose rows lie one after the other: itself, or a
     copy."""
-    if dtype is None:
-        dtype = array.dtype
-    else:
-        dtype = np.dtype(dtype)
+    dtype = np.dtype(dtype or array.dtype)
     if array.flags.c_contiguous and array.dtype == dtype:
         return array
     return _filled(new_rows(array.shape, dtype), array.__getitem__)
@@ -258,19 +242,18 @@ def in_file(array):
     memory."""
     if not isinstance(array, np.ndarray):
         return array.in_file()
+    order = "C"
     if array.flags.f_contiguous and not array.flags.c_contiguous:
         order = "F"
-    else:
-        order = "C"
     with within(0):
         return _filled(new_rows(array.shape, array.dtype, order), array.__getitem__)
 
 
 def _filled(out: np.ndarray, rows) -> np.ndarray:
     step = max(1, COPIED_BYTES // max(1, out[:1].nbytes))
-    for first in range(0, len(out), step):
-        some = slice(first, min(first + step, len(out)))
-        out[some] = rows(some)
+    for start in range(0, len(out), step):
+        block = slice(start, min(start + step, len(out)))
+        out[block] = rows(block)
     return out
 
 
@@ -298,50 +281,45 @@ def filled_records(
     """Return records, `step` of which `fill` sets at a time: in memory or in a file,
     beside the checkpoint if there is one and a key, which decides their bytes. columns:
     the InputColumns of the records. Raises OutputError."""
-    blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
-    if key is None or not _Room.checkpoints:
-        beside = None
-    else:
-        beside = _Room.checkpoints[-1]
+    blocks = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
     size = rows * dtype.itemsize
-    if (
-        beside is None
-        or fits(size)
-        or not os.path.samefile(folder_on_disk(), beside.parent)
-    ):
+    is_kept = key is not None and _Room.checkpoints and not fits(size)
+    if is_kept:
+        checkpoint = _Room.checkpoints[-1]
+        is_kept = os.path.samefile(folder_on_disk(), checkpoint.parent)
+    if not is_kept:
         out = new_rows((rows,), dtype)
-        for some in blocks:
-            fill(out[some], some)
+        for block in blocks:
+            fill(out[block], block)
         return out
 
-    digest = hashlib.sha256(
-        f"{RECORDS_FORMAT} {key}".encode(errors="surrogatepass")
-    ).digest()
-    path = beside.with_name(
-        f"{cut_name(beside.name)}.rows-{digest.hex()[:KEY_CHARACTERS]}"
+    key = f"{RECORDS_FORMAT} {key}".encode(errors="surrogatepass")
+    digest = hashlib.sha256(key).digest()
+    path = checkpoint.with_name(
+        f"{cut_name(checkpoint.name)}.rows-{digest.hex()[:KEY_CHARACTERS]}"
     )
     # another rank of this host maps what the first has written
     with alone_in(path.parent):
-        found = _read(path, digest, rows, dtype, columns)
-        if found is None:
+        records = _read(path, digest, rows, dtype, columns)
+        if records is None:
             if path.is_symlink():
                 path.unlink()
             whole = hashlib.sha256(digest)
             with atomic_file(path, mode=0o600) as file:
-                for some in blocks:
-                    block = np.zeros(some.stop - some.start, dtype)
-                    fill(block, some)
-                    file.write(block.view(np.uint8))
-                    whole.update(block.view(np.uint8))
+                for block in blocks:
+                    part = np.zeros(block.stop - block.start, dtype)
+                    fill(part, block)
+                    file.write(part.view(np.uint8))
+                    whole.update(part.view(np.uint8))
                 file.write(whole.digest())
             with contextlib.suppress(OSError):  # no modes, see atomic_file
                 os.chmod(path, 0o400)
-            found = _read(path, digest, rows, dtype, columns)
-    if found is None:
+            records = _read(path, digest, rows, dtype, columns)
+    if records is None:
         raise OutputError(
             f"{path}: cannot write: the file has changed since; let nothing else write there"
         )
-    return found
+    return records
 
 
 @contextlib.contextmanager
@@ -350,7 +328,7 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
     when a training has come to its end."""
     is_first = path is not None and Path(path) not in _Room.checkpoints[-1:]
     try:
-        with within(beside=path):
+        with within(checkpoint=path):
             yield
             check_kept(path)
     finally:
@@ -370,18 +348,16 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
                 part.unlink()
 
 
-def check_kept(beside: str | None) -> None:
+def check_kept(checkpoint: str | None) -> None:
     """Raise OutputError if a file beside a checkpoint was changed since it was mapped:
     what was trained is wrong."""
-    for path, facts, memory, digest in _in_use.get(Path(beside or ""), ()):
+    for path, facts, memory, digest in _in_use.get(Path(checkpoint or ""), ()):
         with contextlib.suppress(OSError):
             now = os.stat(path)
-            is_touched = (
-                os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
-            )
-            if is_touched and (
-                now.st_size != facts.st_size or not _is_whole(memory, digest)
-            ):
+            is_same = now.st_mtime_ns == facts.st_mtime_ns
+            if is_same or not os.path.samestat(now, facts):
+                continue
+            if now.st_size != facts.st_size or not _is_whole(memory, digest):
                 raise OutputError(
                     f"{path}: was changed while a training read it; let nothing write "
                     "there, and train again"
@@ -406,19 +382,19 @@ def _read(
             memory = mmap.mmap(file.fileno(), facts.st_size, access=mmap.ACCESS_READ)
         if not _is_whole(memory, digest):
             return None
-        found = np.frombuffer(memory, dtype, rows)
-        check_rows(found, columns)
+        records = np.frombuffer(memory, dtype, rows)
+        check_rows(records, columns)
     except (OSError, ValueError):
         return None
     _in_use.setdefault(_Room.checkpoints[-1], []).append((path, facts, memory, digest))
-    return found
+    return records
 
 
 def _is_whole(memory: mmap.mmap, digest: bytes) -> bool:
     whole = hashlib.sha256(digest)
     size = len(memory) - DIGEST_BYTES
-    for first in range(0, size, COPIED_BYTES):
-        whole.update(memoryview(memory)[first : min(first + COPIED_BYTES, size)])
+    for start in range(0, size, COPIED_BYTES):
+        whole.update(memoryview(memory)[start : min(start + COPIED_BYTES, size)])
     return whole.digest() == memory[size:]
 
 
@@ -459,15 +435,16 @@ def make_room(net, ds, networks: Sequence[int]) -> int | None:
 def check_left(needed: int, what: str, cure: str) -> None:
     """Raise NnError if the machine, or a control group, has no memory left for what
     needs it: the system would kill."""
-    if needed >= LEAST_BYTES_FREE:
-        left = memory_left()
-    else:
-        left = None
-    of_files = resident_bytes() - own_bytes()  # pages that the system gives up
-    if left is not None and needed > left + of_files:
+    if needed < LEAST_BYTES_FREE:
+        return
+    left = memory_left()
+    if left is None:
+        return
+    left += resident_bytes() - own_bytes()  # pages of files, which the system gives up
+    if needed > left:
         raise NnError(
-            f"{what} needs {size_text(needed)}, but only {size_text(left + of_files)} "
-            f"are left; {cure}, or raise the limit"
+            f"{what} needs {size_text(needed)}, but only {size_text(left)} are left; "
+            f"{cure}, or raise the limit"
         )
 
 
@@ -483,12 +460,12 @@ def check_room_for_rows(rows: int) -> None:
 def check_answers(net, ds) -> None:
     """Raise UsageError if ds.memory is too little for what --test keeps of the rows:
     truth and scores, and their order where they are ranked."""
-    each = {
+    row_bytes = {
         "binary": 80,
         "multiclass": 16 * net.outputs,
         "regression": 64 * net.outputs,
     }[net.task]
-    needed = program_bytes(net, PREDICTED_ROWS) + each * ds.rows
+    needed = program_bytes(net, PREDICTED_ROWS) + row_bytes * ds.rows
     check_memory(ds.memory, needed, f"the answers of {ds.rows} rows")
 
 
@@ -521,9 +498,8 @@ def network_bytes(
 
     inputs: values of a row that go in; None: those of layer 0.
     """
-    activations = (layers[0].inputs if inputs is None else inputs) + sum(
-        layer.outputs for layer in layers
-    )
+    activations = layers[0].inputs if inputs is None else inputs
+    activations += sum(layer.outputs for layer in layers)
     parameters = sum(layer.parameters for layer in layers)
     return np.dtype(dtype).itemsize * (copies * parameters + rows * activations)
 
