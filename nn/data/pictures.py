@@ -19,7 +19,8 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,16 +80,10 @@ _ORIENTATION = 0x0112
 _BITS = 258
 _PHOTOMETRIC = 262
 _NAMED = 5  # folders in a message
-# by the EXIF orientation: stored pixels as they are shown
-_TURNED: dict[int, Callable[[np.ndarray], np.ndarray]] = {
-    2: lambda stored: stored[:, ::-1],
-    3: lambda stored: stored[::-1, ::-1],
-    4: lambda stored: stored[::-1],
-    5: lambda stored: stored.swapaxes(0, 1),
-    6: lambda stored: stored[::-1].swapaxes(0, 1),
-    7: lambda stored: stored[::-1, ::-1].swapaxes(0, 1),
-    8: lambda stored: stored[:, ::-1].swapaxes(0, 1),
-}
+# EXIF orientation -> the steps through stored rows and columns that give those that are
+# shown; from _FIRST_SWAPPED on rows are shown as columns
+_STEPS = {2: (1, -1), 3: (-1, -1), 4: (-1, 1), 6: (-1, 1), 7: (-1, -1), 8: (1, -1)}
+_FIRST_SWAPPED = 5
 
 
 # -- what a model keeps ----------------------------------------------------------------
@@ -99,10 +94,9 @@ def pictures_of(ds: Dataset, scaling: Scaling) -> dict | None:
     they are no images."""
     if not ds.are_images and scaling.kind != "pixel":
         return None
+    shape = None
     if len(ds.row_shape) == 3:
         shape = list(ds.row_shape)
-    else:
-        shape = None
     return {"range": _range_of(ds), "shape": shape, "alpha": WHITE}
 
 
@@ -113,8 +107,7 @@ def _range_of(ds: Dataset) -> int | None:
         return BYTE
     if ds.pixel_range is not None:
         return ds.pixel_range
-    is_share = bool(ds.x.min() >= 0 and ds.x.max() <= 1)
-    if is_share:
+    if ds.x.min() >= 0 and ds.x.max() <= 1:
         return 1
     return None
 
@@ -122,11 +115,7 @@ def _range_of(ds: Dataset) -> int | None:
 def check_range(pictures: dict | None, ds: Dataset) -> None:
     """Raise DataError for pictures that were read without the model, in another range
     than its own."""
-    if (
-        pictures is None
-        or ds.pixel_range is None
-        or pictures["range"] == ds.pixel_range
-    ):
+    if pictures is None or ds.pixel_range in (None, pictures["range"]):
         return
     raise DataError(
         f"{name_of(ds)}: pictures whose white is {ds.pixel_range}, expected "
@@ -143,13 +132,8 @@ def log_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
     if x.dtype == np.uint8 and pictures["range"] == 1 and x.max() > 1:
         told = "%s: bytes up to %d, the model was trained on numbers from 0 to 1 and divides nothing; divide them"
         log.warning(told, where, x.max())
-    are_shares = (
-        x.dtype.kind == "f"
-        and 0 < x.max() <= 1
-        and x.min() >= 0
-        and bool((x != np.floor(x)).any())
-    )
-    if are_shares and pictures["range"] in (BYTE, WORD_RANGE):
+    is_divided = pictures["range"] in (BYTE, WORD_RANGE) and x.dtype.kind == "f"
+    if is_divided and x.min() >= 0 and x.max() <= 1 and (x != np.floor(x)).any():
         told = "%s: numbers from 0 to %g, the model divides by %d by itself; give them from 0 to %d"
         log.warning(told, where, x.max(), pictures["range"], pictures["range"])
 
@@ -159,15 +143,15 @@ def are_pictures(value) -> bool:
     if not isinstance(value, dict) or value.keys() != {"range", "shape", "alpha"}:
         return False
     shape = value["shape"]
-    are_sides = shape is None or (
-        isinstance(shape, list)
-        and len(shape) == 3
-        and all(type(side) is int and side > 0 for side in shape)
-    )
-    is_range = value["range"] is None or (
-        type(value["range"]) is int and value["range"] in PIXEL_RANGES
-    )
-    return are_sides and is_range and value["alpha"] == WHITE
+    white = value["range"]
+    if white is not None and (type(white) is not int or white not in PIXEL_RANGES):
+        return False
+    if shape is not None:
+        if not isinstance(shape, list) or len(shape) != 3:
+            return False
+        if not all(type(side) is int and side > 0 for side in shape):
+            return False
+    return value["alpha"] == WHITE
 
 
 # -- files -----------------------------------------------------------------------------
@@ -196,12 +180,11 @@ def read_folder(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
 def read_pictures(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
     """Read single pictures. Raises DataError where classes are wanted."""
     if labelled:
-        if len(paths) == 1:
-            found = "a picture"
-        else:
-            found = f"{len(paths)} pictures"
+        pictures = "a picture"
+        if len(paths) > 1:
+            pictures = f"{len(paths)} pictures"
         raise DataError(
-            f"{paths[0]}: {found} without a class, {_class_folders('FOLDER', Path(paths[0]))}"
+            f"{paths[0]}: {pictures} without a class, {_class_folders('FOLDER', Path(paths[0]))}"
         )
     files = list(map(Path, paths))
     names = [unicode_text(file.name) for file in files]
@@ -223,9 +206,9 @@ def _gallery(path: str, labelled: bool) -> Gallery:
     # class folders are in the order of their numbers
     if all(folder.name.isdecimal() for folder in folders):
         folders.sort(key=lambda folder: (int(folder.name), folder.name))
-    found = {folder: _entries(folder) for folder in folders}
+    contents = {folder: _entries(folder) for folder in folders}
     pictures = {
-        folder: list(filter(is_picture, inside)) for folder, inside in found.items()
+        folder: list(filter(is_picture, contents[folder])) for folder in folders
     }
     classes = [folder for folder in folders if pictures[folder]]
     if not classes and not loose:
@@ -237,14 +220,19 @@ def _gallery(path: str, labelled: bool) -> Gallery:
         raise DataError(
             f"{path}: no folders of classes, but {count}, {_class_folders(path, loose[0])}"
         )
-    _log_ignored(path, found, pictures, loose if labelled else [])
-    files = [file for folder in classes for file in pictures[folder]]
-    if loose and not labelled:
+    _log_ignored(path, contents, pictures, loose if labelled else [])
+    files = []
+    labels = []
+    for label, folder in enumerate(classes):
+        files += pictures[folder]
+        labels += [label] * len(pictures[folder])
+    if not labelled:
         files = [*loose, *files]
-        return Gallery(path, files, [_name_in(path, file) for file in files])
-    labels = [place for place, folder in enumerate(classes) for _ in pictures[folder]]
-    names = [unicode_text(folder.name) for folder in classes]
-    return Gallery(path, files, [_name_in(path, file) for file in files], names, labels)
+    names = [unicode_text(file.relative_to(path).as_posix()) for file in files]
+    if len(labels) < len(files):
+        return Gallery(path, files, names)
+    class_names = [unicode_text(folder.name) for folder in classes]
+    return Gallery(path, files, names, class_names, labels)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -253,10 +241,6 @@ def _entries(folder: Path) -> list[Path]:
         (entry for entry in folder.iterdir() if not entry.name.startswith(".")),
         key=lambda file: file.name,
     )
-
-
-def _name_in(folder: str, file: Path) -> str:
-    return unicode_text(file.relative_to(folder).as_posix())
 
 
 def is_picture(file: Path) -> bool:
@@ -275,22 +259,21 @@ def is_picture(file: Path) -> bool:
 
 def _log_ignored(
     path: str,
-    found: dict[Path, list[Path]],
+    contents: dict[Path, list[Path]],
     pictures: dict[Path, list[Path]],
     loose: list,
 ) -> None:
-    """Tell of files that are no pictures, of folders without any, and of pictures
-    beside the class folders."""
-    others = sum(
-        len(found[folder]) - len(pictures[folder])
-        for folder in found
-        if pictures[folder]
-    )
-    if others:
-        log.warning("%s: ignored files that are not images: %d", path, others)
-    empty = [
-        _described(folder, found[folder]) for folder in found if not pictures[folder]
-    ]
+    """Log files that are no pictures, folders without any, and pictures beside the
+    class folders."""
+    other_files = 0
+    empty = []
+    for folder, entries in contents.items():
+        if pictures[folder]:
+            other_files += len(entries) - len(pictures[folder])
+        else:
+            empty.append(_described(folder, entries))
+    if other_files:
+        log.warning("%s: ignored files that are not images: %d", path, other_files)
     if empty:
         count = plural(len(empty), "folder")
         log.warning(
@@ -326,20 +309,20 @@ def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
                 "replace or remove it",
             )
             data = file.read_bytes()
+        name_in_digest = file.name
         if "/" in name:
-            own = f"{file.parent.name}/{file.name}"
-        else:
-            own = file.name
-        digest.update(os.fsencode(f"{own}\0{len(data)}\0"))
+            name_in_digest = f"{file.parent.name}/{file.name}"
+        digest.update(os.fsencode(f"{name_in_digest}\0{len(data)}\0"))
         digest.update(data)
         picture = decoded_picture(file, data, as_shown=rows.as_shown)
         rows.put(row, file, picture)
         transparent += picture.is_transparent
     if transparent:
         log.warning(
-            "%s: %s, which are read on white",
+            "%s: %d of %d pictures have transparent pixels, which are read on white",
             gallery.path,
-            f"{transparent} of {len(gallery.files)} pictures have transparent pixels",
+            transparent,
+            len(gallery.files),
         )
     return Arrays(
         rows.whole(),
@@ -353,14 +336,11 @@ def _arrays(gallery: Gallery, schema: Schema, labelled: bool) -> Arrays:
 def _targets(gallery: Gallery, schema: Schema, labelled: bool) -> Targets | None:
     """Return the classes of pictures; None where their folders are none of the classes
     that are known."""
-    if gallery.folders is None or gallery.labels is None:
+    if gallery.folders is None:
         return None
-    if (
-        not labelled
-        and schema.classes is not None
-        and not {*gallery.folders} <= {*schema.classes}
-    ):
-        return None
+    if not labelled and schema.classes is not None:
+        if not {*gallery.folders} <= {*schema.classes}:
+            return None
     labels = np.array(gallery.labels, np.float64).reshape(-1, 1)
     files = gallery.files
     return Targets(
@@ -383,22 +363,13 @@ class _Rows:
     def __init__(self, schema: Schema, count: int):
         self._schema = schema
         self._count = count
-        self._model = schema.pictures
-        self.as_shown = self._model is not None or not schema.follows_model
-        self.range: int | None = BYTE if self._model is None else self._model["range"]
-        shape = schema.pixels
-        if (
-            shape is None
-            and self._model is not None
-            and self._model["shape"] is not None
-        ):
-            shape = tuple(self._model["shape"])
-        self._shape: tuple[int, int, int] | None = shape
-        self._first: Path | None = None
-        self._size: tuple[int, ...] = ()
-        self._channels = 0
-        self._channels_known = False
-        self._x = np.zeros(0)
+        self.as_shown = schema.pictures is not None or not schema.follows_model
+        self.range = BYTE
+        self._shape = schema.pixels
+        if schema.pictures is not None:
+            self.range = schema.pictures["range"]
+            self._shape = self._shape or schema.pictures["shape"]
+        self._first_file = None
         self._has_colours = False
 
     def whole(self) -> np.ndarray:
@@ -411,7 +382,7 @@ class _Rows:
     def put(self, row: int, file: Path, picture: Picture) -> None:
         """Keep a picture as a row. Raises DataError for one that is none for the
         network."""
-        if self._first is None:
+        if self._first_file is None:
             self._begin(file, picture)
         self._check_size(file, picture)
         pixels = self._in_channels(file, picture.pixels)
@@ -423,9 +394,8 @@ class _Rows:
 
     def _begin(self, file: Path, picture: Picture) -> None:
         schema = self._schema
-        if schema.follows_model and (
-            schema.columns is not None or schema.encoding is not None
-        ):
+        is_of_table = schema.columns is not None or schema.encoding is not None
+        if schema.follows_model and is_of_table:
             raise DataError(
                 f"{file}: a picture, expected rows of a table, as the model was trained on; give such rows"
             )
@@ -434,18 +404,15 @@ class _Rows:
                 f"{file}: a picture, the model was trained on numbers that are no "
                 "pixels from 0 to 1 or 255; give arrays of such numbers"
             )
-        self._first = file
+        self._first_file = file
         self._size = picture.pixels.shape[:2]
-        wanted = self._wanted_channels(file)
-        self._channels_known = wanted is not None
-        self._channels = wanted or 3
-        if self.range == BYTE:
-            kind = np.uint8
-        else:
-            kind = schema.dtype
+        channels = self._expected_channels(file)
+        self._channels_known = channels is not None
+        self._channels = channels or 3
+        kind = np.uint8 if self.range == BYTE else schema.dtype
         self._x = new_rows((self._count, self._channels, *self._size), kind)
 
-    def _wanted_channels(self, file: Path) -> int | None:
+    def _expected_channels(self, file: Path) -> int | None:
         """Return the channels of the network's pictures; None where the pictures
         decide."""
         channels = None
@@ -472,10 +439,10 @@ class _Rows:
     def _check_size(self, file: Path, picture: Picture) -> None:
         size = picture.pixels.shape[:2]
         expected = self._size
-        like = f"as in {self._first}"
+        like = f"as in {self._first_file}"
         cure = "resize all images to one size"
         if self._schema.follows_model and self._shape is not None:
-            expected = self._shape[1:]
+            expected = tuple(self._shape[1:])
             like = "as in the training of the model"
             cure = "resize it"
         if size != expected:
@@ -502,15 +469,16 @@ class _Rows:
             f"3x{self._size[0]}x{self._size[1]}, or convert it to grey"
         )
 
-    def _in_range(self, pixels: np.ndarray, own: int) -> np.ndarray:
+    def _in_range(self, pixels: np.ndarray, white: int) -> np.ndarray:
         """Return pixels of another range in that of the rows, which in a training the
         first of 16 bits widens."""
-        if own == WORD_RANGE and self._model is None and not self._schema.follows_model:
+        is_decided = self._schema.pictures is not None or self._schema.follows_model
+        if white == WORD_RANGE and not is_decided:
             self._x = in_rows(self._x, self._schema.dtype)
             self._x *= WORD_RANGE // BYTE
             self.range = WORD_RANGE
             return pixels.astype(self._schema.dtype)
-        values = pixels.astype(np.float64) * self.range / own
+        values = pixels.astype(np.float64) * self.range / white
         if self.as_shown:
             return values
         return np.rint(values).astype(np.uint8)
@@ -562,10 +530,7 @@ def decoded_picture(file: Path, data: bytes, as_shown: bool = True) -> Picture:
                 image.load()
                 picture = _picture(image, bits, _png_depth(data), as_shown)
                 mode = image.mode
-                if as_shown:
-                    turned = _TURNED.get(_orientation(image))
-                else:
-                    turned = None
+                orientation = _orientation(image)
     except (NnError, MemoryError):
         raise
     except Exception as error:  # decoders raise anything for a damaged image
@@ -581,20 +546,22 @@ def decoded_picture(file: Path, data: bytes, as_shown: bool = True) -> Picture:
             f"{file}: an image of mode {mode}, expected 8 bits per channel, or 16 of "
             "grey; convert it to 8-bit PNG"
         )
-    if turned is None:
+    if not as_shown:
         return picture
-    return Picture(turned(picture.pixels), picture.range, picture.is_transparent)
+    down, right = _STEPS.get(orientation, (1, 1))
+    pixels = picture.pixels[::down, ::right]
+    if orientation >= _FIRST_SWAPPED:
+        pixels = pixels.swapaxes(0, 1)
+    return picture._replace(pixels=pixels)
 
 
 def _orientation(image) -> int:
     """Return how a picture is turned by its EXIF, 1 where it is upright or its EXIF is
     damaged."""
-    try:
-        found = image.getexif().get(_ORIENTATION, 1)
-    except Exception:  # a viewer shows such a picture as it is stored
-        return 1
-    if isinstance(found, int):
-        return found
+    with suppress(Exception):  # a viewer shows such a picture as it is stored
+        orientation = image.getexif().get(_ORIENTATION, 1)
+        if orientation in range(1, 9):
+            return int(orientation)
     return 1
 
 
@@ -603,9 +570,8 @@ def _bits(image) -> tuple[int, bool]:
     (8, False) of others."""
     is_wide = image.mode.startswith("I;16")
     if image.format == "TIFF" and is_wide:
-        return int(image.tag_v2.get(_BITS, (16,))[0]), image.tag_v2.get(
-            _PHOTOMETRIC
-        ) == 0
+        tags = image.tag_v2
+        return int(tags.get(_BITS, (16,))[0]), tags.get(_PHOTOMETRIC) == 0
     if is_wide or (image.mode == "I" and image.format in ("PNG", "PPM")):
         return 16, False
     return 8, False
@@ -629,18 +595,15 @@ def _picture(
         white = (1 << depth) - 1
         if is_inverted:
             stored = white - stored
-        if white == WORD_RANGE:
-            values = stored
-        else:
+        values = stored
+        if white != WORD_RANGE:
             values = (stored * (WORD_RANGE / white)).astype(np.float32)
         clear = image.info.get("transparency")
         if not as_shown or not isinstance(clear, int):
             return Picture(values, WORD_RANGE)
-        return Picture(
-            np.where(stored == clear, values.dtype.type(WORD_RANGE), values),
-            WORD_RANGE,
-            bool((stored == clear).any()),
-        )
+        is_clear = stored == clear
+        values = np.where(is_clear, values.dtype.type(WORD_RANGE), values)
+        return Picture(values, WORD_RANGE, is_clear.any())
     if image.mode not in _GREY + _COLOURED:
         return None
     pixels, alpha = _pixels(image, png_depth)
@@ -660,21 +623,13 @@ def _pixels(image, png_depth: int) -> tuple[np.ndarray, np.ndarray | None]:
         if not is_grey:
             is_clear = is_clear.all(axis=2)
         return pixels, np.where(is_clear, 0, BYTE).astype(np.uint8)
-    has_palette_alpha = (
-        image.mode == "P"
-        and image.palette is not None
-        and image.palette.mode.endswith("A")
-    )
+    has_palette = image.mode == "P" and image.palette is not None
+    has_palette_alpha = has_palette and image.palette.mode.endswith("A")
     if image.mode in _WITH_ALPHA or clear is not None or has_palette_alpha:
         if image.mode == "La":
-            upright = image.convert("LA")
-        else:
-            upright = image
-        rgba = np.asarray(upright.convert("RGBA"))
-        if is_grey:
-            pixels = rgba[..., 0]
-        else:
-            pixels = rgba[..., :3]
+            image = image.convert("LA")
+        rgba = np.asarray(image.convert("RGBA"))
+        pixels = rgba[..., 0] if is_grey else rgba[..., :3]
         return pixels, rgba[..., 3]
     return np.asarray(image.convert("L" if is_grey else "RGB")), None
 
@@ -687,9 +642,7 @@ def _sample(
     if isinstance(clear, tuple):
         return tuple(_sample(value, depth, mode) for value in clear)
     if mode == "1":
-        if clear:
-            return BYTE
-        return 0
+        return BYTE if clear else 0
     if depth > 8:
         return clear >> (depth - 8)
     return clear * (BYTE // ((1 << depth) - 1))
@@ -700,6 +653,5 @@ def _on_white(pixels: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     share = alpha.astype(np.uint16)
     if pixels.ndim == 3:
         share = share[..., None]
-    return ((pixels * share + BYTE * (BYTE - share) + BYTE // 2) // BYTE).astype(
-        np.uint8
-    )
+    rounded = (pixels * share + BYTE * (BYTE - share) + BYTE // 2) // BYTE
+    return rounded.astype(np.uint8)
