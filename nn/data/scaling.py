@@ -68,13 +68,12 @@ class Scaling:
         moments = Moments.of(x, rows, weights=weights)
         low = moments.low
         constant = moments.low == moments.high
-        called = columns or [
-            f"{feature + 1} of {len(low)}" for feature in range(len(low))
-        ]
+        width = len(low)
+        names = columns or [f"{number} of {width}" for number in range(1, width + 1)]
         if strict and kind == "normalization" and constant.any():
-            first = int(np.argmax(constant))
+            feature = np.argmax(constant)
             raise DataError(
-                f"column {called[first]} holds only the value {low[first]:g}, "
+                f"column {names[feature]} holds only the value {low[feature]:g}, "
                 f"expected two or more for {kind}; remove the column or use --scaling "
                 "none"
             )
@@ -83,10 +82,10 @@ class Scaling:
                 "%d of %d features hold one value only in the training rows and are "
                 "scaled to 0",
                 np.count_nonzero(constant),
-                len(constant),
+                width,
             )
         shift, scale = constants(
-            kind, moments, lambda feature: f"column {called[feature]}"
+            kind, moments, lambda feature: f"column {names[feature]}"
         )
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
@@ -96,11 +95,10 @@ class Scaling:
         """Scale the rows of x into a new array of type `dtype`. pixel_range: by what
         pixels are divided; None: bytes by 255 and other numbers by nothing."""
         out = new_rows(x.shape, dtype)
-        shift = _beside(self.shift, x)
-        scale = _beside(self.scale, x)
-        for target, block in zip(
-            *(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True
-        ):
+        shift = _for_features(self.shift, x)
+        scale = _for_features(self.scale, x)
+        targets = _row_blocks(out, size=_CACHED_VALUES)
+        for block in _row_blocks(x, size=_CACHED_VALUES):
             if self.kind == "pixel" and pixel_range is not None:
                 # as the engine reads bytes, bit for bit
                 block = block.astype(np.float64) * (1 / pixel_range)
@@ -110,7 +108,7 @@ class Scaling:
                 block = block.astype(np.float64)
                 block -= shift
                 block /= scale
-            target[...] = block
+            next(targets)[...] = block
         return out
 
     def inverse(self, y: np.ndarray) -> np.ndarray:
@@ -119,8 +117,8 @@ class Scaling:
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
-        shift = _beside(self.shift, y)
-        scale = _beside(self.scale, y)
+        shift = _for_features(self.shift, y)
+        scale = _for_features(self.scale, y)
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
         if len(self.low):
             return np.clip(values, self.low, self.high)
@@ -134,28 +132,21 @@ class Scaling:
     def to_dict(self) -> dict:
         """Return the constants as JSON; the infinite scale of a constant feature is
         written as 0."""
-        scale = np.where(np.isinf(self.scale), 0.0, self.scale)
+        scale = np.where(np.isinf(self.scale), 0.0, self.scale).tolist()
+        values = {"kind": self.kind, "shift": self.shift.tolist(), "scale": scale}
         if len(self.low):
-            bounds = {"low": self.low.tolist(), "high": self.high.tolist()}
-        else:
-            bounds = {}
-        return {
-            "kind": self.kind,
-            "shift": self.shift.tolist(),
-            "scale": scale.tolist(),
-            **bounds,
-        }
+            values |= {"low": self.low.tolist(), "high": self.high.tolist()}
+        return values
 
     @classmethod
     def from_dict(cls, values: dict) -> Scaling:
         """Return the constants that to_dict has written, and files/model_file.py
         checks."""
-        constants = {
-            name: np.array(values.get(name, []), np.float64)
-            for name in ("shift", "scale", "low", "high")
-        }
+        constants = {}
+        for name in ("shift", "scale", "low", "high"):
+            constants[name] = np.array(values.get(name, []), np.float64)
         scale = constants["scale"]
-        constants["scale"] = np.where(scale == 0, np.inf, scale)
+        scale[scale == 0] = np.inf
         return cls(values["kind"], **constants)
 
 
@@ -186,9 +177,9 @@ def check_spread(low, high, shift, scale, name: Callable[[int], str]) -> None:
     overflow or underflow."""
     is_lost = (low < high) & ~(np.isfinite(shift) & np.isfinite(scale) & (scale != 0))
     if is_lost.any():
-        first = int(np.argmax(is_lost))
+        feature = np.argmax(is_lost)
         raise DataError(
-            f"{name(first)}: numbers from {low[first]:g} to {high[first]:g}, expected differences between 1e-150 and "
+            f"{name(feature)}: numbers from {low[feature]:g} to {high[feature]:g}, expected differences between 1e-150 and "
             f"1e150, whose squares float64 can hold; multiply or divide the column by a power of 10"
         )
 
@@ -218,10 +209,7 @@ class Moments(NamedTuple):
         all are 1. block_values: added up at a time, which decides how sums are rounded.
         Raises UsageError if there are no rows.
         """
-        if x.ndim == 2:
-            axes = (0,)
-        else:
-            axes = (0, 2, 3)
+        axes = (0, *range(2, x.ndim))
         total = 0.0
         count = 0
         low = np.inf
@@ -242,7 +230,7 @@ class Moments(NamedTuple):
                 )
             mean = total / count
             squares = 0.0
-            shift = _beside(mean, x)
+            shift = _for_features(mean, x)
             for block, counts in _weighted_blocks(x, rows, weights, block_values):
                 # differences to the mean: no cancellation
                 block = block.astype(np.float64)
@@ -258,16 +246,18 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _SUMMED_VALUES):
     into doubles in passing."""
     step = max(1, size // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
-        yield x[start : start + step] if rows is None else x[rows[start : start + step]]
+        block = slice(start, start + step)
+        yield x[block if rows is None else rows[block]]
 
 
 def _weighted_blocks(x: np.ndarray, rows, weights: np.ndarray | None, size: int):
     """Yield blocks as _row_blocks does, each with the weights of its rows; None: all
     are 1."""
-    start = 0
+    stop = 0
     for block in _row_blocks(x, rows, size):
-        yield block, None if weights is None else weights[start : start + len(block)]
-        start += len(block)
+        start = stop
+        stop += len(block)
+        yield block, None if weights is None else weights[start:stop]
 
 
 def _weighted_sum(
@@ -278,7 +268,7 @@ def _weighted_sum(
     return (weights.reshape(-1, *[1] * (block.ndim - 1)) * block).sum(axis=axes)
 
 
-def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _for_features(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     if len(values) and x.ndim > 2:
         return values[:, None, None]
     return values
