@@ -353,19 +353,19 @@ def activations_of(layers: list[Layer]) -> list[str]:
     ]
 
 
-def predict_alike(layers: list[Layer], others: list[Layer]) -> bool:
+def predict_alike(layers: list[Layer], other_layers: list[Layer]) -> bool:
     """Return whether layers compute the same from the same parameters, but for what
     dropout does while training."""
-    pairs = zip(layers, others, strict=False)
-    return len(layers) == len(others) and all(
+    pairs = zip(layers, other_layers, strict=False)
+    return len(layers) == len(other_layers) and all(
         a == b or a.kind == b.kind == "dropout" for a, b in pairs
     )
 
 
 def to_spec(layers: list[Layer]) -> str:
     """Return the specification of these layers, every activation named."""
-    first = input_shape(layers)
-    items = [str(first) if isinstance(first, int) else "x".join(map(str, first))]
+    shape = input_shape(layers)
+    items = [str(shape) if isinstance(shape, int) else "x".join(map(str, shape))]
     for index, (layer, activation) in enumerate(
         zip(layers, activations_of(layers), strict=True)
     ):

@@ -177,7 +177,9 @@ THRESHOLD_RULES = {
     "cost": ThresholdRule(
         "the least cost of false alarms (FP each) and missed rows (FN each)",
         ("FP", "FN"),
-        lambda of_fp, of_fn: min(of_fp, of_fn) >= 0 and max(of_fp, of_fn) > 0,
+        lambda alarm_cost, miss_cost: (
+            min(alarm_cost, miss_cost) >= 0 and max(alarm_cost, miss_cost) > 0
+        ),
     ),
 }
 """By which --threshold finds a number (core/thresholds.py)."""

@@ -61,10 +61,10 @@ def extension(backend: str):
             "start nn from another folder"
         ) from error
     asked = os.environ.get("NN_ISA")
-    found = module.ffi.string(module.lib.nn_isa()).decode()
-    if backend == "omp" and asked and asked != found:
+    instruction_set = module.ffi.string(module.lib.nn_isa()).decode()
+    if backend == "omp" and asked and asked != instruction_set:
         raise UsageError(
-            f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {found}"
+            f"NN_ISA={asked}: this processor or build cannot use it; unset it, or use {instruction_set}"
         )
     return module.ffi, module.lib
 

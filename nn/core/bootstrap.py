@@ -213,7 +213,7 @@ def intervals(
     if sampling.units < 2:
         return dict.fromkeys(names)
     values = resampled([judged], weights, seed, sampling, names, resamples)
-    ends = {name: interval([each[name] for (each,) in values]) for name in names}
+    ends = {name: interval([metrics[name] for (metrics,) in values]) for name in names}
     if sampling.are_independent and _count_alike(weights):
         ends |= _wilson_intervals(judged)
     return {

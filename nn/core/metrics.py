@@ -63,8 +63,7 @@ def checked_weights(weights, rows: int, where: str = "weights") -> np.ndarray | 
         )
     if not weights.any():
         raise DataError(f"{where}: all weights are 0, expected at least one above 0")
-    whole = weights.sum() < 2.0**53 and (weights == np.floor(weights)).all()
-    if whole:
+    if weights.sum() < 2.0**53 and (weights == np.floor(weights)).all():
         return weights.astype(np.int64)
     return weights
 
@@ -227,10 +226,8 @@ class ClassCounts(NamedTuple):
     def macro(self, rate: Callable[[Counts], float]) -> float:
         """Return the plain mean of a rate over the classes that are in the data or are
         predicted."""
-        each = zip(self.against_the_rest(), self.predicted, self.support, strict=True)
-        rates = [
-            rate(counts) for counts, predicted, support in each if predicted or support
-        ]
+        counts_of_classes = self.against_the_rest()
+        rates = [rate(counts) for counts in counts_of_classes if any(counts[:3])]
         return ratio(sum(rates), len(rates))
 
 
@@ -373,8 +370,8 @@ def _type_of(scores: np.ndarray) -> np.dtype:
 
 def _of_true_class(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     classes = np.asarray(truth, np.int64)[:, None]
-    of_true_class = np.take_along_axis(scores, classes, axis=1)
-    return of_true_class[:, 0].astype(np.float64)
+    scores_of_class = np.take_along_axis(scores, classes, axis=1)
+    return scores_of_class[:, 0].astype(np.float64)
 
 
 # ---------------------------------------------------------------- regression
@@ -399,20 +396,19 @@ def rmse(errors: np.ndarray, mean: Callable) -> float:
 
 @formula_of("series", "persistence_rmse")
 def persistence_rmse(
-    _errors: np.ndarray, of_persistence: np.ndarray, mean: Callable
+    _errors: np.ndarray, persistence_errors: np.ndarray, mean: Callable
 ) -> float:
-    """Return the rmse of the forecast that nothing changes. of_persistence: its
-    errors."""
-    return rmse(of_persistence, mean)
+    """Return the rmse of the forecast that nothing changes, of these errors."""
+    return rmse(persistence_errors, mean)
 
 
 @formula_of("series", "skill")
 def skill(
-    errors: np.ndarray, of_persistence: np.ndarray, mean: Callable
+    errors: np.ndarray, persistence_errors: np.ndarray, mean: Callable
 ) -> float | None:
     """Return 1 - rmse / persistence_rmse (Marquez and Coimbra 2013), None where
     persistence makes no error."""
-    reference = rmse(of_persistence, mean)
+    reference = rmse(persistence_errors, mean)
     if reference:
         return 1 - rmse(errors, mean) / reference
     return None
@@ -429,15 +425,15 @@ def r2(truth: np.ndarray, predicted: np.ndarray, weights=None) -> float | None:
     weights, truth, predicted = without_zeros(weights, truth, predicted)
     if are_constant(truth).any():
         return None
+    residuals = (truth - predicted) ** 2
     if weights is None:
-        residual = ((truth - predicted) ** 2).sum(axis=0)
-        spread = ((truth - truth.mean(axis=0)) ** 2).sum(axis=0)
+        spreads = (truth - truth.mean(axis=0)) ** 2
     else:
-        each = weights[:, None]
-        centre = (each * truth).sum(axis=0) / weights.sum()
-        residual = (each * (truth - predicted) ** 2).sum(axis=0)
-        spread = (each * (truth - centre) ** 2).sum(axis=0)
-    return float(np.mean(1 - residual / spread))
+        counts = weights[:, None]
+        centre = (counts * truth).sum(axis=0) / weights.sum()
+        residuals = counts * residuals
+        spreads = counts * (truth - centre) ** 2
+    return float(np.mean(1 - residuals.sum(axis=0) / spreads.sum(axis=0)))
 
 
 def are_constant(values: np.ndarray) -> np.ndarray:
@@ -475,10 +471,9 @@ class Judged:
             truth = truth.astype(np.float64).reshape(shape)
             scores = scores.astype(np.float64).reshape(shape)
             self._errors = scores - truth
-            if persistence is None:
-                self._of_persistence = None
-            else:
-                self._of_persistence = np.asarray(persistence, np.float64) - truth
+            self._persistence_errors = None
+            if persistence is not None:
+                self._persistence_errors = np.asarray(persistence, np.float64) - truth
         else:
             if task == "binary":
                 scores = scores.reshape(len(truth))
@@ -488,9 +483,8 @@ class Judged:
             self.are_probabilities = are_probabilities(scores)
         self.truth = truth
         self.scores = scores
-        if ranking is None:
-            self._ranking = scores
-        else:
+        self._ranking = scores
+        if ranking is not None:
             self._ranking = np.asarray(ranking).reshape(len(truth))
         # of metrics that are means of the rows' values
         self._row_values: dict[str, np.ndarray] = {}
@@ -501,13 +495,13 @@ class Judged:
 
     @property
     def names(self) -> list[str]:
-        of_task = [name for name in METRICS if self.task in METRICS[name].of]
-        is_series = self.task == "regression" and self._of_persistence is not None
-        return [
-            name
-            for name in of_task
-            if is_series or METRICS[name].of[self.task] != "series"
-        ]
+        formed_from = {
+            name: metric.of.get(self.task) for name, metric in METRICS.items()
+        }
+        absent = {None, "series"}
+        if self.task == "regression" and self._persistence_errors is not None:
+            absent = {None}
+        return [name for name, source in formed_from.items() if source not in absent]
 
     def counts(self, weights=None) -> Counts:
         return confusion_counts(self.truth, self.predicted, weights)
@@ -532,7 +526,7 @@ class Judged:
     def _values(
         self, weights, names: Iterable[str], exact: bool
     ) -> dict[str, float | None]:
-        def mean_of(values: np.ndarray) -> float:
+        def weighted_mean(values: np.ndarray) -> float:
             if weights is None and values.ndim > 1:
                 return float(np.mean(values))
             if values.ndim != 1:
@@ -545,24 +539,23 @@ class Judged:
             "counts": cache(lambda: (self.counts(weights),)),
             "classes": cache(lambda: (self.classes(weights),)),
             "ranks": cache(lambda: self._ranks.counts(weights)),
-            "errors": lambda: (self._errors, mean_of),
-            "series": lambda: (self._errors, self._of_persistence, mean_of),
+            "errors": lambda: (self._errors, weighted_mean),
+            "series": lambda: (self._errors, self._persistence_errors, weighted_mean),
             "numbers": lambda: (self.truth, self.scores, weights),
         }
-        found = {}
+        values = {}
         for name in names:
-            of = METRICS[name].of[self.task]
-            if of != "probabilities":
-                found[name] = _FORMULAS[of, name](*formed_from[of]())
+            source = METRICS[name].of[self.task]
+            formula = _FORMULAS[source, name]
+            if source != "probabilities":
+                values[name] = formula(*formed_from[source]())
             elif self.are_probabilities:
                 if name not in self._row_values:
-                    self._row_values[name] = _FORMULAS[of, name](
-                        self.truth, self.scores
-                    )
-                found[name] = mean_of(self._row_values[name])
+                    self._row_values[name] = formula(self.truth, self.scores)
+                values[name] = weighted_mean(self._row_values[name])
             else:
-                found[name] = None
-        return found
+                values[name] = None
+        return values
 
 
 def metrics_of(task: str) -> list[str]:
@@ -574,12 +567,11 @@ def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
     """Raise UsageError for a metric that is unknown or does not fit the task; the
     message lists the fitting ones."""
     if name not in metrics_of(task):
+        fault = "unknown"
         if name in METRICS:
-            found = f"does not fit a {task} task"
-        else:
-            found = "unknown"
+            fault = f"does not fit a {task} task"
         raise UsageError(
-            f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}"
+            f"{flag} {name}: {fault}; choose from {', '.join(metrics_of(task))}"
         )
 
 

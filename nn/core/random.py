@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -51,15 +50,12 @@ def shuffled_by_blocks(n: int, seed: int, lane: int):
     blocks = shuffled(-(-n // BLOCK_ROWS), seed, STREAM_SHUFFLE, lane)
     order = np.empty(n, np.int64)
     at = 0
-    for place, first in enumerate(range(0, len(blocks), DRAWN_BLOCKS)):
-        rows = (
-            BLOCK_ROWS * blocks[first : first + DRAWN_BLOCKS, None]
-            + np.arange(BLOCK_ROWS)
-        ).reshape(-1)
+    for place, start in enumerate(range(0, len(blocks), DRAWN_BLOCKS)):
+        first_rows = BLOCK_ROWS * blocks[start : start + DRAWN_BLOCKS]
+        rows = np.add.outer(first_rows, np.arange(BLOCK_ROWS)).reshape(-1)
         rows = rows[rows < n]
-        order[at : at + len(rows)] = rows[
-            shuffled(len(rows), seed, STREAM_SHUFFLE + 1 + place, lane)
-        ]
+        drawn = shuffled(len(rows), seed, STREAM_SHUFFLE + 1 + place, lane)
+        order[at : at + len(rows)] = rows[drawn]
         at += len(rows)
     return order
 
@@ -96,23 +92,22 @@ class PhiloxOrder:
         self.rows = rows
         self.seed = seed
         self._by_blocks = by_blocks
-        if ahead:
-            self._worker = ThreadPoolExecutor(1)
-        else:
-            self._worker = None
+        self._worker = None
         self._coming = {}
+        if ahead:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._worker = ThreadPoolExecutor(1)
 
     def epoch(self, number: int):
         """Return the order of epoch `number` (from 0): an int64 permutation of
         0..rows-1."""
         coming = self._coming.pop(number, None)
-        if coming:
-            order = coming.result()
-        else:
-            order = self._draw(number)
         if self._worker:
             self._coming = {number + 1: self._worker.submit(self._draw, number + 1)}
-        return order
+        if coming:
+            return coming.result()
+        return self._draw(number)
 
     def _draw(self, number: int):
         if self._by_blocks:
@@ -215,10 +210,9 @@ def initial_weight(
 def initial_frequencies(waves: Sequence[tuple[int, float]], seed: int):
     """Return float64 frequencies, normal. waves: (count, deviation) of each column that
     has some."""
-    out = normal(sum(count for count, _ in waves), seed, STREAM_FREQUENCIES)
-    return out * np.repeat(
-        [deviation for _, deviation in waves], [count for count, _ in waves]
-    )
+    counts, deviations = zip(*waves, strict=True)
+    out = normal(sum(counts), seed, STREAM_FREQUENCIES)
+    return out * np.repeat(deviations, counts)
 
 
 def _scale_glorot(out, fan_in: int, fan_out: int) -> None:

@@ -7,6 +7,7 @@ the network's input values; a code goes in as a number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -44,16 +45,15 @@ def record_type(dtype, numbers: int, codes4: int, codes2: int, codes1: int) -> n
 def counts_of(records: np.dtype, dtype) -> tuple[int, int, int, int]:
     """Return how many numbers and codes of 4, 2 and 1 bytes a record has. ValueError if
     it has other fields."""
-    shapes = {name: field[0].shape for name, field in (records.fields or {}).items()}
-    counts = tuple(
-        shape[0] if len(shape := shapes.get(name, (0,))) == 1 else 0
-        for name in ("numbers", *CODES)
-    )
+    counts = []
+    for name in ("numbers", *CODES):
+        field = (records.fields or {}).get(name)
+        counts.append(math.prod(field[0].shape) if field else 0)
     if not any(counts) or records != record_type(dtype, *counts):
         raise ValueError(
             f"expected records of {np.dtype(dtype)} numbers and codes, got {records}"
         )
-    return counts
+    return tuple(counts)
 
 
 def values_of(x: np.ndarray) -> Iterator[np.ndarray]:
@@ -63,8 +63,7 @@ def values_of(x: np.ndarray) -> Iterator[np.ndarray]:
     if x.dtype.names:
         parts = [x[name] for name in x.dtype.names]
     for part in parts:
-        for k in range(part.shape[1]):
-            yield part[:, k]
+        yield from part.T
 
 
 def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
@@ -78,18 +77,13 @@ def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
     ):
         is_code = column.kind in ("onehot", "embedding")
         if x.dtype.names and is_code != (array.dtype.kind == "u"):
-            if is_code:
-                wanted = "code"
-            else:
-                wanted = "number"
+            expected = "code" if is_code else "number"
             raise ValueError(
-                f"value {number} of a record: expected a {wanted}, got {array.dtype}"
+                f"value {number} of a record: expected a {expected}, got {array.dtype}"
             )
-        if (
-            column.kind == "embedding"
-            and len(array)
-            and not 0 <= array.min() <= array.max() < column.values
-        ):
+        if column.kind != "embedding" or not len(array):
+            continue
+        if array.min() < 0 or array.max() >= column.values:
             raise ValueError(
                 f"value {number}: codes from {array.min()} to {array.max()}, expected 0 to {column.values - 1}"
             )

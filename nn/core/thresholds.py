@@ -50,12 +50,11 @@ class CutOffs(NamedTuple):
     def fbeta(self, beta: float) -> np.ndarray:
         """Return (1+b^2)tp / ((1+b^2)tp + b^2 fn + fp), the F1 score for beta 1."""
         square = beta * beta
-        return _ratio(
-            (1 + square) * self.tp, (1 + square) * self.tp + square * self.fn + self.fp
-        )
+        hits = (1 + square) * self.tp
+        return _ratio(hits, hits + square * self.fn + self.fp)
 
-    def cost(self, of_fp: float, of_fn: float) -> np.ndarray:
-        return of_fp * self.fp + of_fn * self.fn
+    def cost(self, alarm_cost: float, miss_cost: float) -> np.ndarray:
+        return alarm_cost * self.fp + miss_cost * self.fn
 
     def threshold(self, k: int) -> float:
         """Return the threshold of cut-off k: half-way to the next lower score; above
@@ -138,7 +137,9 @@ _BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
     "recall": lambda cuts, least: np.argmax(
         np.where(cuts.recall >= least, cuts.precision, -1.0)
     ),
-    "cost": lambda cuts, of_fp, of_fn: np.argmin(cuts.cost(of_fp, of_fn)),
+    "cost": lambda cuts, alarm_cost, miss_cost: np.argmin(
+        cuts.cost(alarm_cost, miss_cost)
+    ),
 }
 
 

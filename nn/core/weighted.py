@@ -43,9 +43,9 @@ def median(values: np.ndarray, counts: np.ndarray | None) -> float:
     order = np.argsort(values, kind="stable")
     below = _running_sums(counts[order])
     half = below[-1] / 2
-    first = np.searchsorted(below, half, side="left")
-    second = min(np.searchsorted(below, half, side="right"), len(values) - 1)
-    return float(np.mean(values[order][[first, second]]))
+    lower = np.searchsorted(below, half, side="left")
+    upper = min(np.searchsorted(below, half, side="right"), len(values) - 1)
+    return float(np.mean(values[order][[lower, upper]]))
 
 
 def quantiles(
