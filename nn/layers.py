@@ -218,7 +218,8 @@ def parameter_shapes(layers: list[Layer]) -> dict[str, tuple[int, ...]]:
     """Return name and shape of every weight and bias, `layer0.weight` the first; layers
     without any are not counted."""
     shapes = {}
-    for i, layer in enumerate(layer for layer in layers if layer.weight_shape):
+    with_weight = [layer for layer in layers if layer.weight_shape]
+    for i, layer in enumerate(with_weight):
         shapes[f"layer{i}.weight"] = layer.weight_shape
         if layer.biases:
             shapes[f"layer{i}.bias"] = (layer.biases,)
@@ -249,7 +250,7 @@ def _parsed(
     first."""
     items = _items_of(spec)
     shape = _input_shape(items[0])
-    layers: list[Layer] = []
+    layers = []
     if columns:
         layers.append(_embedding(spec, shape, columns))
         shape = layers[0].out_shape
@@ -263,13 +264,12 @@ def _parsed(
                 )
             layers.append(layer)
             shape = layer.out_shape
+        name = "linear"
         if is_last:
-            usual = output_activation
+            name = output_activation
         elif layers[-1].weight_shape:
-            usual = activation
-        else:
-            usual = "linear"
-        layers[-1:] = _with_activation(layers[-1], named or usual)
+            name = activation
+        layers[-1:] = _with_activation(layers[-1], named or name)
     _check_network(spec, layers)
     return tuple(layers)
 
@@ -356,24 +356,21 @@ def activations_of(layers: list[Layer]) -> list[str]:
 def predict_alike(layers: list[Layer], other_layers: list[Layer]) -> bool:
     """Return whether layers compute the same from the same parameters, but for what
     dropout does while training."""
-    pairs = zip(layers, other_layers, strict=False)
-    return len(layers) == len(other_layers) and all(
-        a == b or a.kind == b.kind == "dropout" for a, b in pairs
-    )
+    if len(layers) != len(other_layers):
+        return False
+    pairs = zip(layers, other_layers, strict=True)
+    return all(a == b or a.kind == b.kind == "dropout" for a, b in pairs)
 
 
 def to_spec(layers: list[Layer]) -> str:
     """Return the specification of these layers, every activation named."""
     shape = input_shape(layers)
     items = [str(shape) if isinstance(shape, int) else "x".join(map(str, shape))]
-    for index, (layer, activation) in enumerate(
-        zip(layers, activations_of(layers), strict=True)
-    ):
-        if not layer.item:  # implied
-            continue
-        is_last = index == len(layers) - 1
+    for layer, activation in zip(layers, activations_of(layers), strict=True):
         item = layer.item
-        if layer.weight_shape or activation != "linear" or is_last:
+        if not item:  # implied
+            continue
+        if layer.weight_shape or activation != "linear" or layer is layers[-1]:
             item += f":{activation}"
         items.append(item)
     return ",".join(items)
@@ -431,12 +428,11 @@ def _check_column(name: str, column: InputColumn) -> None:
         raise UsageError(
             f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide"
         )
-    is_number = column.kind in ("number", "gap")
-    for values, words in ((column.edges, "edges of pieces"), (column.waves, "waves")):
-        if values and not is_number:
-            raise UsageError(
-                f"{name}: {words} for the kind {column.kind}; only number and gap have them"
-            )
+    if column.kind not in ("number", "gap") and (column.edges or column.waves):
+        words = "edges of pieces" if column.edges else "waves"
+        raise UsageError(
+            f"{name}: {words} for the kind {column.kind}; only number and gap have them"
+        )
     _check_edges(name, column.edges)
     _check_waves(name, column)
 
@@ -485,10 +481,10 @@ def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
 
 
 def _dense(match, item, shape):
-    if shape[1:] != (1, 1):
-        yield Layer("flatten", shape, (math.prod(shape), 1, 1))
-        shape = (math.prod(shape), 1, 1)
-    yield Layer("dense", shape, (int(match[1]), 1, 1))
+    vector = (math.prod(shape), 1, 1)
+    if shape != vector:
+        yield Layer("flatten", shape, vector)
+    yield Layer("dense", vector, (int(match[1]), 1, 1))
 
 
 def _windows(
@@ -529,10 +525,9 @@ def _conv(match, item, shape):
     kernel = int(match[2] or 3)
     stride = int(match[3] or 1)
     same = match[4] == "same"
-    if match[4] != "same":
-        padding = int((match[4] or "p0")[1:])
-    else:
-        padding = 0
+    padding = 0
+    if match[4] and not same:
+        padding = int(match[4][1:])
     if max(kernel, stride, padding) > LARGEST:
         raise UsageError(f"--layers: {item}: a number is too large")
     (height, width), (top, left) = _windows(item, shape, kernel, stride, padding, same)
@@ -549,19 +544,15 @@ def _conv(match, item, shape):
 
 def _pool(match, item, shape):
     kernel = int(match[2])
-    if match[3]:
-        stride = int(match[3])
-    else:
-        stride = kernel
-    (height, width), _ = _windows(item, shape, kernel, stride)
-    yield Layer(
-        match[1], shape, (shape[0], height, width), kernel=kernel, stride=stride
-    )
+    stride = int(match[3] or kernel)
+    sides, _ = _windows(item, shape, kernel, stride)
+    yield Layer(match[1], shape, (shape[0], *sides), kernel=kernel, stride=stride)
 
 
 def _pad(match, item, shape):
     zeros = int(match[1])
-    out = (shape[0], shape[1] + 2 * zeros, shape[2] + 2 * zeros)
+    channels, height, width = shape
+    out = (channels, height + 2 * zeros, width + 2 * zeros)
     yield Layer("pad", shape, out, pad_top=zeros, pad_left=zeros)
 
 
@@ -601,25 +592,26 @@ _GRAMMAR = {
 }
 
 
+def _check_size(item: str, layer: Layer) -> None:
+    """Raise UsageError for a layer without outputs, and one of too many values."""
+    if layer.outputs < 1:
+        raise UsageError(f"--layers: {item}: must have at least 1 output")
+    if max(layer.outputs, *layer.out_shape, layer.kernel, layer.stride) > LARGEST:
+        raise UsageError(
+            f"--layers: {item}: {layer.outputs} values are more than {LARGEST}"
+        )
+
+
 def _build(word: str, item: str, shape: Shape):
     for pattern, make in _GRAMMAR.items():
         if match := re.fullmatch(pattern, word):
             layers = list(make(match, item, shape))
             for layer in layers:
-                if layer.outputs < 1:
-                    raise UsageError(f"--layers: {item}: must have at least 1 output")
-                if (
-                    max(layer.outputs, *layer.out_shape, layer.kernel, layer.stride)
-                    > LARGEST
-                ):
-                    raise UsageError(
-                        f"--layers: {item}: {layer.outputs} values are more than {LARGEST}"
-                    )
+                _check_size(item, layer)
             layers[-1] = replace(layers[-1], item=word)
             return layers
-    items = ", ".join(
-        form for form in LAYER_KINDS.values() if form and not form.startswith(":")
-    )
+    forms = [form for form in LAYER_KINDS.values() if form and form[0] != ":"]
+    items = ", ".join(forms)
     raise UsageError(
         f"--layers: cannot read {item!r}; items are {items}, each optionally with :activation"
     )

@@ -83,7 +83,8 @@ def check_rows(x: np.ndarray, columns: Sequence[Any]) -> None:
             )
         if column.kind != "embedding" or not len(array):
             continue
-        if array.min() < 0 or array.max() >= column.values:
+        are_codes = array.min() >= 0 and array.max() < column.values  # nan is none
+        if not are_codes:
             raise ValueError(
                 f"value {number}: codes from {array.min()} to {array.max()}, expected 0 to {column.values - 1}"
             )
