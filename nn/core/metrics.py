@@ -487,7 +487,7 @@ class Judged:
         if ranking is not None:
             self._ranking = np.asarray(ranking).reshape(len(truth))
         # of metrics that are means of the rows' values
-        self._row_values: dict[str, np.ndarray] = {}
+        self._row_values = {}
 
     @cached_property
     def _ranks(self) -> Ranks:

@@ -319,10 +319,7 @@ def decoded(text: bytes, code_page: str = WINDOWS) -> str:
 def encodings_of(text: str, code_page: str = WINDOWS) -> list[bytes]:
     """Return the bytes for which `decoded` gives a text."""
     encodings = [text.encode(errors="surrogatepass")]
-    if code_page == WINDOWS:
-        characters = text.translate(_BYTE_OF_WINDOWS)
-    else:
-        characters = text
+    characters = text.translate(_BYTE_OF_WINDOWS) if code_page == WINDOWS else text
     in_code_page = characters.encode("latin-1", "ignore")
     if in_code_page not in encodings and decoded(in_code_page, code_page) == text:
         encodings.append(in_code_page)
@@ -591,10 +588,7 @@ def as_text(column: Column) -> Column:
     different, codes = np.unique(column.values, return_inverse=True)
     codes = codes.reshape(-1).astype(np.int32)
     codes[np.isnan(column.values)] = -1
-    if column.reads == "number":
-        write = number_text
-    else:
-        write = _date_text
+    write = number_text if column.reads == "number" else _date_text
     return Column(
         "text", codes, [write(value) for value in different[~np.isnan(different)]]
     )

@@ -317,10 +317,7 @@ class FirstRows:
             field = decoded(text[start:stop], code_page)
             if doubled:
                 field = field.replace('""', '"')
-            if is_number:
-                kind = "number"
-            else:
-                kind = _field_kind(field)
+            kind = "number" if is_number else _field_kind(field)
             cells.append(Cell(field, kind))
         cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]

@@ -217,10 +217,7 @@ class CsvSource(TableSource):
         """Raise DataError for a decimal comma where the first numbers with decimals
         have a point, or the other way round."""
         head = self._head
-        if head.point == ",":
-            name = "comma"
-        else:
-            name = "point"
+        name = "comma" if head.point == "," else "point"
         for place, column in columns.items():
             if column.odd:
                 word = _with_other_point(column.odd, head.point)
@@ -273,10 +270,7 @@ def _without_numbers(column: Column) -> Column:
 def _with_other_point(words: Iterable[str], point: str) -> str | None:
     """Return the first word that is a number with the other decimal point, a comma for
     a point; None if there is none."""
-    if point == ".":
-        other = ","
-    else:
-        other = "."
+    other = "," if point == "." else "."
     for word in words:
         if other in word and point not in word and number_in(word, other) is not None:
             return word
@@ -286,8 +280,8 @@ def _with_other_point(words: Iterable[str], point: str) -> str | None:
 def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
     """Return the heads of the files that have rows; names may be in one without. Raises
     DataError if none has rows."""
-    heads: list[Head] = []
-    lacking: list[NoRows] = []
+    heads = []
+    lacking = []
     first_file = None
     for path in paths:
         try:
@@ -425,10 +419,7 @@ class _Words:
         c = self._c
         if c.count == c.limit:
             return False
-        if c.count:
-            used = int(self._arrays["ends"][c.count - 1])
-        else:
-            used = 0
+        used = int(self._arrays["ends"][c.count - 1]) if c.count else 0
         if c.size - used < length or not c.size:
             c.size = 2 * used + max(length, 1024)
             self._text = _with_room(self._text, c.size)
@@ -510,11 +501,11 @@ class CsvReader:
         self.csv.gaps = self._gaps = _gaps(
             selection.missing, head.code_page, self._memory
         )
-        self._header_memory: dict = {}
+        self._header_memory = {}
         if are_names(head.names):
             self.csv.header = self._names = _header(head, self._header_memory)
         self._rest = b""  # the front of a row whose end is still to come
-        self.spans: list[Span] = []
+        self.spans = []
         self.begin(head)
         csv = self.csv
         self.places = {"matrix": [], "doubles": [], "codes": []}
@@ -537,7 +528,7 @@ class CsvReader:
             row=np.empty(csv.numbers + csv.apart),
         )
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
-        self._words: dict[int, _Words] = {}
+        self._words = {}
         types = {"matrix": selection.dtype, "doubles": "float64", "codes": "int32"}
         self.arrays = {
             name: np.empty((0, len(self.places[name])), kind, "F")
@@ -578,10 +569,7 @@ class CsvReader:
         text = self._rest + text
         csv = self.csv
         head = self._head
-        if is_end:
-            stop = len(text)
-        else:
-            stop = text.rfind(b"\n") + 1
+        stop = len(text) if is_end else text.rfind(b"\n") + 1
         at = 0
         is_start = csv.line == 0 and csv.first_line > 0
         if is_start and text[:3] == BYTE_ORDER_MARK:

@@ -118,10 +118,7 @@ class AxisEncoder(ColumnEncoder):
     ) -> dict:
         """Return the fields of what the axis gets beside itself. Two values are no
         axis: they get no waves."""
-        if embedding:
-            kind = embedding.kind
-        else:
-            kind = None
+        kind = embedding.kind if embedding else None
         if not scale or kind == "linear":
             return {}
         if kind == "pieces":
@@ -162,7 +159,7 @@ class AxisEncoder(ColumnEncoder):
 def _apart(edges: list[float], shift: float, scale: float) -> list[float]:
     """Return the edges that differ once they are scaled, in float32: a number far from
     all others may make one of many. None where fewer than two do."""
-    kept: list[float] = []
+    kept = []
     last = -math.inf
     for edge in edges:
         scaled = float(np.float32((edge - shift) / scale))
@@ -335,7 +332,7 @@ class CategoryEncoder(ColumnEncoder):
         embedding=None,
         name="a column",
     ) -> CategoryEncoder:
-        counts: dict[str | None, int] = {**statistics.counts, None: statistics.gaps}
+        counts = {**statistics.counts, None: statistics.gaps}
         least = least_rows(statistics.counts.values())
         values = [value for value, count in counts.items() if count >= least]
         rare_rows = sum(rows for rows in statistics.counts.values() if rows < least)
@@ -376,10 +373,7 @@ class CategoryEncoder(ColumnEncoder):
         return len(next(iter(self.means.values()), ()))
 
     def inputs(self) -> list[InputColumn]:
-        if self.width:
-            kind = "embedding"
-        else:
-            kind = "onehot"
+        kind = "embedding" if self.width else "onehot"
         return [
             InputColumn(kind, values=self.slots, width=self.width),
             *[InputColumn("number")] * self.targets,
@@ -387,10 +381,7 @@ class CategoryEncoder(ColumnEncoder):
 
     def encode(self, column: Column) -> list[np.ndarray]:
         # beyond all slots: no input
-        if self.shared:
-            other = 0
-        else:
-            other = self.slots
+        other = 0 if self.shared else self.slots
         slots = {value: slot for slot, value in enumerate(self.values, self.shared)}
         words = [*column.words, None]  # code -1 is a gap
         codes = np.array([slots.get(word, other) for word in words], np.int64)

@@ -132,10 +132,7 @@ class Encoding(NamedTuple):
             encoded = encoder.encode(column)
             for input_column, values in zip(encoder.inputs(), encoded, strict=True):
                 size = _code_bytes(input_column)
-                if size:
-                    group = f"codes{size}"
-                else:
-                    group = "numbers"
+                group = f"codes{size}" if size else "numbers"
                 records[group][:, slots[size]] = values
                 slots[size] += 1
 
@@ -169,7 +166,7 @@ class Encoding(NamedTuple):
     def by_kind(self) -> dict[str, list[str]]:
         """Return the names of the columns of each kind, each with a remark for
         people."""
-        columns: dict[str, list[str]] = {}
+        columns = {}
         for index, encoder in enumerate(self.encoders):
             column = self.name(index)
             summary = encoder.summary()
@@ -199,7 +196,7 @@ class Encoding(NamedTuple):
     @classmethod
     def from_dict(cls, values: dict, names: list[str] | None) -> Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
-        encoders: list[ColumnEncoder] = []
+        encoders = []
         try:
             places = values["places"]
             plain = values.get("plain", False)

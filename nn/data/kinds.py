@@ -165,7 +165,7 @@ def way_of_numbers(
 def _between_signs(words: dict[str, int], way: str) -> written.WrittenNumbers:
     """Return this way, between the signs of most rows; a sign in front may be
     missing."""
-    counts: Counter[tuple[str, str]] = Counter()
+    counts = Counter()
     for word in islice(words, _GLANCE):
         number = written.number_of(word, way)
         if number:

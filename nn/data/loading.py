@@ -681,10 +681,7 @@ def training_file(net, model: str | os.PathLike) -> str:
     recorded = (net.dataset or {}).get("path")
     if recorded is None:
         raise UsageError(f"{model} does not record its training data; give --dataset")
-    if os.path.exists(recorded):
-        files = [recorded]
-    else:
-        files = recorded.split(",")
+    files = [recorded] if os.path.exists(recorded) else recorded.split(",")
     copy = ",".join(str(Path(model).parent / _file_name(file)) for file in files)
     if not lies_elsewhere(recorded) and are_there(recorded):
         return recorded

@@ -34,10 +34,7 @@ def medians_of(
     sample = x[rows[every_few]]
     if not sample.size:
         return None
-    if weights is None:
-        counts = None
-    else:
-        counts = weights[every_few]
+    counts = None if weights is None else weights[every_few]
     medians = np.array(
         [median(column.astype(np.float64), counts) for column in sample.T]
     )
@@ -77,10 +74,7 @@ def log_filled(
         return
     called = []
     for column in columns.tolist():
-        if counts[column] == 1:
-            rows = "1 row"
-        else:
-            rows = f"{counts[column]} rows"
+        rows = "1 row" if counts[column] == 1 else f"{counts[column]} rows"
         called.append(f"column {names[column] if names else column} ({rows})")
     log.warning(
         "%s: gaps in %s, where training had none, become the median of training%s",

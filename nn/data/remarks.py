@@ -62,10 +62,7 @@ def _name(ds: Dataset, place: int) -> str:
 def _leave_out(ds: Dataset, places: list[int]) -> str:
     """Return the remark on columns that give the target away together."""
     names = [_name(ds, place) for place in places]
-    if ds.targets:
-        target = ds.targets[0]
-    else:
-        target = "the target"
+    target = ds.targets[0] if ds.targets else "the target"
     drop = shlex.quote(",".join(map(in_a_list, names)))
     if len(names) > 1:
         subject = f"columns {' + '.join(names)} determine"

@@ -106,10 +106,7 @@ def rows_of_table(table: Table, stays: np.ndarray) -> Table:
     slots = {place: slot for slot, place in enumerate(table.number_places)}
     columns = {}
     for place, column in table.columns.items():
-        if place in slots:
-            values = numbers[:, slots[place]]
-        else:
-            values = column.values[rows]
+        values = numbers[:, slots[place]] if place in slots else column.values[rows]
         odd = {
             word: count
             for word, count in column.odd.items()

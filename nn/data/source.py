@@ -211,10 +211,7 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
 def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several
     the first and their number."""
-    if os.path.exists(path):
-        paths = [path]
-    else:
-        paths = path.split(",")
+    paths = [path] if os.path.exists(path) else path.split(",")
     path = paths[0]
     if is_uri(path):
         path = path.partition("?")[0]
@@ -381,10 +378,7 @@ class Source:
                 raise InputNotFound(
                     f"{self.path}: cannot read: {os_reason(error)}"
                 ) from error
-            if isinstance(error, EOFError):
-                reason = "ends too early"
-            else:
-                reason = "is corrupt"
+            reason = "ends too early" if isinstance(error, EOFError) else "is corrupt"
             raise DataError(
                 f"{self.path}: the gzip file {reason}, expected a complete one; copy or "
                 "download it again"

@@ -131,7 +131,7 @@ class TextStatistics:
         self.rows = self.gaps + sum(rows_of_words)
         pairs = zip(words, rows_of_words, strict=True)
         self.counts = {word: rows for word, rows in sorted(pairs) if rows}
-        self.means: dict[str, list[float]] = {}
+        self.means = {}
         if means_of and ONE_HOT < len(self.counts) <= MOST_MEANS:
             self.means = means_of(codes, words)
 
@@ -147,7 +147,7 @@ def statistics_of(
     (indices). kinds: none, if all are numbers. means_of(codes, words) returns the means
     of the targets, by words, of a column in these rows. counts: as how many rows each
     of them counts; None: each as one."""
-    statistics: list[NumberStatistics | TextStatistics] = []
+    statistics = []
     for column, kind in zip(x.columns, kinds or [NUMBER] * len(x.columns), strict=True):
         values = column.values[rows]
         if kind.kind == "category":

@@ -93,10 +93,7 @@ def recoded(codes: np.ndarray, values: list) -> Column:
 def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of numbers (rows,) of any type; is_null (rows,): which of them are
     none; None: all are numbers."""
-    if values.dtype.kind in "iu":
-        given = "int"
-    else:
-        given = "float"
+    given = "int" if values.dtype.kind in "iu" else "float"
     if values.dtype.itemsize > 8:
         values = values.astype(np.float64)
     if is_null is None:
@@ -173,7 +170,7 @@ def objects(values: list) -> Column:
     for kind, what in ((bytes, "bytes"), (datetime.timedelta, "durations")):
         if any(issubclass(given, kind) for given in types):
             raise Unreadable(what)
-    codes_of: dict[tuple, int] = {}  # equal values of two types are two
+    codes_of = {}  # equal values of two types are two
     if any(issubclass(kind, float) for kind in types):
         values = [None if isinstance(v, float) and v != v else v for v in values]
     try:
@@ -228,10 +225,7 @@ class TypedSource(TableSource):
         self.names = names and [
             unicode_text(name).strip(_AROUND_NAMES) for name in names
         ]
-        if names:
-            self.width = len(names)
-        else:
-            self.width = opened[0].width
+        self.width = len(names) if names else opened[0].width
         self._rows = sum(file.rows for file in opened)
         self.default_target = self.width - 1
         if not self.width or not self._rows:
@@ -297,10 +291,7 @@ class TypedSource(TableSource):
         dtype = selection.dtype_of(*np.reshape(bounds, (-1, 2)).T)
         matrix = joined(list(numbers.values()), rows, dtype)
         starts = accumulate((file.rows for file in self._opened), initial=0)
-        if len(self._opened) > 1:
-            paths = self.files.paths
-        else:
-            paths = [None]
+        paths = self.files.paths if len(self._opened) > 1 else [None]
         spans = [
             Span(start, 1, path, has_lines=False)
             for start, path in zip(starts, paths, strict=False)
@@ -408,7 +399,7 @@ class _Fields:
         self.reads = None
         self._values = None
         self._places = {}
-        self._given: set[str | None] = set()  # types of the blocks
+        self._given = set()  # types of the blocks
 
     def add(self, block: Column, at: int) -> None:
         """Add the next block, whose first row is at this place in the table."""
@@ -438,10 +429,7 @@ class _Fields:
         """Put values to their rows; those before are empty if there are none yet."""
         earlier = self._values
         dtype = values.dtype
-        if self.reads == "text":
-            gap = -1
-        else:
-            gap = np.nan
+        gap = -1 if self.reads == "text" else np.nan
         if earlier is None and len(values) == self._rows:
             self._values = values
             return
@@ -535,10 +523,7 @@ class _Fields:
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
             return Column(self.reads, values, [], {}, low, high)
-        if values.dtype.kind == "f":
-            dtype = values.dtype
-        else:
-            dtype = np.float64
+        dtype = values.dtype if values.dtype.kind == "f" else np.float64
         copy = new_rows(values.shape, dtype)
         copy[...] = values
         odd = {}
