@@ -99,16 +99,12 @@ class CsvSource(TableSource):
         stored = self._stored(selection)
         rows = self._rows(stored)
         columns = rows.columns
-        guessed = [
-            place
-            for place, kind in selection.reads.items()
-            if kind is None and place not in selection.raw
-        ]
+        kinds = selection.reads
+        guessed = [p for p in kinds if kinds[p] is None and p not in selection.raw]
         targets = selection.pure & columns.keys()
         for place in targets:
             if columns[place].reads != "text":  # the words of texts are looked at below
-                kind = selection.reads[place]
-                columns[place] = target_column(columns[place], selection, kind)
+                columns[place] = target_column(columns[place], selection, kinds[place])
         odd = [place for place in guessed if columns[place].odd]
         columns |= self._read_as_texts(odd, columns, stored)
         for place, column in columns.items():
@@ -119,9 +115,9 @@ class CsvSource(TableSource):
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in targets:
-            kind = selection.reads[place]
-            columns[place] = target_column(columns[place], selection, kind, point)
-            make_gaps(columns[place], selection.missing)
+            column = target_column(columns[place], selection, kinds[place], point)
+            make_gaps(column, selection.missing)
+            columns[place] = column
         for place in guessed:
             if columns[place].reads != "text":
                 columns[place] = _without_numbers(columns[place])
@@ -142,17 +138,14 @@ class CsvSource(TableSource):
     ) -> dict[int, Column]:
         """Return those of some columns with odd words, read again as texts, that are no
         numbers or dates: targets, and others in which odd words are frequent."""
-        texts = [
-            place
-            for place in places
-            if place in stored.pure or not columns[place].is_mostly_right()
-        ]
-        if not texts:
+        reads = {}
+        for place in places:
+            if place in stored.pure or not columns[place].is_mostly_right():
+                reads[place] = "text"
+        if not reads:
             return {}
         raw = stored.raw | stored.pure
-        return self._rows(
-            stored._replace(reads=dict.fromkeys(texts, "text"), raw=raw)
-        ).columns
+        return self._rows(stored._replace(reads=reads, raw=raw)).columns
 
     # -- storage -----------------------------------------------------------------------
 
@@ -219,20 +212,15 @@ class CsvSource(TableSource):
         head = self._head
         name = "comma" if head.point == "," else "point"
         for place, column in columns.items():
-            if column.odd:
-                word = _with_other_point(column.odd, head.point)
-            elif place in guessed:
-                word = _with_other_point(column.words, head.point)
-            else:
-                word = None
+            words = column.words if place in guessed else ()
+            word = _with_other_point(column.odd or words, head.point)
             if word is None:
                 continue
-            codes = column.values
             if column.odd:
                 index = column.odd[word].first_row
             else:
-                index = int(np.argmax(codes == column.words.index(word)))
-            row = Table({}, codes, [], spans).row(index)
+                index = np.argmax(column.values == column.words.index(word))
+            row = Table({}, column.values, [], spans).row(index)
             raise DataError(
                 f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                 f"as in the other numbers; write all numbers one way"

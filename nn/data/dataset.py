@@ -215,33 +215,27 @@ class TableRows:
 
     def __getitem__(self, rows) -> TableRows:
         """Return some rows: a slice or indices."""
-        return self._with(lambda values: some_rows(values, rows))
+        return self._with(lambda column: some_rows(column.values, rows))
 
     def in_file(self) -> TableRows:
         """Return the rows in mapped files, where they are many."""
-        return self._with(in_file)
+        return self._with(lambda column: in_file(column.values))
 
     def in_type(self, dtype) -> TableRows:
         """Return the rows with columns of numbers in a type, float32 or float64;
         decimals stay what they are."""
-        if all(
-            column.reads != "number" or column.values.dtype == dtype
-            for column in self.columns
-        ):
-            return self
-        columns = []
-        for column in self.columns:
-            values = column.values
-            if column.reads == "number":
-                values = in_type(values, dtype)
-            columns.append(Column(column.reads, values, column.words))
-        return TableRows(tuple(columns))
 
-    def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
+        def values_of(column: Column) -> np.ndarray:
+            if column.reads == "number":
+                return in_type(column.values, dtype)
+            return column.values
+
+        return self._with(values_of)
+
+    def _with(self, values_of: Callable[[Column], np.ndarray]) -> TableRows:
         columns = []
         for column in self.columns:
-            values = change(column.values)
-            columns.append(Column(column.reads, values, column.words))
+            columns.append(Column(column.reads, values_of(column), column.words))
         return TableRows(tuple(columns))
 
     @property

@@ -121,10 +121,8 @@ class AxisEncoder(ColumnEncoder):
         kind = embedding.kind if embedding else None
         if not scale or kind == "linear":
             return {}
-        if kind == "pieces":
-            edges = statistics.edges(embedding.count)
-        else:
-            edges = statistics.edges()
+        pieces = embedding.count if kind == "pieces" else None
+        edges = statistics.edges(pieces)
         extra = {"edges": _apart(edges, shift, scale)}
         if kind == "waves" and len(np.unique(statistics.sample)) > 2:
             extra |= {"waves": embedding.count, "deviation": embedding.deviation}
@@ -215,8 +213,6 @@ class NumberEncoder(AxisEncoder):
         extra = cls.extra_fields(statistics, embedding, shift, scale)
         if extra.get("edges"):
             extra["frequent"] = statistics.frequent()
-        else:
-            extra["frequent"] = []
         return cls(
             shift,
             scale,
@@ -234,20 +230,19 @@ class NumberEncoder(AxisEncoder):
 
     def encode(self, column: Column) -> list[np.ndarray]:
         numbers = self._numbers(column)
-        if self.unknown_share:  # the first layer fills gaps
-            filled = numbers
-        else:
+        filled = numbers
+        if not self.unknown_share:  # else the first layer fills gaps
             filled = np.where(np.isnan(numbers), self.median, numbers)
         axis = self._scaled(filled)
         if not self.frequent:
             return [axis]
+        count = len(self.frequent)
         with np.errstate(over="ignore"):
             frequent = np.array([*self.frequent, np.nan], np.float32)
             numbers = numbers.astype(np.float32)
-        slots = np.searchsorted(frequent[:-1], numbers)
-        # of others: beyond all, no input
-        codes = np.where(frequent[slots] == numbers, slots, len(self.frequent))
-        return [axis, codes.astype(np.min_scalar_type(len(self.frequent)))]
+        slots = np.searchsorted(frequent[:count], numbers)
+        slots[frequent[slots] != numbers] = count  # of others: beyond all, no input
+        return [axis, slots.astype(np.min_scalar_type(count))]
 
     def details(self) -> list[str]:
         details = super().details()
@@ -447,10 +442,9 @@ class DateEncoder(AxisEncoder):
         name="a column",
     ) -> DateEncoder:
         shift, scale = scaling_constants("standardization", statistics, name)
+        extra = {}
         if embedding:
             extra = cls.extra_fields(statistics, embedding, shift, scale)
-        else:
-            extra = {}
         if "waves" in extra:
             extra["parts"] = statistics.parts
         return cls(
@@ -469,10 +463,8 @@ class DateEncoder(AxisEncoder):
         dates = self._numbers(column)
         gaps = np.isnan(dates)
         seconds = np.where(gaps, self.shift, dates)
-        if self.unknown_share:  # the first layer fills gaps
-            trend = self._scaled(dates)
-        else:
-            trend = self._scaled(seconds)
+        # the first layer fills gaps
+        trend = self._scaled(dates if self.unknown_share else seconds)
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
         inputs = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
         for name in self.parts:

@@ -39,7 +39,7 @@ from .column import (
 from .records import new_rows
 from .source import Files, TableSource, check_same_columns, database_of
 
-_NULL_TYPES = "NAType", "NaTType"  # of pandas, beside None and nan
+_NULL_TYPES = "NoneType", "NAType", "NaTType"  # beside nan; the last two of pandas
 _BLANKS = " \t\r"  # around a field they do not count
 _AROUND_NAMES = " \t\r\n"  # as in the header of a CSV file
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
@@ -152,14 +152,11 @@ def objects(values: list) -> Column:
     texts."""
     types = set(map(type, values))
     null_types = {kind for kind in types if kind.__name__ in _NULL_TYPES}
+    types -= null_types
+    is_null = None
     if null_types:
         values = [None if type(value) in null_types else value for value in values]
-        types = types - null_types | {type(None)}
-    if type(None) in types:
         is_null = np.array([value is None for value in values])
-    else:
-        is_null = None
-    types -= {type(None)}
     are_int64 = types == {int} and all(
         value is None or -(1 << 63) <= value < 1 << 63 for value in values
     )
@@ -228,12 +225,12 @@ class TypedSource(TableSource):
         self.width = len(names) if names else opened[0].width
         self._rows = sum(file.rows for file in opened)
         self.default_target = self.width - 1
-        if not self.width or not self._rows:
-            if self.width:
-                lacks = "rows, expected at least one"
-            else:
-                lacks = "columns, expected features and a target"
-            raise DataError(f"{path}: no {lacks}; add the data")
+        if not self.width:
+            raise DataError(
+                f"{path}: no columns, expected features and a target; add the data"
+            )
+        if not self._rows:
+            raise DataError(f"{path}: no rows, expected at least one; add the data")
 
     def _fields(self, selection: Selection) -> dict[int, _Fields]:
         """Return the fields of the selected columns of all files. Raises DataError
@@ -280,22 +277,21 @@ class TypedSource(TableSource):
         places = list(fields)
         finished = in_threads(lambda place: fields.pop(place).column(), places, rows)
         columns = dict(zip(places, finished, strict=True))
-        numbers = {
-            p: column for p, column in columns.items() if column.reads == "number"
-        }
-        for place in selection.exact & numbers.keys():
-            column = numbers.pop(place)
-            # a frame keeps its own
-            column.values = decimals(column.values).astype(np.float64)
+        numbers = {}
+        for place, column in columns.items():
+            if column.reads == "number" and place in selection.exact:
+                # a frame keeps its own
+                column.values = decimals(column.values).astype(np.float64)
+            elif column.reads == "number":
+                numbers[place] = column
         bounds = [(column.low, column.high) for column in numbers.values()]
         dtype = selection.dtype_of(*np.reshape(bounds, (-1, 2)).T)
         matrix = joined(list(numbers.values()), rows, dtype)
         starts = accumulate((file.rows for file in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
-        spans = [
-            Span(start, 1, path, has_lines=False)
-            for start, path in zip(starts, paths, strict=False)
-        ]
+        spans = []
+        for start, path in zip(starts, paths, strict=False):
+            spans.append(Span(start, 1, path, has_lines=False))
         return Table(columns, matrix, list(numbers), spans, repeats=len(repeated))
 
     def _repeated_names(self, fields: dict[int, _Fields]) -> np.ndarray:
@@ -386,10 +382,9 @@ class _Fields:
     def __init__(self, rows: int, selection: Selection, place: int):
         self._rows = rows
         self._kind = selection.reads[place]
+        self._missing = selection.missing
         if place in selection.raw:
             self._missing = frozenset()
-        else:
-            self._missing = selection.missing
         self._words = self._missing  # for a gap
         self._selection = selection
         self._is_pure = place in selection.pure
@@ -492,20 +487,14 @@ class _Fields:
             column = self._of_texts()
         if column is not None:
             if len(self._given) == 1:
-                column.given = next(iter(self._given))
-            else:
-                column.given = None
+                (column.given,) = self._given
             make_gaps(column, self._missing)
             has_numbers = column.low <= column.high
             if column.reads == "text" or kind or column.odd or has_numbers:
                 return column
         if kind in (None, "text"):
-            gap = -1
-            dtype = np.int32
-        else:
-            gap = np.nan
-            dtype = np.float64
-        return Column(kind or "text", np.full(self._rows, gap, dtype))
+            return Column("text", np.full(self._rows, -1, np.int32))
+        return Column(kind, np.full(self._rows, np.nan))
 
     def _of_texts(self) -> Column:
         column = Column("text", self._values, list(self._places))

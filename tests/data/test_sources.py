@@ -31,7 +31,7 @@ from nn.data.column import GAPS, Odd
 from nn.data.formats import TABLE_FORMATS
 from nn.data.frames import open_frame
 from nn.data.source import Source, are_there, data_files
-from nn.data.typed import each
+from nn.data.typed import in_threads
 from nn.settings.flags import FLAGS
 
 INF = float("inf")
@@ -662,10 +662,10 @@ def test_several_threads_raise_what_fails_first():
             raise nn.DataError(f"{number}")
         return number // 2
 
-    assert each(halved, range(7), 1 << 20) == [0, 0, 1, 1, 2, 2, 3]
-    assert {refusal(lambda: each(halved, range(100), 1 << 20)) for _ in range(20)} == {
-        "7"
-    }
+    assert in_threads(halved, range(7), 1 << 20) == [0, 0, 1, 1, 2, 2, 3]
+    assert {
+        refusal(lambda: in_threads(halved, range(100), 1 << 20)) for _ in range(20)
+    } == {"7"}
 
 
 def test_the_documents_list_every_format():
