@@ -76,6 +76,52 @@ def test_constants_come_back_as_they_were(dtype):
         assert text.endswith("f") == (dtype == "float32")
 
 
+@pytest.mark.parametrize("spread", [1.0, 1e-6, 1e20])
+def test_weights_are_digits_that_keep_24_bits_of_the_largest_of_an_input(spread):
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(7, 30)).astype(np.float32)
+    weights[1] *= np.float32(spread)
+    weights[2] = 0
+    whole, units = weights_of_digits(weights)
+    errors = np.abs(whole * units - weights)
+    largest = np.abs(weights).max(axis=1)
+    assert (errors.max(axis=1) <= np.maximum(largest * 2.0**-23, units.min())).all()
+    assert (whole[2] == 0).all()
+
+
+def test_round_weights_are_kept_as_they_are():
+    weights = np.array([[1, -2, 0.5, 2.0**-20], [3, 7, -1000, 0]], np.float32)
+    whole, units = weights_of_digits(weights)
+    np.testing.assert_array_equal(whole * units, weights)
+
+
+def weights_of_digits(weights) -> tuple[np.ndarray, np.ndarray]:
+    """What the digits of weights in a C file stand for, and the unit of each row."""
+    constants = c_text.Constants("float32", {})
+    _, unit = constants.digits("w", weights, "")
+    size = weights.shape
+    rows = re.findall('^"(.*)",$', constants.text(), re.M)
+    texts = [row.replace("\\\\", "\\").encode() for row in rows]
+    digits = np.array([list(text) for text in texts]) & 63
+    whole = digits[:, 1:].reshape(*size, 4) @ 64 ** np.arange(4) - 2**23
+    assert constants.bytes == size[0] * (1 + 4 * size[1] + 1)
+    return whole, unit * 2.0 ** digits[:, :1]
+
+
+@pytest.mark.parametrize("width", [100, 1500])
+def test_a_weight_takes_5_characters_unless_a_row_is_longer_than_a_literal(
+    width, folder
+):
+    net = network(f"50,{width}:relu,3", "seq", "float32")
+    x, _ = fill(net, 5)
+    predictions = Library.of(net, folder).predict(x)
+    assert relative_distance(predictions, net.predict(x)) < SINGLE
+    text = (folder / "m.c").read_text()
+    extra = len(text) - len(CODE.read_text())
+    has_digits = 5 * net.parameter_count + 4000 > extra
+    assert has_digits == (width == 100)
+
+
 @pytest.mark.parametrize(
     "flags, tolerance",
     [

@@ -15,6 +15,7 @@ from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
 from ...utils import UsageError, atomic_file, counted
 from . import c_inputs
+from .c_inputs import LONGEST_LITERAL
 from .c_text import Constants, braces, comment, numbers
 from .columns import (
     are_rounded,
@@ -146,6 +147,9 @@ class _File:
             or (net.encoding is not None and not net.encoding.plain),
             "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
+            "DIGITS": any(
+                has_digits(layer, np.dtype(net.dtype)) for *_, layer in layers
+            ),
             "WORDS": any(self.vocabularies),
             "ORDERS": any(
                 encoder.kind == "ordered"
@@ -440,7 +444,8 @@ class _File:
                 )
         else:
             lines = [
-                "Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."
+                "Predictions agree with nn's within 1e-6. Weights of dense layers are digits of base 64, 24 bits of the",
+                "largest weight of their input; products are floats, of which the sums of some are added as doubles.",
             ]
         return [*lines, "An int has 32 bits or more. -ffast-math is refused."]
 
@@ -485,23 +490,17 @@ def add_layers(
     front of all names."""
     rows = []
     for kind, function, number, layer in computing(layers):
-        has_weights = layer.weight_shape is not None
+        counts = (layer.kernel, layer.stride, layer.pad_top, layer.pad_left)
         rows.append(
             [
-                *(
-                    kind,
-                    function,
-                    layer.inputs,
-                    layer.outputs,
-                    braces(layer.in_shape),
-                    braces(layer.out_shape),
-                ),
-                *(layer.kernel, layer.stride, layer.pad_top, layer.pad_left),
-                *(
-                    _parameters(constants, name, number, layer, parameters)
-                    if has_weights
-                    else ("NULL", "NULL")
-                ),
+                kind,
+                function,
+                layer.inputs,
+                layer.outputs,
+                braces(layer.in_shape),
+                braces(layer.out_shape),
+                *counts,
+                *_parameters(constants, name, number, layer, parameters),
             ]
         )
     constants.structs("layer", f"{name}layers", rows)
@@ -511,19 +510,34 @@ def add_layers(
 def _parameters(
     constants: Constants, name: str, number: int, layer: Layer, parameters: dict
 ) -> list[str]:
-    """Add weight and bias of a layer; return their names."""
+    """Add weight and bias of a layer; return the fields that tell where they are."""
+    if layer.weight_shape is None:
+        return ["NULL", "NULL", "NULL", "0"]
     weight = parameters[f"layer{number}.weight"]
     bias = parameters[f"layer{number}.bias"]
-    remark = comment(
-        f"{layer.item}: {' x '.join(map(str, layer.in_shape))} -> {' x '.join(map(str, layer.out_shape))}"
-    )
     if layer.kind == "dense":
         remark = f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}"
-        weight = np.ascontiguousarray(weight.T)
-    return [
-        constants.array(f"{name}weight_{number}", weight, remark=remark),
-        constants.array(f"{name}bias_{number}", bias),
-    ]
+        weight = weight.T
+    else:
+        shapes = [
+            " x ".join(map(str, shape)) for shape in (layer.in_shape, layer.out_shape)
+        ]
+        remark = f"{comment(layer.item)}: {shapes[0]} -> {shapes[1]}"
+    if has_digits(layer, constants.dtype):
+        rows = np.vstack([weight, bias])
+        first, unit = constants.digits(f"{name}weight_{number}", rows, remark)
+        return ["NULL", "NULL", first, repr(unit)]
+    weights = constants.array(
+        f"{name}weight_{number}", np.ascontiguousarray(weight), remark=remark
+    )
+    return [weights, constants.array(f"{name}bias_{number}", bias), "NULL", "0"]
+
+
+def has_digits(layer: Layer, dtype: np.dtype) -> bool:
+    """Return whether the weights of a layer are digits: a third of the text, of which a
+    row fits into a literal; they keep 24 bits of the largest weight of each input."""
+    is_short = 4 * layer.outputs < LONGEST_LITERAL
+    return layer.kind == "dense" and dtype == np.float32 and is_short
 
 
 def widths(layers: list[Layer]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ _LINE_WIDTH = 118
 _C_SIZES = {
     "double": 8,
     "pointer": 8,
-    "layer": 72,
+    "layer": 88,
     "row_input": 88,
     "vocabulary": 16,
     "network": 88,
@@ -55,6 +55,23 @@ class Constants:
             return self.array(name, values, ctype)
         return "NULL"
 
+    def digits(self, name: str, weights: np.ndarray, remark: str) -> tuple[str, float]:
+        """Add rows of weights, a literal for each; return the name of the first row,
+        and the unit of all (model.c, layer)."""
+        exponents, unit = _exponents(weights)
+        whole = np.round(np.ldexp(weights.astype(np.float64), -exponents[:, None]))
+        whole = np.clip(whole + _HALF, 0, 2 * _HALF - 1).astype(np.int64)
+        places = whole[:, :, None] >> np.arange(0, 24, 6) & 63
+        firsts = (exponents - unit)[:, None]
+        rows = np.hstack([firsts, places.reshape(len(weights), -1)])
+        texts = (row.tobytes().decode("ascii") for row in _DIGITS[rows])
+        literals = (text.replace("\\", "\\\\") for text in texts)
+        lines = (f'"{literal}",\n' for literal in literals)
+        width = rows.shape[1] + 1
+        self.bytes += len(rows) * width
+        self._add("char", name, lines, len(rows), remark, f"[{width}]")
+        return f"{name}[0]", float(np.ldexp(1.0, unit))
+
     def words(self, name: str, words: list[bytes], remark: str = "") -> str:
         self.bytes += sum(len(word) + 1 + _C_SIZES["pointer"] for word in words)
         self._add("char *const", name, _lines(map(quoted, words)), len(words), remark)
@@ -82,17 +99,40 @@ class Constants:
         return name
 
     def _add(
-        self, ctype: str, name: str, lines: Iterable[str], size: int, remark: str = ""
+        self,
+        ctype: str,
+        name: str,
+        lines: Iterable[str],
+        size: int,
+        remark: str = "",
+        width: str = "",
     ) -> None:
         if remark:
             heading = f"/* {remark} */\n"
         else:
             heading = ""
         self._parts += [
-            f"\n{heading}static const {ctype} {name}[{size}] = {{\n",
+            f"\n{heading}static const {ctype} {name}[{size}]{width} = {{\n",
             *lines,
             "};\n",
         ]
+
+
+_HALF = 1 << 23  # what stands for a weight of 0: 4 digits hold twice as many numbers
+_MOST_SHIFT = 30  # a row's unit is an int times that of all
+_LEAST_EXPONENT = np.finfo(np.float32).minexp
+# the last 6 bits of a character's code are the digit; none of them ends a trigraph
+_DIGITS = np.array([*range(64, 127), ord("?")], np.uint8)
+
+
+def _exponents(weights: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the exponent of each row's unit, of which 2^23 are no less than the
+    largest weight, and the least that any has."""
+    _, exponents = np.frexp(np.abs(weights).max(axis=1))
+    exponents = exponents.astype(np.int64) - 23
+    least = max(exponents.max() - _MOST_SHIFT, _LEAST_EXPONENT)
+    exponents = np.maximum(exponents, least)
+    return exponents, int(exponents.min())
 
 
 def numbers(array: np.ndarray) -> list[str]:

@@ -7,6 +7,7 @@
 #define HAS_MEDIANS 1                           /* NaN becomes a median */
 /* training read numbers, but for dates, as nn_real */
 #define HAS_ROUNDING 1
+#define HAS_DIGITS 0                            /* weights as digits */
 #define HAS_WORDS 1
 #define HAS_ORDERS 1
 #define HAS_CYCLES 1
@@ -46,6 +47,6 @@ static const row_input inputs[2] = {
 };
 static const nn_real weight_0[3] = {0.5f, -1.0f, 1.0f}, bias_0[1] = {0.25f};
 static const layer layers[1] = {
-    {DENSE, SIGMOID, 3, 1, {3, 1, 1}, {1, 1, 1}, 0, 0, 0, 0, weight_0, bias_0}};
+    {DENSE, SIGMOID, 3, 1, {3, 1, 1}, {1, 1, 1}, 0, 0, 0, 0, weight_0, bias_0, NULL, 0.0f}};
 static const network networks[1] = {
     {1.0, 1.0, NULL, NULL, NULL, NULL, NULL, NULL, inputs, layers, 2, 1}};

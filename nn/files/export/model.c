@@ -59,6 +59,10 @@ typedef struct {
     int kernel, stride, top, left;
     /* dense (inputs, outputs), conv (filters, channels, kernel, kernel) */
     const nn_real *weight, *bias;
+    /* dense, instead of weight and bias: a row for each input, and one for the bias; of a row a
+     * digit d, then 4 digits for each output (weight_of): weight = these * 2^d * unit */
+    const char *rows;
+    nn_real unit;
 } layer;
 
 typedef struct {
@@ -340,35 +344,76 @@ static void activate(activation function, nn_real *a, int n)
 
 /* ---- layers: out = what x becomes ---- */
 
-/* outputs that are summed side by side, each in the order of x */
-enum { LANES = 4 };
+/* outputs that are summed side by side; inputs whose products are added before they become double */
+enum { LANES = 16, RUN = 8 };
 
-static void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int first)
+static void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
 {
     const nn_real *weight = l->weight + first;
     double sum[LANES] = {0};
     for (int k = 0; k < l->inputs; k++, weight += l->outputs)
-        for (int lane = 0; lane < LANES; lane++)
-            sum[lane] += (double)weight[lane] * x[k];
-    for (int lane = 0; lane < LANES; lane++)
+        if (x[k] != 0)
+            for (int lane = 0; lane < lanes; lane++)
+                sum[lane] += (double)weight[lane] * x[k];
+    for (int lane = 0; lane < lanes; lane++)
         out[first + lane] = (nn_real)(sum[lane] + l->bias[first + lane]);
 }
 
+/* The value of a digit of base 64: the last 6 bits of its code in ASCII. */
+static int digit_of(char c) { return c & 63; }
+
+/* The number from -2^23 on that 4 digits stand for, the lowest one first. */
+static int weight_of(const char *digits)
+{
+    const unsigned four = (unsigned char)digits[0] | (unsigned)(unsigned char)digits[1] << 8 |
+                          (unsigned)(unsigned char)digits[2] << 16 |
+                          (unsigned)(unsigned char)digits[3] << 24;
+    const unsigned pairs = (four & 0x003f003f) | (four >> 2 & 0x0fc00fc0);
+    return (int)((pairs & 0xfff) | (pairs >> 4 & 0xfff000)) - 0x800000;
+}
+
+static void dense_digits(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
+{
+    const int width = 4 * l->outputs + 2;       /* of a row, with its end */
+    double sum[LANES] = {0};
+    for (int start = 0; start <= l->inputs; start += RUN) {
+        nn_real part[LANES] = {0};
+        for (int k = start; k < start + RUN && k <= l->inputs; k++) {
+            const char *const row = l->rows + k * width, *const digits = row + 1 + 4 * first;
+            const nn_real value = k < l->inputs ? x[k] : 1;
+            const nn_real units = value * l->unit * (nn_real)(1 << digit_of(*row));
+            if (units != 0)
+                for (int lane = 0; lane < lanes; lane++)
+                    part[lane] += (nn_real)weight_of(digits + 4 * lane) * units;
+        }
+        for (int lane = 0; lane < lanes; lane++)
+            sum[lane] += part[lane];
+    }
+    for (int lane = 0; lane < lanes; lane++)
+        out[first + lane] = (nn_real)sum[lane];
+}
+
+/* As many outputs as lanes from `first` on. */
+static void dense_part(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
+{
+    if (HAS_DIGITS && l->rows)
+        dense_digits(l, x, out, first, lanes);
+    else
+        dense_lanes(l, x, out, first, lanes);
+}
+
+/* A constant number of lanes is what compilers make fast; the last part may begin among the outputs
+ * of the part before, which are computed once more. */
 static void dense(const layer *l, const nn_real *x, nn_real *out)
 {
-    int j = 0;
-    for (; j + LANES <= l->outputs; j += LANES)
-        dense_lanes(l, x, out, j);
-    if (j && j < l->outputs) {
-        dense_lanes(l, x, out, l->outputs - LANES);             /* some of them once more */
+    const int last = l->outputs - LANES;
+    if (last < 0) {
+        dense_part(l, x, out, 0, l->outputs);
         return;
     }
-    for (; j < l->outputs; j++) {
-        double sum = 0;
-        for (int k = 0; k < l->inputs; k++)
-            sum += (double)l->weight[k * l->outputs + j] * x[k];
-        out[j] = (nn_real)(sum + l->bias[j]);
-    }
+    for (int first = 0; first < last; first += LANES)
+        dense_part(l, x, out, first, LANES);
+    dense_part(l, x, out, last, LANES);
 }
 
 /* The sum over a window of all channels, whose first pixel is in row y and column x of the
