@@ -159,3 +159,35 @@ def test_epochs_are_those_of_numpy(
             value, expected[name], rtol=1e-10, atol=1e-12, err_msg=name
         )
     assert len(expected) == 4
+
+
+@pytest.mark.parametrize("layers", ["3,5:sigmoid,1", "3,35:softplus,2"])
+def test_what_lies_past_the_values_of_a_row_is_no_input_of_the_next_layer(
+    processor, layers
+):
+    """The fast core fills rows up to whole vectors, where such a function of 0 is not
+    0."""
+    random = np.random.default_rng(6)
+    x = random.normal(size=(ROWS, 3))
+    y = np.stack([x[:, 0], x[:, 1] * x[:, 2]], axis=1)
+    net = nn.Network(
+        layers, "regression", seed=SEED, backend=processor, dtype="float64"
+    )
+    y = y[:, : net.outputs]
+    how = {"optimizer": "sgd", "momentum": 0.9, "schedule": "constant"}
+    expected, losses = trained_in_numpy(net, x, y, np.ones(ROWS), decay=0.0, **how)
+    figures = nn.train(
+        net,
+        nn.Dataset(x, y, "regression"),
+        learning_rate=RATE,
+        epochs=EPOCHS,
+        batch_number=BATCH,
+        scaling="none",
+        holdout=0.0,
+        **how,
+    )
+    np.testing.assert_allclose(figures["loss"], losses, rtol=1e-12)
+    for name, value in net.parameters().items():
+        np.testing.assert_allclose(
+            value, expected[name], rtol=1e-10, atol=1e-12, err_msg=name
+        )

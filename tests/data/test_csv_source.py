@@ -90,6 +90,8 @@ def test_odd_words_are_gaps_and_counted_with_their_first_rows(write):
         ),
         ("1,a,,i,1,2", "row 3: 6 columns, expected 5 as in the header"),
         ('1,"a,,i,1', 'row 3: a field begins with " and no other " ends it'),
+        # rows are lines: that of the first has three
+        ('1,"a\n\nb",,i,1\n1,a', "row 6: 2 columns, expected 5 as in the header"),
     ],
 )
 def test_rows_that_are_no_rows_are_refused(write, row, message):
@@ -104,14 +106,14 @@ def test_words_for_a_gap_are_those_given_else_an_empty_field_is_odd_or_a_word(
     write,
 ):
     table = read_csv(
-        write("a,b\n-999,na\n-99,NA\n5,\n"),
+        write("a,b\n-999,na\n-99,NA\n5,\n0.0,0\n"),
         reads=["number", "text"],
-        missing=frozenset({"-999", "na"}),
+        missing=frozenset({"-999", "0", "na"}),
     )
-    expected = [math.nan, -99, 5]
+    expected = [math.nan, -99, 5, math.nan]
     values = table.columns[0].values
     np.testing.assert_array_equal(values, expected)
-    assert fields(table.columns[1]) == [None, "NA", ""]
+    assert fields(table.columns[1]) == [None, "NA", "", None]
     path = write("a,b\n\xe9,1\nred,2\n".encode("latin-1"))
     table = read_csv(path, missing=frozenset({"\xe9"}))
     assert fields(table.columns[0]) == [None, "red"]

@@ -7,6 +7,7 @@ from support.command_line import run, succeed
 
 import nn
 from nn.core.weighted import median, quantiles
+from nn.data import medians
 from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoders import CategoryEncoder, NumberEncoder
@@ -520,6 +521,32 @@ def test_medians_of_training_rows_are_weighted():
     net = nn.Network.for_data(ds, "auto,4,1")
     nn.train(net, ds, epochs=1, holdout=0.0)
     assert net.medians == [10.0]
+
+
+def test_the_median_of_many_rows_is_that_of_every_second_one_by_its_weight(monkeypatch):
+    monkeypatch.setattr(medians, "MEDIAN_ROWS", 4)
+    x = np.array([[1.0], [5.0], [2.0], [5.0], [3.0], [5.0], [9.0]], np.float32)
+    weights = np.array([1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 4.0])
+    assert medians_of(x, weights=weights) == [9.0]
+
+
+def test_the_weight_of_a_row_is_multiplied_by_that_of_its_class():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(60, 2)).astype(np.float32)
+    y = np.array(["no", "yes"])[(x[:, 0] > 0.5).astype(int)]
+    weights = rng.integers(1, 4, 60).astype(float)
+    of_class = np.where(y == "yes", 2.5, 1.0)
+    bits = []
+    for of_rows, settings in (
+        (weights, {"class_weight": "1,2.5"}),
+        (weights * of_class, {}),
+    ):
+        ds = nn.load(x, y=y)
+        ds.weights = of_rows
+        net = nn.Network.for_data(ds, "auto,4,1", backend="seq")
+        nn.train(net, ds, epochs=2, holdout=0.0, scaling="none", **settings)
+        bits.append(net.vector.tobytes())
+    assert bits[0] == bits[1]
 
 
 @pytest.mark.parametrize("door", ["train", "train_many", "folds", "fit"])
