@@ -64,11 +64,8 @@ def resolve(
     Raises UsageError.
     """
     BY_NAME["backend"].check(backend)
-    if gpus:
-        flag = "--gpus"
-    else:
-        flag = "--dtype tf32"
-    if (gpus or tf32) and (backend in TRAITS and TRAITS[backend].on_host):
+    flag = "--gpus" if gpus else "--dtype tf32"
+    if (gpus or tf32) and backend in TRAITS and TRAITS[backend].on_host:
         remedy = f"use --backend cuda, or leave out {flag}"
         raise UsageError(f"{flag}: --backend {backend} runs on the processor; {remedy}")
     if backend != "auto":
@@ -80,12 +77,11 @@ def resolve(
             raise UsageError(f"{flag}: {reason}")
         chosen = "cuda"
         reason = f"{flag} asks for a GPU"
+    elif layers:
+        chosen, reason = auto.choose(layers, rows)
     else:
-        if layers:
-            chosen, reason = auto.choose(layers, rows)
-        else:
-            chosen = "omp"
-            reason = "no network was given"
+        chosen = "omp"
+        reason = "no network was given"
     log.info("--backend auto chose %s: %s", chosen, reason)
     return chosen
 
@@ -112,22 +108,21 @@ def ranks_and_devices(
     Raises what `create` raises for GPUs or ranks that are not there.
     """
     if TRAITS[backend].on_host:
+        rank_group = ALONE
         if distribute:
             rank_group = expect_ranks()
-        else:
-            rank_group = ALONE
-        if rank_group.size == 1:
-            return ALONE, [Device(threads)]
-        from .cpu import share_cores
+        if rank_group.size > 1:
+            from .cpu import share_cores
 
-        return rank_group, [
-            Device(share_cores(rank_group, threads if TRAITS[backend].threaded else 1))
-        ]
+            if not TRAITS[backend].threaded:
+                threads = 1
+            threads = share_cores(rank_group, threads)
+        return rank_group, [Device(threads)]
     from .cuda import group
 
     _check_gpu(backend)
     rank_group, devices = group.ranks_and_gpus(gpus, distribute)
-    return rank_group, [Device(threads, own) for own in devices]
+    return rank_group, [Device(threads, numbers) for numbers in devices]
 
 
 def _check_gpu(backend: str) -> None:

@@ -17,10 +17,10 @@ def choose(layers, rows: int) -> tuple[str, str]:
 
     if reason := device.missing():
         return "omp", reason
-    here = processor_microseconds(layers, rows, default_threads())
-    there = gpu_microseconds(layers, rows)
-    times = f"a batch of {rows} rows should take {here:.0f} us on the processor and {there:.0f} us on the GPU"
-    if here <= there:
+    on_processor = processor_microseconds(layers, rows, default_threads())
+    on_gpu = gpu_microseconds(layers, rows)
+    times = f"a batch of {rows} rows should take {on_processor:.0f} us on the processor and {on_gpu:.0f} us on the GPU"
+    if on_processor <= on_gpu:
         return "omp", times
     try:
         device.cupy()
@@ -33,15 +33,12 @@ def choose(layers, rows: int) -> tuple[str, str]:
 def _operations(layers, rows: int) -> float:
     """Return multiplications and additions of a training step, three products a layer;
     an embedding layer counts as one product an output."""
-    return (
-        6.0
-        * rows
-        * sum(
-            layer.outputs * layer.fan_in
-            for layer in layers
-            if layer.weight_shape or layer.columns
-        )
+    products = sum(
+        layer.outputs * layer.fan_in
+        for layer in layers
+        if layer.weight_shape or layer.columns
     )
+    return 6.0 * rows * products
 
 
 def processor_microseconds(layers, rows: int, cores: int) -> float:

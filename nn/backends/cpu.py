@@ -33,6 +33,10 @@ LEAST_ROWS_OF_THREAD = 256
 # of activations, in a block of rows that is predicted at a time: they stay in the cache
 PREDICTED_BYTES = 1 << 20
 MOST_SPARE = 8  # networks of the core that wait for predictions beside others
+# what to do where memory runs out
+LAYERS_REMEDY = "use fewer or smaller layers"
+BATCH_REMEDY = "use a smaller --batch_number"
+PACK_REMEDY = "use a smaller --batch_number, or fewer networks"
 
 
 def share_cores(rank_group: RankGroup, threads: int | None) -> int:
@@ -45,14 +49,14 @@ def share_cores(rank_group: RankGroup, threads: int | None) -> int:
     mask = []
     if hasattr(os, "sched_getaffinity"):
         mask = sorted(os.sched_getaffinity(0))
-    places = rank_group.gather([platform.node(), mask])
-    here = places[rank_group.rank]
-    sharing = [rank for rank, place in enumerate(places) if place == here]
-    threads = threads or asked_threads() or max(1, available_cores() // len(sharing))
-    cores = len(mask) // len(sharing)
-    if len(sharing) > 1 and threads <= cores:
-        first = cores * sharing.index(rank_group.rank)
-        os.sched_setaffinity(0, mask[first : first + cores])
+    cores_of_ranks = rank_group.gather([platform.node(), mask])
+    own_cores = cores_of_ranks[rank_group.rank]
+    sharing = cores_of_ranks.count(own_cores)
+    threads = threads or asked_threads() or max(1, available_cores() // sharing)
+    cores = len(mask) // sharing
+    if sharing > 1 and threads <= cores:
+        begin = cores * cores_of_ranks[: rank_group.rank].count(own_cores)
+        os.sched_setaffinity(0, mask[begin : begin + cores])
     return threads
 
 
@@ -122,12 +126,11 @@ class CpuEngine:
         self._input_columns = layers[0].columns
         self._shape = layers[0].in_shape
         self._plan = self._specs(layers), len(layers), self._loss_settings(loss)
-        self._own = self._new_net(self.threads)
-        self._spare = []
+        self._main_net = self._new_net(self.threads)
+        self._spare_nets = []
         self._turn = Lock()
         self._process = os.getpid()
-        self._parameters = self._new_vector(self._own.net)
-        self._layers = len(layers)
+        self._parameters = self._new_vector(self._main_net.net)
         self._profile = None
         self._layer_names = [layer.item or layer.kind for layer in layers]
         self._block_rows = self._rows_of_a_block(layers)
@@ -141,7 +144,7 @@ class CpuEngine:
                 self.ffi, self.dtype.name, distribute, self.rank_group
             )
             self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
-            self._call("net_ranks", self._own.net, self._ranks)
+            self._call("net_ranks", self._main_net.net, self._ranks)
 
     def _rows_of_a_block(self, layers) -> int:
         """Return how many rows are predicted at a time."""
@@ -153,23 +156,23 @@ class CpuEngine:
 
     def _new_net(self, threads: int) -> CoreNet:
         net = self._call("net_new", *self._plan, 1, threads)
-        return CoreNet(self._owned(net, self._function("net_free")))
+        return CoreNet(self._freed_by(self._function("net_free"), net))
 
     def _new_vector(self, net):
         """Return a copy of a network's parameters as the core keeps them."""
-        return self._owned(self._call("net_vector", net), self.lib.nn_free)
+        return self._freed_by(self.lib.nn_free, self._call("net_vector", net))
 
-    def _owned(self, made, free):
-        if made == self.ffi.NULL:
-            raise NnError(
-                f"out of memory for a network of {self.size} parameters; use fewer or smaller layers"
-            )
-        return self.ffi.gc(made, free)
+    def _freed_by(self, free, pointer):
+        """Return a pointer whose memory is freed when Python drops it. Raises NnError
+        where there was none."""
+        if pointer == self.ffi.NULL:
+            raise _out_of_memory(f"a network of {self.size} parameters", LAYERS_REMEDY)
+        return self.ffi.gc(pointer, free)
 
-    def _use(self, own: CoreNet, parameters) -> None:
-        if own.parameters is not parameters:
-            self._call("net_use", own.net, parameters)
-            own.parameters = parameters
+    def _use(self, core_net: CoreNet, parameters) -> None:
+        if core_net.parameters is not parameters:
+            self._call("net_use", core_net.net, parameters)
+            core_net.parameters = parameters
 
     @contextmanager
     def _alone(self, changes: bool = False) -> Iterator[Any]:
@@ -183,49 +186,47 @@ class CpuEngine:
             self._process = os.getpid()
             # by a thread that is not there in a process that was forked
             if self._turn.locked():
-                self._own = self._new_net(self.threads)
+                self._main_net = self._new_net(self.threads)
                 self._turn = Lock()
         with self._turn:
-            own = self._own
-            self._use(own, self._parameters)
+            core_net = self._main_net
+            self._use(core_net, self._parameters)
             if changes:
-                self._use(own, self._new_vector(own.net))
+                self._use(core_net, self._new_vector(core_net.net))
             try:
-                yield own.net
+                yield core_net.net
             finally:
-                self._parameters = own.parameters
+                self._parameters = core_net.parameters
 
     def _forward(self, name: str, rows: int, vector: np.ndarray | None, *arguments):
         """Return what a function of the core gives, in batches of up to `rows` rows,
         with the engine's parameters or those of a vector. It waits for nobody."""
-        is_own = self._turn.acquire(False)
+        is_main = self._turn.acquire(False)
         try:
-            if is_own:
-                own = self._own
+            if is_main:
+                core_net = self._main_net
             else:
-                own = self._spare.pop()
+                core_net = self._spare_nets.pop()
         except IndexError:
-            own = self._new_net(1)
+            core_net = self._new_net(1)
         try:
-            self._use(own, self._parameters)
+            self._use(core_net, self._parameters)
             if vector is not None:
-                own.lent = own.lent or self._new_vector(own.net)
-                self._use(own, own.lent)
+                core_net.lent = core_net.lent or self._new_vector(core_net.net)
+                self._use(core_net, core_net.lent)
                 values = self._pointer(vector, (self.size,))
-                self._copy("net_set", own.net, "parameters", values)
-            if rows > own.rows:
-                if self._call("net_reserve", own.net, rows):
-                    raise NnError(
-                        f"out of memory for a batch of {rows} rows; use a smaller --batch_number"
-                    )
-                own.rows = rows
-            return self._call(name, own.net, *arguments)
+                self._copy("net_set", core_net.net, "parameters", values)
+            if rows > core_net.rows:
+                if self._call("net_reserve", core_net.net, rows):
+                    raise _out_of_memory(f"a batch of {rows} rows", BATCH_REMEDY)
+                core_net.rows = rows
+            return self._call(name, core_net.net, *arguments)
         finally:
-            if is_own:
+            if is_main:
                 self._turn.release()
-            elif len(self._spare) < MOST_SPARE:
-                own.parameters = None
-                self._spare.append(own)
+            elif len(self._spare_nets) < MOST_SPARE:
+                core_net.parameters = None
+                self._spare_nets.append(core_net)
 
     def _constant(self, name: str) -> int:
         return getattr(self.lib, f"NN_{name.upper()}")
@@ -267,7 +268,7 @@ class CpuEngine:
 
     def _specs(self, layers):
         specs = self.ffi.new("nn_layer[]", len(layers))
-        at = 0
+        offset = 0
         for spec, layer in zip(specs, layers, strict=True):
             spec.kind = self._constant(layer.kind)
             spec.activation = self._constant(layer.activation)
@@ -281,21 +282,17 @@ class CpuEngine:
             spec.pad_left = layer.pad_left
             if layer.columns:
                 spec.columns = self._columns
-            else:
-                spec.columns = self.ffi.NULL
             spec.weight = spec.bias = -1
             if layer.weight_shape:
-                spec.weight = at
-                spec.bias = at + layer.parameters - layer.undecayed
-                at += layer.parameters
+                spec.weight = offset
+                spec.bias = offset + layer.parameters - layer.undecayed
+                offset += layer.parameters
         return specs
 
     def describe(self) -> str:
-        isa = self.ffi.string(self.lib.nn_isa()).decode()
-        if self.name == "seq":
-            name = self.name
-        else:
-            name = f"{self.name} ({isa})"
+        name = self.name
+        if name != "seq":
+            name += f" ({self.ffi.string(self.lib.nn_isa()).decode()})"
         if self.rank_group.size > 1:
             return f"{name}, {self.rank_group.size} ranks"
         return name
@@ -304,19 +301,19 @@ class CpuEngine:
         return processor_name()
 
     def threads_for(self, rows: int) -> int:
-        return self._call("net_threads", self._own.net, rows)
+        return self._call("net_threads", self._main_net.net, rows)
 
     def routes(self, rows: int) -> list[str]:
         """See Engine.routes; net_route in nn.h names the kernels."""
         text = self.ffi.new("char[]", 256)
         lines = []
         for layer, name in enumerate(self._layer_names):
-            self._call("net_route", self._own.net, rows, layer, text, len(text))
+            self._call("net_route", self._main_net.net, rows, layer, text, len(text))
             lines.append(f"layer {layer} {name}: {self.ffi.string(text).decode()}")
         return lines
 
     def bytes(self) -> int:
-        return self._call("net_bytes", self._own.net)
+        return self._call("net_bytes", self._main_net.net)
 
     def pack(self, count: int, rows: int) -> Pack:
         """Return networks side by side, each on one thread; where one alone gains more
@@ -338,16 +335,12 @@ class CpuEngine:
 
     def _copy(self, name: str, net, what: str, values) -> None:
         if self._call(name, net, self._constant(what), values):
-            raise NnError(
-                f"out of memory for {what} of {self.size} parameters; use fewer or smaller layers"
-            )
+            raise _out_of_memory(f"{what} of {self.size} parameters", LAYERS_REMEDY)
 
     def keep(self) -> None:
         with self._alone() as net:
             if self._call("net_keep", net):
-                raise NnError(
-                    f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers"
-                )
+                raise _out_of_memory(f"a copy of {self.size} parameters", LAYERS_REMEDY)
 
     def load(
         self,
@@ -355,35 +348,34 @@ class CpuEngine:
         y: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> CpuData:
-        if x is not None:
-            x = np.ascontiguousarray(x)
-        if y is not None:
-            y = np.ascontiguousarray(y)
-        if weights is not None:
-            weights = np.ascontiguousarray(weights)
+        x = np.ascontiguousarray(x)
+        rows = len(x)
         struct = self.ffi.new("nn_data *")
         if x.dtype.names:
             self._load_records(struct, x)
         else:
-            self._load_numbers(struct, x if x.ndim == 2 else x.reshape(len(x), -1))
-        if y is not None and y.dtype == np.int32:
-            struct.labels = self._pointer(y, (len(x),), dtype=np.int32)
-        elif y is not None:
-            struct.y = self._pointer(y, (len(x), self.outputs))
+            self._load_numbers(struct, x)
+        if y is not None:
+            y = np.ascontiguousarray(y)
+            if y.dtype == np.int32:
+                struct.labels = self._pointer(y, (rows,), dtype=np.int32)
+            else:
+                struct.y = self._pointer(y, (rows, self.outputs))
         if weights is not None:
-            struct.weights = self._pointer(weights, (len(x),))
-        return CpuData(x, y, weights, struct, len(x))
+            weights = np.ascontiguousarray(weights)
+            struct.weights = self._pointer(weights, (rows,))
+        return CpuData(x, y, weights, struct, rows)
 
     def _load_numbers(self, struct, x: np.ndarray) -> None:
-        """Point the core to numbers or bytes (rows, inputs); bytes are no codes."""
-        raw = x.dtype == np.uint8 and not self._input_columns
-        struct.x = self._pointer(
-            x, (len(x), self.inputs), dtype=x.dtype if raw else None
-        )
-        if raw:
+        """Point the core to numbers or bytes (rows, ...); bytes are no codes."""
+        if x.ndim != 2:
+            x = x.reshape(len(x), -1)
+        struct.x_type = self.lib.NN_SAME_TYPE
+        dtype = self.dtype
+        if x.dtype == np.uint8 and not self._input_columns:
             struct.x_type = self.lib.NN_BYTES
-        else:
-            struct.x_type = self.lib.NN_SAME_TYPE
+            dtype = x.dtype
+        struct.x = self._pointer(x, (len(x), self.inputs), dtype=dtype)
         if self._input_columns:
             check_rows(x, self._input_columns)
 
@@ -418,9 +410,7 @@ class CpuEngine:
                 "net_epoch", net, data.struct, *rows, training, progress
             )
         if failed == -1:
-            raise NnError(
-                f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number"
-            )
+            raise _out_of_memory(f"batches of {settings.batch} rows", BATCH_REMEDY)
         if failed:
             raise NnError(
                 "an MPI operation between ranks failed; see the other ranks' output"
@@ -428,44 +418,45 @@ class CpuEngine:
 
     def _training(self, settings: EpochSettings) -> dict:
         """Return the settings as the core reads them (nn_training in nn.h)."""
-        own = {
-            name: getattr(settings, name)
-            for name in ("batch", "rates", "constants", "weight_decay", "seed")
-        }
         *shift, mirror = settings.moves(self._shape)
-        moves = {"shift": shift, "mirror": mirror}
         return {
-            **own,
-            **moves,
+            "batch": settings.batch,
+            "rates": settings.rates,
+            "constants": settings.constants,
+            "weight_decay": settings.weight_decay,
+            "seed": settings.seed,
+            "shift": shift,
+            "mirror": mirror,
             "optimizer": self._constant(settings.optimizer),
             "moments": len(settings.moments),
         }
 
     def record(self, batches: int) -> None:
-        self._stamps = np.zeros((batches, 7 + 3 * self._layers))
+        self._stamps = np.zeros((batches, 7 + 3 * len(self._layer_names)))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
         self._profile = self.ffi.new(
             "nn_profile *", {"capacity": batches, "seconds": stamps}
         )
-        self._call("net_profile", self._own.net, self._profile)
+        self._call("net_profile", self._main_net.net, self._profile)
 
     def recorded(self) -> list[list[TimedStep]]:
         """Return the steps of each batch since `record`, in the order of time; they
         fill the batch."""
         if self._profile is None:
             return []
-        layers = range(self._layers)
+        layers = range(len(self._layer_names))
         # what ranks do, and one alone does not
-        between = [("communication", None), ("update", None)]
+        communication = ("communication", None)
+        common_update = ("update", None)
         steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None)]
         for i in reversed(layers):
             steps += [("backward", i), ("update", i)]
-        steps += [*between, between[0], ("end", None)]
+        steps += [communication, common_update, communication, ("end", None)]
         batches = []
         for times in np.cumsum(self._stamps[: self._profile.batches], axis=1).tolist():
             timed = []
             for step, begin, end in zip(steps, times, times[1:], strict=False):
-                if end > begin or step not in between:
+                if end > begin or step not in (communication, common_update):
                     timed.append(TimedStep(*step, begin, end))
             batches.append(timed)
         return batches
@@ -485,9 +476,7 @@ class CpuEngine:
                 "net_gradients", net, *results, inputs, targets, rows, seed, step
             )
         if failed:
-            raise NnError(
-                f"out of memory for the gradients of {rows} rows; use fewer rows"
-            )
+            raise _out_of_memory(f"the gradients of {rows} rows", "use fewer rows")
         return loss[0], grads, dx
 
     def _rows(self, data: CpuData, rows: np.ndarray | None):
@@ -526,14 +515,12 @@ class CpuPack:
         self._engine = engine
         pack = engine._call("pack_new", *engine._plan, count, engine.threads)
         if pack == engine.ffi.NULL:
-            raise self._no_memory()
+            raise self._out_of_memory()
         self._pack = engine.ffi.gc(pack, engine._function("pack_free"))
 
-    def _no_memory(self) -> NnError:
-        return NnError(
-            f"out of memory for {self.count} networks of {self._engine.size} parameters; "
-            "use fewer networks, or smaller layers"
-        )
+    def _out_of_memory(self) -> NnError:
+        networks = f"{self.count} networks of {self._engine.size} parameters"
+        return _out_of_memory(networks, "use fewer networks, or smaller layers")
 
     def describe(self) -> str:
         return f"{self.count} networks, {min(self.count, self._engine.threads)} at a time, each on one thread"
@@ -545,7 +532,7 @@ class CpuPack:
         if not 0 <= member < self.count:
             raise ValueError(f"member {member} of {self.count}")
         if self._engine._call(name, self._pack, member, *arguments):
-            raise self._no_memory()
+            raise self._out_of_memory()
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
@@ -574,7 +561,7 @@ class CpuPack:
         batch = max((min(job.settings.batch, len(job.rows)) for job in jobs), default=1)
         self._run("pack_epoch", structs, batch, _most_rows(jobs))
         if any(struct.failed for struct in structs):
-            raise _no_memory_for_batches(batch)
+            raise _out_of_memory(f"batches of {batch} rows", PACK_REMEDY)
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         engine = self._engine
@@ -606,7 +593,7 @@ class CpuPack:
 
     def _run(self, name: str, structs, batch: int, rows: int = 0) -> None:
         if self._engine._call("pack_reserve", self._pack, max(batch, 1), rows):
-            raise _no_memory_for_batches(batch)
+            raise _out_of_memory(f"batches of {batch} rows", PACK_REMEDY)
         self._engine._call(name, self._pack, structs, len(structs))
 
 
@@ -614,7 +601,5 @@ def _most_rows(jobs: Sequence[PackJob]) -> int:
     return max((len(job.rows) for job in jobs), default=0)
 
 
-def _no_memory_for_batches(rows: int) -> NnError:
-    return NnError(
-        f"out of memory for batches of {rows} rows; use a smaller --batch_number, or fewer networks"
-    )
+def _out_of_memory(what: str, remedy: str) -> NnError:
+    return NnError(f"out of memory for {what}; {remedy}")

@@ -121,13 +121,12 @@ class DataOfDevices:
     def at(self, device: int, engine: Engine, part: slice | None = None) -> Any:
         """Return it, or a part of its rows, as the engines of a device take it; engine:
         one of them."""
-        arrays = self._arrays
         key = (device, ())
+        arrays = self._arrays
         if part is not None:
             key = (device, (part.start, part.stop))
+            arrays = [a if a is None else a[part] for a in arrays]
         if key not in self._loaded:
-            if part is not None:
-                arrays = [a if a is None else a[part] for a in arrays]
             self._loaded[key] = engine.load(*arrays)
         return self._loaded[key]
 
@@ -186,48 +185,48 @@ class RankMember:
     them see it.
 
     What is set or kept is so on the owner alone. All ranks call predict alike, and get
-    where `tells` is set.
+    where `shares_vectors` is set.
     """
 
     def __init__(
         self,
         engine: Engine,
-        own: Engine | None,
+        owned: Engine | None,
         from_owner: Callable[[np.ndarray | None], np.ndarray],
     ):
-        """engine: any of this rank, for what is not of the network alone. own: that of
-        the network, on its owner. from_owner: takes the owner's array, of other ranks
+        """engine: any of this rank, for what is not of the network alone. owned: the
+        network's, on its owner. from_owner: takes the owner's array, of other ranks
         None, and returns it on all of them."""
         self._engine = engine
-        self._own = own
+        self._owned = owned
         self._from_owner = from_owner
-        self._last = np.zeros(0, engine.dtype)  # parameters that were set
-        self.tells = False  # whether vectors go to all ranks
+        self._last_parameters = np.zeros(0, engine.dtype)  # that were set
+        self.shares_vectors = False  # with all ranks
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own or self._engine, name)
+        return getattr(self._owned or self._engine, name)
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        if self._own is not None:
-            self._own.set(what, vector)
+        if self._owned is not None:
+            self._owned.set(what, vector)
         elif what == "parameters":
-            self._last = vector
+            self._last_parameters = vector
 
     def get(self, what: str) -> np.ndarray:
         """Return a copy of the network's vector; on other ranks than the owner's,
-        unless it tells, the parameters that were last set there."""
+        unless vectors are shared, the parameters that were last set there."""
         vector = None
-        if self._own is not None:
-            vector = self._own.get(what)
-        if self.tells:
+        if self._owned is not None:
+            vector = self._owned.get(what)
+        if self.shares_vectors:
             return self._from_owner(vector)
         if vector is None:
-            return self._last.copy()
+            return self._last_parameters.copy()
         return vector
 
     def keep(self) -> None:
-        if self._own is not None:
-            self._own.keep()
+        if self._owned is not None:
+            self._owned.keep()
 
     def load(
         self,
@@ -237,12 +236,12 @@ class RankMember:
     ) -> Any:
         """Return the data set as the network's engine takes it; None where it is that
         of another rank."""
-        if self._own is None:
+        if self._owned is None:
             return None
-        return self._own.load(x, y, weights)
+        return self._owned.load(x, y, weights)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
         outputs = None
-        if self._own is not None:
-            outputs = self._own.predict(data, rows)
+        if self._owned is not None:
+            outputs = self._owned.predict(data, rows)
         return self._from_owner(outputs)

@@ -25,28 +25,28 @@ def ranks(ffi, dtype: str, distribute: str, rank_group: MpiGroup):
     C core."""
     mpi = rank_group.mpi
     mpi_ffi, library = functions(mpi, REDUCTION_FUNCTIONS)
-    place = {"rank": rank_group.rank, "size": rank_group.size}
-    made = ffi.new("nn_ranks *", {**place, "central": distribute == "central"})
+    struct = ffi.new("nn_ranks *")
+    struct.rank = rank_group.rank
+    struct.size = rank_group.size
+    struct.central = distribute == "central"
     for name in ("iallreduce", "ireduce", "ibcast", "iallgather", "test"):
-        address = int(
-            mpi_ffi.cast("intptr_t", getattr(library, f"MPI_{name.capitalize()}"))
-        )
-        setattr(made, name, ffi.cast(ffi.typeof(getattr(made, name)), address))
-    real = {"float32": mpi.FLOAT, "float64": mpi.DOUBLE}[dtype]
+        function = getattr(library, f"MPI_{name.capitalize()}")
+        address = int(mpi_ffi.cast("intptr_t", function))
+        setattr(struct, name, ffi.cast(ffi.typeof(getattr(struct, name)), address))
     handles = {
         "comm": _communicator(rank_group),
         "sum": mpi.SUM,
-        "type": real,
+        "type": {"float32": mpi.FLOAT, "float64": mpi.DOUBLE}[dtype],
         "double_type": mpi.DOUBLE,
     }
-    for name, thing in handles.items():
-        setattr(made, name, ffi.cast("intptr_t", thing.handle))
-    made.in_place = ffi.cast("void *", int(mpi.IN_PLACE))
-    return made
+    for name, mpi_object in handles.items():
+        setattr(struct, name, ffi.cast("intptr_t", mpi_object.handle))
+    struct.in_place = ffi.cast("void *", int(mpi.IN_PLACE))
+    return struct
 
 
 @functools.cache
 def _communicator(rank_group: MpiGroup):
-    """Return the communicator of gradients: what ranks tell each other in Python must
-    not come between them."""
+    """Return the communicator of gradients: messages of ranks in Python must not come
+    between them."""
     return rank_group.communicator()

@@ -239,12 +239,12 @@ class Ranks:
         all of them enter. Elsewhere a rank that meets with an error, and brings its
         trainings to their ends, would wait for others."""
         for member in self._members:
-            member.tells = True
+            member.shares_vectors = True
         try:
             yield
         finally:
             for member in self._members:
-                member.tells = False
+                member.shares_vectors = False
 
     def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray | None:
         """Return an array of the owner of a network, None where that has none; None:

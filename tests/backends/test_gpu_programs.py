@@ -2,16 +2,25 @@
 table has and a kernel lacks passes in silence."""
 
 import dataclasses
+import functools
 import itertools
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from nn.backends.cuda import abi, small
+from nn.backends.cuda import abi, runner, small
 from nn.backends.cuda.builder import LAYER_FILES, Builder
 from nn.backends.cuda.data import CudaData, row_format
-from nn.backends.cuda.program import PLAIN, Purpose, epoch_source, layer_routes, sources
+from nn.backends.cuda.program import (
+    PLAIN,
+    Op,
+    Purpose,
+    epoch_source,
+    layer_routes,
+    sources,
+)
 from nn.core.records import record_type
 from nn.layers import COLUMN_KINDS, LAYER_KINDS, InputColumn, parse
 from nn.nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
@@ -268,3 +277,30 @@ def test_rows_are_gathered_as_they_are_stored_and_records_are_bytes_to_the_gpu()
             Purpose("train", 10, rows_as=stored, optimizer="SGD"),
             np.dtype("float32"),
         )
+
+
+def test_timed_steps_begin_and_end_at_their_events(monkeypatch):
+    runtime = SimpleNamespace(
+        cuda=SimpleNamespace(get_elapsed_time=lambda begin, end: 1e3 * (end - begin))
+    )
+    monkeypatch.setattr(runner, "cupy", lambda: runtime)
+    op_of = functools.partial(Op, "op", (), (), 1)
+    steps = [("forward", 0), ("communication", 0), ("update", None)]
+    timed = object.__new__(runner.TimedPhases)
+    timed.program = SimpleNamespace(phases=[[op_of(step=step)] for step in steps])
+    timed.began = 100.0
+    timed._phases = [[2.0, 3.0, 5.0, 6.0], [7.0, 8.0, 9.0, 11.0]]
+    timed._sent = [[(3.5, 4.0)], []]
+    assert timed.steps("gpu 1") == [
+        [
+            ("forward", 0, 100.0, 101.0, "gpu 1"),
+            ("communication", 0, 101.0, 103.0, "gpu 1"),
+            ("update", None, 103.0, 104.0, "gpu 1"),
+            ("communication", 0, 101.5, 102.0, "gpu 1 nccl"),
+        ],
+        [
+            ("forward", 0, 105.0, 106.0, "gpu 1"),
+            ("communication", 0, 106.0, 107.0, "gpu 1"),
+            ("update", None, 107.0, 109.0, "gpu 1"),
+        ],
+    ]

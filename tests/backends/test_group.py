@@ -49,11 +49,11 @@ def test_members_take_every_row_of_every_batch_once(rows, batch, size):
         order
     )
     for member, parts in zip(group.thread_groups(size), shares):
-        assert list(group.own_rows(order, batch, member)) == functools.reduce(
+        assert list(group.rows_of_member(order, batch, member)) == functools.reduce(
             operator.iadd, parts, []
         )
         assert group.most_rows(rows, batch, member) == max(map(len, parts), default=0)
-    assert group.own_rows(order, batch, ALONE) is order
+    assert group.rows_of_member(order, batch, ALONE) is order
 
 
 def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
@@ -233,7 +233,7 @@ class FakeEngine:
     def epoch(self, data, order, training, progress):
         if self.fails:
             raise NnError("out of memory on GPU 1")
-        rows_of_member = group.own_rows(order, training, self.rank_group)
+        rows_of_member = group.rows_of_member(order, training, self.rank_group)
         total = sum(self.rank_group.gather(float(data[rows_of_member].sum())))
         self.vector = np.array([total])
         progress.row = len(order)

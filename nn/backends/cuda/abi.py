@@ -36,9 +36,8 @@ CONSTANTS = {
 
 MOMENTUM = "MOMENTUM"  # update rule of an optimiser with --momentum
 # by update rule
-MOMENTS = {name.upper(): known.moments for name, known in OPTIMIZERS.items()} | {
-    MOMENTUM: 1
-}
+MOMENTS = {name.upper(): rule.moments for name, rule in OPTIMIZERS.items()}
+MOMENTS[MOMENTUM] = 1
 
 UPDATE = (  # struct update, members of type real: what the optimiser does in one batch
     # SGD: learning rate / n, MOMENTUM: learning rate, ADAM: that / (1 - beta1^t)
@@ -96,10 +95,7 @@ def _enum(names) -> str:
 
 def declarations() -> str:
     """Return the tables as CUDA source."""
-    members = "".join(
-        f"    {kind}{'' if kind.endswith('*') else ' '}{name};\n"
-        for name, kind in CONTROL_MEMBERS.items()
-    )
+    members = "".join(f"    {kind} {name};\n" for name, kind in CONTROL_MEMBERS.items())
     constants = ", ".join(
         f"{{{', '.join(map(repr, loss.constants))}}}" for loss in LOSSES.values()
     )

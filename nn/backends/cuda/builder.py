@@ -44,9 +44,9 @@ def kind_of(layer: Layer):
     """Return the file of a layer's kind. Raise UsageError for a kind that has none on
     the GPU."""
     if layer.kind not in LAYER_FILES:
-        there = ", ".join(LAYER_FILES)
+        kinds = ", ".join(LAYER_FILES)
         raise UsageError(
-            f"--backend cuda: the GPU has no {layer.kind} layers, only {there}; use --backend omp"
+            f"--backend cuda: the GPU has no {layer.kind} layers, only {kinds}; use --backend omp"
         )
     return LAYER_FILES[layer.kind]
 

@@ -42,9 +42,9 @@ def library():
     )[:2]
 
 
-def check(code: int, what: str) -> None:
+def _check(code: int, call: str) -> None:
     if code:
-        raise RuntimeError(f"cuBLAS: {what} failed with status {code}")
+        raise RuntimeError(f"cuBLAS: {call} failed with status {code}")
 
 
 class Cublas:
@@ -59,7 +59,7 @@ class Cublas:
         self.ffi, self.lib = library()
         self.dtype = dtype
         pointer = self.ffi.new("handle_t *")
-        check(self.lib.cublasCreate_v2(pointer), "cublasCreate")
+        _check(self.lib.cublasCreate_v2(pointer), "cublasCreate")
         self.handle = self.ffi.gc(pointer[0], self.lib.cublasDestroy_v2)
         self.workspace = cupy().empty(WORKSPACE, "uint8")
         self.real = {"float32": "float", "float64": "double"}[dtype.name]
@@ -69,21 +69,14 @@ class Cublas:
             self.gemm = self.lib.cublasDgemm_v2
         self.one = self.ffi.new(f"{self.real} *", 1)
         self.zero = self.ffi.new(f"{self.real} *", 0)
-        check(
-            self.lib.cublasSetStream_v2(self.handle, self.pointer(stream.ptr)),
-            "cublasSetStream",
-        )
+        code = self.lib.cublasSetStream_v2(self.handle, self.pointer(stream.ptr))
+        _check(code, "cublasSetStream")
         workspace = self.pointer(self.workspace.data.ptr)
-        check(
-            self.lib.cublasSetWorkspace_v2(self.handle, workspace, WORKSPACE),
-            "cublasSetWorkspace",
-        )
-        check(
-            self.lib.cublasSetMathMode(
-                self.handle, CUBLAS_TF32 if tf32 else DEFAULT_MATH
-            ),
-            "cublasSetMathMode",
-        )
+        code = self.lib.cublasSetWorkspace_v2(self.handle, workspace, WORKSPACE)
+        _check(code, "cublasSetWorkspace")
+        math_mode = CUBLAS_TF32 if tf32 else DEFAULT_MATH
+        code = self.lib.cublasSetMathMode(self.handle, math_mode)
+        _check(code, "cublasSetMathMode")
 
     def pointer(self, address: int):
         return self.ffi.cast("void *", address)
@@ -114,8 +107,8 @@ class Cublas:
 
         cuBLAS counts column by column, where these are c' = b' a'."""
 
-        def address(at):
-            return self.ffi.cast(f"{self.real} *", at)
+        def pointer_to(address: int):
+            return self.ffi.cast(f"{self.real} *", address)
 
         code = self.gemm(
             self.handle,
@@ -125,15 +118,15 @@ class Cublas:
             m,
             k,
             self.one,
-            address(b),
+            pointer_to(b),
             k if b_transposed else n,
-            address(a),
+            pointer_to(a),
             m if a_transposed else k,
             self.zero,
-            address(c),
+            pointer_to(c),
             n,
         )
-        check(code, "gemm")
+        _check(code, "gemm")
 
     def dense(self, s, product: str):
         """Return the op of a dense layer's out (n,o) = x (n,i) w', dx (n,i) = dz (n,o)

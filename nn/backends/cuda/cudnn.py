@@ -13,7 +13,6 @@ and only those that give the same bits in every run.
 from __future__ import annotations
 
 import functools
-import operator
 
 from ...layers import Layer
 from ...utils import UsageError
@@ -172,7 +171,8 @@ class Cudnn(Cublas):
                 b = (p.out, s.dz)
                 to = (p.x, s.dx)
             a, b, to = [
-                (thing, self.pointer(r.address(buffer))) for thing, buffer in (a, b, to)
+                (descriptor, self.pointer(r.address(buffer)))
+                for descriptor, buffer in (a, b, to)
             ]
             algorithm, workspace = p.choice(direction, a[0], b[0], p.conv, to[0])
             settings = (
@@ -200,13 +200,11 @@ class Cudnn(Cublas):
         def run(r, n):
             key = s.layer, n
             if key not in self.plans:
-                windows = [s.layer.kernel] * 2, [0, 0], [s.layer.stride] * 2
+                kernel = s.layer.kernel
+                stride = s.layer.stride
+                windows = (kernel, kernel, 0, 0, stride, stride)
                 pooling = self.descriptor(
-                    "Pooling",
-                    "2d",
-                    POOLING[s.layer.kind],
-                    PROPAGATE_NAN,
-                    *functools.reduce(operator.iadd, windows, []),
+                    "Pooling", "2d", POOLING[s.layer.kind], PROPAGATE_NAN, *windows
                 )
                 self.plans[key] = (
                     pooling,
@@ -250,13 +248,13 @@ class _Plan:
         is deterministic and needs no large workspace."""
         if direction not in self.choices:
             owner = self.owner
-            found = owner.dnn.new("int *")
+            count = owner.dnn.new("int *")
             results = owner.dnn.new("performance_t[]", ALGORITHMS)
             call = f"cudnnGetConvolution{direction}Algorithm_v7"
-            owner._call(call, owner.context, *descriptors, ALGORITHMS, found, results)
+            owner._call(call, owner.context, *descriptors, ALGORITHMS, count, results)
             fitting = [
                 r
-                for r in results[0 : found[0]]
+                for r in results[0 : count[0]]
                 if r.status == 0
                 and r.determinism == DETERMINISTIC
                 and r.memory <= LARGEST_WORKSPACE

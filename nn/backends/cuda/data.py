@@ -12,7 +12,7 @@ import numpy as np
 from ...cluster import ALONE, RankGroup
 from ...core.records import counts_of
 from .device import cupy
-from .group import most_rows, own_rows
+from .group import most_rows, rows_of_member
 from .program import BYTE_ROWS, PLAIN, RowFormat
 
 STREAMED_BYTES = 64 << 20  # of a streamed data set, at a time
@@ -35,7 +35,7 @@ def check_numbers(rows: np.ndarray, count: int) -> None:
 
 @dataclass
 class Segment:
-    """Rows in the GPU's memory, of whole batches, of which a member has its `own` rows.
+    """Rows in the GPU's memory, of whole batches, of which a member has its share.
     Addresses of inputs, targets, weights, 0: none; order: of the row numbers in the
     order of training, 0: as stored."""
 
@@ -44,7 +44,7 @@ class Segment:
     weights: int
     order: int
     rows: int
-    own: int
+    member_rows: int
 
 
 class CudaData:
@@ -81,27 +81,16 @@ class CudaData:
         """Yield the rows of an order (None: all) in segments of whole batches; a
         member's are its shares of these."""
         if not self.resident:
-            yield from self._streamed(
-                np.arange(self.rows) if order is None else order, batch, rank_group
-            )
-            return
-        if order is None:
-            own = None
+            if order is None:
+                order = np.arange(self.rows)
+            yield from self._streamed(order, batch, rank_group)
+        elif order is None:
+            yield Segment(*map(_address, self.on_gpu), 0, self.rows, self.rows)
         else:
-            own = own_rows(order, batch, rank_group)
-        if own is None:
-            indices = None
-        else:
-            indices = cupy().asarray(own)
-        if order is None:
-            rows = self.rows
-        else:
-            rows = len(order)
-        yield Segment(
-            *map(_address, [*self.on_gpu, indices]),
-            rows,
-            rows if own is None else len(own),
-        )
+            rows = rows_of_member(order, batch, rank_group)
+            indices = cupy().asarray(rows)
+            addresses = map(_address, [*self.on_gpu, indices])
+            yield Segment(*addresses, len(order), len(rows))
 
     def _streamed(
         self, order: np.ndarray, batch: int, rank_group: RankGroup
@@ -109,10 +98,11 @@ class CudaData:
         """Yield segments from two slots in turn: while the GPU uses one, a thread fills
         the other."""
         row_bytes = sum(array[0].nbytes for array in self.arrays if array is not None)
-        each = max(1, most_rows(len(order), batch, rank_group))
-        batches = max(1, STREAMED_BYTES // (row_bytes * each))
+        batch_rows = max(1, most_rows(len(order), batch, rank_group))
+        batches = max(1, STREAMED_BYTES // (row_bytes * batch_rows))
         rows = batches * batch
-        slots = [_Slot(self.arrays, min(batches * each, len(order))) for _ in range(2)]
+        slot_rows = min(batches * batch_rows, len(order))
+        slots = [_Slot(self.arrays, slot_rows) for _ in range(2)]
         device = cupy().cuda.Device()
         starts = range(0, len(order), rows)
         with ThreadPoolExecutor(1) as worker:
@@ -121,15 +111,12 @@ class CudaData:
                 block = order[starts[number] : starts[number] + rows]
                 return worker.submit(
                     slots[number % 2].fill,
-                    own_rows(block, batch, rank_group),
+                    rows_of_member(block, batch, rank_group),
                     len(block),
                     device,
                 )
 
-            if starts:
-                coming = fill(0)
-            else:
-                coming = None
+            coming = fill(0) if starts else None
             for number in range(len(starts)):
                 segment = coming.result()
                 cupy().cuda.get_current_stream().wait_event(slots[number % 2].copied)

@@ -164,12 +164,11 @@ def check_gpus(numbers: tuple[int, ...]) -> None:
     missing = [number for number in numbers if not 0 <= number < count]
     if missing:
         if count == 1:
-            there = "one GPU, 0"
+            gpus = "one GPU, 0"
         else:
-            there = f"{count} GPUs, 0 to {count - 1}"
-        wanted = ", ".join(map(str, missing))
+            gpus = f"{count} GPUs, 0 to {count - 1}"
         raise UsageError(
-            f"--gpus: no GPU {wanted}, this machine has {there}; use --gpus {count}, or check nvidia-smi and "
+            f"--gpus: no GPU {', '.join(map(str, missing))}, this machine has {gpus}; use --gpus {count}, or check nvidia-smi and "
             "CUDA_VISIBLE_DEVICES"
         )
 

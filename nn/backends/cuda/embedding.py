@@ -78,13 +78,12 @@ def _declaration(layer: Layer) -> str:
     lines = []
     edges = []
     for column, out, table in _places(layer):
+        edges_address = "0"
         if column.edges:
-            first = f"{EDGE_ARRAY} + {len(edges)}"
-        else:
-            first = "0"
+            edges_address = f"{EDGE_ARRAY} + {len(edges)}"
         lines.append(
             f"    {{{column.kind.upper()}, {out}, {column.values}, {column.width}, {table}LL, {float(column.fill)!r}, "
-            f"{column.pieces}, {first}}},\n"
+            f"{column.pieces}, {edges_address}}},\n"
         )
         edges += map(float, column.edges)
     declared = ""

@@ -3,12 +3,11 @@ large products."""
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 import threading
 import time
 from contextlib import contextmanager
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -218,9 +217,9 @@ class CudaEngine:
             if not columns:  # bytes are no codes
                 types.append(np.dtype(np.uint8))
             if x.shape[1] != self.inputs or x.dtype not in types:
-                wanted = " or ".join(map(str, types))
+                expected = " or ".join(map(str, types))
                 raise ValueError(
-                    f"expected {wanted} (rows, {self.inputs}), got {x.dtype} {x.shape}"
+                    f"expected {expected} (rows, {self.inputs}), got {x.dtype} {x.shape}"
                 )
         if columns:
             check_rows(x, columns)
@@ -286,8 +285,8 @@ class CudaEngine:
         """Return how a training step of that many rows is computed: the runner, then
         each layer's kernels."""
         with self.here("a network's program"):
-            own = max(1, most_rows(rows, rows, self.rank_group))
-            purpose = self.likely_purpose(own)
+            member_rows = max(1, most_rows(rows, rows, self.rank_group))
+            purpose = self.likely_purpose(member_rows)
             kind = self._choose_runner(purpose)
             if kind is small.Small:
                 return self.plan(purpose).routes()
@@ -304,9 +303,9 @@ class CudaEngine:
     def likely_purpose(self, rows: int) -> Purpose:
         """Return the purpose of a training step of that many rows: the last one's, or
         the most likely."""
-        known = (p for p in self._runners if p.kind == "train" and p.rows == rows)
+        used = (p for p in self._runners if p.kind == "train" and p.rows == rows)
         return next(
-            known,
+            used,
             self.train_purpose(rows, self.loss_name == "ce", PLAIN, False, "ADAM"),
         )
 
@@ -401,7 +400,7 @@ class CudaEngine:
             }
             done = 0
             for segment in data.segments(left, batch, self.rank_group):
-                row_loss = cupy().empty(max(1, segment.own))
+                row_loss = cupy().empty(max(1, segment.member_rows))
                 runner.set(
                     segment,
                     batch,
@@ -412,9 +411,9 @@ class CudaEngine:
                     **moments,
                 )
                 batches = -(-segment.rows // batch)
-                done_here = self._batches(runner, batches, progress)
-                done += done_here
-                if done_here < batches:
+                trained = self._batches(runner, batches, progress)
+                done += trained
+                if trained < batches:
                     break
 
     def _batches(self, runner: Runner, batches: int, progress: Progress) -> int:
@@ -436,9 +435,9 @@ class CudaEngine:
             quick, losses = self._agreed(quick, losses)
             if quick:
                 self._chunks[purpose] = 2 * self._chunks.get(purpose, FIRST_BATCHES)
-            first = done * runner.batch
-            last = min((done + chunk) * runner.batch, runner.count)
-            advance(progress, losses, last - first)
+            begin = done * runner.batch
+            end = min((done + chunk) * runner.batch, runner.count)
+            advance(progress, losses, end - begin)
             done += chunk
         return done
 
@@ -447,9 +446,9 @@ class CudaEngine:
         losses, in member order."""
         if self.rank_group.size == 1:
             return quick, losses
-        everyone = self.rank_group.gather([quick, losses.tolist()])
-        all_quick = all(was_quick for was_quick, _ in everyone)
-        return all_quick, sum(np.array(part) for _, part in everyone)
+        chunks = self.rank_group.gather([quick, losses.tolist()])
+        all_quick = all(was_quick for was_quick, _ in chunks)
+        return all_quick, sum(np.array(member_losses) for _, member_losses in chunks)
 
     # ---- --profile and --trace
 
@@ -476,11 +475,11 @@ class CudaEngine:
         rows = len(x)
         with self.here(f"a batch of {rows} rows"):
             cp = cupy()
-            own = most_rows(rows, rows, self.rank_group)
+            member_rows = most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout
             purpose = Purpose(
                 "gradients",
-                max(1, own),
+                max(1, member_rows),
                 data.labels,
                 data.rows_as,
                 dropout=dropout,
@@ -488,8 +487,8 @@ class CudaEngine:
             )
             runner = self._runner(purpose)
             out = cp.empty(max(1, self.size), self.dtype)
-            row_loss = cp.zeros(max(1, own))
-            runner.input_gradient = cp.empty((own, self.inputs), self.dtype)
+            row_loss = cp.zeros(max(1, member_rows))
+            runner.input_gradient = cp.empty((member_rows, self.inputs), self.dtype)
             order = None
             if self.rank_group.size > 1:
                 order = np.arange(rows)
@@ -514,12 +513,9 @@ class CudaEngine:
             dx = runner.input_gradient.get()
         loss = self.rank_group.sum(float(losses.sum()))
         if self.rank_group.size > 1:
-            dx = np.array(
-                functools.reduce(
-                    operator.iadd, self.rank_group.gather(dx.tolist()), []
-                ),
-                self.dtype,
-            ).reshape(rows, self.inputs)
+            dx_of_members = self.rank_group.gather(dx.tolist())
+            dx = np.array(list(chain(*dx_of_members)), self.dtype)
+            dx = dx.reshape(rows, self.inputs)
         return loss / rows, vector / self.dtype.type(rows), dx / self.dtype.type(rows)
 
     # ---- forward passes
@@ -535,17 +531,19 @@ class CudaEngine:
             kind, batch, data.labels and kind != "predict", data.rows_as, weighted
         )
 
-    def compile_ahead(self, rows: int, others: int, record: np.dtype | None) -> None:
+    def compile_ahead(
+        self, rows: int, judged_rows: int, record: np.dtype | None
+    ) -> None:
         """Begin to compile the kernels of a training by batches of that many rows, of
-        networks side by side, and of forward passes over `others` rows. record: the
+        networks side by side, and of forward passes over the judged rows. record: the
         type of a row, None where it is a row of an array."""
         labels = self.loss_name == "ce"
         rows_as = row_format(np.empty(0, record or self.dtype), self.dtype)
         data = SimpleNamespace(labels=labels, rows_as=rows_as, weights=None)
         with self.here("a network's program"):
             train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
-            loss = self.forward_purpose("loss", data, others)
-            predict = self.forward_purpose("predict", data, others)
+            loss = self.forward_purpose("loss", data, judged_rows)
+            predict = self.forward_purpose("predict", data, judged_rows)
             for purpose in (train, loss, predict):
                 if self.runs_small(purpose):
                     source = self.plan(purpose, pack=True).source()

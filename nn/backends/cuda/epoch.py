@@ -12,7 +12,7 @@ from .abi import UPDATE
 
 def advance(progress: Progress, losses: np.ndarray, rows: int) -> None:
     """Count batches that are done: their losses, one after the other so that the sum
-    does not depend on how many are told at a time, and their rows."""
+    does not depend on how many are counted at a time, and their rows."""
     progress.loss = float(np.cumsum(np.append(progress.loss, losses))[-1])
     progress.row += rows
     progress.step += len(losses)
@@ -31,10 +31,9 @@ def update_table(
     weights: of the rows of each of these batches in all; None: one a row.
     """
     row = np.arange(progress.row, rows, settings.batch)
+    total = weights
     if weights is None:
         total = np.minimum(settings.batch, rows - row)
-    else:
-        total = weights
     inv_rows = np.divide(1.0, total, out=np.zeros(len(row)), where=total > 0)
     learning_rate = np.interp(
         row / rows, np.linspace(0, 1, len(settings.rates)), settings.rates
@@ -53,13 +52,15 @@ def update_table(
         "inv_rows": inv_rows,
         "decay": learning_rate * settings.weight_decay,
         "root_scale": root_scale,
-        **{f"constant{place}": constant for place, constant in enumerate(constants, 1)},
+        "constant1": constants[0],
+        "constant2": constants[1],
+        "constant3": constants[2],
         "gain1": 1 - constants[0],
         "gain2": 1 - constants[1],
     }
     table = np.empty((len(row), len(UPDATE)), dtype)
-    for place, name in enumerate(UPDATE):
-        table[:, place] = columns[name]
+    for column, name in enumerate(UPDATE):
+        table[:, column] = columns[name]
     return table
 
 
@@ -98,9 +99,10 @@ def batch_weights(
         return None
     whole = len(order) // batch * batch
     batches = order[:whole].reshape(-1, batch), order[whole:].reshape(1, -1)
-    own = [
+    sums = [
         weights[rows[:, rank_group.share(rows.shape[1])]].sum(axis=1, dtype=np.float64)
         for rows in batches
     ]
-    sums = np.concatenate(own)[: -(-len(order) // batch)]
-    return sum(np.array(theirs) for theirs in rank_group.gather(sums.tolist()))
+    own_sums = np.concatenate(sums)[: -(-len(order) // batch)]
+    sums_of_members = rank_group.gather(own_sums.tolist())
+    return sum(map(np.array, sums_of_members))

@@ -37,9 +37,9 @@ class Member:
     rank_group: RankGroup
     distribute: str  # mirrored, central
     device: int
-    # one, or those of all members, by `place`
+    # one, or those of all members; its own is at `index`
     communicators: list = field(default_factory=lambda: [None])
-    place: int = 0
+    index: int = 0
 
     @property
     def updates_weights(self) -> bool:
@@ -50,17 +50,17 @@ class Member:
     def communicator(self):
         """Return this member's communicator; all members make theirs together, at the
         first call."""
-        if self.communicators[self.place] is None:
+        if self.communicators[self.index] is None:
             rank_group = self.rank_group
             # a missing NCCL is reported before this member waits for the others
             nccl.library()
             unique, *_ = rank_group.gather(
                 nccl.unique_id() if rank_group.rank == 0 else None
             )
-            self.communicators[self.place] = nccl.Communicator(
+            self.communicators[self.index] = nccl.Communicator(
                 unique, rank_group.rank, rank_group.size, self.device
             )
-        return self.communicators[self.place]
+        return self.communicators[self.index]
 
 
 members_engines: weakref.WeakSet = weakref.WeakSet()
@@ -74,7 +74,7 @@ def _close() -> None:
     nccl.close_all()
 
 
-def own_rows(order: np.ndarray, batch: int, rank_group: RankGroup) -> np.ndarray:
+def rows_of_member(order: np.ndarray, batch: int, rank_group: RankGroup) -> np.ndarray:
     """Return the rows of an order that a member takes: its share of each batch, one
     after the other."""
     if rank_group.size == 1:
@@ -164,10 +164,9 @@ class Group:
         gc.collect()
         self.gpus = gpus
         self.distribute = distribute or "mirrored"
+        communicators = [None] * len(gpus)
         if _kept.get(gpus):
             communicators = _kept[gpus].pop()
-        else:
-            communicators = [None] * len(gpus)
         self._rank_groups = thread_groups(len(gpus))
         self._communicators = communicators
         self._turn = threading.Lock()
@@ -177,7 +176,7 @@ class Group:
             for rank_group, device in zip(self._rank_groups, gpus, strict=True)
         ]
         self.engines: list = [None] * len(gpus)
-        self.engines = self._all(
+        self.engines = self._on_all(
             lambda rank, _: kind(
                 backend,
                 layers,
@@ -188,17 +187,17 @@ class Group:
                 member=members[rank],
             )
         )
-        first = self.engines[0]
-        self.name = first.name
-        self.dtype = first.dtype
-        self.size = first.size
-        self.inputs = first.inputs
-        self.outputs = first.outputs
+        member0 = self.engines[0]
+        self.name = member0.name
+        self.dtype = member0.dtype
+        self.size = member0.size
+        self.inputs = member0.inputs
+        self.outputs = member0.outputs
         weakref.finalize(self, _keep, gpus, communicators)
 
     # ---- the members' threads
 
-    def _all(self, call) -> list:
+    def _on_all(self, call) -> list:
         """Return call(rank, engine) of all members, each on its own thread. Raise the
         first error after all have ended: the others follow from it."""
         device.check_process()
@@ -210,13 +209,11 @@ class Group:
                     zip(self._threads, self.engines, strict=True)
                 )
             ]
-        done, others = wait(futures, return_when=FIRST_EXCEPTION)
-        error = next(
-            (future.exception() for future in done if future.exception()), None
-        )
+        done, running = wait(futures, return_when=FIRST_EXCEPTION)
+        error = next(filter(None, [future.exception() for future in done]), None)
         if error is not None:
             self._break_off()
-            wait(others)
+            wait(running)
             self._start_afresh()
             raise error
         return [future.result() for future in futures]
@@ -232,8 +229,8 @@ class Group:
         members have ended."""
         for engine in filter(None, self.engines):
             engine.forget_programs()
-        for place in range(len(self._communicators)):
-            self._communicators[place] = None
+        for rank in range(len(self._communicators)):
+            self._communicators[rank] = None
         self._rank_groups[0].barrier.reset()
 
     # ---- facts of the engine
@@ -266,13 +263,13 @@ class Group:
     # ---- parameters and data
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        self._all(lambda _, engine: engine.set(what, vector))
+        self._on_all(lambda _, engine: engine.set(what, vector))
 
     def get(self, what: str) -> np.ndarray:
         return self.engines[0].get(what)
 
     def keep(self) -> None:
-        self._all(lambda _, engine: engine.keep())
+        self._on_all(lambda _, engine: engine.keep())
 
     def load(
         self,
@@ -296,14 +293,12 @@ class Group:
             raise UsageError(
                 f"--gpus: {len(self.gpus)} GPUs are more than the {len(order)} rows; use fewer"
             )
-        others = (
-            self.progress(progress.row, progress.step, progress.loss)
-            for _ in self.engines[1:]
-        )
-        own = [progress, *others]
-        self._all(
+        counters = [progress]
+        for _ in self.engines[1:]:
+            counters.append(self.progress(progress.row, progress.step, progress.loss))
+        self._on_all(
             lambda rank, engine: engine.epoch(
-                data.at(rank, engine), order, settings, own[rank]
+                data.at(rank, engine), order, settings, counters[rank]
             )
         )
 
@@ -317,7 +312,7 @@ class Group:
         return [[step for steps in batch for step in steps] for batch in batches]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
-        return self._all(lambda _, engine: engine.gradients(x, y, seed, step))[0]
+        return self._on_all(lambda _, engine: engine.gradients(x, y, seed, step))[0]
 
     # ---- forward passes
 
@@ -335,19 +330,18 @@ class Group:
         (None: all), joined."""
         shares = self._shares(data.rows if rows is None else len(rows))
 
-        def own(rank, engine):
+        def call_for_share(rank, engine):
             share = shares[rank]
-            if rows is None and not data.is_at(rank):
-                return call(engine, data.at(rank, engine, share), None)
-            if rows is None:
-                own_rows = np.arange(share.start, share.stop)
-            else:
-                own_rows = rows[share]
-            return call(engine, data.at(rank, engine), own_rows)
+            if rows is not None:
+                return call(engine, data.at(rank, engine), rows[share])
+            if data.is_at(rank):
+                indices = np.arange(share.start, share.stop)
+                return call(engine, data.at(rank, engine), indices)
+            return call(engine, data.at(rank, engine, share), None)
 
         if len(shares) == 1:
-            return own(0, self.engines[0])
-        return np.concatenate(self._all(own))
+            return call_for_share(0, self.engines[0])
+        return np.concatenate(self._on_all(call_for_share))
 
     def predict(
         self,
@@ -356,12 +350,12 @@ class Group:
         vector: np.ndarray | None = None,
     ) -> np.ndarray:
         return self._forward(
-            data, rows, lambda engine, own, which: engine.predict(own, which, vector)
+            data, rows, lambda engine, *share: engine.predict(*share, vector)
         )
 
     def loss(self, data: DataOfDevices, rows: np.ndarray) -> float:
         losses = self._forward(
-            data, rows, lambda engine, own, which: engine.row_losses(own, which)
+            data, rows, lambda engine, *share: engine.row_losses(*share)
         )
         return mean_loss(losses, data.weights, rows)
 
@@ -383,10 +377,7 @@ def create(
     """Return the engine for these GPUs: a group's, one GPU's, or a member's where a
     launcher started a process per GPU. Arguments as Group's. Raise UsageError for GPUs
     that the machine lacks."""
-    if distribute:
-        rank_group = join()
-    else:
-        rank_group = ALONE
+    rank_group = join() if distribute else ALONE
     if rank_group.size > 1:
         member = Member(rank_group, distribute, _device_of_rank(gpus, rank_group))
         return kind(
@@ -411,10 +402,7 @@ def ranks_and_gpus(
 ) -> tuple[RankGroup, list[tuple[int, ...]]]:
     """Return (the ranks that share out networks, `gpus` for an engine on each device of
     this one); see backends.ranks_and_devices."""
-    if distribute:
-        rank_group = join()
-    else:
-        rank_group = ALONE
+    rank_group = join() if distribute else ALONE
     if rank_group.size > 1:
         return rank_group, [(_device_of_rank(gpus, rank_group),)]
     if len(gpus) > 1:
@@ -427,25 +415,24 @@ def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
     host; no two ranks share one."""
     gpus = gpus or tuple(range(device.device_count()))
     local = rank_group.local_rank
+    number = None
+    address = None
     if len(gpus) == 1:
         number = gpus[0]
     elif local < len(gpus):
         number = gpus[local]
-    else:
-        number = None
-    if number is None:
-        address = None
-    else:
+    if number is not None:
         address = device.address_of(number)
-    all_of_them = rank_group.gather([platform.node(), address])
-    for rank, where in enumerate(all_of_them):
-        first = all_of_them.index(where)
-        if where[1] is None or first < rank:
-            if where[1]:
-                why = f"it uses the same GPU as rank {first}"
-            else:
-                why = "its host has fewer GPUs than ranks"
-            raise UsageError(
-                f"rank {rank}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
-            )
+    gpus_of_ranks = rank_group.gather([platform.node(), address])
+    for rank, gpu in enumerate(gpus_of_ranks):
+        lowest_rank = gpus_of_ranks.index(gpu)
+        if gpu[1] is None:
+            fault = "its host has fewer GPUs than ranks"
+        elif lowest_rank < rank:
+            fault = f"it uses the same GPU as rank {lowest_rank}"
+        else:
+            continue
+        raise UsageError(
+            f"rank {rank}: {fault}; start one rank per GPU, and list the GPUs of each host with --gpus"
+        )
     return number

@@ -39,7 +39,7 @@ CALLS = {
 
 
 class Left(NnError):
-    """Another member of the group has failed; it tells why."""
+    """Another member of the group has failed; it reports why."""
 
     def __init__(self):
         super().__init__("another GPU of the group has failed")
@@ -60,13 +60,9 @@ def _check(result: int, call: str, comm=None) -> None:
         ffi, lib = library()
         text = ffi.string(lib.ncclGetErrorString(result)).decode()
         last = lib.ncclGetLastError(ffi.NULL if comm is None else comm)
-        if last != ffi.NULL:
-            more = " ".join(ffi.string(last).decode().split())
-        else:
-            more = ""
-        raise NnError(
-            f"NCCL: {call}: {text}{f' ({more})' if more else ''}; set NCCL_DEBUG=INFO for details"
-        )
+        if last != ffi.NULL and (words := ffi.string(last).decode().split()):
+            text += f" ({' '.join(words)})"
+        raise NnError(f"NCCL: {call}: {text}; set NCCL_DEBUG=INFO for details")
 
 
 def unique_id() -> str:

@@ -407,13 +407,13 @@ def _places(jobs: Sequence[PackJob]) -> list[tuple]:
     return [places[id(job.rows)] for job in jobs]
 
 
-def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
-    """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of
+def _in_memory(jobs: list[PackJob], job_bytes: int) -> Iterator[list[PackJob]]:
+    """Yield jobs in lists that the GPU has room for: orders, losses, and job_bytes of
     each."""
     most_rows = max(len(job.rows) for job in jobs)
-    count = max(1, PACK_BYTES // (16 * most_rows + own_bytes))
-    for first in range(0, len(jobs), count):
-        yield jobs[first : first + count]
+    count = max(1, PACK_BYTES // (16 * most_rows + job_bytes))
+    for begin in range(0, len(jobs), count):
+        yield jobs[begin : begin + count]
 
 
 def start(kernel, networks: int, arguments: tuple, shared_bytes: int) -> None:
@@ -482,7 +482,7 @@ class Passes:
         count = len(jobs)
         counts = np.array([len(job.rows) for job in jobs])
         rows = int(counts.sum())
-        first = np.cumsum(counts) - counts
+        begins = np.cumsum(counts) - counts
         addresses, _given = rows_on_gpu(jobs)
         predicts = self.program.purpose.kind == "predict"
         if predicts:
@@ -499,7 +499,7 @@ class Passes:
         arrays["arrivals"] = cupy().zeros(count, np.uint32)
         for what, array in arrays.items():
             control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
-        control[member] = result.data.ptr + first * result[:1].nbytes
+        control[member] = result.data.ptr + begins * result[:1].nbytes
         control["order"] = addresses
         control["count"] = counts
         control["batch"] = control["capacity"] = self.program.purpose.rows
@@ -507,7 +507,7 @@ class Passes:
         arguments = (on_gpu, np.int64(0), np.int64(batches))
         start(self.kernel, count, arguments, self.program.shared_bytes)
         if predicts:
-            return np.split(result.get(), first[1:])
+            return np.split(result.get(), begins[1:])
         return summed_losses(on_gpu, count)
 
 

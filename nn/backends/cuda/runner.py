@@ -202,13 +202,13 @@ class Phases(Runner):
                     self._connected = True
                 self.graphs[rows] = self._capture(rows)
 
-    def _rehearse(self, rows: int, wanted: Callable[[str], bool]) -> None:
-        """Run the wanted steps of a batch for what libraries set up at their first
-        call; the results are not used."""
-        own_rows = self._own_rows(rows)
+    def _rehearse(self, rows: int, is_rehearsed: Callable[[str], bool]) -> None:
+        """Run some steps of a batch for what libraries set up at their first call; the
+        results are not used."""
+        share = self._share(rows)
         for index, phase in enumerate(self.program.phases):
-            if wanted(phase[0].step[0]):
-                self._launch_phase(index, own_rows)
+            if is_rehearsed(phase[0].step[0]):
+                self._launch_phase(index, share)
         cupy().cuda.get_current_stream().synchronize()
 
     def _capture(self, rows: int):
@@ -220,18 +220,18 @@ class Phases(Runner):
                 return stream.end_capture()
             return Graph(stream)
 
-    def _own_rows(self, rows: int) -> int:
-        """Return a member's share of a batch of that many rows."""
-        own = self.rank_group.share(rows)
-        return own.stop - own.start
+    def _share(self, rows: int) -> int:
+        """Return how many rows of a batch of that many are this member's."""
+        share = self.rank_group.share(rows)
+        return share.stop - share.start
 
     def _launch(self, rows: int) -> None:
         """Start one batch of that many rows, of which a member takes its share."""
-        own_rows = self._own_rows(rows)
-        if not own_rows:
+        share = self._share(rows)
+        if not share:
             self.gradients.data.memset_async(0, self.gradients.nbytes)
         for index in range(len(self.program.phases)):
-            self._launch_phase(index, own_rows)
+            self._launch_phase(index, share)
         self.advance((1,), (1,), (self.control,))
 
     def _launch_phase(self, index: int, rows: int) -> None:
@@ -386,26 +386,22 @@ class TimedPhases(Phases):
             step for step in names if step[0] == "communication" and step[1] is not None
         ]
 
-        def timed(step, begin, end, lane: str) -> TimedStep:  # begin, end: events
-            first = self._phases[0][0]
-            began = self.began
-            passed = (
-                cupy().cuda.get_elapsed_time(first, event) / 1e3
-                for event in (begin, end)
-            )
-            return TimedStep(*step, *(began + seconds for seconds in passed), lane)
+        def moment(event) -> float:
+            elapsed = cupy().cuda.get_elapsed_time(self._phases[0][0], event)
+            return self.began + elapsed / 1e3
 
-        return [
-            [
-                timed(*each, lane)
-                for each in zip(names, phases, phases[1:], strict=False)
+        batches = []
+        for phases, sent in zip(self._phases, self._sent, strict=True):
+            moments = [moment(event) for event in phases]
+            steps = [
+                TimedStep(*step, begin, end, lane)
+                for step, begin, end in zip(names, moments, moments[1:], strict=False)
             ]
-            + [
-                timed(step, *events, f"{lane} nccl")
-                for step, events in zip(messages, sent, strict=False)
-            ]
-            for phases, sent in zip(self._phases, self._sent, strict=True)
-        ]
+            for step, (begin, end) in zip(messages, sent, strict=False):
+                times = (moment(begin), moment(end))
+                steps.append(TimedStep(*step, *times, f"{lane} nccl"))
+            batches.append(steps)
+        return batches
 
 
 # GPUs need their programs at about the same time: one of them compiles, and the others

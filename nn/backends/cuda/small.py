@@ -98,12 +98,12 @@ class Plan:
         """Return how many parts a block of a pack computes at a time: all if it has
         room for them, else as many as two blocks of a multiprocessor have room for, or
         else one block."""
-        of_one = shared_of_block()
-        of_two = min(of_one, shared_of_processor() // 2 - RESERVED_BYTES)
-        for room in (of_two, of_one):
+        one_block_room = shared_of_block()
+        half_room = shared_of_processor() // 2 - RESERVED_BYTES
+        for room in (min(one_block_room, half_room), one_block_room):
             for slots in range(self.parts, 0, -1):
                 self._lay_out(slots)
-                all_at_once = slots == self.parts and self.bytes <= of_one
+                all_at_once = slots == self.parts and self.bytes <= one_block_room
                 if all_at_once or self.bytes <= room:
                     return slots
         return 1
@@ -350,12 +350,12 @@ class Plan:
             if f"{name}0" not in self.places:
                 continue
             for i, start in enumerate(self._starts()):
-                here = f"memory + plan::{name.upper()}{i}"
-                there = f"c.{vector} + {start}"
+                shared = f"memory + plan::{name.upper()}{i}"
+                stored = f"c.{vector} + {start}"
                 if way == "import":
-                    lines.append(f"small_import<L{i}>({here}, {there});")
+                    lines.append(f"small_import<L{i}>({shared}, {stored});")
                 else:
-                    lines.append(f"small_export<L{i}>({there}, {here});")
+                    lines.append(f"small_export<L{i}>({stored}, {shared});")
         return lines
 
     def _forward(self) -> list[str]:
