@@ -21,7 +21,13 @@ from types import SimpleNamespace
 
 from . import cluster, commands
 from .backends import TRAITS
-from .settings.flags import MODES, check_reference, given_values, keywords, read_by
+from .settings.flags import (
+    MODES,
+    check_reference,
+    flags_of_mode,
+    given_values,
+    keywords,
+)
 from .terminal import console
 from .terminal.parser import parse
 from .utils import (
@@ -241,11 +247,11 @@ def _run(flags: SimpleNamespace) -> None:
             if getattr(flags, flag) is None:
                 raise UsageError(f"--{mode} needs --{flag} PATH")
         if flags.reference:
-            check_reference(given_values(flags, read_by(mode)))
+            check_reference(given_values(flags, flags_of_mode(mode)))
         for remark in remarks:
             log.warning(remark)
         commands.run(mode, flags)
-        read = read_by(mode)
+        read = flags_of_mode(mode)
         # at the end: wrong use prints nothing but its one line
         for flag in given_values(flags, vars(flags)):
             if flag not in read:

@@ -8,7 +8,7 @@ import os
 
 from ..files.suffixes import A_MODEL, CSV, TEXT_MODEL, check_named_format
 from ..nn_aux import OF_FOLD
-from ..settings.flags import REFERENCE, given_values, keywords, read_by
+from ..settings.flags import REFERENCE, flags_of_mode, given_values, keywords
 from ..terminal import console
 from ..terminal.progress import Steps, make_steps
 from ..utils import UsageError, check_writable, cut_name
@@ -123,7 +123,7 @@ def check_files(mode: str, flags) -> None:
     or be written twice, also by the unfinished network of a training that is stopped;
     or if the page of --report cannot be written."""
     trains = mode == "train"
-    readable = read_by(mode)
+    readable = flags_of_mode(mode)
     taken = {}
     outputs = ["checkpoint", "trace", "history", "output", "logdir", "report"]
     inputs = ["dataset", "background", "validation", "resume", "config", mode]

@@ -71,7 +71,7 @@ class Flag:
     help: {} stands for the default. default: None where something else decides. modes:
     the modes that read it.
     alone: the value that it has without one; "" where it needs one.
-    of: what takes it as a keyword of the same name: load (data), network, engine,
+    taker: what takes it as a keyword of the same name: load (data), network, engine,
     train, several (networks that train trains together) or checkpoint; "" for a flag
     that commands read themselves. later: the original program has no such thing, so
     --reference refuses it, and files of models keep it only where it is not the
@@ -85,7 +85,7 @@ class Flag:
     short: str | None = None
     alias: str | None = None  # another name
     modes: frozenset[str] = TRAIN
-    of: str = ""
+    taker: str = ""
     default: Any = None
     alone: str = ""
     later: bool = False
@@ -93,11 +93,10 @@ class Flag:
     group: str = ""
 
     def __post_init__(self):
-        if isinstance(self.default, float):
-            shown = f"{self.default:g}"
-        else:
-            shown = self.default
-        object.__setattr__(self, "help", self.help.format(shown))
+        default = self.default
+        if isinstance(default, float):
+            default = f"{default:g}"
+        object.__setattr__(self, "help", self.help.format(default))
 
     @property
     def long(self) -> str:
@@ -106,11 +105,8 @@ class Flag:
     @property
     def names(self) -> list[str]:
         """All spellings, the short one first."""
-        return [
-            *filter(None, [self.short]),
-            self.long,
-            *([f"--{self.alias}"] if self.alias else []),
-        ]
+        alias = self.alias and f"--{self.alias}"
+        return list(filter(None, [self.short, self.long, alias]))
 
     @property
     def type(self) -> str:
@@ -129,9 +125,9 @@ class Flag:
         raise UsageError(f"{self.long} {given}: expected true or false")
 
 
-def _name_of(name: str, names: Iterable[str], help: str, **more) -> Flag:
+def _name_of(name: str, names: Iterable[str], help: str, **fields) -> Flag:
     """Return a flag whose value is one of the names, which its help lists."""
-    return Flag(name, f"{', '.join(names)} ({help})", one_of(names), "NAME", **more)
+    return Flag(name, f"{', '.join(names)} ({help})", one_of(names), "NAME", **fields)
 
 
 @dataclass(frozen=True)
@@ -252,7 +248,7 @@ _HE_LAYERS = listed(
 )
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
 _TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
-_OF_TABLE = {"of": "load", "later": True}
+_TABLE_SETTING = {"taker": "load", "later": True}
 
 _FLAG_GROUPS = {
     "Data and model": [
@@ -279,14 +275,14 @@ _FLAG_GROUPS = {
             TEXT,
             "NAME/INDEX",
             modes=MODEL_MODES,
-            of="load",
+            taker="load",
         ),
         Flag(
             "positive",
             "The class that metrics and scores are about (yes, 1, else the rarer of two).",
             TEXT,
             "CLASS",
-            of="load",
+            taker="load",
             later=True,
         ),
         _name_of(
@@ -294,7 +290,7 @@ _FLAG_GROUPS = {
             ["auto", *TASKS],
             "{}, by the target's values",
             modes=TRAIN | {"info"},
-            of="load",
+            taker="load",
             default="auto",
         ),
         _name_of(
@@ -302,14 +298,14 @@ _FLAG_GROUPS = {
             SCALINGS,
             "standardization; for images pixel",
             modes=USE,
-            of="train",
+            taker="train",
         ),
         Flag(
             "holdout",
             "Share of the rows kept out of training ({}).",
             SHARE,
             "SHARE",
-            of="train",
+            taker="train",
             default=0.2,
         ),
         Flag(
@@ -317,7 +313,7 @@ _FLAG_GROUPS = {
             "Rows that choose the best epoch: a share of those --holdout leaves, or a file (none).",
             VALIDATION,
             "SHARE/FILE",
-            of="train",
+            taker="train",
             later=True,
         ),
         Flag(
@@ -326,14 +322,14 @@ _FLAG_GROUPS = {
             THRESHOLD,
             "SCORE/RULE",
             modes=USE,
-            of="train",
+            taker="train",
             default=0.5,
         ),
         _name_of(
             "calibrate",
             CALIBRATIONS,
             "{}; of class probabilities, by validation rows",
-            of="train",
+            taker="train",
             default="none",
             later=True,
         ),
@@ -384,77 +380,77 @@ _FLAG_GROUPS = {
             "Columns that are categories: names or indices, separated by commas.",
             NAMES,
             "COLS",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "numbers",
             "Columns that are numbers, or inputs although they look like an id.",
             NAMES,
             "COLS",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "dates",
             "Columns that are dates; COL=%d.%m.%Y gives their format.",
             FORMS,
             "COLS",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "ordered",
             "Columns of ordered categories: size=small<medium<large.",
             FORMS,
             "COL=A<B",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
-        Flag("drop", "Columns that are not inputs.", NAMES, "COLS", **_OF_TABLE),
+        Flag("drop", "Columns that are not inputs.", NAMES, "COLS", **_TABLE_SETTING),
         Flag(
             "id",
             "Columns that are not inputs, written beside predictions; of --predict any columns, '*' for all.",
             NAMES,
             "COLS",
             modes=TRAIN | {"predict"},
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "drop_duplicates",
             "Train on one of the rows that are equal in inputs and target, the first.",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "weight",
             "Column with the weight of each row: 2 counts as the row twice.",
             TEXT,
             "COL",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "group",
             "Column of groups, which no split divides.",
             TEXT,
             "COL",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "time",
             "Column of times: the last rows are held out.",
             TEXT,
             "COL",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "missing",
             "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.",
             NAMES,
             "WORDS",
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "strict",
             "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
             "gaps too.",
             modes=USE | {"explain", "compare"},
-            **_OF_TABLE,
+            **_TABLE_SETTING,
         ),
         Flag(
             "number_embedding",
@@ -462,13 +458,13 @@ _FLAG_GROUPS = {
             "(pieces, where one value is the usual one).",
             NUMBER_EMBEDDING,
             "KIND",
-            of="train",
+            taker="train",
             later=True,
         ),
         Flag(
             "target_means",
             "Inputs added to columns of more than 16 words: means of the target in other rows.",
-            of="train",
+            taker="train",
             default=False,
             later=True,
         ),
@@ -478,14 +474,14 @@ _FLAG_GROUPS = {
             TEXT,
             "CHAR",
             modes=MODEL_MODES,
-            of="load",
+            taker="load",
         ),
         _name_of(
             "header",
             ["auto", "yes", "no"],
             "{}; whether the first row names the columns",
             modes=MODEL_MODES,
-            of="load",
+            taker="load",
             default="auto",
         ),
     ],
@@ -502,16 +498,16 @@ _FLAG_GROUPS = {
             _LAYER_ACTIVATIONS,
             f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
             modes=TRAIN | {"info"},
-            of="network",
+            taker="network",
             default="relu",
             reference="sigmoid",
         ),
-        _name_of("loss", LOSSES, _TASK_LOSSES, of="network", reference="mse"),
+        _name_of("loss", LOSSES, _TASK_LOSSES, taker="network", reference="mse"),
         _name_of(
             "init",
             INITIALIZERS,
             f"he before {_HE_LAYERS}, else glorot; of tables lecun",
-            of="network",
+            taker="network",
             reference="uniform",
         ),
     ],
@@ -521,7 +517,7 @@ _FLAG_GROUPS = {
             "Passes over the training rows ({}).",
             whole(1),
             "N",
-            of="train",
+            taker="train",
             default=20,
         ),
         Flag(
@@ -530,7 +526,7 @@ _FLAG_GROUPS = {
             whole(1),
             "N",
             alias="batch_size",
-            of="train",
+            taker="train",
             default=32,
         ),
         Flag(
@@ -538,7 +534,7 @@ _FLAG_GROUPS = {
             "Stop after this many epochs without a better one on the --validation rows (never).",
             whole(1),
             "N",
-            of="train",
+            taker="train",
             later=True,
         ),
         Flag(
@@ -546,21 +542,21 @@ _FLAG_GROUPS = {
             "Train several networks, with seeds from --seed on; the mean of them predicts (1).",
             whole(1, MOST_NETWORKS),
             "K",
-            of="several",
+            taker="several",
         ),
         Flag(
             "vary",
             "Draw settings of each of --networks and choose the best: 'learning_rate=1e-4..1e-2,hidden=32|64|128-64'.",
             TEXT,
             "SPEC",
-            of="several",
+            taker="several",
         ),
         Flag(
             "folds",
             "Cross-validation: a network for each fold of the training rows, tested by the fold (none).",
             whole(2, MOST_NETWORKS),
             "F",
-            of="several",
+            taker="several",
         ),
         _name_of(
             "effort",
@@ -572,21 +568,21 @@ _FLAG_GROUPS = {
             "monitor",
             MONITORS,
             "loss; the metric that chooses the best epoch",
-            of="train",
+            taker="train",
             later=True,
             modes=TRAIN | {"explain"},
         ),
         Flag(
             "refit",
             "Train once more for the best number of epochs, on the --validation rows too.",
-            of="train",
+            taker="train",
             default=False,
             later=True,
         ),
         Flag(
             "clip",
             "Keep predictions of regression within the range of the training targets and a tenth of it.",
-            of="train",
+            taker="train",
             default=False,
             later=True,
         ),
@@ -595,7 +591,7 @@ _FLAG_GROUPS = {
             "none, balanced, or a number for each class: how much its rows count ({}).",
             CLASS_WEIGHT,
             "WEIGHTS",
-            of="train",
+            taker="train",
             default="none",
             later=True,
         ),
@@ -604,17 +600,22 @@ _FLAG_GROUPS = {
             f"Step size ({_OPTIMIZER_RATES}).",
             POSITIVE,
             "RATE",
-            of="train",
+            taker="train",
         ),
         _name_of(
-            "optimizer", OPTIMIZERS, "{}", of="train", default="adam", reference="sgd"
+            "optimizer",
+            OPTIMIZERS,
+            "{}",
+            taker="train",
+            default="adam",
+            reference="sgd",
         ),
         Flag(
             "momentum",
             "Momentum of sgd ({}).",
             SHARE,
             "SHARE",
-            of="train",
+            taker="train",
             default=0.0,
             reference=0.0,
         ),
@@ -623,14 +624,14 @@ _FLAG_GROUPS = {
             f"Decoupled from the gradient, not on biases ({_DECAYS}).",
             NOT_NEGATIVE,
             "RATE",
-            of="train",
+            taker="train",
             reference=0.0,
         ),
         _name_of(
             "augment",
             AUGMENTATIONS,
             "{}, without --layers chosen; how images are moved while training",
-            of="train",
+            taker="train",
             default="none",
             later=True,
         ),
@@ -638,7 +639,7 @@ _FLAG_GROUPS = {
             "schedule",
             SCHEDULES,
             "{}; of the learning rate",
-            of="train",
+            taker="train",
             default="cooldown",
             reference="constant",
         ),
@@ -648,7 +649,7 @@ _FLAG_GROUPS = {
             whole(0, 2**32 - 1),
             "N",
             short="-s",
-            of="network",
+            taker="network",
             default=0,
         ),
         Flag(
@@ -656,14 +657,14 @@ _FLAG_GROUPS = {
             "Another seed for held-out and validation rows (that of --seed).",
             whole(0, 2**32 - 1),
             "N",
-            of="train",
+            taker="train",
             later=True,
         ),
         Flag(
             "reference",
             "Compute bit for bit as the original C program did.",
             modes=USE,
-            of="network",
+            taker="network",
         ),
     ],
     "Watching a training": [
@@ -691,14 +692,14 @@ _FLAG_GROUPS = {
             "File to save the whole state of the training in.",
             TEXT,
             "FILE",
-            of="checkpoint",
+            taker="checkpoint",
         ),
         Flag(
             "checkpoint_every",
             "Epochs between checkpoints, at least a second apart ({}).",
             whole(1),
             "N",
-            of="checkpoint",
+            taker="checkpoint",
             default=1,
         ),
         Flag(
@@ -706,7 +707,7 @@ _FLAG_GROUPS = {
             "Continue from this file; auto: from --checkpoint if it exists.",
             TEXT,
             "auto/FILE",
-            of="checkpoint",
+            taker="checkpoint",
         ),
     ],
     "Running": [
@@ -715,7 +716,7 @@ _FLAG_GROUPS = {
             BACKENDS,
             "{}",
             modes=ENGINE | {"bench"},
-            of="engine",
+            taker="engine",
             default="auto",
             reference="seq",
         ),
@@ -725,7 +726,7 @@ _FLAG_GROUPS = {
             whole(1, MOST_THREADS),
             "N",
             modes=ENGINE | {"bench"},
-            of="engine",
+            taker="engine",
         ),
         Flag(
             "gpus",
@@ -733,13 +734,13 @@ _FLAG_GROUPS = {
             GPUS,
             "N/LIST",
             modes=ENGINE,
-            of="engine",
+            taker="engine",
         ),
         _name_of(
             "distribute",
             DISTRIBUTIONS,
             "{}; where the parameters are kept, with several GPUs or nodes",
-            of="network",
+            taker="network",
             default="mirrored",
         ),
         Flag(
@@ -748,14 +749,14 @@ _FLAG_GROUPS = {
             BYTES,
             "SIZE",
             modes=USE,
-            of="load",
+            taker="load",
         ),
         _name_of(
             "dtype",
             DTYPES,
             "{}; tf32: float32 whose products a GPU takes with a 10-bit mantissa, faster",
             modes=ENGINE | {"export"},
-            of="engine",
+            taker="engine",
             default="float32",
             reference="float64",
         ),
@@ -820,25 +821,21 @@ BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if n
 DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not None}
 
 
-_OF_MODELS = {
-    flag.name
-    for flag in FLAGS
-    if flag.of in ("load", "network", "engine", "train", "several")
-}
-_OF_MODELS |= {"layers", "effort"}
+_MODEL_SETTINGS = {flag.name for flag in FLAGS if flag.taker not in ("", "checkpoint")}
+_MODEL_SETTINGS |= {"layers", "effort"}
 
 
 def settings_of_model(config: dict) -> dict:
     """Return those of a model's settings that say what is computed. A model may come
     from a stranger: others that are flags, such as files to be written, are none of its
     business."""
-    others = {
+    refused = {
         name
         for name, flag in {**MODES, **BY_NAME}.items()
-        if flag.name not in _OF_MODELS
+        if flag.name not in _MODEL_SETTINGS
     }
     return {
-        name: value for name, value in config.items() if plain_name(name) not in others
+        name: value for name, value in config.items() if plain_name(name) not in refused
     }
 
 
@@ -847,7 +844,8 @@ def plain_name(name: str) -> str:
     return name.removeprefix("--").replace("-", "_")
 
 
-def read_by(mode: str) -> set[str]:
+def flags_of_mode(mode: str) -> set[str]:
+    """Return the names of the flags that a mode reads, and its own."""
     return {mode, *(flag.name for flag in FLAGS if mode in flag.modes)}
 
 
@@ -861,57 +859,60 @@ def given_values(given: SimpleNamespace, names: Iterable[str]) -> dict:
     }
 
 
-def settings_of(*of: str) -> list[Flag]:
-    """Return the settings that are keywords of these (Flag.of)."""
-    return [flag for flag in FLAGS if flag.of in of]
+def settings_of(*takers: str) -> list[Flag]:
+    """Return the settings that are keywords of these (Flag.taker)."""
+    return [flag for flag in FLAGS if flag.taker in takers]
 
 
-def keywords(given: SimpleNamespace, *of: str) -> dict:
+def keywords(given: SimpleNamespace, *takers: str) -> dict:
     """Return the flags that were given and are keywords of these, with their values."""
-    return given_values(given, [flag.name for flag in settings_of(*of)])
+    return given_values(given, [flag.name for flag in settings_of(*takers)])
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
-    """Return which of the known names a name that is none of them was probably meant to
-    be."""
-    known = list(known)
-    begun = next((one for one in known if one.startswith(name)), None)
-    if SYNONYMS.get(name) in known:
+def meant(name: str, candidates: Iterable[str]) -> str | None:
+    """Return which of the candidates a name that is none of them was probably meant to
+    be: a synonym of it, one that begins so, or the most alike."""
+    candidates = list(candidates)
+    if SYNONYMS.get(name) in candidates:
         return SYNONYMS[name]
-    return begun or closest(name, known)
+    for candidate in candidates:
+        if candidate.startswith(name):
+            return candidate
+    return closest(name, candidates)
 
 
-def checked_settings(function: str, given: dict, *of: str) -> dict:
+def checked_settings(function: str, given: dict, *takers: str) -> dict:
     """Return keywords of a function by the names of the flags, without those that are
     None.
 
     Lists become their texts, and NumPy's numbers Python's own. Raises UsageError for
     one that is no keyword of these, or is given by both its names.
     """
-    names = {name: flag.name for name, flag in BY_NAME.items() if flag.of in of}
-    found: dict = {}
+    flags = {name: flag for name, flag in BY_NAME.items() if flag.taker in takers}
+    settings: dict = {}
     for name, value in given.items():
         if name in GONE:
             raise UsageError(f"{name}: has gone; use {GONE[name]}")
-        if name not in names:
-            close = meant(name, names)
-            raise UsageError(
-                f"{name}: no such setting of {function}"
-                + (f"; did you mean {close}?" if close else "")
-            )
-        flag = BY_NAME[name]
+        if name not in flags:
+            message = f"{name}: no such setting of {function}"
+            if candidate := meant(name, flags):
+                message += f"; did you mean {candidate}?"
+            raise UsageError(message)
+        flag = flags[name]
         if flag.value:
             value = flag.value.text_of(value)
         else:
             value = plain(value)
-        if value is not None and found.setdefault(names[name], value) is not value:
+        if value is None:
+            continue
+        if settings.setdefault(flag.name, value) != value:
             raise UsageError(
-                f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out"
+                f"{flag.name} and {flag.alias} are two names of one setting; leave one out"
             )
-    return {name: value for name, value in found.items() if value is not None}
+    return settings
 
 
-def takes(*of: str, without: Iterable[str] = ()) -> Callable:
+def takes(*takers: str, without: Iterable[str] = ()) -> Callable:
     """Return a decorator of a function with **settings, whose signature then names
     them, as notebooks show it."""
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -929,7 +930,7 @@ def takes(*of: str, without: Iterable[str] = ()) -> Callable:
                 name, keyword, default=None, annotation=f"{flag.type} | None"
             )
             for name, flag in BY_NAME.items()
-            if flag.of in of and name not in taken
+            if flag.taker in takers and name not in taken
         ]
         function.__signature__ = plain.replace(parameters=[*parameters, *settings])
         return function
@@ -952,17 +953,15 @@ def check_reference(given: dict) -> None:
         value = given.get(flag.name)
         if value is None or value is False:
             continue
-        if value is True:
-            shown = flag.long
-        else:
-            shown = f"{flag.long} {value}"
+        setting = flag.long
+        if value is not True:
+            setting += f" {value}"
         if flag.reference is not None and value not in ("auto", flag.reference):
-            meant = f"{flag.long} {flag.reference}"
             raise UsageError(
-                f"{shown} contradicts --reference, which means {meant}; leave one out"
+                f"{setting} contradicts --reference, which means {flag.long} {flag.reference}; leave one out"
             )
         if flag.later and value != flag.default:
-            raise UsageError(f"{shown}: --reference has no such thing; leave one out")
+            raise UsageError(f"{setting}: --reference has no such thing; leave one out")
     if isinstance(given.get("threshold"), str):
         raise UsageError(
             f"--threshold {given['threshold']}: --reference takes a number only; leave one out"
@@ -974,10 +973,9 @@ def check_reference_layers(layers) -> None:
     (layers.Layer)."""
     for layer in layers:
         if (layer.kind, layer.activation) != ("dense", "sigmoid"):
+            item = layer.item or layer.kind
             if layer.biases:
-                item = f"{layer.item}:{layer.activation}"
-            else:
-                item = layer.item or layer.kind
+                item += f":{layer.activation}"
             raise UsageError(
                 f"--layers {item} contradicts --reference, which has dense sigmoid layers only"
             )

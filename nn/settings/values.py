@@ -28,10 +28,9 @@ def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str
     in CSV; an index is a word, and so is all of the text if it is one of the names."""
     if text in names:
         return [text]
-    if text not in (None, ""):
-        words = _LIST_WORDS.findall(str(text))
-    else:
-        words = []
+    if text in (None, ""):
+        return []
+    words = _LIST_WORDS.findall(str(text))
     return [quoted.replace('""', '"') + plain.strip() for quoted, plain in words]
 
 
@@ -44,18 +43,18 @@ def in_a_list(name: str) -> str:
 
 
 def joined_names(given: Iterable) -> str:
-    """Return the text of names, or of what a mapping says of each: its form, its words
-    in order, or nothing."""
+    """Return the text of names, or of a mapping of each name to its form, its words in
+    order, or None."""
     if not isinstance(given, Mapping):
         return ",".join(in_a_list(str(name)) for name in given)
     words = []
-    for name, said in given.items():
-        if said is None:
+    for name, form in given.items():
+        if form is None:
             words.append(str(name))
-        elif isinstance(said, str):
-            words.append(f"{name}={said}")
+        elif isinstance(form, str):
+            words.append(f"{name}={form}")
         else:
-            words.append(f"{name}={'<'.join(map(str, said))}")
+            words.append(f"{name}={'<'.join(map(str, form))}")
     return joined_names(words)
 
 
@@ -74,8 +73,8 @@ def joined_numbers(given: Sequence) -> str:
 def plain(value):
     """Return a setting from Python without NumPy's types: its numbers and truth values
     are Python's own, an array is a list."""
-    is_of_numpy = hasattr(value, "dtype") and hasattr(value, "tolist")
-    if is_of_numpy:
+    has_numpy_type = hasattr(value, "dtype") and hasattr(value, "tolist")
+    if has_numpy_type:
         return value.tolist()
     return value
 
@@ -125,12 +124,8 @@ class Value:
 
 
 def whole(low: int, high: int = LARGEST) -> Value:
-    return Value(
-        int,
-        f"a whole number from {low} to {high}",
-        "int",
-        lambda value: low <= value <= high,
-    )
+    expected = f"a whole number from {low} to {high}"
+    return Value(int, expected, "int", lambda value: low <= value <= high)
 
 
 def one_of(names: Iterable[str]) -> Value:
@@ -139,8 +134,7 @@ def one_of(names: Iterable[str]) -> Value:
     def read(text):
         return SCALING_ALIASES.get(text, text)
 
-    expected = listed(names, "or")
-    return Value(read, expected, "str", lambda name: name in names, names)
+    return Value(read, listed(names, "or"), "str", names.__contains__, names)
 
 
 def listed(names: Sequence[str], last: str) -> str:
@@ -160,11 +154,10 @@ def _bytes(text: str) -> int:
     """Return the bytes that a size such as 2G, 500M or 4096 means; K, M, G, T count in
     1024s."""
     number = text.upper().removesuffix("B").removesuffix("I")
-    if number[-1:]:
-        power = "KMGT".find(number[-1:]) + 1
-    else:
-        power = 0
-    return int(float(number[:-1] if power else number) * 1024**power)
+    for power, unit in enumerate("KMGT", 1):
+        if number.endswith(unit):
+            return int(float(number[:-1]) * 1024**power)
+    return int(float(number))
 
 
 def device_numbers(gpus: str | int) -> tuple[int, ...]:
@@ -175,11 +168,8 @@ def device_numbers(gpus: str | int) -> tuple[int, ...]:
         numbers = tuple(range(min(int(text), MOST_GPUS + 1)))
     else:
         numbers = tuple(int(word) for word in text.removesuffix(",").split(","))
-    if (
-        not 0 < len(numbers) <= MOST_GPUS
-        or min(numbers) < 0
-        or len(set(numbers)) < len(numbers)
-    ):
+    is_count_possible = 0 < len(numbers) <= MOST_GPUS
+    if not is_count_possible or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise ValueError(text)
     return numbers
 
@@ -223,10 +213,9 @@ def parse_rule(text: str) -> tuple[str, tuple[float, ...]]:
     """Return name and numbers of a rule of --threshold. Raises ValueError."""
     name, equals, values = text.partition("=")
     rule = THRESHOLD_RULES.get(name)
+    numbers = ()
     if equals:
         numbers = tuple(map(_finite, values.split(":")))
-    else:
-        numbers = ()
     if rule is None or len(numbers) != len(rule.numbers) or not rule.holds(*numbers):
         raise ValueError(text)
     return name, numbers

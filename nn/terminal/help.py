@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 
 from .. import __version__
-from ..settings.flags import BY_NAME, FLAGS, MODES, Flag, read_by
+from ..settings.flags import BY_NAME, FLAGS, MODES, Flag, flags_of_mode
 from ..utils import UsageError
 
 COMMON = {  # flags that help shows without --all, in this order, each in a line
@@ -167,7 +167,7 @@ def _bash() -> str:
             values.append(f'    {"|".join(flag.names)}) words="{names}" ;;')
     modes = []
     for mode in MODES:
-        names = _spellings(flag for flag in _ALL if flag.name in read_by(mode))
+        names = _spellings(flag for flag in _ALL if flag.name in flags_of_mode(mode))
         modes.append(f'        {mode}) words="{names} --help" ;;')
     return "\n".join(
         [

@@ -206,8 +206,8 @@ class _NetworkEstimator(BaseEstimator):
     # ---- what a person gives
 
     def _given(self, *of: str) -> dict:
-        """Return the settings that are keywords of these (settings.flags.Flag.of) and
-        not None."""
+        """Return the settings that are keywords of these (settings.flags.Flag.taker)
+        and not None."""
         names = {"batch_number": "batch_size"}
         values = {
             flag.name: getattr(self, names.get(flag.name, flag.name), None)

@@ -263,12 +263,12 @@ def _check_validation(net: Network, options: Options) -> None:
 
 
 def settings_by_kind(function: str, settings: dict, *kinds: str) -> list[dict]:
-    """Return the settings of each kind (settings.flags.Flag.of), by the names of the
+    """Return the settings of each kind (settings.flags.Flag.taker), by the names of the
     flags, without those that are None. Raises UsageError for one of another kind;
     function: whose keywords they are."""
     settings = checked_settings(function, settings, *kinds)
     return [
-        {name: value for name, value in settings.items() if BY_NAME[name].of == kind}
+        {name: value for name, value in settings.items() if BY_NAME[name].taker == kind}
         for kind in kinds
     ]
 

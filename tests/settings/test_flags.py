@@ -43,7 +43,7 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
     names = {
         flag.name
         for flag in flags.FLAGS
-        if flag.default is not None and flag.of in ("train", "network")
+        if flag.default is not None and flag.taker in ("train", "network")
     }
     for name in sorted(
         names & config.keys() | {"learning_rate", "weight_decay", "scaling"}
@@ -82,7 +82,7 @@ def test_help_of_a_mode_lists_all_of_its_flags_when_asked():
         for flag in flags.FLAGS
         if flag.short and f"{flag.short}, {flag.long}" in text
     }
-    expected = flags.read_by("test") - {"test"}
+    expected = flags.flags_of_mode("test") - {"test"}
     assert listed | shorts == expected
 
 
@@ -229,10 +229,10 @@ TAKES = {
 
 
 @pytest.mark.parametrize(
-    "flag", [flag for flag in flags.FLAGS if flag.of], ids=lambda flag: flag.name
+    "flag", [flag for flag in flags.FLAGS if flag.taker], ids=lambda flag: flag.name
 )
 def test_a_flag_is_a_keyword_of_what_takes_it(flag):
-    assert flag.name in TAKES[flag.of]
+    assert flag.name in TAKES[flag.taker]
 
 
 def test_each_choice_of_load_is_a_flag():
