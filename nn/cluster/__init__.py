@@ -91,11 +91,11 @@ def expect_one() -> None:
     check_is_mpi(launched)
     if launched.rank == 0:
         raise UsageError(
-            f"{launched.by} started {launched.size} trainings, each of which would write --model: add --distribute mirrored "
+            f"{launched.launcher} started {launched.size} trainings, each of which would write --model: add --distribute mirrored "
             "to share the work, start only one, or add --force if this is a training of its own"
         )
     error = UsageError(
-        f"the environment says that this is rank {launched.rank} of {launched.size} trainings that {launched.by} started: add "
+        f"the environment says that this is rank {launched.rank} of {launched.size} trainings that {launched.launcher} started: add "
         "--distribute mirrored to share the work, or --force if this is a training of its own"
     )
     raise after_rank_0(error, launched.rank)
@@ -114,12 +114,9 @@ def _end_of_program() -> None:
     """End the group of a Python program that does not call `end`; Python has printed an
     uncaught exception."""
     error = getattr(sys, "last_value", None)
-    rank = current().rank
-    text = f"{type(error).__name__}: {error}"
     if error:
-        code = end(1, text if rank else None)
-    else:
-        code = end(0)
-    if code and not error:
+        text = f"{type(error).__name__}: {error}"
+        end(1, text if current().rank else None)
+    elif code := end(0):
         sys.stdout.flush()
         os._exit(code)

@@ -22,7 +22,7 @@ NO_STEPS = {str(2**32 - number) for number in range(1, 7)}
 class Launch:
     """One process's rank among those of a launcher."""
 
-    by: str  # srun, mpiexec, BY_HAND
+    launcher: str  # srun, mpiexec, BY_HAND
     rank: int
     size: int
 
@@ -42,10 +42,11 @@ def launch(environ: Mapping[str, str] = os.environ) -> Launch | None:
     step = _step(environ)
     for rank, size in _MPI_VARIABLES:
         if rank in environ and size in environ:
-            place = _number(environ, rank), _number(environ, size)
+            rank_and_size = _number(environ, rank), _number(environ, size)
             # srun sets MPICH's variables too; an mpiexec inside a job starts its ranks
             # by another srun
-            return _checked(Launch("srun" if place == step else "mpiexec", *place))
+            launcher = "srun" if rank_and_size == step else "mpiexec"
+            return _checked(Launch(launcher, *rank_and_size))
     if step:
         return _checked(Launch("srun", *step))
     if "RANK" in environ and "WORLD_SIZE" in environ:
@@ -55,12 +56,12 @@ def launch(environ: Mapping[str, str] = os.environ) -> Launch | None:
     return None
 
 
-def check_is_mpi(found: Launch) -> None:
+def check_is_mpi(launched: Launch) -> None:
     """Raise UsageError for a launch of several ranks that is none of MPI's."""
-    if found.by == BY_HAND and found.size > 1:
+    if launched.launcher == BY_HAND and launched.size > 1:
         raise UsageError(
-            f"RANK={found.rank} and WORLD_SIZE={found.size} in the environment, but no MPI started this process; start "
-            f"the ranks by {LAUNCH_COMMANDS.format(found.size)}, unset both, or add --force if this is a training of its own"
+            f"RANK={launched.rank} and WORLD_SIZE={launched.size} in the environment, but no MPI started this process; start "
+            f"the ranks by {LAUNCH_COMMANDS.format(launched.size)}, unset both, or add --force if this is a training of its own"
         )
 
 
@@ -80,15 +81,14 @@ def limit_seconds() -> float:
 def _step(environ: Mapping[str, str]) -> tuple[int, int] | None:
     """Return (rank, size) in a step of srun; None outside of one, as in a batch script
     or in the shell of salloc."""
-    size = next(
-        (name for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS") if name in environ),
-        None,
-    )
-    if "SLURM_STEP_ID" not in environ or "SLURM_PROCID" not in environ or size is None:
+    if not {"SLURM_STEP_ID", "SLURM_PROCID"} <= environ.keys():
         return None
     if environ["SLURM_STEP_ID"] in NO_STEPS:
         return None
-    return _number(environ, "SLURM_PROCID"), _number(environ, size)
+    for size in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"):
+        if size in environ:
+            return _number(environ, "SLURM_PROCID"), _number(environ, size)
+    return None
 
 
 def _number(environ: Mapping[str, str], name: str) -> int:
@@ -100,10 +100,10 @@ def _number(environ: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _checked(found: Launch) -> Launch:
-    if found.rank >= found.size:
-        told = f"{found.by}: rank {found.rank} of {found.size} in the environment is impossible"
+def _checked(launched: Launch) -> Launch:
+    if launched.rank >= launched.size:
         raise UsageError(
-            f"{told}; unset its variables, or add --force if this is a training of its own"
+            f"{launched.launcher}: rank {launched.rank} of {launched.size} in the environment is impossible; "
+            "unset its variables, or add --force if this is a training of its own"
         )
-    return found
+    return launched

@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import functools
 import json
+import math
 import os
 import platform
 import signal
@@ -48,7 +49,7 @@ FIXES = {
 }
 
 
-def start(found: Launch) -> MpiGroup:
+def start(launched: Launch) -> MpiGroup:
     """Start MPI, unless the program has, and return the group of all ranks.
 
     Raises UsageError without mpi4py or an MPI, and where MPI knows of other ranks than
@@ -58,12 +59,12 @@ def start(found: Launch) -> MpiGroup:
     mpi = load()
     ours = not mpi.Is_initialized()
     if ours:
-        _initialise(mpi, found)
+        _initialise(mpi, launched)
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:
         raise NnError(
             "this MPI does not support calls from a thread; use one built with MPI_THREAD_SERIALIZED"
         )
-    _check_world(mpi, found)
+    _check_world(mpi, launched)
     group = MpiGroup(mpi, ours)
     _forget_shared_memory()
     return group
@@ -94,11 +95,11 @@ def functions(mpi, declarations: str):
     return ffi, ffi.dlopen(mpi.__file__)
 
 
-def _initialise(mpi, found: Launch) -> None:
+def _initialise(mpi, launched: Launch) -> None:
     """Call MPI_Init_thread, which waits for all ranks; mpi4py's would hold the
     interpreter's lock meanwhile, and nobody could give up waiting."""
     ffi, library = functions(mpi, INIT_FUNCTION)
-    with _limited(found):
+    with _limited(launched):
         failed = library.MPI_Init_thread(
             ffi.NULL, ffi.NULL, mpi.THREAD_SERIALIZED, ffi.new("int *")
         )
@@ -107,21 +108,21 @@ def _initialise(mpi, found: Launch) -> None:
 
 
 @contextlib.contextmanager
-def _limited(found: Launch) -> Iterator[None]:
+def _limited(launched: Launch) -> Iterator[None]:
     """End the process with a line if the block, in which MPI waits for other ranks,
     takes too long."""
     seconds = limit_seconds()
 
     def give_up() -> None:
         say(
-            f"rank {found.rank} of {found.size}: MPI did not start within {seconds:g} s: a rank is missing, or a host "
+            f"rank {launched.rank} of {launched.size}: MPI did not start within {seconds:g} s: a rank is missing, or a host "
             "cannot be reached; see the other ranks' output, or allow more time with NN_RENDEZVOUS_SECONDS"
         )
         _forget_shared_memory()
         os._exit(1)
 
     # rank 0 speaks, and the launcher ends the others
-    timer = threading.Timer(seconds + min(found.rank, 1), give_up)
+    timer = threading.Timer(seconds + min(launched.rank, 1), give_up)
     timer.daemon = True
     timer.start()
     try:
@@ -130,19 +131,20 @@ def _limited(found: Launch) -> Iterator[None]:
         timer.cancel()
 
 
-def _check_world(mpi, found: Launch) -> None:
-    """Raise an error if MPI knows of other ranks than the launcher; rank 0 tells of
+def _check_world(mpi, launched: Launch) -> None:
+    """Raise an error if MPI knows of other ranks than the launcher; rank 0 reports
     it."""
-    place = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
-    if place == (found.rank, found.size):
+    rank = mpi.COMM_WORLD.Get_rank()
+    size = mpi.COMM_WORLD.Get_size()
+    if (rank, size) == (launched.rank, launched.size):
         return
     _forget_shared_memory()
     name, version = mpi.get_vendor()
     error = UsageError(
-        f"{found.by} started this process as rank {found.rank} of {found.size}, but mpi4py's {name} "
-        f"{'.'.join(map(str, version))} reports rank {place[0]} of {place[1]}; {FIXES[found.by]}"
+        f"{launched.launcher} started this process as rank {launched.rank} of {launched.size}, but mpi4py's {name} "
+        f"{'.'.join(map(str, version))} reports rank {rank} of {size}; {FIXES[launched.launcher]}"
     )
-    raise after_rank_0(error, found.rank)
+    raise after_rank_0(error, launched.rank)
 
 
 def _forget_shared_memory() -> None:
@@ -197,42 +199,38 @@ class MpiGroup(RankGroup):
         """See RankGroup. Raises RankEnded where another rank has ended, NnError where
         MPI fails."""
         if self._outcome is None:
-            said = self._exchange(["value", value])
-            if all(word == "value" for word, *_ in said):
-                return [value for _, value in said]
-            self._outcome = self._outcome_of(said)
+            messages = self._exchange(["value", value])
+            if all(kind == "value" for kind, *_ in messages):
+                return [value for _, value in messages]
+            self._outcome = self._outcome_of(messages)
         raise self._outcome
 
     def gather_arrays(self, array: np.ndarray) -> list[np.ndarray]:
         lengths = self.gather(len(array))
         with self._unbroken():
-            found = [np.empty(length, array.dtype) for length in lengths]
-            found[self.rank][:] = array
-            for rank, own in enumerate(found):
-                values = own.view(np.uint8)
-                for at in range(0, len(values), MOST_MESSAGE_BYTES):
-                    _finished(
-                        self._comm.Ibcast(
-                            [values[at : at + MOST_MESSAGE_BYTES], self.mpi.BYTE],
-                            root=rank,
-                        )
-                    )
-        return found
+            arrays = [np.empty(length, array.dtype) for length in lengths]
+            np.copyto(arrays[self.rank], array)
+            for rank, rank_array in enumerate(arrays):
+                data = rank_array.view(np.uint8)
+                for begin in range(0, len(data), MOST_MESSAGE_BYTES):
+                    part = [data[begin : begin + MOST_MESSAGE_BYTES], self.mpi.BYTE]
+                    _finished(self._comm.Ibcast(part, root=rank))
+        return arrays
 
     def _exchange(self, message: list, seconds: float | None = None) -> list | None:
         """Return every rank's message, in rank order; None if not all ranks came within
         that time."""
-        own = json.dumps(message).encode()
+        own_text = json.dumps(message).encode()
         lengths = np.zeros(self.size, np.int64)
         with self._unbroken():
             if not _finished(
-                self._comm.Iallgather(np.array([len(own)]), lengths), seconds
+                self._comm.Iallgather(np.array([len(own_text)]), lengths), seconds
             ):
                 return None
             text = bytearray(int(lengths.sum()))
             _finished(
                 self._comm.Iallgatherv(
-                    [own, self.mpi.BYTE], [text, lengths.tolist(), self.mpi.BYTE]
+                    [own_text, self.mpi.BYTE], [text, lengths.tolist(), self.mpi.BYTE]
                 )
             )
         ends = np.cumsum(lengths).tolist()
@@ -254,22 +252,22 @@ class MpiGroup(RankGroup):
             ) from None
         self._is_broken = False
 
-    def _outcome_of(self, said: list) -> RankEnded:
-        """Return how all ranks end by the messages of an exchange, of which some say
-        `end`."""
-        ended = {rank: rest for rank, (word, *rest) in enumerate(said) if word == "end"}
-        rank, (code, text) = next(
-            ((rank, end) for rank, end in ended.items() if end[0]),
-            next(iter(ended.items())),
-        )
-        if not code and len(ended) < self.size:
+    def _outcome_of(self, messages: list) -> RankEnded:
+        """Return how all ranks end by the messages of an exchange, of which some are an
+        `end`: as the first rank that failed, else as the first that ended."""
+        ends = [
+            (rank, *end) for rank, (kind, *end) in enumerate(messages) if kind == "end"
+        ]
+        failures = [(rank, code, text) for rank, code, text in ends if code]
+        rank, code, text = (failures or ends)[0]
+        if not code and len(ends) < self.size:
             return RankEnded(
                 f"rank {rank} of {self.size} ended while the others were still running",
                 1,
             )
-        return RankEnded(self._of(rank, text), code)
+        return RankEnded(self._line_of(rank, text), code)
 
-    def _of(self, rank: int, text: str | None) -> str:
+    def _line_of(self, rank: int, text: str | None) -> str:
         if text and rank:
             return f"rank {rank} of {self.size}: {text}"
         return text or ""
@@ -297,22 +295,21 @@ class MpiGroup(RankGroup):
         return self._outcome.exit_code
 
     def _last_exchange(self, code: int, text: str | None) -> RankEnded:
-        """Tell the others how this rank ends; return how all end. Where they do not
+        """Send the others how this rank ends; return how all end. Where they do not
         come, all are ended at once."""
+        seconds = GRACE_SECONDS if code else None
         try:
             if not self._is_broken:
-                said = self._exchange(
-                    ["end", code, text], GRACE_SECONDS if code else None
-                )
-                if said:
-                    return self._outcome_of(said)
+                messages = self._exchange(["end", code, text], seconds)
+                if messages:
+                    return self._outcome_of(messages)
         except (NnError, Interrupted) as error:
             code = code or error.exit_code
             text = text or str(error)
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
             text = "stopped by SIGINT"
-        # most often by a signal to all ranks, of which rank 0 tells
+        # most often by a signal to all ranks, which rank 0 reports
         if self._is_broken and self.rank:
             time.sleep(RANK_0_SECONDS)
         self._abort(code or 1, text)
@@ -320,13 +317,13 @@ class MpiGroup(RankGroup):
     def _abort(self, code: int, text: str | None) -> NoReturn:
         """End all ranks at once: the others are in the midst of something that waits
         for this one."""
-        say(self._of(self.rank, text))
+        say(self._line_of(self.rank, text))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         _wait_until_read(2)
         with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPICH would tell of the call
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MPICH would report the call
         self.mpi.COMM_WORLD.Abort(code)
 
 
@@ -335,7 +332,7 @@ def _wait_until_read(descriptor: int) -> None:
     pipe: where a rank fails it ends the others, and what it has not read is lost."""
     end = time.monotonic() + READING_SECONDS
     waiting = array.array("i", [0])
-    with contextlib.suppress(OSError):  # no pipe, or a system that does not tell
+    with contextlib.suppress(OSError):  # no pipe, or a system that does not say
         while (
             not fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
             and waiting[0]
@@ -350,13 +347,12 @@ def _finished(request, seconds: float | None = None) -> bool:
 
     MPI's own waiting would keep a core busy and hold back Python's signal handlers.
     """
-    if seconds is None:
-        end = None
-    else:
+    end = math.inf
+    if seconds is not None:
         end = time.monotonic() + seconds
     turns = 0
     while not request.Test():
-        if end is not None and time.monotonic() > end:
+        if time.monotonic() > end:
             return False
         turns += 1
         time.sleep(0 if turns < SPINS else PAUSE_SECONDS)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import time
 
 from .. import utils
 from ..utils import NnError, UsageError
 
-RANK_0_SECONDS = 1.0  # for rank 0 to speak: a launcher that sees another end may end it
+RANK_0_SECONDS = (
+    1.0  # for rank 0 to report: a launcher that sees another end may end it
+)
 
 
 class RankGroup:
@@ -28,10 +32,7 @@ class RankGroup:
 
     def sum(self, x: float) -> float:
         """Return the sum over the ranks, added up in rank order."""
-        first, *others = self.gather(float(x))
-        for other in others:
-            first += other
-        return first
+        return functools.reduce(operator.add, self.gather(float(x)))
 
     def gather_arrays(self, array) -> list:
         """Return every rank's array (values,), in rank order: of one type, but of any
@@ -51,15 +52,15 @@ class RankGroup:
 
         facts: what JSON can hold; name: a fact's name in the message; fix: what to do.
         """
-        # as others get them: lists for tuples
-        first, *others = self.gather(json.loads(json.dumps(facts)))
-        for rank, theirs in enumerate(others, 1):
-            for key in dict.fromkeys([*first, *theirs]):
-                here = first.get(key)
-                there = theirs.get(key)
-                if here != there:
+        # as the messages have them: lists for tuples
+        facts_of_0, *facts_of_others = self.gather(json.loads(json.dumps(facts)))
+        for rank, rank_facts in enumerate(facts_of_others, 1):
+            for key in dict.fromkeys([*facts_of_0, *rank_facts]):
+                fact_of_0 = facts_of_0.get(key)
+                fact = rank_facts.get(key)
+                if fact != fact_of_0:
                     raise UsageError(
-                        f"{name.format(key)}: rank {rank} has {_shown(there)}, rank 0 has {_shown(here)}; {fix}"
+                        f"{name.format(key)}: rank {rank} has {_shown(fact)}, rank 0 has {_shown(fact_of_0)}; {fix}"
                     )
 
     def end(self, code: int, text: str | None) -> int:
@@ -88,8 +89,8 @@ ALONE = RankGroup()
 
 def after_rank_0(error: NnError, rank: int) -> NnError:
     """Return the error that this rank raises where all meet the same one, but cannot
-    tell each other: once rank 0 has told of it, if there is a rank 0. A launcher that
-    ends the others then leaves it at one line."""
+    exchange messages: once rank 0 has reported it, if there is a rank 0. A launcher
+    that ends the others then leaves it at one line."""
     if rank:
         time.sleep(RANK_0_SECONDS)
     return error

@@ -74,7 +74,7 @@ BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
 )
 def test_the_environment_says_who_this_is(environ, expected):
     result = cluster.launch(environ)
-    assert (result and (result.by, result.rank, result.size)) == expected
+    assert (result and (result.launcher, result.rank, result.size)) == expected
 
 
 @pytest.mark.parametrize(
