@@ -821,8 +821,10 @@ BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if n
 DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not None}
 
 
-_MODEL_SETTINGS = {flag.name for flag in FLAGS if flag.taker not in ("", "checkpoint")}
-_MODEL_SETTINGS |= {"layers", "effort"}
+_SETTINGS_OF_MODELS = {
+    flag.name for flag in FLAGS if flag.taker not in ("", "checkpoint")
+}
+_SETTINGS_OF_MODELS |= {"layers", "effort"}
 
 
 def settings_of_model(config: dict) -> dict:
@@ -832,7 +834,7 @@ def settings_of_model(config: dict) -> dict:
     refused = {
         name
         for name, flag in {**MODES, **BY_NAME}.items()
-        if flag.name not in _MODEL_SETTINGS
+        if flag.name not in _SETTINGS_OF_MODELS
     }
     return {
         name: value for name, value in config.items() if plain_name(name) not in refused
