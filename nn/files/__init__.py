@@ -2,6 +2,7 @@
 
     tensor_file.py   safetensors with one JSON text of facts and a SHA-256 over all:
                      checked whole, or refused
+    checks.py        checks of facts, which strangers may have written
     model_file.py    a model: parameters and metadata
     text_model.py    the original program's `.m` text
     suffixes.py      the formats that suffixes of files name, and which of them a file

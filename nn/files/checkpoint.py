@@ -35,6 +35,7 @@ from ..utils import (
     check_writable,
     log,
 )
+from .checks import is_string, is_whole, list_of, object_of, or_none
 from .tensor_file import TensorFile
 
 # of the state of a training; one of another format is of another way to train
@@ -410,31 +411,30 @@ def _forms(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[np.dtype, tuple]
     return {name: (array.dtype, array.shape) for name, array in arrays.items()}
 
 
+def _is_count(value) -> bool:
+    return is_whole(value) and 0 <= value < 2**63
+
+
+_RUN = {
+    "config": object_of({}),
+    "engine": is_string,
+    "count": _is_count,
+    "data_sha256": is_string,
+}
+_FACTS = {
+    "runs": list_of(object_of(_RUN, optional=["data_sha256"])),
+    "members": list_of(or_none(object_of(dict.fromkeys(COUNTS, _is_count)))),
+    "data_sha256": is_string,
+}
+
+
 def _check_facts(path: str, facts: dict) -> None:
     """Raise DataError for facts that are missing, or of another kind."""
-
-    def check(name: str, holds: bool) -> None:
-        if not holds:
+    for name, check in _FACTS.items():
+        if not check(facts.get(name)):
             raise _CHECKPOINT_FILE.damaged(path, f"`{name}` is missing or wrong")
-
-    def is_count(value) -> bool:
-        return type(value) is int and 0 <= value < 2**63
-
-    for name, kind in {"runs": list, "members": list, "data_sha256": str}.items():
-        check(name, isinstance(facts.get(name), kind))
-    for run in facts["runs"]:
-        check("runs", isinstance(run, dict) and is_count(run.get("count")))
-        for name, kind in {"config": dict, "engine": str}.items():
-            check(name, isinstance(run.get(name), kind))
-        check("data_sha256", isinstance(run.get("data_sha256", ""), str))
-    for counts in facts["members"]:
-        are_counts = isinstance(counts, dict) and all(
-            is_count(counts.get(name)) for name in COUNTS
-        )
-        check("members", counts is None or are_counts)
-    check(
-        "members", sum(run["count"] for run in facts["runs"]) == len(facts["members"])
-    )
+    if sum(run["count"] for run in facts["runs"]) != len(facts["members"]):
+        raise _CHECKPOINT_FILE.damaged(path, "`members` is missing or wrong")
 
 
 def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:

@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
-from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +22,19 @@ from ..layers import parse as parse_layers
 from ..nn_aux import METRICS, SCALINGS, TASKS
 from ..settings.values import THRESHOLD
 from ..utils import DataError, UsageError, is_file_name
+from .checks import (
+    is_bool,
+    is_choice,
+    is_number,
+    is_string,
+    is_true,
+    is_whole,
+    list_of,
+    map_of,
+    object_of,
+    one_of,
+    or_none,
+)
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
@@ -210,79 +220,11 @@ def members_of(
 
 
 BOUNDS = ("low", "high")
-Check = Callable[[Any], bool]
-
-
-def _is_number(value) -> bool:
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and abs(value) <= sys.float_info.max
-    )
-
-
-def _is_whole(value) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_text(value) -> bool:
-    return isinstance(value, str)
-
-
-def _is_choice(value) -> bool:
-    return _is_text(value) or _is_whole(value)
-
-
-def _is_bool(value) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_true(value) -> bool:
-    return value is True
-
-
-def _optional(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-def _list_of(check: Check) -> Check:
-    return lambda value: isinstance(value, list) and all(map(check, value))
-
-
-def _map_of(check: Check) -> Check:
-    """Return whether a value is an object with any keys, whose values pass the
-    check."""
-    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
-
-
-def _object(
-    checks: dict[str, Check], optional: Iterable[str] = (), *, closed: bool = False
-) -> Check:
-    """Return the check of an object with these keys, each with its own check; some may
-    be missing. closed: it has no others."""
-
-    def passes(value) -> bool:
-        if not isinstance(value, dict) or (closed and value.keys() - checks.keys()):
-            return False
-        return all(
-            check(value[key]) if key in value else key in optional
-            for key, check in checks.items()
-        )
-
-    return passes
-
-
-def _one_of(names: Iterable[str]) -> tuple[Check, str]:
-    """Return the check of a name, and the words for the names that may be."""
-    names = tuple(names)  # a value that has no hash is none of them
-    return names.__contains__, " or ".join(names)
-
-
-_ARE_TEXTS = _list_of(_is_text)
-_ARE_NUMBERS = _list_of(_is_number)
-_IS_SCALING_OBJECT = _object(
+_ARE_TEXTS = list_of(is_string)
+_ARE_NUMBERS = list_of(is_number)
+_IS_SCALING_OBJECT = object_of(
     {
-        "kind": _one_of(SCALINGS)[0],
+        "kind": one_of(SCALINGS)[0],
         **dict.fromkeys(("shift", "scale", *BOUNDS), _ARE_NUMBERS),
     },
     optional=BOUNDS,
@@ -304,22 +246,22 @@ def _is_scaling(value) -> bool:
 
 
 _CHOICES = {  # what Choices.kept writes
-    **dict.fromkeys(("id", "weight", "group", "time"), _is_choice),
-    **dict.fromkeys(("missing", "separator", "header"), _is_text),
-    "drop_duplicates": _is_bool,
+    **dict.fromkeys(("id", "weight", "group", "time"), is_choice),
+    **dict.fromkeys(("missing", "separator", "header"), is_string),
+    "drop_duplicates": is_bool,
 }
 _CANDIDATE = {
-    "layers": _is_text,
-    "loss": _optional(_is_number),
-    "operations": _is_number,
-    "weight": _is_whole,
+    "layers": is_string,
+    "loss": or_none(is_number),
+    "operations": is_number,
+    "weight": is_whole,
 }
 
 
 def _is_threshold(value) -> bool:
     """Return whether a value is a number, or a rule by which a training found one."""
-    if not _is_text(value):
-        return _is_number(value)
+    if not is_string(value):
+        return is_number(value)
     try:
         THRESHOLD("--threshold", value)
     except UsageError:
@@ -328,71 +270,74 @@ def _is_threshold(value) -> bool:
 
 
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
-    "target": _optional(_is_choice),
-    "table": _object(_CHOICES, _CHOICES, closed=True),
+    "target": or_none(is_choice),
+    "table": object_of(_CHOICES, _CHOICES, closed=True),
     "left_out": are_places,
-    "candidates": _list_of(_object(_CANDIDATE)),
-    "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
-    "holdout": lambda value: _is_number(value) and 0 <= value < 1,
-    "window": _optional(lambda value: _is_whole(value) and value > 0),
-    "reference": _optional(_is_bool),
-    "folds": lambda value: _is_whole(value) and value > 0,
-    "monitor": _optional(_is_text),
+    "candidates": list_of(object_of(_CANDIDATE)),
+    "split_seed": lambda value: is_whole(value) and 0 <= value < 2**32,
+    "holdout": lambda value: is_number(value) and 0 <= value < 1,
+    "window": or_none(lambda value: is_whole(value) and value > 0),
+    "reference": or_none(is_bool),
+    "folds": lambda value: is_whole(value) and value > 0,
+    "monitor": or_none(is_string),
     "threshold": _is_threshold,
     "chosen": _ARE_TEXTS,
 }
 _DATASET = {
-    "path": _optional(lambda value: _is_text(value) and is_file_name(value)),
-    "sha256": _optional(_is_text),
-    "part": _is_true,
+    "path": or_none(lambda value: is_string(value) and is_file_name(value)),
+    "sha256": or_none(is_string),
+    "part": is_true,
 }
 _HISTORY = {
     "loss": _ARE_NUMBERS,
-    "val_loss": _optional(_ARE_NUMBERS),
-    "val_metric": _optional(_list_of(_optional(_is_number))),
+    "val_loss": or_none(_ARE_NUMBERS),
+    "val_metric": or_none(list_of(or_none(is_number))),
 }
 
 # key: (check, the words for an expected value); a key may not be missing, null stands
 # for what a network does not have
 _METADATA = {
-    "format": (_is_whole, "a whole number"),
-    "layers": (_is_text, "a text"),
-    "task": _one_of(TASKS),
-    "loss": (_is_text, "a text"),
-    "dtype": _one_of(_TENSOR_TYPES),
+    "format": (is_whole, "a whole number"),
+    "layers": (is_string, "a text"),
+    "task": one_of(TASKS),
+    "loss": (is_string, "a text"),
+    "dtype": one_of(_TENSOR_TYPES),
     "scaling": (_is_scaling, "kind, shift and scale"),
-    "target_scaling": (_optional(_is_scaling), "kind, shift and scale"),
-    "columns": (_optional(_ARE_TEXTS), "a list of texts"),
-    "targets": (_optional(_ARE_TEXTS), "a list of texts"),
-    "classes": (_optional(_ARE_TEXTS), "a list of texts"),
-    "threshold": (_is_number, "a number"),
+    "target_scaling": (or_none(_is_scaling), "kind, shift and scale"),
+    "columns": (or_none(_ARE_TEXTS), "a list of texts"),
+    "targets": (or_none(_ARE_TEXTS), "a list of texts"),
+    "classes": (or_none(_ARE_TEXTS), "a list of texts"),
+    "threshold": (is_number, "a number"),
     "seed": (_CONFIG["split_seed"], "a whole number from 0 to 2^32-1"),
     "holdout": (_CONFIG["holdout"], "a number from 0 to below 1"),
-    "dataset": (_optional(_object(_DATASET, ["part"])), "path and sha256"),
-    "history": (_object(_HISTORY, ["val_metric"]), "lists of numbers"),
-    "config": (_object(_CONFIG, _CONFIG), "an object with the settings of a training"),
+    "dataset": (or_none(object_of(_DATASET, ["part"])), "path and sha256"),
+    "history": (object_of(_HISTORY, ["val_metric"]), "lists of numbers"),
+    "config": (
+        object_of(_CONFIG, _CONFIG),
+        "an object with the settings of a training",
+    ),
 }
-_MEMBER_FACTS = {"weight": lambda value: _is_number(value) and value > 0}
+_MEMBER_FACTS = {"weight": lambda value: is_number(value) and value > 0}
 # what members' metadata do not take from that of all
 _NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
 # metrics of rows, or of a part of them
-_ARE_RATES = {name: _optional(_is_number) for name in METRICS}
-_INTERVAL_ENDS = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
+_ARE_RATES = {name: or_none(is_number) for name in METRICS}
+_INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
 _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **_ARE_RATES,
-    **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), _is_number),
-    "weighted": _is_true,
-    "target": _optional(lambda value: _is_choice(value) or _ARE_TEXTS(value)),
-    "left_out_rows": _map_of(_is_whole),
-    "macro": _object(_ARE_RATES, _ARE_RATES),
-    "confusion": _list_of(_ARE_NUMBERS),
-    "per_class": _list_of(
-        _object({**_ARE_RATES, "class": _is_text, "support": _is_number}, _ARE_RATES)
+    **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), is_number),
+    "weighted": is_true,
+    "target": or_none(lambda value: is_choice(value) or _ARE_TEXTS(value)),
+    "left_out_rows": map_of(is_whole),
+    "macro": object_of(_ARE_RATES, _ARE_RATES),
+    "confusion": list_of(_ARE_NUMBERS),
+    "per_class": list_of(
+        object_of({**_ARE_RATES, "class": is_string, "support": is_number}, _ARE_RATES)
     ),
-    "per_target": _list_of(_object({**_ARE_RATES, "target": _is_text}, _ARE_RATES)),
-    "intervals": _map_of(_INTERVAL_ENDS),
+    "per_target": list_of(object_of({**_ARE_RATES, "target": is_string}, _ARE_RATES)),
+    "intervals": map_of(_INTERVAL_ENDS),
 }
-_ARE_CROSSED_METRICS = _object(
+_ARE_CROSSED_METRICS = object_of(
     _CROSSED_METRICS, _CROSSED_METRICS.keys() - {"rows"}, closed=True
 )
 _LEAST_METRICS = {  # without which figures cannot be reported
@@ -410,26 +355,26 @@ def are_figures(value) -> bool:
 
 
 _CROSSED = {
-    "temperatures": _list_of(_MEMBER_FACTS["weight"]),
+    "temperatures": list_of(_MEMBER_FACTS["weight"]),
     "thresholds": _ARE_NUMBERS,
     "figures": are_figures,
-    "retrained": _is_true,
+    "retrained": is_true,
 }
 _MAY_BE_MISSING = {
     "members": (
-        lambda value: _list_of(_object(_MEMBER_FACTS))(value) and len(value) > 0,
+        lambda value: list_of(object_of(_MEMBER_FACTS))(value) and len(value) > 0,
         "a list of members, each with a weight above 0",
     ),
     "temperature": (_MEMBER_FACTS["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
-    "label_type": _one_of(LABEL_TYPES),
+    "label_type": one_of(LABEL_TYPES),
     "gap_words": (_ARE_TEXTS, "a list of words"),
-    "number_type": _one_of(_TENSOR_TYPES),
-    "code_page": _one_of(CODE_PAGES),
+    "number_type": one_of(_TENSOR_TYPES),
+    "code_page": one_of(CODE_PAGES),
     "pictures": (are_pictures, "range, shape and alpha"),
     "crossed": (
         lambda value: (
-            _object(_CROSSED, ["figures", "retrained"])(value)
+            object_of(_CROSSED, ["figures", "retrained"])(value)
             and len(value["thresholds"]) > 0
             and len(value["thresholds"]) == len(value["temperatures"])
         ),
@@ -437,7 +382,7 @@ _MAY_BE_MISSING = {
     ),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
     "weightless_rows": (
-        lambda value: _is_whole(value) and value >= 0,
+        lambda value: is_whole(value) and value >= 0,
         "a number of rows, 0 or above",
     ),
 }
@@ -447,7 +392,7 @@ _TEXT_FACTS = ("columns", "targets", "classes", "encoding", "gap_words")
 
 def _check_metadata(path, metadata: dict) -> None:
     version = metadata.get("format")
-    if _is_whole(version) and version > MODEL_FORMAT:
+    if is_whole(version) and version > MODEL_FORMAT:
         raise DataError(
             f"{path}: model file format {version}, this nn reads up to {MODEL_FORMAT}; install a newer nn"
         )
