@@ -12,7 +12,7 @@ from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
 from ..test.out_of_fold import check_scores, out_of_fold
-from ..utils import names_apart, told_apart
+from ..utils import distinct_names, names_apart
 from .table_file import Block, Table
 
 ROWS_OF_PREDICTIONS = 1 << 13  # predicted at a time, and made to text
@@ -117,7 +117,7 @@ def _names(
         else:
             truth = ["true"]
     # targets may have one name
-    names = told_apart(["row", *facts, *predicted, *spread, *truth])
+    names = distinct_names(["row", *facts, *predicted, *spread, *truth])
     before = 1 + len(facts)
     return [*names[:before], *names_apart(list(ds.ids), names), *names[before:]]
 

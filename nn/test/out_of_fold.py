@@ -15,7 +15,7 @@ from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn.trained_rows import is_training_data, trained_on
 from ..nn_aux import METRICS
-from ..utils import DataError, log, told_once
+from ..utils import DataError, log, logged_once
 from .reports import (
     check_threshold,
     figures_of,
@@ -246,7 +246,7 @@ def figures_out_of_fold(
         net, of_rows, scores, threshold=threshold, intervals=intervals, **beside
     )
     if each:
-        with told_once(remarks):
+        with logged_once(remarks):
             result["members"] = figures_by_fold(
                 net, ds, rows, of_fold, scores, threshold
             )

@@ -14,7 +14,7 @@ from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..test.out_of_fold import figures_by_fold, out_of_fold
-from ..utils import told_once
+from ..utils import logged_once
 from .decision import decide_by_members, decide_crossed
 from .folds import predicted_out_of_fold, summary
 from .learned import known_in_time, learned, learned_by_rows
@@ -184,7 +184,7 @@ class Combined:
         decided = decide_crossed(
             net, self._plan.options, crossed, ds.y[crossed.rows], weights
         )
-        with told_once(remarks):
+        with logged_once(remarks):
             each = figures_by_fold(net, ds, *out_of_fold(net, ds))
         return {**decided, **self._learned(ds), "folds": each, **summary(each)}
 

@@ -32,7 +32,7 @@ from ..nn_aux import EFFORTS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import QUICK, figures_of, without_remarks
 from ..test.out_of_fold import figures_out_of_fold, with_figures
-from ..utils import Stopped, UsageError, log, told_once
+from ..utils import Stopped, UsageError, log, logged_once
 from ..watch.callbacks import Callback
 from ..watch.observe import Recording
 from .call import train
@@ -295,7 +295,7 @@ class Effort:
             )
         return [replace(one, folds=folds, **self._given()) for one in found]
 
-    @told_once(log)
+    @logged_once(log)
     def run(
         self,
         train: Callable[..., dict],

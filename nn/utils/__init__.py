@@ -3,7 +3,7 @@ module.
 
     errors.py        NnError and its kinds, with the exit codes of the command line
     signals.py       Stopped, Interrupted, StopRequest; moments at which signals wait
-    messages.py      one line to a person: printable, not too long, told once
+    messages.py      one line to a person: printable, not too long, logged once
     output_files.py  atomic_file and its like: a file is the old one or the new one,
                      whole; streams; sole_writer
     machine.py       processor, cores, memory; limits on addresses and processes
@@ -54,16 +54,16 @@ from .messages import (
     closest,
     counted,
     cut_line,
+    distinct_names,
     listed,
     log,
+    logged_once,
     names_apart,
     os_reason,
     plural,
     printable,
     say,
     show,
-    told_apart,
-    told_once,
 )
 from .output_files import (
     AppendedFile,

@@ -38,7 +38,7 @@ log.addHandler(AsWarnings(logging.WARNING))
 
 
 @contextlib.contextmanager
-def told_once(*loggers: logging.Logger) -> Iterator[None]:
+def logged_once(*loggers: logging.Logger) -> Iterator[None]:
     """Let each message be logged once, whoever repeats it."""
     seen = set()
 
@@ -87,7 +87,7 @@ def axis_texts(values: Sequence[float], digits: int = 4) -> list[str]:
     return [f"{value:.{min(digits, 17)}g}" for value in values]
 
 
-def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+def distinct_names(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """Return the names, each once and none that is taken: `_` behind one that would
     come again."""
     used = set(taken)
@@ -104,7 +104,7 @@ def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
 def names_apart(given: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """Return the names that columns of a file get in a table beside its own columns,
     whose names are taken; log which of them change."""
-    names = told_apart(given, taken)
+    names = distinct_names(given, taken)
     changed = [
         f"{old} as {new}" for old, new in zip(given, names, strict=True) if old != new
     ]

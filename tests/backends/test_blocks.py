@@ -43,8 +43,8 @@ def sizes_of_products() -> list[tuple[int, int, int]]:
     ]
     alone += [(FEWEST, FEWEST, k) for k in DEPTHS]
     together = product(around(96, 192), around(768), around(512))  # AVX-512
-    of_others = product((121,), (1025,), (385, 1025))
-    return [*alone, *together, *of_others]
+    off_by_one = product((121,), (1025,), (385, 1025))
+    return [*alone, *together, *off_by_one]
 
 
 @pytest.mark.parametrize("a_by_columns", [False, True], ids=["", "a transposed"])
@@ -187,13 +187,13 @@ def test_predictions_beyond_a_block_are_those_of_each_part(
     frame, answers, _ = long_table
     x = nn.load(frame, y=answers).x
     together = pair_of_networks.predict(x)
-    for some in (
+    for part in (
         slice(0, PREDICT_BLOCK - 1),
         slice(0, PREDICT_BLOCK),
         slice(PREDICT_BLOCK - 1, PREDICT_BLOCK + 1),
     ):
-        expected = pair_of_networks.predict(x[some])
-        np.testing.assert_array_equal(together[some], expected)
+        expected = pair_of_networks.predict(x[part])
+        np.testing.assert_array_equal(together[part], expected)
     deviations = pair_of_networks.deviation(x)
     half = PREDICT_BLOCK // 2  # of two networks a block has half of the rows
     expected = pair_of_networks.deviation(x[half - 1 : half + 2])
@@ -249,13 +249,13 @@ def test_an_unseen_word_leaves_the_column_beside_it_alone(processor):
     net = network("mixed,5:tanh,2", processor, "float64")
     x, _ = fill(net, 9)
     places = []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if column.kind == "embedding" and column.width > 1:
-            places.append(place)
-    first, second = places
+            places.append(index)
+    first_column, second_column = places
     # 0: the slot of unseen words
-    x[:, first, 0, 0] = 0
-    x[:, second, 0, 0] = np.arange(9) % columns[second].values
+    x[:, first_column, 0, 0] = 0
+    x[:, second_column, 0, 0] = np.arange(9) % columns[second_column].values
     expected = plain_layers.forward(net.layers, net.parameters(), x)[-1]
     predictions = net.predict(x)
     np.testing.assert_allclose(predictions, expected, rtol=1e-12)

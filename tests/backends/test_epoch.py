@@ -63,13 +63,15 @@ def sgd_step(parameters, gradients, velocity, rate, momentum):
         parameters[name] -= rate * velocity[name]
 
 
-def adam_step(parameters, gradients, first, second, rate, step):
+def adam_step(parameters, gradients, moments1, moments2, rate, step):
     """Kingma and Ba 2014, algorithm 1; `step` counts from 1."""
     for name, gradient in gradients.items():
-        first[name] = ADAM["beta1"] * first[name] + (1 - ADAM["beta1"]) * gradient
-        second[name] = ADAM["beta2"] * second[name] + (1 - ADAM["beta2"]) * gradient**2
-        mean = first[name] / (1 - ADAM["beta1"] ** step)
-        variance = second[name] / (1 - ADAM["beta2"] ** step)
+        moments1[name] = ADAM["beta1"] * moments1[name] + (1 - ADAM["beta1"]) * gradient
+        moments2[name] = (
+            ADAM["beta2"] * moments2[name] + (1 - ADAM["beta2"]) * gradient**2
+        )
+        mean = moments1[name] / (1 - ADAM["beta1"] ** step)
+        variance = moments2[name] / (1 - ADAM["beta2"] ** step)
         parameters[name] -= rate * mean / (np.sqrt(variance) + ADAM["epsilon"])
 
 
@@ -78,8 +80,8 @@ def trained_in_numpy(
 ) -> tuple[dict, list[float]]:
     """The parameters after all epochs, and the mean loss of each."""
     parameters = net.parameters()
-    first = {name: np.zeros_like(value) for name, value in parameters.items()}
-    second = {name: np.zeros_like(value) for name, value in parameters.items()}
+    moments1 = {name: np.zeros_like(value) for name, value in parameters.items()}
+    moments2 = {name: np.zeros_like(value) for name, value in parameters.items()}
     order = PhiloxOrder(ROWS, SEED)
     losses = []
     step = 0
@@ -100,9 +102,9 @@ def trained_in_numpy(
                 if name.endswith("weight")
             }
             if optimizer == "adam":
-                adam_step(parameters, gradients, first, second, rate, step)
+                adam_step(parameters, gradients, moments1, moments2, rate, step)
             else:
-                sgd_step(parameters, gradients, first, rate, momentum)
+                sgd_step(parameters, gradients, moments1, rate, momentum)
             for name, lost in decayed.items():
                 parameters[name] -= lost
         losses.append(loss / weights.sum())

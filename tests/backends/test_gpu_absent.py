@@ -43,12 +43,12 @@ def test_no_process_is_started_to_look_for_a_driver(monkeypatch):
     device._driver_version()  # whether there is one or not
 
 
-def cupy_is(there, monkeypatch):
+def cupy_is(spec, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name: there if name == "cupy" else real(name),
+        lambda name: spec if name == "cupy" else real(name),
     )
 
 

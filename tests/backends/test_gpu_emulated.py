@@ -69,11 +69,11 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
 def spy_on(monkeypatch):
     """The plans of the kernels that train packs."""
     plans = []
-    first = packs.SideBySide.__init__
+    original = packs.SideBySide.__init__
 
     def init(kernel, plan, purpose, dtype):
         plans.append(plan)
-        first(kernel, plan, purpose, dtype)
+        original(kernel, plan, purpose, dtype)
 
     monkeypatch.setattr(packs.SideBySide, "__init__", init)
     return plans
@@ -150,9 +150,10 @@ def test_a_training_step_ends_where_seq_ends(emulated):
     members = prepared("float64")
     seq = network(SPEC, "seq", "float64").engine
     rows = fill(network(SPEC, "seq", "float64"), ROWS)
-    own = [seq.load(*rows)] * MEMBERS
+    cpu_data = [seq.load(*rows)] * MEMBERS
     ends = [
-        each.alone(1, 1) for each in (members, replace(members, engine=seq, data=own))
+        group.alone(1, 1)
+        for group in (members, replace(members, engine=seq, data=cpu_data))
     ]
     expected = ends[1][0][0]
     assert relative_distance(ends[0][0][0], expected) < 1e-12
@@ -234,7 +235,10 @@ def test_each_member_has_its_vectors_and_jobs_of_other_members_or_rows_are_refus
 def test_the_gpu_draws_the_orders_of_the_processor(counts, emulated):
     rows = [np.arange(count)[::-1] * 3 for count in counts]
     how = [settings(seed=seed) for seed in (5, 2**32 - 1, 7)]
-    jobs = [PackJob(m, None, own, how[m], None, 3 * m) for m, own in enumerate(rows)]
+    jobs = [
+        PackJob(m, None, job_rows, how[m], None, 3 * m)
+        for m, job_rows in enumerate(rows)
+    ]
     drawn = packs.Orders(jobs, np.array(counts), False)
     assert not drawn.on_host
     ends = np.cumsum(counts)
@@ -373,18 +377,18 @@ def test_networks_on_several_gpus_have_the_bits_of_one(least, how, emulated, tmp
     emulated.cuda.runtime.getDeviceCount = lambda: 3
     ds = two_classes(90, 6)
     models = []
-    told = []
+    results = []
     for gpus in ((), (0, 2, 1)):
         net = nn.Network("6,9,5,1", "binary", backend="cuda", gpus=gpus)
-        told.append(nn.train(net, ds, epochs=2, **how))
+        results.append(nn.train(net, ds, epochs=2, **how))
         net.export(tmp_path / "m.bin")
         models.append((tmp_path / "m.bin").read_bytes())
         assert net.gpus == gpus
     assert models[0] == models[1]
-    loss = told[0]["loss"]
-    assert loss == told[1]["loss"]
-    expected = told[1].get("folds")
-    assert told[0].get("folds") == expected
+    loss = results[0]["loss"]
+    assert loss == results[1]["loss"]
+    expected = results[1].get("folds")
+    assert results[0].get("folds") == expected
     used = {member.gpus for member in net.members}
     assert used <= {(0,), (1,), (2,)}
     assert len(used) >= least

@@ -182,12 +182,14 @@ def on_threads(size, call):
 
 def test_threads_gather_in_order_again_and_again_and_add_up_in_member_order():
     def talk(rank_group):
-        said = []
+        gathered_values = []
         for turn in range(50):
             time.sleep(0.0001 * (rank_group.rank * 7 % 3))
             gathered = rank_group.gather((rank_group.rank, turn))
-            said.append((gathered, rank_group.gather(rank_group.rank == turn)))
-        return said
+            gathered_values.append(
+                (gathered, rank_group.gather(rank_group.rank == turn))
+            )
+        return gathered_values
 
     results = on_threads(4, talk)
     expected = [
@@ -335,7 +337,7 @@ def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(
 
 
 @pytest.mark.parametrize(
-    ("hosts", "there", "gpus", "expected"),
+    ("hosts", "addresses", "gpus", "expected"),
     [
         ("aabb", ["xy"] * 4, (), [0, 1, 0, 1]),
         ("aa", ["xyz"] * 2, (2, 0), [2, 0]),
@@ -346,27 +348,29 @@ def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(
     ],
 )
 def test_ranks_take_the_gpus_of_their_host_in_turn_and_do_not_share_one(
-    hosts, there, gpus, expected, monkeypatch
+    hosts, addresses, gpus, expected, monkeypatch
 ):
-    """hosts: their names by rank, a letter each; there: the addresses of the GPUs that
+    """hosts: their names by rank, a letter each; addresses: of the GPUs that
     each rank sees."""
     seen = threading.local()
 
     def choose(rank_group):
         rank_group.local_rank = hosts[: rank_group.rank].count(hosts[rank_group.rank])
-        seen.there = there[rank_group.rank]
+        seen.addresses = addresses[rank_group.rank]
         seen.host = hosts[rank_group.rank]
         return group._device_of_rank(gpus, rank_group)
 
-    monkeypatch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))
     monkeypatch.setattr(
-        "nn.backends.cuda.device.address_of", lambda number: seen.there[number]
+        "nn.backends.cuda.device.device_count", lambda: len(seen.addresses)
+    )
+    monkeypatch.setattr(
+        "nn.backends.cuda.device.address_of", lambda number: seen.addresses[number]
     )
     monkeypatch.setattr("platform.node", lambda: seen.host)
     ends = on_threads(len(hosts), choose)
     if expected in (SAME, FEWER):
-        words = f"rank {len(there) - 1}: {expected}; start one rank per GPU"
-        assert [end[: len(words)] for end in ends] == [words] * len(there)
+        words = f"rank {len(addresses) - 1}: {expected}; start one rank per GPU"
+        assert [end[: len(words)] for end in ends] == [words] * len(addresses)
     else:
         assert ends == expected
 

@@ -39,7 +39,7 @@ def members_of(spec, backend, dtype="float32", weights=None, **options):
     rows = [
         np.flatnonzero(np.arange(ROWS) % MEMBERS != member) for member in range(MEMBERS)
     ]
-    return Members(net.engine, data, [settings(**own) for own in HOW], rows)
+    return Members(net.engine, data, [settings(**changes) for changes in HOW], rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)

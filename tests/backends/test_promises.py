@@ -216,9 +216,9 @@ def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     data = engine.load(x, x[:, :2].copy())
     engine.epoch(data, np.arange(300), settings, engine.progress())
     for moment in ("moment1", "moment2"):
-        of_weights = engine.get(moment)[:6].reshape(2, 3)
-        assert ((of_weights[:, 0] == 0) | (of_weights[:, 0] == tiny)).all()
-        assert (np.abs(of_weights[:, 1:]) > tiny).all()
+        weight_moments = engine.get(moment)[:6].reshape(2, 3)
+        assert ((weight_moments[:, 0] == 0) | (weight_moments[:, 0] == tiny)).all()
+        assert (np.abs(weight_moments[:, 1:]) > tiny).all()
     assert (np.full(100, tiny, dtype) / 2 > 0).all(), (
         "the caller's own arithmetic keeps such numbers"
     )
@@ -363,9 +363,9 @@ def test_a_seed_gives_one_model_file_which_predicts_alike_on_both_backends(
         net.export(tmp_path / "m.bin")
         files.append((tmp_path / "m.bin").read_bytes())
     assert files[0] == files[1]
-    other = nn.Network("30,60,10,1", "binary", seed=6, backend=processor)
+    other_seed = nn.Network("30,60,10,1", "binary", seed=6, backend=processor)
     expected = flattened(net.parameters())
-    assert relative_distance(flattened(other.parameters()), expected) > 0.1
+    assert relative_distance(flattened(other_seed.parameters()), expected) > 0.1
     scores = [
         nn.Network.load(tmp_path / "m.bin", backend=backend).predict(ds.x)
         for backend in ("seq", "omp")

@@ -109,8 +109,8 @@ def test_random_numbers_are_those_of_the_c_library():
 
 def dot(a, b):
     s = 0.0
-    for one, other in zip(a, b):
-        s += one * other
+    for factor, other_factor in zip(a, b):
+        s += factor * other_factor
     return s
 
 

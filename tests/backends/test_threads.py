@@ -128,7 +128,7 @@ def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
         for k in range(200):
             net.set_parameters(values[k % 2])
         is_over.set()
-        assert [one.result() for one in watching] == [None] * 3
+        assert [future.result() for future in watching] == [None] * 3
 
 
 @pytest.mark.timing

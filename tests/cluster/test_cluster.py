@@ -423,14 +423,14 @@ def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):
     done = mpi.train(2, *SMALL)
     assert done.returncode == 2
     assert not (folder / "m.bin").exists()
-    said = [
+    remarks = [
         line
         for line in ours(done.stderr)
         if line.startswith("nn: mpiexec started 2 trainings")
     ]
     # beside it what a rank says that the launcher ends
-    assert len(said) == 1
-    assert "--distribute mirrored" in said[0]
+    assert len(remarks) == 1
+    assert "--distribute mirrored" in remarks[0]
 
 
 def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
@@ -448,7 +448,7 @@ def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
 
 def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, folder):
     program = f"import sys; sys.modules['mpi4py'] = None\nimport nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
-    for done, told in (
+    for done, lines in (
         (mpich.run(2, program), 'needs the package mpi4py: pip install "mpi4py>=4"'),
         (
             mpich.train(2, *MIRRORED, MPI4PY_LIBMPI="libnone.so"),
@@ -457,7 +457,7 @@ def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, fo
     ):
         (line,) = set(ours(done.stderr))
         assert done.returncode == 2
-        assert line.startswith(f"nn: --distribute {told}")
+        assert line.startswith(f"nn: --distribute {lines}")
 
 
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):

@@ -80,7 +80,7 @@ sys.exit(cluster.end(0))
 def epochs(mpich, tmp_path_factory):
     """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
     folder = tmp_path_factory.mktemp("epochs")
-    found = {}
+    results = {}
     for size, ways in (
         (1, ["alone"]),
         (2, ["mirrored", "central"]),
@@ -96,8 +96,8 @@ def epochs(mpich, tmp_path_factory):
             *ways,
         )
         assert done.returncode == 0, done.stderr
-        found[size] = np.load(folder / f"{size}.npz")
-    return found
+        results[size] = np.load(folder / f"{size}.npz")
+    return results
 
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
@@ -127,7 +127,7 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     given = [*SMALL, "--epochs", 4, "--dtype", "float64", "--json"]
-    of_one = succeed(*given).json
+    alone_result = succeed(*given).json
     test = ("--test", "--model", "m.bin", "--json")
     alone = succeed(*test).json
     config = nn.Network.load("m.bin").config
@@ -147,8 +147,8 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
     assert result["ranks"] == 3
     assert len(result["loss"]) == 4
     # of all held-out rows
-    assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)
-    assert result["loss"] == pytest.approx(of_one["loss"], rel=1e-9)
+    assert result["val_loss"] == pytest.approx(alone_result["val_loss"], rel=1e-9)
+    assert result["loss"] == pytest.approx(alone_result["loss"], rel=1e-9)
     text = (folder / "h.csv").read_text()
     assert len(text.splitlines()) == 5
     assert position("c.ck")["epoch"] == 4
@@ -335,9 +335,9 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     text = "\n".join(["a,b,t,y", *lines])
     (folder / "times.csv").write_text(text + "\n")
     if data == "times.csv":
-        of_times = ["--time", "t", "--epochs", 3]
+        time_flags = ["--time", "t", "--epochs", 3]
     else:
-        of_times = []
+        time_flags = []
     command = [
         "--train",
         "--dataset",
@@ -347,14 +347,14 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
         "--effort",
         "quick",
         "-q",
-        *of_times,
+        *time_flags,
     ]
     succeed(*command)
-    of_one = (folder / "m.bin").read_bytes()
+    alone_bytes = (folder / "m.bin").read_bytes()
     done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
     assert ours(done.stderr) == []
     assert done.returncode == 0
-    assert (folder / "m.bin").read_bytes() == of_one
+    assert (folder / "m.bin").read_bytes() == alone_bytes
     assert (folder / "t.json").exists()
 
 
@@ -402,9 +402,9 @@ def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(
     began = time.monotonic()
     done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
-    (told,) = ours(done.stderr)
+    (lines,) = ours(done.stderr)
     assert done.returncode == code, done.stderr
-    assert told.startswith(line), done.stderr
+    assert lines.startswith(line), done.stderr
 
 
 def test_ranks_share_the_cores_of_their_host_and_the_profile_shows_their_messages(

@@ -39,11 +39,13 @@ def test_scripts_are_bash_and_slurm_reads_every_directive(script):
     """SLURM looks for #SBATCH only above the first command."""
     subprocess.run(["bash", "-n", script], check=True)
     lines = script.read_text().splitlines()
-    first = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
-    assert any(line.startswith("#SBATCH") for line in lines[:first]) == (
+    first_command = next(
+        i for i, line in enumerate(lines) if line and not line.startswith("#")
+    )
+    assert any(line.startswith("#SBATCH") for line in lines[:first_command]) == (
         script in BATCH_SCRIPTS
     )
-    for line in lines[first:]:
+    for line in lines[first_command:]:
         assert not line.startswith("#SBATCH")
 
 
@@ -125,11 +127,11 @@ def slurm(tmp_path_factory):
 def free_port() -> int:
     """A port that is free, as is the next one."""
     while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
+        with socket.socket() as socket1, socket.socket() as socket2:
+            socket1.bind(("127.0.0.1", 0))
+            port = socket1.getsockname()[1]
             try:
-                second.bind(("127.0.0.1", port + 1))
+                socket2.bind(("127.0.0.1", port + 1))
             except (OSError, OverflowError):
                 continue
             return port
@@ -313,10 +315,14 @@ def srun(slurm, *arguments, **variables):
     and after how many seconds."""
     began = time.monotonic()
     # nothing leaves this machine
-    own = {"UCX_TLS": "self,sysv,posix", "UCX_NET_DEVICES": "lo", "FI_PROVIDER": "tcp"}
+    loopback = {
+        "UCX_TLS": "self,sysv,posix",
+        "UCX_NET_DEVICES": "lo",
+        "FI_PROVIDER": "tcp",
+    }
     env = {
         **slurm.env,
-        **own,
+        **loopback,
         **variables,
         "PATH": f"{slurm.project}/.venv/bin:{os.environ['PATH']}",
     }

@@ -91,10 +91,10 @@ def test_the_guides_program_refuses_hostile_rows(folder):
         assert run(made, text).stdout == b""
     model = nn.Model.load(folder / "m.bin")
     median = model.network.medians[0]
-    of_gap = run(made, "nan,2").stdout
+    gap_answer = run(made, "nan,2").stdout
     result = run(made, f"{median:.17g},2")
-    assert of_gap == result.stdout
-    assert of_gap != plain.stdout
+    assert gap_answer == result.stdout
+    assert gap_answer != plain.stdout
     long = "1" * (1 << 21)
     cases = (
         *(
@@ -228,13 +228,13 @@ def check_hostile(folder, net, rows: list[list]) -> list[int]:
     """Each row is predicted by finite numbers or refused, by the codes that are
     returned; sanitizers say nothing."""
     made = program(folder / "m.c", *SANITIZED)
-    codes, found = answers(made, net, hostile(rows))
+    codes, outputs = answers(made, net, hostile(rows))
     assert {-1, 0} & set(codes)
     for code in codes:
         assert -1 <= code <= net.inputs
     good = np.array(codes) == 0
     numbers = np.array(
-        [values for values in found.values() if not isinstance(values[0], str)]
+        [values for values in outputs.values() if not isinstance(values[0], str)]
     )
     assert np.isfinite(numbers[:, good]).all()
     # no terminator where one must be

@@ -129,10 +129,10 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(
         read_until(process, "training on")
         time.sleep(moments.uniform(0, 0.2))
         process.send_signal(signum)
-        found, err = wait_for(process, timeout=10)
-        if found == 0:
+        exit_code, err = wait_for(process, timeout=10)
+        if exit_code == 0:
             break
-        assert found == code, err
+        assert exit_code == code, err
         message = "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
         expected = f"nn: stopped by {signum.name}: {message}"
         assert err.splitlines()[-1] == expected

@@ -162,15 +162,15 @@ def test_the_history_goes_on_where_it_was(folder):
 def test_what_killed_runs_left_beside_the_file_goes_away(name, folder):
     old = folder / f"{f'.{name}.abc'}.tmp"
     new = folder / f"{f'.{name}.def'}.tmp"
-    other = folder / f"{f'.x{name}.abc'}.tmp"
-    for path in (old, new, other):
+    other_file = folder / f"{f'.x{name}.abc'}.tmp"
+    for path in (old, new, other_file):
         path.write_bytes(b"half a file")
-    for path in (old, other):
+    for path in (old, other_file):
         os.utime(path, (time.time() - 3600,) * 2)
     succeed(*SMALL, "--model", "m.bin", "--checkpoint", "c.ck")
     assert not old.exists()
     assert new.exists()
-    assert other.exists()
+    assert other_file.exists()
 
 
 def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
@@ -353,10 +353,10 @@ def test_what_is_no_checkpoint_is_refused(saved):
     )
     assert "not a checkpoint" in refused(b"epoch,loss\n1,2\n")
     assert "empty" in refused(b"")
-    of_folder = resume(file=".")
+    folder_result = resume(file=".")
     as_model = run("--test", "--model", "c.ck")
-    assert of_folder.code == as_model.code == 65
-    assert "folder" in of_folder.err
+    assert folder_result.code == as_model.code == 65
+    assert "folder" in folder_result.err
     assert "without the metadata of a model file" in as_model.err
 
 
@@ -375,11 +375,11 @@ def rewritten(**changed):
     ]:
         tensors[f"member0.{name}"] = changed.pop(name)
     tensors = {name: array for name, array in tensors.items() if array is not None}
-    of_run = {name: changed.pop(name) for name in OF_RUN if name in changed}
-    of_network = {name: changed.pop(name) for name in COUNTS if name in changed}
+    run_facts = {name: changed.pop(name) for name in OF_RUN if name in changed}
+    counts = {name: changed.pop(name) for name in COUNTS if name in changed}
     member = old["members"][0]
-    runs = [{**old["runs"][0], **of_run}]
-    facts = {"runs": runs, "members": [{**member, **of_network}]}
+    runs = [{**old["runs"][0], **run_facts}]
+    facts = {"runs": runs, "members": [{**member, **counts}]}
     checkpoints._CHECKPOINT_FILE.save("made.ck", tensors, {**old, **facts, **changed})
     return Path("made.ck").read_bytes()
 

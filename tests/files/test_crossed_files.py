@@ -64,12 +64,12 @@ def test_folds_and_scores_come_back_bit_for_bit_from_files_and_copies(model):
     assert tensors["rows.score"].dtype == np.float32
     assert tensors["rows.score"].shape == (89, 3)
     cases = (net, copy.deepcopy(net), pickle.loads(pickle.dumps(net)))
-    for other in cases:
-        assert np.array_equal(other.crossed.fold, tensors["rows.fold"])
-        assert np.array_equal(other.crossed.scores, tensors["rows.score"])
+    for copy_of_net in cases:
+        assert np.array_equal(copy_of_net.crossed.fold, tensors["rows.fold"])
+        assert np.array_equal(copy_of_net.crossed.scores, tensors["rows.score"])
         kept = {
-            "temperatures": other.crossed.temperatures,
-            "thresholds": other.crossed.thresholds,
+            "temperatures": copy_of_net.crossed.temperatures,
+            "thresholds": copy_of_net.crossed.thresholds,
         }
         assert kept == metadata["crossed"]
         assert len(kept["thresholds"]) == FOLDS
@@ -166,16 +166,18 @@ def test_a_network_of_its_own_has_no_folds(tmp_path):
         {"rows.fold": np.zeros(3, np.uint8)},
         {"rows.score": np.zeros((3, 1), np.float32)},
     )
-    for more in cases:
+    for changes in cases:
         with pytest.raises(DataError, match="rows"):
-            model_file.load(written(tmp_path / "x.bin", {**tensors, **more}, metadata))
+            model_file.load(
+                written(tmp_path / "x.bin", {**tensors, **changes}, metadata)
+            )
     facts = {**metadata, "crossed": {"thresholds": [0.5], "temperatures": [1.0]}}
-    more = {
+    changes = {
         "rows.fold": np.zeros(3, np.uint8),
         "rows.score": np.zeros((3, 1), np.float32),
     }
     with pytest.raises(DataError, match="folds"):
-        model_file.load(written(tmp_path / "x.bin", {**tensors, **more}, facts))
+        model_file.load(written(tmp_path / "x.bin", {**tensors, **changes}, facts))
 
 
 @pytest.mark.parametrize(
@@ -227,15 +229,15 @@ def test_such_a_model_predicts_and_is_tested_on_given_rows_and_info_says_why(
     earlier,
 ):
     write_two_classes(earlier / "longer.csv", 90)
-    told = [
+    predictions = [
         succeed("--predict", "--model", name, "--dataset", "longer.csv").out
         for name in ("old.bin", "new.bin")
     ]
-    assert told[0] == told[1]
+    assert predictions[0] == predictions[1]
     test = ["--test", "--dataset", "longer.csv", "--json", "--model"]
-    told = [succeed(*test, name).json for name in ("old.bin", "new.bin")]
-    assert told[0] == told[1]
-    assert "out_of_fold" not in told[0]
+    predictions = [succeed(*test, name).json for name in ("old.bin", "new.bin")]
+    assert predictions[0] == predictions[1]
+    assert "out_of_fold" not in predictions[0]
     assert (
         "figures of small tables were too good; train again"
         in succeed("--info", "--model", "old.bin").out

@@ -192,17 +192,17 @@ def write_rows(path, seconds, price, *flags) -> None:
     """A CSV file with a column of dates as people write them, one of prices, two of
     words and a target."""
     moments = []
-    for one in seconds:
+    for second in seconds:
         moments.append(
             None
-            if np.isnan(one)
-            else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, one)
+            if np.isnan(second)
+            else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, second)
         )
     dates = [
         "" if moment is None else moment.strftime("%d.%m.%Y %H:%M")
         for moment in moments
     ]
-    prices = ["" if np.isnan(one) else f"${one:,.2f}" for one in price]
+    prices = ["" if np.isnan(second) else f"${second:,.2f}" for second in price]
     with open(path, "w", newline="") as file:
         rows = [
             ["when", "price", "size", "grade", "goal"],
@@ -260,9 +260,9 @@ def test_ordered_words_and_what_people_write_in_their_own_way(
     net = nn.Model.load(folder / "m.bin").network
     kinds = [encoder.kind for encoder in net.encoding.encoders]
     assert kinds == ["written date", "written number", "ordered", "ordered"]
-    found = predicted(folder, folder / "new.csv", "--backend", "seq")
+    prediction = predicted(folder, folder / "new.csv", "--backend", "seq")
     expected = np.array(
-        found["score low" if target == "two" else "predicted goal"], np.float64
+        prediction["score low" if target == "two" else "predicted goal"], np.float64
     )
 
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.onnx", "-q")
@@ -421,8 +421,8 @@ def test_predictions_that_are_clipped(folder):
     nn.train(net, ds, epochs=2, clip=True)
     far = (100 * x).astype(np.float32)
     expected = net.predict(far)
-    for found in both(net, folder, far):
-        assert relative_distance(found, expected) < 1e-5
+    for answers in both(net, folder, far):
+        assert relative_distance(answers, expected) < 1e-5
     assert (expected == expected.max(axis=0)).sum() > 10  # at the bounds
 
 

@@ -451,11 +451,11 @@ def test_a_number_that_is_not_finite_is_refused_in_both_directions(tmp_path, num
 )
 def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entries):
     text = unsealed_text(small_model()[1])
-    told = {
+    tensors = {
         "__metadata__": {"nn": text},
         **{f"layer{number}.weight": entry for number, entry in enumerate(entries)},
     }
-    header = json.dumps(told).encode()
+    header = json.dumps(tensors).encode()
     content = container(header, b"\0" * 8)
     assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
 

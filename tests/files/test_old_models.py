@@ -40,8 +40,10 @@ def test_predictions_are_those_of_then(model, backend):
         expected = list(csv.reader(file))
     assert result[0] == expected[0]
     # those of the first rows are kept
-    for one, other in zip(result[1 : len(expected)], expected[1:], strict=True):
-        for a, b in zip(one, other, strict=True):
+    for line, expected_line in zip(
+        result[1 : len(expected)], expected[1:], strict=True
+    ):
+        for a, b in zip(line, expected_line, strict=True):
             try:
                 # backends add up in their own order; a deviation is a difference of
                 # scores

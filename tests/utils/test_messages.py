@@ -47,10 +47,10 @@ def test_a_remark_is_a_warning_at_the_line_of_the_caller(two, in_python):
     ds = nn.load("two.csv")
     with pytest.warns(
         nn.NnWarning, match="learned nothing.* another learning_rate or seed"
-    ) as told:
+    ) as caught:
         net = nn.Network.for_data(ds)
         nn.train(net, ds, epochs=1, learning_rate=1e-9)
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", nn.NnWarning)
         with pytest.raises(nn.NnWarning, match="features hold one value"):

@@ -164,12 +164,14 @@ def ended(
 def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
     """Return what breaks a promise."""
     trains = case.command.startswith("--train")
-    told = 128 + (signal.SIGTERM if trains and signum == signal.SIGHUP else signum)
+    code_of_line = 128 + (
+        signal.SIGTERM if trains and signum == signal.SIGHUP else signum
+    )
     if "c.ck" in case.timed and signum != signal.SIGINT:
-        told = 75
+        code_of_line = 75
     line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
     # -signum: before nn hears signals or when all is done
-    lines = {0: "", -signum: "", 128 + signum: line, told: line}
+    lines = {0: "", -signum: "", 128 + signum: line, code_of_line: line}
     results = []
     if not re.fullmatch(lines.get(hit.code, "no such code"), hit.err):
         results.append(
