@@ -415,14 +415,14 @@ def _is_count(value) -> bool:
     return is_whole(value) and 0 <= value < 2**63
 
 
-_RUN = {
+_RUN_CHECKS = {
     "config": object_of({}),
     "engine": is_string,
     "count": _is_count,
     "data_sha256": is_string,
 }
-_FACTS = {
-    "runs": list_of(object_of(_RUN, optional=["data_sha256"])),
+_FACT_CHECKS = {
+    "runs": list_of(object_of(_RUN_CHECKS, optional=["data_sha256"])),
     "members": list_of(or_none(object_of(dict.fromkeys(COUNTS, _is_count)))),
     "data_sha256": is_string,
 }
@@ -430,7 +430,7 @@ _FACTS = {
 
 def _check_facts(path: str, facts: dict) -> None:
     """Raise DataError for facts that are missing, or of another kind."""
-    for name, check in _FACTS.items():
+    for name, check in _FACT_CHECKS.items():
         if not check(facts.get(name)):
             raise _CHECKPOINT_FILE.damaged(path, f"`{name}` is missing or wrong")
     if sum(run["count"] for run in facts["runs"]) != len(facts["members"]):
