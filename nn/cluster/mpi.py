@@ -28,7 +28,7 @@ from cffi import FFI
 
 from ..utils import Interrupted, NnError, UsageError, needs_package
 from .launch import Launch, limit_seconds
-from .rank_group import RANK_0_SECONDS, RankGroup, after_rank_0, say
+from .rank_group import RANK_0_SECONDS, RankGroup, after_rank_0, print_last_line
 
 # that a failed rank waits for the others: most failures are those of all
 GRACE_SECONDS = 2.0
@@ -114,7 +114,7 @@ def _limited(launched: Launch) -> Iterator[None]:
     seconds = limit_seconds()
 
     def give_up() -> None:
-        say(
+        print_last_line(
             f"rank {launched.rank} of {launched.size}: MPI did not start within {seconds:g} s: a rank is missing, or a host "
             "cannot be reached; see the other ranks' output, or allow more time with NN_RENDEZVOUS_SECONDS"
         )
@@ -284,7 +284,7 @@ class MpiGroup(RankGroup):
             # to end the others
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self.rank == 0:
-            say(str(self._outcome))
+            print_last_line(str(self._outcome))
             if self._outcome.exit_code:
                 _wait_until_read(2)
         # the launcher has rank 0's line before it sees the first rank end, and drops
@@ -317,7 +317,7 @@ class MpiGroup(RankGroup):
     def _abort(self, code: int, text: str | None) -> NoReturn:
         """End all ranks at once: the others are in the midst of something that waits
         for this one."""
-        say(self._line_of(self.rank, text))
+        print_last_line(self._line_of(self.rank, text))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

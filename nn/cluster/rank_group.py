@@ -66,12 +66,12 @@ class RankGroup:
     def end(self, code: int, text: str | None) -> int:
         """End this rank with an exit code and a last line; print the lines due, return
         the exit code of all."""
-        say(text)
+        print_last_line(text)
         return code
 
 
-def say(text: str | None) -> None:
-    """Write the last line of a failed run, if there is one."""
+def print_last_line(text: str | None) -> None:
+    """Print the last line of a failed run, if there is one."""
     if text:
         utils.say(f"nn: {text}")
 

@@ -39,7 +39,7 @@ from ..utils import (
     locked,
     memory_left,
     os_reason,
-    own_bytes,
+    private_bytes,
     resident_bytes,
     temporary_folder,
 )
@@ -115,7 +115,7 @@ def fits(size: int) -> bool:
     left = memory_left()
     if left is not None:
         # of which little is taken by now, and less of the arrays
-        room = left + own_bytes() - PROGRAM_BYTES - READING_BYTES
+        room = left + private_bytes() - PROGRAM_BYTES - READING_BYTES
         if 2 * size > left or 3 * (_Room.taken + size) > 2 * room:
             return False
     _Room.unasked = 0
@@ -440,7 +440,9 @@ def check_left(needed: int, what: str, cure: str) -> None:
     left = memory_left()
     if left is None:
         return
-    left += resident_bytes() - own_bytes()  # pages of files, which the system gives up
+    left += (
+        resident_bytes() - private_bytes()
+    )  # pages of files, which the system gives up
     if needed > left:
         raise NnError(
             f"{what} needs {size_text(needed)}, but only {size_text(left)} are left; "

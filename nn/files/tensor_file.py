@@ -91,12 +91,12 @@ class TensorFile:
         there is no memory for it."""
         try:
             with open(path, "rb") as file:
-                mode = os.fstat(file.fileno()).st_mode
-                # a device such as /dev/zero has no end
-                if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+                status = os.fstat(file.fileno())
+                if stat.S_ISREG(status.st_mode):
+                    self._check_size(path, file, status.st_size)
+                elif not stat.S_ISFIFO(status.st_mode):
+                    # a device such as /dev/zero has no end
                     raise DataError(f"{path}: not a file, expected {self.expected}")
-                if stat.S_ISREG(mode):
-                    self._check_size(path, file)
                 data = file.read()
         except FileNotFoundError as error:
             raise InputNotFound(
@@ -112,10 +112,9 @@ class TensorFile:
             raise DataError(f"{path}: the {self.noun} is empty; {self.remedy}")
         return data
 
-    def _check_size(self, path, file: io.BufferedReader) -> None:
+    def _check_size(self, path, file: io.BufferedReader, size: int) -> None:
         """Raise NnError for a file that the memory cannot hold, and DataError if it
         would be for nothing."""
-        size = os.fstat(file.fileno()).st_size
         left = memory_left()
         begins = file.peek(16)
         if begins and not self.beginning.match(begins):
@@ -147,10 +146,9 @@ class TensorFile:
         if not isinstance(header, dict):
             raise self.damaged(path, "its header is not a JSON object")
         metadata = header.get("__metadata__")
+        text = None
         if isinstance(metadata, dict):
             text = metadata.get(self.key)
-        else:
-            text = None
         if not isinstance(text, str):
             raise DataError(
                 f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"

@@ -46,7 +46,7 @@ from .values import (
     THRESHOLD,
     VALIDATION,
     Value,
-    listed,
+    enumerated,
     one_of,
     plain,
     threshold_rules,
@@ -243,7 +243,7 @@ _DECAYS = ", ".join(
 _LAYER_ACTIVATIONS = [
     name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs
 ]
-_HE_LAYERS = listed(
+_HE_LAYERS = enumerated(
     [name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and"
 )
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
@@ -920,21 +920,15 @@ def takes(*takers: str, without: Iterable[str] = ()) -> Callable:
     keyword = inspect.Parameter.KEYWORD_ONLY
 
     def named(function: Callable) -> Callable:
-        plain = inspect.signature(function)
-        parameters = [
-            parameter
-            for parameter in plain.parameters.values()
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
-        taken = {*without, *plain.parameters}
-        settings = [
-            inspect.Parameter(
-                name, keyword, default=None, annotation=f"{flag.type} | None"
-            )
-            for name, flag in BY_NAME.items()
-            if flag.taker in takers and name not in taken
-        ]
-        function.__signature__ = plain.replace(parameters=[*parameters, *settings])
+        signature = inspect.signature(function)
+        parameters = dict(signature.parameters)
+        parameters.pop("settings")
+        for name, flag in BY_NAME.items():
+            if flag.taker in takers and name not in {*without, *parameters}:
+                parameters[name] = inspect.Parameter(
+                    name, keyword, default=None, annotation=f"{flag.type} | None"
+                )
+        function.__signature__ = signature.replace(parameters=[*parameters.values()])
         return function
 
     return named

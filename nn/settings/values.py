@@ -134,10 +134,10 @@ def one_of(names: Iterable[str]) -> Value:
     def read(text):
         return SCALING_ALIASES.get(text, text)
 
-    return Value(read, listed(names, "or"), "str", names.__contains__, names)
+    return Value(read, enumerated(names, "or"), "str", names.__contains__, names)
 
 
-def listed(names: Sequence[str], last: str) -> str:
+def enumerated(names: Sequence[str], last: str) -> str:
     """Return names with commas between them, and with the word `last` before the last
     one."""
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

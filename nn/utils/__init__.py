@@ -43,7 +43,7 @@ from .machine import (
     has_address_limit,
     is_for_want_of_memory,
     memory_left,
-    own_bytes,
+    private_bytes,
     processor_name,
     resident_bytes,
     spare_addresses,

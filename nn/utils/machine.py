@@ -182,7 +182,7 @@ def resident_bytes() -> int:
     return _process_bytes(1)
 
 
-def own_bytes() -> int:
+def private_bytes() -> int:
     """Return the memory that the process has for itself, without the files that it has
     mapped."""
     return max(0, _process_bytes(1) - _process_bytes(2))

@@ -463,7 +463,7 @@ def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(
         image = Image.new("L", (3000, 3000))
         image.save(tmp_path / name / "1.png")
     monkeypatch.setattr(records, "memory_left", lambda: 20 << 20)
-    monkeypatch.setattr(records, "own_bytes", records.resident_bytes)
+    monkeypatch.setattr(records, "private_bytes", records.resident_bytes)
     message = failure(tmp_path, NnError, "out of memory")
     assert (
         "a/1.png: an image of 3000x3000 pixels needs 69M, but only 20M are left"

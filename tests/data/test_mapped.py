@@ -116,7 +116,9 @@ def test_a_control_group_keeps_room_for_the_program(
         "memory_left",
         lambda: max(0, ((group - program) << 20) - records.taken()),
     )
-    monkeypatch.setattr(records, "own_bytes", lambda: (program << 20) + records.taken())
+    monkeypatch.setattr(
+        records, "private_bytes", lambda: (program << 20) + records.taken()
+    )
     columns = []
     for _ in range(count):
         columns.append(records.new_rows((size << 18,), np.float32))
@@ -133,7 +135,7 @@ def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypa
     cases = (
         ("memory_left", 1 << 10),
         ("resident_bytes", 0),
-        ("own_bytes", 0),
+        ("private_bytes", 0),
     )
     for name, size in cases:
         monkeypatch.setattr(records, name, lambda size=size: size)

@@ -111,7 +111,7 @@ def test_orders_are_those_of_the_processor(count):
     indices = np.arange(count)
     rows = indices[::-1].copy()
     jobs = [PackJob(m, None, rows, settings(seed=m), None, 7 * m) for m in range(5)]
-    with engine.here("orders"):
+    with engine.gpu_context("orders"):
         counts = np.array([count] * 5)
         drawn = packs.Orders(jobs, counts, False)
         orders = drawn._drawn.get().reshape(5, count)

@@ -205,16 +205,16 @@ def cuda_major() -> int:
 
 
 def load_library(
-    declarations: str, name: str, package: str, others: list[str], missing: str
+    declarations: str, name: str, package: str, file_names: list[str], missing: str
 ):
     """Return (ffi, lib, path) of a CUDA library: `name` in the folders of its package
-    and toolkit, else one of `others` by the system's own search. Raise UsageError where
-    there is none: `missing`, which says what to install."""
+    and toolkit, else one of the file names by the system's own search. Raise UsageError
+    where there is none: `missing`, which says what to install."""
     import cffi
 
     ffi = cffi.FFI()
     ffi.cdef(declarations)
-    for path in [*_library_paths(name, package), *others]:
+    for path in [*_library_paths(name, package), *file_names]:
         try:
             return ffi, _opened(ffi, path), path
         except OSError:
@@ -225,20 +225,20 @@ def load_library(
 def _library_paths(name: str, package: str) -> list[str]:
     """Return where a CUDA library may be, the likeliest first: wheels of NVIDIA, then
     the toolkit."""
-    found = []
+    paths = []
     for root in map(Path, sys.path):
         whole_toolkits = sorted((root / "nvidia").glob("cu[0-9]*/lib"), reverse=True)
         for folder in (root / "nvidia" / package / "lib", *whole_toolkits):
-            found += sorted(map(str, folder.glob(f"{name}.so*")), reverse=True)
+            paths += sorted(map(str, folder.glob(f"{name}.so*")), reverse=True)
     for toolkit in filter(
         None,
         (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"),
     ):
         for folder in ("lib64", "lib", "targets/x86_64-linux/lib"):
-            found += sorted(
+            paths += sorted(
                 map(str, Path(toolkit, folder).glob(f"{name}.so*")), reverse=True
             )
-    return found
+    return paths
 
 
 # ---------------------------------------------------------------- errors

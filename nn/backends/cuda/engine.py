@@ -93,13 +93,13 @@ class CudaEngine:
         self._vectors: dict[str, object] = {}
         with cupy().cuda.Device(device):
             self.stream = cupy().cuda.Stream(non_blocking=True)
-        with self.here(
+        with self.gpu_context(
             f"a network of {self.size} parameters", "use fewer or smaller layers"
         ):
             self.vector("parameters")
 
     @contextmanager
-    def here(self, what: str, remedy: str = "use a smaller --batch_number"):
+    def gpu_context(self, what: str, remedy: str = "use a smaller --batch_number"):
         """Enter this engine's GPU and stream, one thread at a time; CuPy's errors
         become NnError."""
         with (
@@ -130,7 +130,7 @@ class CudaEngine:
     def pack(self, count: int, rows: int) -> Pack:
         """Return networks that train together where a block of the GPU is enough for
         each, and else take turns."""
-        with self.here("a network's program"):
+        with self.gpu_context("a network's program"):
             together = self.rank_group.size == 1 and self.runs_small(
                 self.likely_purpose(max(1, rows))
             )
@@ -159,17 +159,17 @@ class CudaEngine:
         if what.startswith("moment") and not self.member.updates_weights:
             return
         check_vector(self, vector)
-        with self.here("the parameters"):
+        with self.gpu_context("the parameters"):
             if self.size:
                 self.vector(what).set(np.ascontiguousarray(vector), stream=self.stream)
             self.stream.synchronize()
 
     def get(self, what: str) -> np.ndarray:
-        with self.here("the parameters"):
+        with self.gpu_context("the parameters"):
             return self.vector(what)[: self.size].get()
 
     def keep(self) -> None:
-        with self.here(
+        with self.gpu_context(
             f"a copy of {self.size} parameters", "use fewer or smaller layers"
         ):
             cupy().copyto(self.vector("kept"), self.vector("parameters"))
@@ -182,7 +182,7 @@ class CudaEngine:
         weights: np.ndarray | None = None,
     ) -> CudaData:
         arrays = self.checked(x, y, weights)
-        with self.here("the data set", "use a smaller data set"):
+        with self.gpu_context("the data set", "use a smaller data set"):
             return CudaData(*arrays, self.dtype, self._room())
 
     def checked(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None):
@@ -284,7 +284,7 @@ class CudaEngine:
     def routes(self, rows: int) -> list[str]:
         """Return how a training step of that many rows is computed: the runner, then
         each layer's kernels."""
-        with self.here("a network's program"):
+        with self.gpu_context("a network's program"):
             member_rows = max(1, most_rows(rows, rows, self.rank_group))
             purpose = self.likely_purpose(member_rows)
             kind = self._choose_runner(purpose)
@@ -382,7 +382,7 @@ class CudaEngine:
         batch = settings.batch
         if not len(left):
             return
-        with self.here(f"batches of {batch} rows"):
+        with self.gpu_context(f"batches of {batch} rows"):
             rows = max(1, most_rows(len(left), batch, self.rank_group))
             purpose = self.epoch_purpose(data, settings, rows)
             runner = self._runner(purpose)
@@ -465,7 +465,7 @@ class CudaEngine:
         lane = "gpu"
         if self.rank_group.size > 1:
             lane = f"gpu {self.device}"
-        with self.here("timing"):
+        with self.gpu_context("timing"):
             return self._recorder.steps(lane)
 
     # ---- one batch's gradients
@@ -473,7 +473,7 @@ class CudaEngine:
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
         data = self.load(x, y)
         rows = len(x)
-        with self.here(f"a batch of {rows} rows"):
+        with self.gpu_context(f"a batch of {rows} rows"):
             cp = cupy()
             member_rows = most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout
@@ -540,7 +540,7 @@ class CudaEngine:
         labels = self.loss_name == "ce"
         rows_as = row_format(np.empty(0, record or self.dtype), self.dtype)
         data = SimpleNamespace(labels=labels, rows_as=rows_as, weights=None)
-        with self.here("a network's program"):
+        with self.gpu_context("a network's program"):
             train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
             loss = self.forward_purpose("loss", data, judged_rows)
             predict = self.forward_purpose("predict", data, judged_rows)
@@ -600,7 +600,7 @@ class CudaEngine:
         rows: np.ndarray | None = None,
         vector: np.ndarray | None = None,
     ) -> np.ndarray:
-        with self.here("a forward pass", "use a smaller network"):
+        with self.gpu_context("a forward pass", "use a smaller network"):
             if vector is None:
                 return self._forward("predict", data, rows)
             before = self.vector("parameters").copy()
@@ -615,5 +615,5 @@ class CudaEngine:
 
     def row_losses(self, data: CudaData, rows: np.ndarray | None = None) -> np.ndarray:
         """Return each row's loss times its weight (rows,), by default of all rows."""
-        with self.here("a forward pass", "use a smaller network"):
+        with self.gpu_context("a forward pass", "use a smaller network"):
             return self._forward("loss", data, rows)

@@ -88,14 +88,14 @@ class CudaPack:
         self._chunks = {}
         # (members, parameters) of each vector that is there
         self._on_gpu: dict[str, object] = {}
-        with engine.here(
+        with engine.gpu_context(
             f"{count} networks of {engine.size} parameters",
             "use fewer networks, or smaller layers",
         ):
             self._matrix("parameters")
 
     def describe(self) -> str:
-        with self._engine.here("a network's program"):
+        with self._engine.gpu_context("a network's program"):
             together = self._side_by_side(
                 self._engine.likely_purpose(self._rows), self.count
             )
@@ -122,7 +122,7 @@ class CudaPack:
         engine = self._engine
         check_vector(engine, vector)
         check_members([member], self.count)
-        with engine.here("the parameters"):
+        with engine.gpu_context("the parameters"):
             if engine.size:
                 self._matrix(what)[member, : engine.size].set(
                     np.ascontiguousarray(vector), stream=engine.stream
@@ -131,12 +131,12 @@ class CudaPack:
 
     def get(self, member: int, what: str) -> np.ndarray:
         check_members([member], self.count)
-        with self._engine.here("the parameters"):
+        with self._engine.gpu_context("the parameters"):
             return self._matrix(what)[member, : self._engine.size].get()
 
     def keep(self, member: int) -> None:
         check_members([member], self.count)
-        with self._engine.here(
+        with self._engine.gpu_context(
             "a copy of the parameters", "use fewer networks, or smaller layers"
         ):
             cupy().copyto(
@@ -176,7 +176,7 @@ class CudaPack:
         together."""
         self._check(jobs)
         for purpose, group in self._by_purpose(jobs).items():
-            with self._engine.here(f"batches of {purpose.rows} rows"):
+            with self._engine.gpu_context(f"batches of {purpose.rows} rows"):
                 resident = all(job.data.resident for job in group)
                 together = resident and self._side_by_side(purpose, len(group))
                 if together:
@@ -342,7 +342,7 @@ class CudaPack:
             by_purpose.setdefault((purpose, batches), []).extend(group)
         for (purpose, batches), group in by_purpose.items():
             passes = None
-            with engine.here(
+            with engine.gpu_context(
                 "a forward pass", "use fewer networks, or a smaller network"
             ):
                 if self._passes_pay(purpose, batches, group):
@@ -388,7 +388,7 @@ class CudaPack:
 
     def _with(self, job: PackJob):
         """Return the engine with the member's parameters."""
-        with self._engine.here("the parameters"):
+        with self._engine.gpu_context("the parameters"):
             size = max(1, self._engine.size)
             parameters = self._matrix("parameters")[job.member, :size]
             cupy().copyto(self._engine.vector("parameters"), parameters)
@@ -439,16 +439,16 @@ class SideBySide:
         )
 
     def run(
-        self, control, losses: list[float], first: int, batches: int, arrivals
+        self, control, losses: list[float], first_batch: int, batches: int, arrivals
     ) -> list[float]:
-        """Train networks on batches from `first` on; return their sums of losses, which
-        `losses` were before."""
+        """Train networks on batches from `first_batch` on; return their sums of losses.
+        losses: these sums before."""
         networks = len(losses)
         totals = cupy().asarray(np.array(losses))
-        arguments = (control, np.int64(first), np.int64(batches))
+        arguments = (control, np.int64(first_batch), np.int64(batches))
         arrivals.data.memset_async(0, arrivals.nbytes)
         start(self.kernel, networks, arguments, self.shared_bytes)
-        sums = batch_losses(control, networks, first, batches)
+        sums = batch_losses(control, networks, first_batch, batches)
         arguments = (totals, sums, np.int64(networks), np.int64(batches))
         self.add((-(-networks // THREADS),), (THREADS,), arguments)
         return totals.get().tolist()

@@ -84,25 +84,25 @@ class Runner:
             stream=cupy().cuda.get_current_stream(),
         )
 
-    def run(self, first: int, batches: int) -> None:
-        """Run batches first .. first + batches - 1 of those that `set` described, one
+    def run(self, first_batch: int, batches: int) -> None:
+        """Run that many batches of those that `set` described, from first_batch on, one
         after the other."""
         raise NotImplementedError
 
-    def batch_losses(self, first: int, batches: int) -> np.ndarray:
+    def batch_losses(self, first_batch: int, batches: int) -> np.ndarray:
         """Return the sums of that many batches' row losses, of this member's rows;
         waits for them."""
         distribute = self.program.purpose.distribute
-        return batch_losses(self.control, 1, first, batches, distribute).get()[0]
+        return batch_losses(self.control, 1, first_batch, batches, distribute).get()[0]
 
 
 def batch_losses(
-    control, networks: int, first: int, batches: int, distribute: str = ""
+    control, networks: int, first_batch: int, batches: int, distribute: str = ""
 ):
     """Return the sums of the batches' row losses on the GPU (networks, batches), each
     network's in `control`."""
     sums = cupy().empty((networks, batches))
-    arguments = (control, np.int64(first), np.int64(batches))
+    arguments = (control, np.int64(first_batch), np.int64(batches))
     kernel = compiled(losses_source(distribute), "float64", False).get_function(
         "batch_losses"
     )
@@ -128,9 +128,9 @@ class WholeEpochs(Runner):
             1, min(max(map(blocks_of, program.phases), default=1), processors())
         )
 
-    def run(self, first: int, batches: int) -> None:
+    def run(self, first_batch: int, batches: int) -> None:
         self.arrivals.data.memset_async(0, 4)
-        arguments = (self.control, np.int64(first), np.int64(batches))
+        arguments = (self.control, np.int64(first_batch), np.int64(batches))
         self.kernel(
             (self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes
         )
@@ -172,8 +172,8 @@ class Phases(Runner):
             self.ready = cuda.Event(disable_timing=True)
             self.sent = cuda.Event(disable_timing=True)
 
-    def run(self, first: int, batches: int) -> None:
-        for index in range(first, first + batches):
+    def run(self, first_batch: int, batches: int) -> None:
+        for index in range(first_batch, first_batch + batches):
             rows = min(self.batch, self.count - index * self.batch)
             if rows not in self.graphs:
                 # the first time as it is: libraries set themselves up, and some cannot
@@ -345,8 +345,8 @@ class TimedPhases(Phases):
         self._phases: list[list] = []
         self._sent: list[list] = []  # and two for each message
 
-    def run(self, first: int, batches: int) -> None:
-        for index in range(first, first + batches):
+    def run(self, first_batch: int, batches: int) -> None:
+        for index in range(first_batch, first_batch + batches):
             if not self._phases:
                 cupy().cuda.get_current_stream().synchronize()
                 self.began = time.perf_counter()

@@ -121,25 +121,25 @@ class Plan:
         work = self.parameters * self.part_rows
         return self.bytes <= shared_of_block() and work <= most_work
 
-    def each(self, width: int) -> int:
+    def rows_of_thread(self, width: int) -> int:
         """Return the rows that a thread computes at once: as few as give every value a
         thread; in a pack those that take the fewest loads and products, one after the
         other."""
 
-        def work(each: int) -> int:
-            turns = -(-self._threads(each, width) // THREADS)
-            return turns * (self.vector + each * (1 + self.vector))
+        def work(rows: int) -> int:
+            turns = -(-self._threads(rows, width) // THREADS)
+            return turns * (self.vector + rows * (1 + self.vector))
 
         if self.pack:
             return min(range(1, MOST_EACH + 1), key=work)
-        each = 1
-        while each < MOST_EACH and self._threads(each, width) > THREADS:
-            each += 1
-        return min(each, self.rows)
+        rows = 1
+        while rows < MOST_EACH and self._threads(rows, width) > THREADS:
+            rows += 1
+        return min(rows, self.rows)
 
-    def _threads(self, each: int, width: int) -> int:
-        """Return the threads that compute all rows, `each` rows of a value a thread."""
-        return -(-self.rows // each) * width
+    def _threads(self, rows_of_thread: int, width: int) -> int:
+        """Return the threads that compute all rows, so many rows of a value each."""
+        return -(-self.rows // rows_of_thread) * width
 
     def inputs_at_once(self, layer: Layer) -> int:
         """Return the inputs whose gradients, with one output, a thread computes: those
@@ -192,7 +192,7 @@ class Plan:
         self.padded = self._padded()
         self.values = 0
         self.places = {}
-        first = self.layers[0]
+        first_layer = self.layers[0]
         last = self.layers[-1]
         if self.blocks == 1:
             moments = MOMENTS[self.purpose.optimizer]
@@ -206,7 +206,7 @@ class Plan:
                 self._place(f"share{index}", self.weights(layer))
         for parity in (0, 1):  # two batches: one is computed, one is loading
             self._place(f"u{parity}", len(UPDATE))
-            self._place(f"x{parity}", self.padded * row(first.inputs + 1))
+            self._place(f"x{parity}", self.padded * row(first_layer.inputs + 1))
             # weights behind targets
             self._place(
                 f"y{parity}", self.padded * (last.outputs + self.purpose.weighted)
@@ -224,9 +224,11 @@ class Plan:
         ones."""
         if not self.pack:
             return self.rows + MOST_EACH
-        each = {self.each(layer.outputs) for layer in self.layers}
-        each |= {self.each(layer.inputs) for layer in self.layers[1:]}
-        return max(-(-self.rows // rows) * rows for rows in each)
+        widths = [layer.outputs for layer in self.layers]
+        widths += [layer.inputs for layer in self.layers[1:]]
+        return max(
+            -(-self.rows // rows) * rows for rows in map(self.rows_of_thread, widths)
+        )
 
     # ---- source: the network, in front of the kernel in small_epoch.cu; its layers'
     # sizes are L0, L1 ..., and the places of shared memory have their names here
@@ -367,7 +369,7 @@ class Plan:
                 activation = "LINEAR"
             else:
                 activation = layer.activation.upper()
-            settings = f"L{i}, {self.each(layer.outputs)}, {activation}"
+            settings = f"L{i}, {self.rows_of_thread(layer.outputs)}, {activation}"
             arguments = f"memory + plan::OUT{i}, {_input(i)}, memory + plan::W{i}"
             lines += [f"small_forward<{settings}>({arguments});", BARRIER]
         names = f"L{last}, {self.loss.upper()}, {self.layers[last].activation.upper()}"
@@ -384,7 +386,7 @@ class Plan:
         lines = []
         for i in range(len(self.layers) - 1, 0, -1):
             below = self.layers[i - 1].activation.upper()
-            settings = f"L{i}, {self.each(self.layers[i].inputs)}, {below}"
+            settings = f"L{i}, {self.rows_of_thread(self.layers[i].inputs)}, {below}"
             gradients = f"memory + plan::DZ{i - 1}, memory + plan::DZ{i}"
             values = f"{_input(i)}, memory + plan::W{i}"
             lines += [
