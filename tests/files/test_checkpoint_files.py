@@ -27,7 +27,7 @@ from support.command_line import (
 import nn
 import nn.commands.train
 from nn.files import checkpoint as checkpoints
-from nn.files.checkpoint import COUNTS
+from nn.files.checkpoint import COUNTS, Checkpoint, Position
 from nn.utils import DataError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
 
@@ -414,6 +414,17 @@ def rewritten(**changed):
 )
 def test_facts_and_arrays_that_cannot_be_are_refused(saved, facts):
     refused(rewritten(**facts))
+
+
+@pytest.mark.parametrize("losses", [np.array(0.5), np.zeros(0), np.zeros(4)])
+def test_losses_before_a_refit_that_are_no_list_of_its_epochs_are_refused(
+    folder, losses
+):
+    checkpoint = Checkpoint("c.ck")
+    state = ({"epoch": 0, "row": 0, "step": 0}, {"first.losses": losses})
+    run = {"judged": True, "monitored": False, "refit_rows": 8}
+    with pytest.raises(DataError, match="damaged checkpoint"):
+        checkpoint.position_of(state, Position(), {}, 3, 4, 8, **run)
 
 
 def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
