@@ -151,8 +151,18 @@ def written(folder):
     return kept
 
 
-@pytest.mark.parametrize("size, backend", [(2, "seq"), (3, "omp")])
-@pytest.mark.parametrize("way", WAYS)
+# each way with one of these two; with the other one in -m long
+SIZES = [(2, "seq"), (3, "omp")]
+
+
+@pytest.mark.parametrize(
+    "way, size, backend",
+    [
+        pytest.param(way, *how, marks=() if (row + column) % 2 else pytest.mark.long)
+        for row, way in enumerate(WAYS)
+        for column, how in enumerate(SIZES)
+    ],
+)
 def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, backend):
     command = [*DATA, "--model", "m.bin", "--backend", backend, "--json", *WAYS[way]]
     if way not in ("effort", "judged in time"):
@@ -224,7 +234,15 @@ def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
 
 
 @pytest.mark.parametrize(
-    "signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=str
+    "mpi, signum, code",
+    [
+        ("mpich", signal.SIGTERM, 75),
+        ("openmpi", signal.SIGINT, 130),
+        pytest.param("mpich", signal.SIGINT, 130, marks=pytest.mark.long),
+        pytest.param("openmpi", signal.SIGTERM, 75, marks=pytest.mark.long),
+    ],
+    indirect=["mpi"],
+    ids=str,
 )
 def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum, code):
     with running(mpi, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
@@ -345,18 +363,11 @@ def check_goes_on(mpi, folder, size, command, expected):
 @pytest.mark.parametrize(
     "command, sizes",
     [
-        (MORE, (2, 2)),
-        (MORE, (1, 3)),
-        (LIMITED, (2, 1)),
-        (VARY, (1, 3)),
-        (VARY, (2, 1)),
-    ],
-    ids=[
-        "rows, 2 to 2",
-        "rows, 1 to 3",
-        "limited, 2 to 1",
-        "vary, 1 to 3",
-        "vary, 2 to 1",
+        pytest.param(MORE, (1, 3), id="rows, 1 to 3"),
+        pytest.param(LIMITED, (2, 1), id="limited, 2 to 1"),
+        pytest.param(VARY, (1, 3), id="vary, 1 to 3"),
+        pytest.param(MORE, (2, 2), id="rows, 2 to 2", marks=pytest.mark.long),
+        pytest.param(VARY, (2, 1), id="vary, 2 to 1", marks=pytest.mark.long),
     ],
 )
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
@@ -365,7 +376,16 @@ def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes)
     check_goes_on(mpich, folder, sizes[1], command, expected)
 
 
-@pytest.mark.parametrize("command", [MORE, LIMITED], ids=["rows", "limited"])
+@pytest.mark.parametrize(
+    "mpi, command",
+    [
+        pytest.param("mpich", MORE, id="mpich-rows"),
+        pytest.param("openmpi", LIMITED, id="openmpi-limited"),
+        pytest.param("mpich", LIMITED, id="mpich-limited", marks=pytest.mark.long),
+        pytest.param("openmpi", MORE, id="openmpi-rows", marks=pytest.mark.long),
+    ],
+    indirect=["mpi"],
+)
 def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(
     mpi, folder, command
 ):
@@ -379,12 +399,13 @@ def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(
 
 
 @pytest.mark.parametrize(
-    "where, when",
+    "mpi, where, when",
     [
-        ("Engines.compute", "True"),
-        ("Engines.compute", "calls[-1] == 'loss'"),
-        ("Member._begin_refit", "self.net.seed == 2"),
+        ("mpich", "Engines.compute", "calls[-1] == 'loss'"),
+        ("mpich", "Member._begin_refit", "self.net.seed == 2"),
+        ("openmpi", "Engines.compute", "True"),
     ],
+    indirect=["mpi"],
 )
 def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
     """Others compute meanwhile, and what the networks have learned is asked for at the
