@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -155,7 +155,7 @@ def run_plan(plan: Plan, checkpoint: Checkpoint, **beside) -> dict:
         stack.enter_context(beside_checkpoint(checkpoint.path))
         apart = None
         if plan.flag is not None:
-            apart = stack.enter_context(net.apart())
+            apart = stack.enter_context(_apart(plan))
         room = make_room(net, ds, plan.training_bytes())
         stack.enter_context(records.within(room))
         if apart is None:
@@ -164,6 +164,17 @@ def run_plan(plan: Plan, checkpoint: Checkpoint, **beside) -> dict:
         return _trained_together(
             Run(plan, checkpoint=checkpoint, apart=apart, **beside)
         )
+
+
+@contextlib.contextmanager
+def _apart(plan: Plan) -> Iterator[tuple]:
+    """Let each network of a plan compute alone, of whatever ranks and devices share
+    them out; yields those, as Network.apart does."""
+    with plan.net.apart() as (ranks, devices):
+        if ranks.size > 1 or len(devices) > 1:
+            for trial in plan.trials:
+                trial.net.compute_at(devices[0])
+        yield ranks, devices
 
 
 def _trained_alone(run: Run) -> dict:
@@ -278,13 +289,9 @@ def train_many(
     callbacks = Callbacks([callback or Callback()])
     with (
         beside_checkpoint(saving.path),
-        plan.net.apart() as apart,
+        _apart(plan) as apart,
         records.within(make_room(plan.net, ds, plan.training_bytes())),
     ):
-        ranks, devices = apart
-        if ranks.size > 1 or len(devices) > 1:
-            for trial in plan.trials:
-                trial.net.compute_at(devices[0])
         run = Run(
             plan, callbacks, stop or StopRequest(), saving, validation_rows, apart
         )
