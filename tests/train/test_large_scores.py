@@ -87,8 +87,15 @@ def test_scores_are_float32_and_training_and_test_agree_to_the_digit(
         assert (tables / "n.bin").read_bytes() == (tables / "m.bin").read_bytes()
 
 
-@pytest.mark.parametrize("kind", [["--folds", 3], ["--effort", "quick"]])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "task, kind",
+    [
+        *((task, ["--folds", 3]) for task in TASKS),
+        ("multiclass", ["--effort", "quick"]),
+        pytest.param("binary", ["--effort", "quick"], marks=pytest.mark.long),
+        pytest.param("regression", ["--effort", "quick"], marks=pytest.mark.long),
+    ],
+)
 def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores(
     tables, monkeypatch, task, kind
 ):

@@ -51,15 +51,25 @@ def limited(megabytes: int) -> dict:
     }
 
 
-# what runs -> limits under which it is tried; every other one only in tests/long.sh
+# what runs -> limits under which it is tried; two of three only in tests/long.sh, and
+# Feather, which pyarrow reads as Parquet
 MEGABYTES = {
     "train": [16, 60, 80, 100, 110, 120, 140, 160, 190, 240],
     "parquet": [180, 220, 270, 300, 330, 420, 500],
     "feather": [180, 220, 270, 300, 330, 420, 500],
     "pictures": [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205],
 }
+
+
+def marks_of(what: str, place: int) -> list:
+    """Return the marks of a command under the limit of a place in MEGABYTES."""
+    if what == "feather" or place % 3:
+        return [pytest.mark.long]
+    return []
+
+
 LIMITS = [
-    pytest.param(what, limit, marks=[pytest.mark.long] if k % 2 else [])
+    pytest.param(what, limit, marks=marks_of(what, k))
     for what, limits in MEGABYTES.items()
     for k, limit in enumerate(limits)
 ]
