@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 
@@ -37,6 +36,16 @@ RULE_OF_THREE = 3.0  # -ln(1 - 95 %), rounded up
 # metrics that are 1 in every resample of rows which are all told apart
 _OF_NO_SPREAD = ("roc_auc", "pr_auc", "mcc")
 
+# of Student's quantile around the normal one, z: for each power of 1 / freedom, from 0
+# on, what divides the term, and its factors of ..., z^5, z^3, z
+_EXPANSION = (
+    (1, 1),
+    (4, 1, 1),
+    (96, 5, 16, 3),
+    (384, 3, 19, 17, -15),
+    (92160, 79, 776, 1482, -1920, -945),
+)
+
 Interval = list[float] | None
 
 
@@ -46,6 +55,8 @@ Interval = list[float] | None
 def normal_quantile(share: float) -> float:
     """Return the number below which this share of a standard normal distribution
     lies."""
+    from statistics import NormalDist  # here: it imports much
+
     return NormalDist().inv_cdf(share)
 
 
@@ -61,14 +72,13 @@ def student_quantile(share: float, freedom: int) -> float:
     if freedom == 2:
         return (2 * share - 1) * math.sqrt(2 / (4 * share * (1 - share)))
     z = normal_quantile(share)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / freedom**power for power, term in enumerate(terms))
+    quantile = 0.0
+    for power, (divisor, *factors) in enumerate(_EXPANSION):
+        term = 0.0
+        for place, factor in enumerate(factors):
+            term += factor * z ** (2 * (power - place) + 1)
+        quantile += term / divisor / freedom**power
+    return quantile
 
 
 # ------------------------------------------------------------ which rows a resample has

@@ -47,7 +47,8 @@ def _opener(open_file: Callable) -> Callable[[str], Opened]:
 
         def parts(_places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
             with _reading(path):
-                for columns in (piece(number).columns for number in range(pieces)):
+                for number in range(pieces):
+                    columns = piece(number).columns
                     if len(set(map(len, columns))) > 1:
                         raise _damaged(path, "columns of different lengths")
                     if len(columns[0]):
@@ -167,18 +168,13 @@ def arrow_block(column) -> Column:
         raise Unreadable("durations")
     # a timestamp with a zone holds universal time
     is_time = types.is_timestamp(kind) or types.is_date(kind)
-    if not (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or is_time
-    ):
+    is_number = types.is_integer(kind) or types.is_floating(kind)
+    if not is_number and not is_time and not types.is_boolean(kind):
         return _texts(pa, column)
     array = _whole(pa, column)
+    is_null = None
     if array.null_count:
         is_null = ~_bits(array.buffers()[0], array)
-    else:
-        is_null = None
     if types.is_boolean(kind):
         return truths(_bits(array.buffers()[1], array), is_null)
     name = str(kind)
@@ -233,9 +229,8 @@ def _texts(pa, column) -> Column:
     if any(isinstance(value, bytes) for value in values):
         raise Unreadable(f"fields of type {kind}")
     codes = _values(indices, str(indices.type))
-    if not indices.null_count:
-        is_known = slice(None)
-    else:
+    is_known = slice(None)
+    if indices.null_count:
         is_known = _bits(indices.buffers()[0], indices)
     known_codes = codes[is_known]
     if len(known_codes) and not 0 <= known_codes.min() <= known_codes.max() < len(

@@ -135,7 +135,7 @@ class Column:
         """Return whether MOSTLY of the known fields are what the column was read as,
         and no odd words."""
         odd = sum(count.rows for count in self.odd.values())
-        right = len(self) - int(self.is_gap.sum())
+        right = len(self) - np.count_nonzero(self.is_gap)
         return right / (odd + right) >= MOSTLY
 
     @cached_property
@@ -145,20 +145,14 @@ class Column:
 
     def counts(self) -> dict[str, int]:
         """Return the rows of each text that occurs."""
-        return {
-            word: rows
-            for word, rows in zip(self.words, self.word_rows.tolist(), strict=True)
-            if rows
-        }
+        pairs = zip(self.words, self.word_rows.tolist(), strict=True)
+        return {word: rows for word, rows in pairs if rows}
 
     def with_words(self, words: list[str]) -> Column:
         """Return the same texts in other words, of which several may be one."""
         places = {word: place for place, word in enumerate(dict.fromkeys(words))}
-        return Column(
-            "text",
-            np.array([*map(places.get, words), -1], np.int32)[self.values],
-            list(places),
-        )
+        codes = np.array([*map(places.get, words), -1], np.int32)
+        return Column("text", codes[self.values], list(places))
 
 
 class Selection(NamedTuple):
@@ -226,7 +220,7 @@ class Table:
         """Return how messages call a row: by its line in the file, counted from 1
         (unknown behind a blank line)."""
         if self.kept is not None:
-            index = int(self.kept[index])
+            index = self.kept[index]
         span = [span for span in self.spans if span.at <= index][-1]
         after = index - span.at
         if span.has_lines:
@@ -254,9 +248,8 @@ def decimals(values: np.ndarray, dtype: str = "float64") -> np.ndarray:
     if values.dtype.kind != "f" or values.dtype.newbyteorder("=") in (dtype, "float64"):
         return values
     different, which = np.unique(values, return_inverse=True)
-    return np.array([float(str(value)) for value in different])[
-        which.reshape(values.shape)
-    ]
+    shortest = np.array([float(str(value)) for value in different])
+    return shortest[which.reshape(values.shape)]
 
 
 @np.errstate(over="ignore")  # what float32 cannot hold is infinite, and refused
@@ -458,12 +451,9 @@ def target_column(
         }
         return replace(column, odd=odd)
     counts = column.counts()
-    gaps = {
-        word
-        for word in counts
-        if word not in selection.names and is_target_gap(word, selection.missing)
-    }
-    known_words = [word for word in counts if word not in gaps | selection.names]
+    unnamed = [word for word in counts if word not in selection.names]
+    gaps = {word for word in unnamed if is_target_gap(word, selection.missing)}
+    known_words = [word for word in unnamed if word not in gaps]
     are_numbers = all(number_in(word, point) is not None for word in known_words)
     if kind is None and are_numbers:
         gaps |= selection.names & counts.keys()
@@ -493,7 +483,7 @@ def without_words(column: Column, words: Collection[str]) -> Column:
     with the fields that were."""
     counts = column.counts()
     gaps = {word: rows for word, rows in counts.items() if word in words}
-    empty = int(np.count_nonzero(column.values < 0)) - sum(column.gaps.values())
+    empty = np.count_nonzero(column.values < 0) - sum(column.gaps.values())
     if empty:
         gaps[""] = gaps.get("", 0) + empty
     kept = [word for word in column.words if word not in gaps]
@@ -589,9 +579,7 @@ def as_text(column: Column) -> Column:
     codes = codes.reshape(-1).astype(np.int32)
     codes[np.isnan(column.values)] = -1
     write = number_text if column.reads == "number" else _date_text
-    return Column(
-        "text", codes, [write(value) for value in different[~np.isnan(different)]]
-    )
+    return Column("text", codes, list(map(write, different[~np.isnan(different)])))
 
 
 def _date_text(seconds: float) -> str:

@@ -125,17 +125,28 @@ def check_range(pictures: dict | None, ds: Dataset) -> None:
 
 
 def log_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
-    """Tell of arrays of pixels that look as if another model divided them than the one
-    that they are for."""
+    """Log arrays of pixels that look as if another model divided them than the one that
+    they are for."""
     if pictures is None or not x.size:
         return
-    if x.dtype == np.uint8 and pictures["range"] == 1 and x.max() > 1:
-        told = "%s: bytes up to %d, the model was trained on numbers from 0 to 1 and divides nothing; divide them"
-        log.warning(told, where, x.max())
-    is_divided = pictures["range"] in (BYTE, WORD_RANGE) and x.dtype.kind == "f"
+    white = pictures["range"]
+    if x.dtype == np.uint8 and white == 1 and x.max() > 1:
+        log.warning(
+            "%s: bytes up to %d, the model was trained on numbers from 0 to 1 and "
+            "divides nothing; divide them",
+            where,
+            x.max(),
+        )
+    is_divided = white in (BYTE, WORD_RANGE) and x.dtype.kind == "f"
     if is_divided and x.min() >= 0 and x.max() <= 1 and (x != np.floor(x)).any():
-        told = "%s: numbers from 0 to %g, the model divides by %d by itself; give them from 0 to %d"
-        log.warning(told, where, x.max(), pictures["range"], pictures["range"])
+        log.warning(
+            "%s: numbers from 0 to %g, the model divides by %d by itself; give them "
+            "from 0 to %d",
+            where,
+            x.max(),
+            white,
+            white,
+        )
 
 
 def are_pictures(value) -> bool:

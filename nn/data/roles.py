@@ -214,11 +214,11 @@ def _check_role(
         return
     row = int(bad[0])
     if column.odd:
-        found = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
+        field = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
     elif np.isnan(column.values[row]):
-        found = f"{place_of(source, table, row, place)}: found a gap"
+        field = f"{place_of(source, table, row, place)}: found a gap"
     else:
-        found = f"{place_of(source, table, row, place)}: found {column.values[row]:g}"
+        field = f"{place_of(source, table, row, place)}: found {column.values[row]:g}"
     raise DataError(
-        f"{found}, expected {expected} for --{role}; correct it or remove the row"
+        f"{field}, expected {expected} for --{role}; correct it or remove the row"
     )

@@ -147,10 +147,10 @@ def fold_rows(
     return divided
 
 
-def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
-    """Return into how many folds these rows can be divided, `wanted` at most; None if
+def most_folds(ds: Dataset, rows: np.ndarray, most: int, seed: int) -> int | None:
+    """Return into how many folds these rows can be divided, `most` at most; None if
     not even into two."""
-    for folds in range(min(wanted, len(rows) // ROWS_A_FOLD), 1, -1):
+    for folds in range(min(most, len(rows) // ROWS_A_FOLD), 1, -1):
         with contextlib.suppress(UsageError):
             fold_rows(ds, rows, folds, seed, rare=True)
             return folds
@@ -177,11 +177,11 @@ def folds_and_splits(
     pairs = []
     for fold in fold_rows(ds, rows, folds, seed, is_judged):
         if is_judged:
-            own = Split(fold.training, fold.tested, fold.tested)
+            fold_split = Split(fold.training, fold.tested, fold.tested)
         else:
-            own = split_rows(ds, 0.0, validation, seed, fold.training)
-            own = own._replace(holdout=fold.tested)
-        pairs.append((fold, own))
+            fold_split = split_rows(ds, 0.0, validation, seed, fold.training)
+            fold_split = fold_split._replace(holdout=fold.tested)
+        pairs.append((fold, fold_split))
     return pairs
 
 

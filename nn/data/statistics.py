@@ -52,9 +52,8 @@ class NumberStatistics:
             self.gap_share = float(np.average(is_gap, weights=counts))
         step = 1 << max(0, math.ceil(math.log2(max(1, len(numbers)) / SAMPLE)))
         self.sample = numbers[::step].astype(np.float64)
-        if counts is None:
-            self.sample_counts = None
-        else:
+        self.sample_counts = None
+        if counts is not None:
             counts = counts[~is_gap]
             self.sample_counts = counts[::step]
         if not len(numbers):
