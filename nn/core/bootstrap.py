@@ -104,7 +104,7 @@ class Sampling:
 
     @cached_property
     def _group_of_row(self) -> np.ndarray:
-        return np.unique(self.groups, return_inverse=True)[1].reshape(-1)
+        return np.unique(self.groups, return_inverse=True)[1]
 
     @cached_property
     def _in_order(self) -> np.ndarray:

@@ -22,7 +22,7 @@ def distinct_counts(
     if counts is None:
         return np.unique(values, return_counts=True)
     distinct, place = np.unique(values, return_inverse=True)
-    return distinct, np.bincount(place.reshape(-1), counts, len(distinct))
+    return distinct, np.bincount(place, counts, len(distinct))
 
 
 def _running_sums(counts: np.ndarray) -> np.ndarray:

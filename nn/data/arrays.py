@@ -22,7 +22,7 @@ from .column import is_coarse
 from .dataset import Targets
 from .frames import columns_of
 from .records import in_rows, new_rows
-from .source import BLOCK, DEFLATE_RATIO, Source, fill, readable
+from .source import BLOCK, DEFLATE_RATIO, Source, fill, readable, reason_of
 from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -109,7 +109,7 @@ def npy(path: str) -> Opened:
             array = _numpy_array(source, source.most, path, "biuf", 2)
         except ValueError as error:
             raise DataError(
-                f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again"
+                f"{path}: damaged NPY file ({reason_of(error)}); write it again"
             ) from error
     return columns_of(array)
 
@@ -193,9 +193,8 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
         ValueError,
     ) as error:
         # a SystemError: of text that holds no characters
-        reason = " ".join(str(error).split())
         raise DataError(
-            f"{path}: damaged or not an NPZ file ({reason}); write it again"
+            f"{path}: damaged or not an NPZ file ({reason_of(error)}); write it again"
         ) from error
     return _of_files(images.x, images.targets, path)
 

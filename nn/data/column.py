@@ -576,7 +576,7 @@ def as_text(column: Column) -> Column:
     if column.reads == "text":
         return column
     different, codes = np.unique(column.values, return_inverse=True)
-    codes = codes.reshape(-1).astype(np.int32)
+    codes = codes.astype(np.int32)
     codes[np.isnan(column.values)] = -1
     write = number_text if column.reads == "number" else _date_text
     return Column("text", codes, list(map(write, different[~np.isnan(different)])))

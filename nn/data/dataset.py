@@ -272,8 +272,7 @@ class Targets:
     def different(self) -> tuple[np.ndarray, np.ndarray]:
         """The different numbers of the first column, ascending; the index of each row's
         number among them."""
-        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
-        return distinct, which.reshape(-1)
+        return np.unique(self.values[:, 0], return_inverse=True)
 
     @property
     def are_many(self) -> bool:

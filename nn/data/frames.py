@@ -15,7 +15,7 @@ from ..utils import DataError
 from .arrow import arrow_block
 from .column import BYTE_ORDER_MARK, Column, decoded
 from .records import fits
-from .source import pyarrow, read_blocks
+from .source import pyarrow, read_blocks, reason_of
 from .typed import Opened, TypedSource, array_block, objects, recoded, times
 
 TARGET = "target"  # the name of targets that have none
@@ -81,9 +81,9 @@ def columns_of(frame) -> Opened | None:
     try:
         table = pa.table(frame)
     except (pa.ArrowException, TypeError) as error:
-        reason = " ".join(str(error).split())
         raise DataError(
-            f"the data frame: pyarrow cannot read it ({reason}); leave such a column out"
+            f"the data frame: pyarrow cannot read it ({reason_of(error)}); leave such a "
+            "column out"
         ) from None
     return _opened(
         *table.shape, table.column_names, lambda place: arrow_block(table.column(place))

@@ -40,7 +40,7 @@ from .column import unicode_text
 from .dataset import Dataset, Schema, Targets, name_of
 from .records import check_left, in_rows, new_rows
 from .scaling import Scaling
-from .source import IMAGE_SUFFIXES, readable
+from .source import IMAGE_SUFFIXES, readable, reason_of
 
 # white, in 8 and 16 bits
 BYTE = 255
@@ -545,7 +545,7 @@ def decoded_picture(file: Path, data: bytes, as_shown: bool = True) -> Picture:
     except (NnError, MemoryError):
         raise
     except Exception as error:  # decoders raise anything for a damaged image
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = reason_of(error) or type(error).__name__
         if "cannot identify" in reason:
             reason = "no format of pictures that is read"
         raise DataError(

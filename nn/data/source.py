@@ -101,6 +101,12 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
         raise InputNotFound(f"{name}: cannot read: {os_reason(error)}") from error
 
 
+def reason_of(error: Exception) -> str:
+    """Return what an error says, or the system for it, on one line."""
+    reason = os_reason(error) if isinstance(error, OSError) else str(error)
+    return " ".join(reason.split())
+
+
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders;
     several with commas between them; those that fit a pattern such as day*.csv; the
@@ -495,9 +501,7 @@ def _opening(name: str) -> Iterator[None]:
         raise InputNotFound(f"{name}: no such file; check the URI") from None
     except (OSError, ValueError, NotImplementedError) as error:
         # ArrowInvalid is a ValueError
-        reason = " ".join(
-            (os_reason(error) if isinstance(error, OSError) else str(error)).split()
-        )
+        reason = reason_of(error)
         raise InputNotFound(
             f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI"
         ) from None

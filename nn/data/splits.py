@@ -252,7 +252,7 @@ def _fold_by_twins(
             in_class[fold_of_set[number]] += sizes[number]
         fold_of_set[single] = _filled_up(in_class, filled, len(single))
         filled += in_class + np.bincount(fold_of_set[single], minlength=folds)
-    return fold_of_set[np.unique(sets, return_inverse=True)[1].reshape(-1)]
+    return fold_of_set[np.unique(sets, return_inverse=True)[1]]
 
 
 def _filled_up(in_class: np.ndarray, filled: np.ndarray, count: int) -> np.ndarray:
@@ -339,10 +339,8 @@ def _labels(ds: Dataset, rows: np.ndarray) -> np.ndarray:
 
 
 def _groups(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    _, group_of, sizes = np.unique(
-        ds.groups[rows], return_inverse=True, return_counts=True
-    )
-    return group_of.reshape(-1), sizes  # NumPy 2.0 alone gives it another shape
+    groups = ds.groups[rows]
+    return np.unique(groups, return_inverse=True, return_counts=True)[1:]
 
 
 def _latest(ds: Dataset, rows: np.ndarray, group_of: np.ndarray) -> np.ndarray:

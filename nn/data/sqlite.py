@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..utils import DataError, closest, listed
 from .column import Column, decoded
-from .source import database_of, local
+from .source import database_of, local, reason_of
 from .typed import Opened, objects
 
 _READ_ROWS = 1 << 16  # at a time
@@ -112,7 +112,7 @@ def _connection(file: str) -> Iterator:
                 )
             yield connection
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         # most often a length that is none, in a file that is damaged
         if isinstance(error, MemoryError):
             reason = "a field of it does not fit into memory"

@@ -30,7 +30,7 @@ def _sets_of_equal(columns: Iterable[np.ndarray], rows: int) -> np.ndarray:
     hashes = np.zeros(rows, np.uint64)
     for column in columns:
         hashes = mixed(hashes, bits_of_numbers(column, is_wide=True))
-    return np.unique(scattered(hashes), return_inverse=True)[1].reshape(-1)
+    return np.unique(scattered(hashes), return_inverse=True)[1]
 
 
 def count_of_twins(sets: np.ndarray) -> int:
