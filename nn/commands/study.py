@@ -10,16 +10,11 @@ from .common import load_network, print_json, unseen_rows
 def bench_command(flags) -> None:
     from ..study.bench import bench, report
 
-    if flags.bench == MODES["bench"].alone:
-        names = []
-    else:
+    names = []
+    if flags.bench != MODES["bench"].alone:
         names = flags.bench.split(",")
-    result = bench(
-        names,
-        backend=flags.backend,
-        threads=flags.threads,
-        say=None if flags.quiet else say,
-    )
+    log = None if flags.quiet else say
+    result = bench(names, backend=flags.backend, threads=flags.threads, log=log)
     if flags.json:
         print_json(result)
     else:
@@ -36,7 +31,7 @@ def sweep_command(flags) -> None:
         from ..pages import page
         from ..study import sweep_page
 
-        page.write(flags.report, sweep_page.of_results(rows))
+        page.write(flags.report, sweep_page.results_page(rows))
     if flags.json:
         failed = sum(row["status"] != sweep.OK for row in rows)
         print_json({"results": flags.output, "rows": len(rows), "failed": failed})
@@ -57,7 +52,7 @@ def plot_command(flags) -> None:
     else:
         rows = results.collect(flags.plot)
         failed = sum(row["status"] != results.OK for row in rows)
-        drawn = sweep_page.of_results(rows)
+        drawn = sweep_page.results_page(rows)
         count = f"{len(rows)} results"
         if failed:
             count += f", {failed} of them failed"

@@ -121,8 +121,8 @@ class TrainStepCase:
         of all inputs but the first."""
         layers = self.model.network(self.dtype).layers
         counts = [multiplications(layer) for layer in layers]
-        of_first_layer = next(count for count in counts if count)
-        return 2.0 * self.batch * (3 * sum(counts) - of_first_layer)
+        first_layer_count = next(count for count in counts if count)
+        return 2.0 * self.batch * (3 * sum(counts) - first_layer_count)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         """Prepare a training; each measurement is one epoch, of all networks."""
@@ -158,10 +158,10 @@ class TrainStepCase:
         pack = net.engine.pack(self.networks, self.batch)
         for member in members:
             pack.set(member, "parameters", net.engine.get("parameters"))
-        each = [replace(settings, seed=member) for member in members]
+        member_settings = [replace(settings, seed=member) for member in members]
         return lambda number, progress: pack.epoch(
             [
-                PackJob(member, data, rows, each[member], progress(), number)
+                PackJob(member, data, rows, member_settings[member], progress(), number)
                 for member in members
             ]
         )
@@ -214,13 +214,14 @@ class Product:
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a (m, k) and b (k, n)."""
-        shapes = {"a": (self.m, self.k), "b": (self.k, self.n)}
-        return tuple(
-            normal(shape[::-1], self.dtype, BENCH_STREAM + at).T
-            if name in self.transposed
-            else normal(shape, self.dtype, BENCH_STREAM + at)
-            for at, (name, shape) in enumerate(shapes.items())
-        )
+        a = self._factor("a", (self.m, self.k), BENCH_STREAM)
+        b = self._factor("b", (self.k, self.n), BENCH_STREAM + 1)
+        return a, b
+
+    def _factor(self, name: str, shape: tuple[int, int], stream: int) -> np.ndarray:
+        if name in self.transposed:
+            return normal(shape[::-1], self.dtype, stream).T
+        return normal(shape, self.dtype, stream)
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
         a, b = self.factors()
@@ -355,14 +356,13 @@ def named(beginnings: Iterable[str], names: Iterable[str]) -> list[str]:
     for none. Raises UsageError."""
     names = list(names)
     chosen = {}
-    for name in beginnings:
-        if name in names:
-            found = [name]
-        else:
-            found = [other for other in names if other.startswith(name)]
-        if not found:
-            raise UsageError(f"no case {name}; the cases are {', '.join(names)}")
-        chosen |= dict.fromkeys(found)
+    for beginning in beginnings:
+        matches = [name for name in names if name.startswith(beginning)]
+        if beginning in names:
+            matches = [beginning]
+        if not matches:
+            raise UsageError(f"no case {beginning}; the cases are {', '.join(names)}")
+        chosen |= dict.fromkeys(matches)
     return list(chosen) or names
 
 
@@ -374,14 +374,15 @@ def bench(
     *,
     backend: str | None = None,
     threads: int | None = None,
-    say=None,
+    log=None,
 ) -> dict:
     """Time the cases on every backend of this machine, or on one; returns the figures
     of `--json`.
 
-    names: of cases, all without. say: is told what runs, in a line. A case that would
-    take long on a backend is skipped unless it was asked for. Raises UsageError for a
-    name that no case has, NnError where the one backend cannot be used.
+    names: of cases, all without. log: called with a line for each case that runs. A
+    case that would take long on a backend is skipped unless it was asked for. Raises
+    UsageError for a name that no case has, NnError where the one backend cannot be
+    used.
     """
     names = list(names)
     results = []
@@ -392,8 +393,8 @@ def bench(
         if reason:
             skipped.append({"case": case.name, "backend": name, "reason": reason})
             continue
-        if say:
-            say(f"{case.name} on {name}")
+        if log:
+            log(f"{case.name} on {name}")
         results.append(measure(case, name, threads))
     return {
         "processor": processor_name(),
@@ -465,16 +466,15 @@ def report(result: dict) -> None:
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
     rows = []
     for r in result["results"]:
-        if r["bytes"] is None:
-            held = ""
-        else:
-            held = f"{r['bytes'] / 1e6:.2f} MB"
+        memory = ""
+        if r["bytes"] is not None:
+            memory = f"{r['bytes'] / 1e6:.2f} MB"
         figures = [
             str(r["threads"]),
             duration(r["us"]),
             r["per"],
             f"{r['gflops']:.1f}",
-            held,
+            memory,
         ]
         rows.append([r["case"], r["backend"], r["dtype"], *figures])
     tables.table(headers, rows, f"{result['processor']}, {result['cores']} cores")
@@ -487,10 +487,11 @@ def report(result: dict) -> None:
 
 def duration(us: float) -> str:
     """Return microseconds as text with three digits, in us, ms or s."""
-    unit, factor = next(
-        (u, f)
-        for u, f in (("us", 1), ("ms", 1e3), ("s", 1e6))
-        if us < 1000 * f or u == "s"
-    )
-    value = us / factor
-    return f"{value:.{max(0, 2 - int(math.log10(max(value, 1))))}f} {unit}"
+    value = us
+    unit = "us"
+    for larger_unit in ("ms", "s"):
+        if value >= 1000:
+            value /= 1000
+            unit = larger_unit
+    decimals = max(0, 2 - int(math.log10(max(value, 1))))
+    return f"{value:.{decimals}f} {unit}"

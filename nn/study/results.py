@@ -29,8 +29,12 @@ TEXT_COLUMNS = (
     "engine",
     "device",
     "distribute",
+    "dtype",
+    "nn",
+    "numpy",
+    "python",
+    "when",
 )
-TEXT_COLUMNS += ("dtype", "nn", "numpy", "python", "when")
 RESULT_COLUMNS = (
     "entry",
     "plan",
@@ -74,7 +78,7 @@ RESULT_COLUMNS = (
     "when",
 )
 NEEDED = ("entry", "plan", "layers", "status")  # of every line
-MEASURED = (
+MEASURED = (  # of the line of a network that was trained
     "data",
     "kind",
     "engine",
@@ -85,8 +89,10 @@ MEASURED = (
     "depth",
     "parameters",
     "batch_number",
+    "batch_ms",
+    "cores",
+    "network_bytes",
 )
-MEASURED += ("batch_ms", "cores", "network_bytes")  # of a network that was trained
 
 
 def read_results(path: str) -> list[dict]:
@@ -96,19 +102,26 @@ def read_results(path: str) -> list[dict]:
     Raises InputNotFound, and DataError for what --sweep never writes.
     """
     rows = []
-    for line in _lines_of(path):
+    for number, line in enumerate(_lines_of(path), 1):
         row = dict(zip(RESULT_COLUMNS, map(_value, RESULT_COLUMNS, line), strict=True))
-        trained = row["status"] == OK
-        wrong = [name for name in NEEDED + MEASURED * trained if row[name] is None]
-        if trained and row["backend"] not in TRAITS:
-            wrong.append("backend")
-        rows.append(row)
+        wrong = _wrong_columns(row)
         if wrong:
             raise DataError(
-                f"{path}: line {len(rows)} of the results: {wrong[0]} is missing or wrong, expected what --sweep "
+                f"{path}: line {number} of the results: {wrong[0]} is missing or wrong, expected what --sweep "
                 f"writes; remove the line, and the plan's entry runs again"
             )
+        rows.append(row)
     return rows
+
+
+def _wrong_columns(row: dict) -> list[str]:
+    """Return the columns of a line that have not what --sweep writes there."""
+    if row["status"] != OK:
+        return [name for name in NEEDED if row[name] is None]
+    wrong = [name for name in NEEDED + MEASURED if row[name] is None]
+    if row["backend"] not in TRAITS:
+        wrong.append("backend")
+    return wrong
 
 
 def _lines_of(path: str) -> list[list[str]]:
@@ -132,11 +145,9 @@ def _lines_of(path: str) -> list[list[str]]:
     header, *lines = csv_lines(path, text[: text.rfind("\n") + 1]) or [[]]
     if tuple(header) != RESULT_COLUMNS:
         if len({*header} & {*RESULT_COLUMNS}) > len(RESULT_COLUMNS) // 2:
-            others = (
-                ", ".join(sorted({*header} ^ {*RESULT_COLUMNS})) or "in another order"
-            )
+            unlike = sorted({*header} ^ {*RESULT_COLUMNS}) or ["in another order"]
             raise DataError(
-                f"{path}: written by another version of nn, with other columns ({others}); name a new file to run "
+                f"{path}: written by another version of nn, with other columns ({', '.join(unlike)}); name a new file to run "
                 f"the plan again"
             )
         raise DataError(
@@ -177,13 +188,13 @@ def append_result(path: str, row: dict) -> None:
         wait_for_lock(file.fileno())  # until it is closed
         file.seek(0)
         text = file.read()
-        whole = text.rfind(b"\n") + 1
-        if whole and text[: text.index(b"\n") + 1] != header:
+        whole_bytes = text.rfind(b"\n") + 1
+        if whole_bytes and text[: text.index(b"\n") + 1] != header:
             raise DataError(
                 f"{path}: its columns are others than those to add; name another file"
             )
-        file.truncate(whole)  # a line that was cut when a run was ended
-        file.write(line if whole else header + line)
+        file.truncate(whole_bytes)  # a line that was cut when a run was ended
+        file.write(line if whole_bytes else header + line)
         file.flush()
         os.fsync(file.fileno())
 
@@ -193,6 +204,14 @@ def _line(fields: Sequence[str]) -> bytes:
     csv.writer(text, lineterminator="\n").writerow(fields)
     # a file's name may hold what is no character
     return text.getvalue().encode(errors="backslashreplace")
+
+
+def figure_texts(row: dict, formats: dict[str, str]) -> list[str]:
+    """Return some columns of a row as texts; empty for None. formats: by column."""
+    return [
+        "" if row[name] is None else format(row[name], digits)
+        for name, digits in formats.items()
+    ]
 
 
 def _text(value) -> str:
@@ -211,11 +230,10 @@ def collect(path: str) -> list[dict]:
     """
     if os.path.isdir(path):
         files = sorted(map(str, Path(path).glob("*.csv")))
+    elif os.path.exists(path):
+        files = [path]
     else:
-        if os.path.exists(path):
-            files = [path]
-        else:
-            files = sorted(glob.glob(path))
+        files = sorted(glob.glob(path))
     if not files:
         raise InputNotFound(
             f"{path}: no such file, and no CSV file matches it; create one with nn --sweep"

@@ -3,7 +3,7 @@ them.
 
 A series (measured, or of synthetic clouds that the wind drives over the field) becomes
 a table, a row of which holds all stations now, or maps of 50 x 50 pixels interpolated
-from the stations; the target of both is the wanted station some seconds later.
+from the stations; the target of both is one station some seconds later.
 """
 
 from __future__ import annotations
@@ -258,10 +258,16 @@ def _number(station: str) -> str:
 # ---------------------------------------------------------------- data to learn from
 
 
-def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> Dataset:
-    """Return all stations now, x (rows, stations), and the wanted one `horizon` seconds
-    later, y (rows, 1); W/m2."""
-    station = series.station(wanted)
+def table(
+    series: Series, target_station: str | None = None, horizon: float = 60.0
+) -> Dataset:
+    """Return all stations now, x (rows, stations), and the target station `horizon`
+    seconds later, y (rows, 1); W/m2.
+
+    Of rows every 10 s and a horizon of 20 s, x has the rows at 0 s, 10 s, ..., and y
+    the target station at 20 s, 30 s, ...; a row without one 20 s later is left out.
+    """
+    station = series.station(target_station)
     now, later = _pairs(series, horizon)
     return Dataset(
         series.values[now],
@@ -275,7 +281,7 @@ def table(series: Series, wanted: str | None = None, horizon: float = 60.0) -> D
 
 def maps(
     series: Series,
-    wanted: str | None = None,
+    target_station: str | None = None,
     horizon: float = 60.0,
     side: int = MAP_SIDE,
 ) -> Dataset:
@@ -283,15 +289,14 @@ def maps(
     `table`.
 
     A pixel is the mean of all stations, weighted by 1 / distance^2 (Shepard 1968); the
-    pixel that holds a station is that station, and the wanted one's is its own.
+    pixel that holds a station has its value, that of the target station unrounded.
     """
     if series.places is None:
         raise UsageError("maps need the stations' coordinates; give --stations FILE")
-    station = series.station(wanted)
+    station = series.station(target_station)
     weights, pixels = _interpolation(series.places, station, side)
     now, later = _pairs(series, horizon)
     images = series.values[now] @ weights.T.astype(np.float32)
-    # of the wanted station its own value, unrounded
     pixel = int(pixels[station])
     images[:, pixel] = series.values[now, station]
     return Dataset(
@@ -308,7 +313,7 @@ def _target_name(series: Series, station: int, horizon: float) -> str:
 
 
 def _interpolation(
-    places: np.ndarray, wanted: int, side: int
+    places: np.ndarray, target_station: int, side: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (weights (pixels, stations), the pixel of each station)."""
     low = places.min(axis=0)
@@ -323,8 +328,8 @@ def _interpolation(
     to_north = north[:, None, None] - places[:, 1]
     distances = (to_east**2 + to_north**2).reshape(side * side, -1)
     weights = 1 / np.maximum(distances, 1e-6 * size**2)
-    # where two share a pixel, the later one, and at last the wanted
-    for station in [*range(len(places)), wanted]:
+    # where two share a pixel, the later one, and at last the target
+    for station in [*range(len(places)), target_station]:
         weights[pixels[station]] = np.arange(len(places)) == station
     return weights / weights.sum(axis=1, keepdims=True), pixels
 
@@ -347,7 +352,7 @@ def _pairs(series: Series, horizon: float) -> tuple[np.ndarray, np.ndarray]:
 def forecast(
     series: Series,
     form: str = "table",
-    wanted: str | None = None,
+    target_station: str | None = None,
     horizon: float = 60.0,
     test_share: float = 0.2,
 ) -> tuple[Dataset, Dataset | None]:
@@ -362,7 +367,7 @@ def forecast(
         raise UsageError(
             f"--test_share {test_share:g}: expected a share from 0 to below 1"
         )
-    ds = {"table": table, "maps": maps}[form](series, wanted, horizon)
+    ds = {"table": table, "maps": maps}[form](series, target_station, horizon)
     first_test = ds.rows - int(test_share * ds.rows)
     if first_test == ds.rows:
         return ds, None

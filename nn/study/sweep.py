@@ -57,6 +57,7 @@ from .results import (
     RESULT_COLUMNS,
     append_result,
     collect,
+    figure_texts,
     read_results,
 )
 
@@ -96,15 +97,15 @@ DATA_KEYS = (  # datasets/README.md says what they mean
 
 
 def sweep(
-    plan: str, results: str, say: Callable[[str], None] | None = None
+    plan: str, results: str, log: Callable[[str], None] | None = None
 ) -> list[dict]:
     """Run the entries of a plan that `results` does not hold yet, or of PLAN:N the one
     of index N; all results then.
 
     Several sweeps may share the results: an entry that another one runs is left to it,
     and waited for at the end. Where the other one has died, the entry is run here.
-    say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError,
-    OutputError.
+    log: called with a line for each entry that runs. Raises InputNotFound, DataError,
+    UsageError, OutputError.
     """
     path, _, number = plan.rpartition(":")
     is_one = number.isdecimal() and not os.path.exists(plan)
@@ -117,14 +118,16 @@ def sweep(
                 f"--sweep {plan}: {path} has {len(entries)} entries, expected 0 to {len(entries) - 1}"
             )
         entries = [entries[int(number)]]
-    own = _Sweep(plan, results, is_one, say or (lambda line: None))
+    runner = _Sweep(plan, results, is_one, log or (lambda line: None))
     titles = [
         f"{number}/{len(entries)}: {entry.describe()}"
         for number, entry in enumerate(entries, 1)
     ]
-    waiting = [pair for pair in zip(entries, titles, strict=True) if not own.run(*pair)]
+    waiting = [
+        pair for pair in zip(entries, titles, strict=True) if not runner.run(*pair)
+    ]
     for entry, title in waiting:
-        own.wait_for(entry, title)
+        runner.wait_for(entry, title)
     return read_results(results)
 
 
@@ -133,12 +136,12 @@ class _Sweep:
     process."""
 
     def __init__(
-        self, plan: str, results: str, is_one: bool, say: Callable[[str], None]
+        self, plan: str, results: str, is_one: bool, log: Callable[[str], None]
     ):
         self._plan = plan
         self._results = results
         self._is_one = is_one
-        self._say = say
+        self._log = log
         self._done: set[str] = set()
         self._look()
 
@@ -156,7 +159,7 @@ class _Sweep:
             self._look()  # another process may have run it meanwhile
             if entry.name in self._done:
                 return True
-            self._say(title)
+            self._log(title)
             if self._is_one:
                 append_result(self._results, run_entry(entry))
             else:
@@ -166,11 +169,11 @@ class _Sweep:
     def wait_for(self, entry: Entry, title: str) -> None:
         """Wait until an entry that another process runs is among the results; run it if
         that process ends before."""
-        is_told = False
+        is_logged = False
         while not self.run(entry, title):
-            if not is_told:
-                self._say(f"{title}: another sweep runs it; waiting for its end")
-                is_told = True
+            if not is_logged:
+                self._log(f"{title}: another sweep runs it; waiting for its end")
+                is_logged = True
             time.sleep(CLAIM_SECONDS)
             self._look()
 
@@ -247,25 +250,19 @@ def report(rows: list[dict]) -> None:
         "parameters": ",.0f",
         "batch_ms": ".3g",
         "infer_1_ms": ".3g",
+        "error": ".4g",
     }
-    columns["error"] = ".4g"
     lines = []
     for row in rows:
         error = row["rmse"]
         if error is None:
             error = row["accuracy"]
-        row = row | {"error": error}
-        figures = [
-            "" if row[name] is None else format(row[name], digits)
-            for name, digits in columns.items()
-        ]
-        if row["status"] == OK:
+        status = row["status"]
+        if status == OK:
             status = ""
-        else:
-            status = row["status"]
-        lines.append(
-            [row["layers"].replace(":relu", ""), f"{row['backend']}", *figures, status]
-        )
+        layers = row["layers"].replace(":relu", "")
+        figures = figure_texts(row | {"error": error}, columns)
+        lines.append([layers, str(row["backend"]), *figures, status])
     tables.table(headers, lines, left=2)
 
 
@@ -319,13 +316,11 @@ class Entry:
         return facts
 
     def describe(self) -> str:
-        s = self.settings
-        more = [
-            f"{key} {s[key]}"
-            for key in ("backend", "threads", "gpus", "distribute", "batch_number")
-            if key in s
-        ]
-        return ", ".join([s["layers"], *more])
+        words = [self.settings["layers"]]
+        for name in ("backend", "threads", "gpus", "distribute", "batch_number"):
+            if name in self.settings:
+                words.append(f"{name} {self.settings[name]}")
+        return ", ".join(words)
 
 
 def network_facts(layers) -> dict:
@@ -342,9 +337,9 @@ def network_facts(layers) -> dict:
 
 def flag_names() -> tuple[set[str], set[str]]:
     """Return the flags that a plan may name: those of Network and those of train."""
-    of_network = {flag.name for flag in settings_of(*("network", "engine"))}
-    of_training = {flag.name for flag in settings_of(*("train", "several"))}
-    return (of_network | {"layers", "task"}) - {"reference"}, of_training
+    network_flags = {flag.name for flag in settings_of("network", "engine")}
+    training_flags = {flag.name for flag in settings_of("train", "several")}
+    return (network_flags | {"layers", "task"}) - {"reference"}, training_flags
 
 
 def read_plan(path: str) -> list[Entry]:
@@ -419,14 +414,14 @@ def _check_data(data: dict) -> None:
             )
 
 
-def _check_keys(keys: Iterable[str], known: Iterable[str], where: str) -> None:
+def _check_keys(keys: Iterable[str], allowed: Iterable[str], where: str) -> None:
     for key in keys:
-        if key not in known:
-            close = closest(key, sorted(known))
+        if key not in allowed:
+            close = closest(key, sorted(allowed))
             if close:
                 cure = f": did you mean {close}?"
             else:
-                cure = f"; the keys are {', '.join(sorted(known))}"
+                cure = f"; the keys are {', '.join(sorted(allowed))}"
             raise UsageError(f"{where}no such key {key}{cure}")
 
 
@@ -436,14 +431,11 @@ def _check_keys(keys: Iterable[str], known: Iterable[str], where: str) -> None:
 def load_data(data: dict, folder: Path):
     """Return (training data, test data or None) of a plan's `data`; see DATA_KEYS."""
     if "path" in data:
-        paths = data["path"], data.get("test")
-        if "target" in data:
-            given = {"target": data["target"]}
-        else:
-            given = {}
-        return (
-            load(relative_to(folder, path), **given) if path else None for path in paths
-        )
+        target = data.get("target")
+        ds = load(relative_to(folder, data["path"]), target=target)
+        if not data.get("test"):
+            return ds, None
+        return ds, load(relative_to(folder, data["test"]), target=target)
     if "clouds" in data:
         try:
             series = solar.clouds(**data["clouds"])
@@ -456,10 +448,9 @@ def load_data(data: dict, folder: Path):
         series = solar.read_series(
             str(folder / data["series"]), stations and str(folder / stations)
         )
-    more = {
-        key: data[key] for key in ("wanted", "horizon", "test_share") if key in data
-    }
-    return solar.forecast(series, data.get("form", "table"), **more)
+    options = {key: data[key] for key in ("horizon", "test_share") if key in data}
+    form = data.get("form", "table")
+    return solar.forecast(series, form, data.get("wanted"), **options)
 
 
 def run_entry(entry: Entry) -> dict:
@@ -485,29 +476,25 @@ def _measure(entry: Entry) -> dict:
     that costs nothing.
     """
     settings = entry.settings
-    of_network, of_training = flag_names()
+    network_flags, training_flags = flag_names()
     for name, value in settings.items():
         if name in BY_NAME and value is not None and value is not False:
             flag_value(entry.plan, BY_NAME[name], value)
-    options = {key: value for key, value in settings.items() if key in of_training}
+    options = {key: value for key, value in settings.items() if key in training_flags}
     batch = options.get("batch_number", DEFAULTS["batch_number"])
     epochs = options.get("epochs", DEFAULTS["epochs"])
     ds, test_ds = load_data(settings["data"], entry.folder)
     if "batches" in settings:
         ds = ds.of_rows(slice(settings["batches"] * batch))
-    net = Network(
-        **{"task": ds.task}
-        | {key: value for key, value in settings.items() if key in of_network}
-    )
+    given = {key: value for key, value in settings.items() if key in network_flags}
+    net = Network(**{"task": ds.task} | given)
     net.expect_batches(batch)
     if net.traits.times_single_batches:
         net.engine.record(min(epochs * -(-ds.rows // batch), MOST_RECORDED))
     if test_ds is not None:
-        held_out = {"holdout": 0.0}
-    else:
-        held_out = {}
+        options["holdout"] = 0.0
     times = _EpochTimes()
-    result = train(net, ds, **held_out, **options, callback=times)
+    result = train(net, ds, **options, callback=times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "layers": net.spec,
@@ -573,11 +560,10 @@ def _inference_ms(net, x) -> float:
 def _errors(net, ds, test_ds) -> dict:
     """Return the errors on the test data, or on the rows held out, or on all rows."""
     if test_ds is None:
+        test_ds = ds
         rows = split_of_model(net, ds).holdout
         if len(rows):
             test_ds = ds.of_rows(rows)
-        else:
-            test_ds = ds
     figures = test(net, test_ds)
     return {
         name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")

@@ -13,16 +13,15 @@ from ..backends import TRAITS
 from ..pages.chart import Axis, Line, Plot
 from ..pages.page import Page, Table
 from ..utils import cut_line, plural
-from .results import INFERENCE_ROWS, OK
+from .results import INFERENCE_ROWS, OK, figure_texts
 
 MOST_DRAWN_NETWORKS = 5  # in the picture of speed-ups
 SMALL_MULTIPLES = 3
 
 
-def of_results(rows: list[dict]) -> Page:
+def results_page(rows: list[dict]) -> Page:
     """Return the page of a sweep (sweep.collect)."""
     done = [row for row in rows if row["status"] == OK]
-    failed = [row for row in rows if row["status"] != OK]
     plans = sorted({row["plan"] for row in rows})
     page = Page(f"Timing study: {', '.join(plans)}", verdicts(rows))
     page.sections["Pictures"] = pictures_of(rows)
@@ -32,17 +31,17 @@ def of_results(rows: list[dict]) -> Page:
     }
     headers = ["device", "backend", "cores", "nn", "Python"]
     page.sections["Measured on"] = [Table("", headers, sorted(devices), 2)]
-    headers = [header for header, _, _ in FIGURES]
-    figures = [_line(row) for row in done]
     title = f"{len(done)} networks"
-    page.sections["All figures"] = [Table(title, headers, figures, 3, True)]
-    if failed:
-        headers = ["network", "backend", "batch", "why"]
-        reasons = []
-        for row in failed:
+    figures = [_line(row) for row in done]
+    page.sections["All figures"] = [Table(title, [*FIGURES], figures, 3, True)]
+    failures = []
+    for row in rows:
+        if row["status"] != OK:
             batch = f"{row['batch_number'] or 0:.0f}"
-            reasons.append([row["layers"], row["backend"] or "", batch, row["status"]])
-        page.sections["Not run"] = [Table("", headers, reasons, 4)]
+            failures.append([row["layers"], row["backend"] or "", batch, row["status"]])
+    if failures:
+        headers = ["network", "backend", "batch", "why"]
+        page.sections["Not run"] = [Table("", headers, failures, 4)]
     return page
 
 
@@ -86,60 +85,64 @@ def _verdict(kind: str, batch: float, pairs: list[tuple[dict, dict]]) -> str:
     if kind == "cnn":
         name = "Convolutional networks"
     start = f"{name}, batches of {batch:.0f} rows:"
-    host = pairs[0][0]["device"]
-    device = pairs[0][1]["device"]
+    host, device = [row["device"] for row in pairs[0]]
     sizes = [f"{on_host['parameters']:,.0f} parameters" for on_host, _ in pairs]
     wins = [on_host["batch_ms"] <= other["batch_ms"] for on_host, other in pairs]
-    # the processor wins for all
-    if False not in wins:
+    if all(wins):
         return f"{start} {host} is faster than {device} up to {sizes[-1]}, the largest measured."
-    first_loss = wins.index(False)
-    later_wins = sum(wins[first_loss:])
-    # it loses from the smallest on
-    if first_loss == 0:
-        remark = ""
+    smallest_loss = wins.index(False)
+    later_wins = sum(wins[smallest_loss:])
+    remark = ""
+    if smallest_loss == 0:
         if later_wins:
             remark = f", except {later_wins} of {len(wins)} networks"
         return f"{start} {device} is faster than {host} from {sizes[0]} on, the smallest measured{remark}."
-    remark = ""
     if later_wins:
         remark = f" ({later_wins} larger ones are faster on {host} too)"
-    return f"{start} {host} is faster up to {sizes[first_loss - 1]}, {device} from {sizes[first_loss]} on{remark}."
+    return f"{start} {host} is faster up to {sizes[smallest_loss - 1]}, {device} from {sizes[smallest_loss]} on{remark}."
 
 
-FIGURES = [  # header, column of the results, its format
-    ("network", "layers", ""),
-    ("data", "data", ""),
-    ("backend", "engine", ""),
-    ("threads", "threads", ".0f"),
-    ("GPUs", "gpus", ".0f"),
-    ("batch", "batch_number", ".0f"),
-    ("parameters", "parameters", ",.0f"),
-    ("ms a batch", "batch_ms", ".3g"),
-    ("95 %", "batch_p95_ms", ".3g"),
-    ("s an epoch", "epoch_s", ".3g"),
-    ("s in all", "train_s", ".3g"),
-    *((f"ms for {plural(n, 'row')}", f"infer_{n}_ms", ".3g") for n in INFERENCE_ROWS),
-    ("MB", "network_bytes", ".3g"),
-    ("RMSE", "rmse", ".4g"),
-    ("MAE", "mae", ".4g"),
-    ("R2", "r2", ".3g"),
-    ("skill", "skill", ".3g"),
-    ("accuracy", "accuracy", ".4f"),
-]
+FIGURES = {  # by header: column of the results, its format
+    "network": ("layers", ""),
+    "data": ("data", ""),
+    "backend": ("engine", ""),
+    "threads": ("threads", ".0f"),
+    "GPUs": ("gpus", ".0f"),
+    "batch": ("batch_number", ".0f"),
+    "parameters": ("parameters", ",.0f"),
+    "ms a batch": ("batch_ms", ".3g"),
+    "95 %": ("batch_p95_ms", ".3g"),
+    "s an epoch": ("epoch_s", ".3g"),
+    "s in all": ("train_s", ".3g"),
+    **{f"ms for {plural(n, 'row')}": (f"infer_{n}_ms", ".3g") for n in INFERENCE_ROWS},
+    "MB": ("network_bytes", ".3g"),
+    "RMSE": ("rmse", ".4g"),
+    "MAE": ("mae", ".4g"),
+    "R2": ("r2", ".3g"),
+    "skill": ("skill", ".3g"),
+    "accuracy": ("accuracy", ".4f"),
+}
 
 
 def _line(row: dict) -> list[str]:
-    """Return the figures of a row as texts; empty for None."""
+    """Return the figures of a row as texts."""
     layers = ",".join(item.split(":")[0] for item in row["layers"].split(","))
     row = row | {"layers": layers, "network_bytes": row["network_bytes"] / 1e6}
-    return [
-        "" if row[name] is None else format(row[name], digits)
-        for _, name, digits in FIGURES
-    ]
+    return figure_texts(row, dict(FIGURES.values()))
 
 
 # ---------------------------------------------------------------- pictures of a sweep
+
+
+AXES = {  # by column of the rows
+    "parameters": Axis("parameters", True),
+    "batch_number": Axis("batch size (rows)", True),
+    "row_us": Axis("training time of a row (µs)", True),
+    "call": Axis("rows in a call", True),
+    "ms": Axis("time of a call of predict (ms)", True),
+    "rmse": Axis("RMSE on test rows (unit of the target)"),
+    "MB": Axis("memory of the network in training (MB)", True),
+}
 
 
 @dataclass
@@ -155,8 +158,6 @@ class Picture:
     title: str
     x: str
     y: str
-    x_axis: Axis
-    y_axis: Axis
     group: str = "engine"
     panel: str | None = None
     look: str = "line"
@@ -182,84 +183,25 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
         for row in rows
         for count in INFERENCE_ROWS
     ]
+    axes = AXES | {"batch_ms": Axis(f"time of a batch of {batch:.0f} rows (ms)", True)}
     x = "parameters"
-    x_axis = Axis(x, True)
-    time = Axis(f"time of a batch of {batch:.0f} rows (ms)", True)
+    y = "batch_ms"
+    time = Picture("training-time", "Training dense networks", x, y)
+    sizes = Picture(
+        "batch-size", "Training {}", "batch_number", "row_us", panel="layers"
+    )
+    shape = Picture("width-depth", "Width and depth, {}", x, y, "structure", "engine")
+    inference = Picture("inference", "Inference of {}", "call", "ms", panel="layers")
+    error = Picture("error", "Error after training", x, "rmse", "structure")
+    memory = Picture("memory", "Memory", x, "MB", "backend", look="dots")
     return [
-        *_plots(
-            usual,
-            Picture(
-                "training-time",
-                "Training dense networks",
-                x,
-                "batch_ms",
-                x_axis,
-                time,
-            ),
-        ),
-        *_plots(
-            rows,
-            Picture(
-                "batch-size",
-                "Training {}",
-                "batch_number",
-                "row_us",
-                Axis("batch size (rows)", True),
-                Axis("training time of a row (µs)", True),
-                panel="layers",
-            ),
-        ),
-        *_plots(
-            deep,
-            Picture(
-                "width-depth",
-                "Width and depth, {}",
-                x,
-                "batch_ms",
-                x_axis,
-                time,
-                "structure",
-                panel="engine",
-            ),
-        ),
-        *_plots(
-            calls,
-            Picture(
-                "inference",
-                "Inference of {}",
-                "call",
-                "ms",
-                Axis("rows in a call", True),
-                Axis("time of a call of predict (ms)", True),
-                panel="layers",
-            ),
-        ),
+        *_plots(usual, time, axes),
+        *_plots(rows, sizes, axes),
+        *_plots(deep, shape, axes),
+        *_plots(calls, inference, axes),
         *_speed_ups(rows),
-        *_plots(
-            rows,
-            Picture(
-                "error",
-                "Error after training",
-                x,
-                "rmse",
-                x_axis,
-                Axis("RMSE on test rows (unit of the target)"),
-                "structure",
-            ),
-        ),
-        *_plots(
-            rows,
-            Picture(
-                "memory",
-                "Memory",
-                x,
-                "MB",
-                x_axis,
-                Axis("memory of the network in training (MB)", True),
-                "backend",
-                look="dots",
-            ),
-        ),
+        *_plots(rows, error, axes),
+        *_plots(rows, memory, axes),
     ]
 
 
@@ -284,9 +226,9 @@ def _structure(row: dict) -> str:
     return plural(round(row["depth"]), "hidden layer")
 
 
-def _plots(rows: list[dict], picture: Picture) -> list[Plot]:
+def _plots(rows: list[dict], picture: Picture, axes: dict[str, Axis]) -> list[Plot]:
     """Return the plots of a picture, one for each panel, with axes and looks alike. A
-    plot without any line from one place to another is left out."""
+    plot without any line from one place to another is left out. axes: by column."""
     # panel -> group -> x -> [y, ...]
     panels: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in sorted(rows, key=lambda row: row["parameters"]):
@@ -311,8 +253,9 @@ def _plots(rows: list[dict], picture: Picture) -> list[Plot]:
         if plots:
             name += f"-{len(plots) + 1}"
         title = picture.title.format(_short(panel or ""))
-        axes = replace(picture.x_axis), replace(picture.y_axis)
-        plots.append(Plot(name, title, *axes, lines))
+        x_axis = replace(axes[picture.x])
+        y_axis = replace(axes[picture.y])
+        plots.append(Plot(name, title, x_axis, y_axis, lines))
     if len(plots) > 1:
         lines = [line for plot in plots for line in plot.lines]
         x = [value for line in lines for value in line.x]
@@ -347,7 +290,7 @@ def _speed_ups(rows: list[dict]) -> list[Plot]:
     """Return the speed-up over the least number of threads or GPUs, for networks that
     ran on several."""
     plots = []
-    for unit, title in (("threads", "threads"), ("gpus", "GPUs")):
+    for unit, title in {"threads": "threads", "gpus": "GPUs"}.items():
         lines = []
         most = 1
         for name, points in _scaling(rows, unit).items():

@@ -479,7 +479,7 @@ def _read_plan(path: Path) -> None:
 def _read_results(path: Path) -> None:
     """Read results, and show them on a page and as --sweep does."""
     rows = results.collect(str(path))
-    html_of(sweep_page.of_results(rows))
+    html_of(sweep_page.results_page(rows))
     with contextlib.redirect_stdout(io.StringIO()):
         sweep.report(rows)
 

@@ -353,7 +353,7 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
         skill=-0.5,
         accuracy=0.98765,
     )
-    page = sweep_page.of_results([row])
+    page = sweep_page.results_page([row])
     table = page.sections["All figures"][0]
     cells = dict(zip(table.headers, table.lines[0], strict=True))
     assert table.caption == "1 networks"
@@ -430,7 +430,7 @@ def test_the_page_holds_the_figures(results):
         "plan": "x",
     }
     rows = [*results, {**dict.fromkeys(RESULT_COLUMNS), **failed}]
-    page = check_alone(html_of(sweep_page.of_results(rows)))
+    page = check_alone(html_of(sweep_page.results_page(rows)))
     assert {"Timing study: made up, x", "no <device>", "83,201", "omp (avx2)"} <= {
         *page.texts
     }
