@@ -24,7 +24,13 @@ from ..terminal.figures import number_text, setting_text, shape_text
 from ..terminal.network_facts import candidates_of, facts_of, layers_of, members_of
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import Importance, curves, importance
-from ..test.out_of_fold import NO_SCORES, by_fold, judging_parts, kept_figures
+from ..test.out_of_fold import (
+    NO_SCORES,
+    by_fold,
+    judging_parts,
+    kept_figures,
+)
+from ..test.reports import sampling_of_copies
 from ..test.values import names_of
 from ..utils import DataError, axis_texts, listed
 from .chart import Axis, Line, Plot
@@ -125,6 +131,7 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
             return
         rows = tested.ds.of_rows(indices)
         by_folds = by_fold(net, tested.threshold)
+        by_folds["sampling"] = sampling_of_copies(tested.ds, indices)
     truth, scores, weights = judged(net, rows, scores)
     weights = checked_weights(weights, len(truth))
     has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS

@@ -14,7 +14,7 @@ from ..data.dataset import Dataset, name_of
 from ..nn.trained_rows import Trained, trained_on
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
-from .reports import judged, sampling_of
+from .reports import judged, sampling_of, sampling_of_copies
 
 # the metric of the verdict, by task
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}
@@ -167,7 +167,11 @@ def compared(
     ]
     values = [side.values(weights) for side in sides]
     if len(truth) >= LEAST_ROWS_OF_INTERVAL:
-        pairs = resampled(sides, weights, seed, sampling_of(datasets[0]))
+        sampling = sampling_of(datasets[0])
+        if crossed[0] is not None:
+            rows = np.arange(len(truth))
+            sampling = sampling_of_copies(datasets[0], rows) or sampling
+        pairs = resampled(sides, weights, seed, sampling)
     else:
         pairs = []
     metrics = {

@@ -20,6 +20,7 @@ from .reports import (
     check_threshold,
     figures_of,
     remarks,
+    sampling_of_copies,
     tested,
     warn_of_trained,
     without_remarks,
@@ -242,6 +243,8 @@ def figures_out_of_fold(
         }
     of_rows = ds.of_rows(rows, inputs=False)
     beside = by_fold(net, threshold)
+    if intervals:
+        beside["sampling"] = sampling_of_copies(ds, rows)
     result = figures_of(
         net, of_rows, scores, threshold=threshold, intervals=intervals, **beside
     )

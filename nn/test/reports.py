@@ -29,6 +29,7 @@ from ..core.metrics import (
 )
 from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.pictures import check_range
+from ..data.twins import twins_to_keep_together
 from ..nn.model import target_of
 from ..nn.trained_rows import Trained
 from ..nn_aux import ACTIVATIONS
@@ -107,6 +108,7 @@ def figures_of(
     intervals: bool | str = False,
     cuts=None,
     ranking=None,
+    sampling: Sampling | None = None,
 ) -> dict:
     """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`,
     whoever predicted them.
@@ -115,7 +117,8 @@ def figures_of(
     resamples, and none of more than QUICK_ROWS rows. cuts (rows,): the threshold of
     each row of two classes, where they have thresholds of their own; `threshold` is
     told then. ranking (rows, 1): what orders them for the areas, where it is not the
-    scores.
+    scores. sampling: how rows are drawn for intervals, where not by their groups or
+    times.
     """
     threshold = _checked_threshold(net, threshold)
     truth, scores, weights = judged(net, ds, scores)
@@ -151,13 +154,21 @@ def figures_of(
             **of_two,
         )
         report["intervals"] = _intervals_of(
-            known, checked_weights(weights, len(truth)), ds, report, intervals == QUICK
+            known,
+            checked_weights(weights, len(truth)),
+            sampling or sampling_of(ds),
+            report,
+            intervals == QUICK,
         )
     return report
 
 
 def _intervals_of(
-    known: Judged, weights: np.ndarray | None, ds, report: dict, are_quick: bool
+    known: Judged,
+    weights: np.ndarray | None,
+    sampling: Sampling,
+    report: dict,
+    are_quick: bool,
 ) -> dict:
     """Return the intervals of metrics by their names in a report; None where the metric
     is undefined."""
@@ -166,9 +177,7 @@ def _intervals_of(
     else:
         of_few = {}
     told = {}
-    for name, ends in intervals_of(
-        known, weights, sampling=sampling_of(ds), **of_few
-    ).items():
+    for name, ends in intervals_of(known, weights, sampling=sampling, **of_few).items():
         if name in report.get("macro", ()):
             shown = f"macro_{name}"
         else:
@@ -185,6 +194,18 @@ def sampling_of(ds) -> Sampling:
     """Return how rows of a data set are drawn again for an interval: by its groups, or
     by its times."""
     return Sampling(len(ds.x), getattr(ds, "groups", None), getattr(ds, "times", None))
+
+
+def sampling_of_copies(ds, rows: np.ndarray) -> Sampling | None:
+    """Return how these rows are drawn for intervals where some are copies of each
+    other, which tell no more than one of them; None where they are drawn as other rows
+    are."""
+    if ds.groups is not None or ds.times is not None:
+        return None
+    sets = twins_to_keep_together(ds, rows)
+    if sets is None:
+        return None
+    return Sampling(len(rows), groups=sets)
 
 
 def judged(

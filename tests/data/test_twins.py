@@ -3,13 +3,17 @@ says how many there are."""
 
 import numpy as np
 import pytest
-from support.packs import data
+from support.packs import data, network
 from support.tables import csv_of
 
 import nn
+from nn.core.bootstrap import Sampling, intervals
+from nn.core.metrics import Judged
 from nn.data.splits import fold_rows
 from nn.data.twins import count_of_twins, sets_of_twins, twins_to_keep_together
 from nn.data.word_means import WordMeans
+from nn.test.compare import Side, compared, compared_sides
+from nn.test.out_of_fold import figures_out_of_fold, out_of_fold
 
 ROWS = 200
 
@@ -408,3 +412,33 @@ def test_a_date_among_the_inputs_and_no_time_is_told_in_one_line(flags, count, f
             )
             == count
         )
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_intervals_of_folds_draw_all_copies_of_a_row_at_once(task):
+    """Each row is there three times: its interval is wider by the root of three than if
+    each told something new."""
+    ds, _ = with_twins(task, ROWS, 3)
+    nets = [network(task, seed) for seed in (1, 2)]
+    for net in nets:
+        nn.train(net, ds, folds=4, epochs=2, holdout=0.0)
+    rows, _, scores = out_of_fold(nets[0], ds)
+    found = figures_out_of_fold(nets[0], ds, intervals=True)["intervals"]
+    if task == "binary":
+        judged = Judged(task, ds.y, scores, ranking=nets[0].crossed.scores)
+    else:
+        judged = Judged(task, ds.y, scores)
+    name = "mae" if task == "regression" else "brier"
+    copies = Sampling(len(rows), groups=sets_of_twins(ds, rows))
+    assert found[name] == intervals(judged, sampling=copies)[name]
+    if task == "binary":
+        assert found["roc_auc"] == intervals(judged, sampling=copies)["roc_auc"]
+    ratio = np.ptp(found[name]) / np.ptp(intervals(judged)[name])
+    assert ratio == pytest.approx(3**0.5, rel=0.15)
+    sides = [Side.of(net, ds, out_of_fold(net, ds)) for net in nets]
+    apart = compared_sides(sides, ("a", "b"))["metrics"][name]
+    scores = [side.scores for side in sides]
+    as_new = compared(nets, [ds, ds], ("a", "b"), scores)["metrics"][name]
+    assert apart["difference"] == as_new["difference"]
+    ratio = np.ptp(apart["interval"]) / np.ptp(as_new["interval"])
+    assert ratio == pytest.approx(3**0.5, rel=0.15)
