@@ -3,8 +3,10 @@ onnxruntime, a C file by any compiler."""
 
 import csv
 import datetime
+import re
 
 import numpy as np
+import onnx
 import pytest
 from support.c_models import SINGLE, Library, check_program, predicted, trained
 from support.command_line import run, succeed
@@ -511,3 +513,55 @@ def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
     scores = read_raw(folder / "one.p.csv")
     assert scores["predicted y"] == predicted["predicted y"][:1]
     assert float(scores["true y"][0]) == y[0]
+
+
+# ------------------------------------------------------------ sizes of default models
+
+
+def default_model(folder, task: str):
+    """The network that nn trains by default on a table of gaps, words of several kinds
+    and numbers, all of which the ensemble's candidates read in ways of their own."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(160, 3)).round(4)
+    words = rng.integers(0, 5, 160)
+    names = rng.integers(0, 24, 160)
+    goal = np.sin(3 * x[:, 0]) + x[:, 1] * (words - 2) + names / 20
+    targets = goal.round(4) if task == "number" else np.digitize(goal, [0, 1])
+    rows = []
+    for k in range(160):
+        gap = "" if k % 9 == 4 else x[k, 2]
+        truth = "yes" if words[k] > 2 else "no"
+        fields = (*x[k, :2], gap, "abcde"[words[k]], f"n{names[k]}", truth, targets[k])
+        rows.append(",".join(map(str, fields)))
+    text = "\n".join(["a,b,c,letter,name,truth,goal", *rows, ""])
+    (folder / "old.csv").write_text(text)
+    succeed("--train", "--dataset", "old.csv", "--model", "m.bin", "-q")
+    return nn.Model.load(folder / "m.bin").network
+
+
+@pytest.mark.parametrize("task", ["number", "three"])
+def test_a_default_model_is_a_small_graph_with_readable_names(task, folder):
+    net = default_model(folder, task)
+    assert len(net.members) > 4
+    check_table(folder, folder / "old.csv")
+    graph = onnx.load(str(folder / "m.onnx")).graph
+    assert len(graph.node) <= 40 + 6 * net.inputs
+    names = {tensor.name for tensor in graph.initializer}
+    weights = [
+        name for name in names if re.fullmatch(r"members?[\d,-]+/layer\d+/weight", name)
+    ]
+    assert len(weights) >= 3
+    for tensor in graph.initializer:
+        count = int(np.prod(tensor.dims))
+        assert count < 100 or tensor.name.startswith("member"), tensor.name
+    count = sum(member.parameter_count for member in net.members)
+    assert (folder / "m.onnx").stat().st_size < 4.5 * count + 60_000
+
+
+@pytest.mark.parametrize("task", ["number", "three"])
+def test_a_default_model_takes_5_characters_a_parameter_in_c(task, folder):
+    net = default_model(folder, task)
+    count = sum(member.parameter_count for member in net.members)
+    succeed("--export", "--model", "m.bin", "-o", "m.c", "-q")
+    check_program(folder, folder / "old.csv")
+    assert (folder / "m.c").stat().st_size < 5 * count + 40_000

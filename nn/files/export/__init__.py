@@ -6,6 +6,7 @@
     onnx_file.py     .onnx: one graph from raw columns to classes with probabilities, or
                      to values; layers as operators
     onnx_graph.py    Graph: constants and operators of a graph
+    onnx_members.py  the dense networks of an ensemble as batched products
     onnx_inputs.py   raw columns -> what the first layer gets: scaled numbers, codes
     c_file.py        .c: one file of C99 for the same, its comment in front, and layers
                      as structs

@@ -147,9 +147,7 @@ class _File:
             or (net.encoding is not None and not net.encoding.plain),
             "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
-            "DIGITS": any(
-                has_digits(layer, np.dtype(net.dtype)) for *_, layer in layers
-            ),
+            "DIGITS": any(map(layers_in_digits, members)),
             "WORDS": any(self.vocabularies),
             "ORDERS": any(
                 encoder.kind == "ordered"
@@ -315,7 +313,7 @@ class _File:
         count = 0
         if encoding is not None:
             count = inputs.add(name, encoding, parameters.get("layer0.weight"))
-        layers = add_layers(constants, name, member.layers, parameters)
+        layers = add_layers(constants, name, member)
         return [
             *fields,
             f"{name}inputs" if count else "NULL",
@@ -483,14 +481,20 @@ def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
     return found
 
 
-def add_layers(
-    constants: Constants, name: str, layers: list[Layer], parameters: dict
-) -> int:
-    """Add an array of layers, and their weights; return how many they are. name: in
-    front of all names."""
+def add_layers(constants: Constants, name: str, net) -> int:
+    """Add an array of a network's layers, and their weights; return how many they are.
+    name: in front of all names."""
+    parameters = net.parameters()
+    in_digits = layers_in_digits(net)
     rows = []
-    for kind, function, number, layer in computing(layers):
+    for kind, function, number, layer in computing(net.layers):
         counts = (layer.kernel, layer.stride, layer.pad_top, layer.pad_left)
+        places = ["NULL", "NULL", "NULL", "0"]
+        if layer.weight_shape is not None:
+            weight = parameters[f"layer{number}.weight"]
+            bias = parameters[f"layer{number}.bias"]
+            add = _add_digits if number in in_digits else _add_decimals
+            places = add(constants, name, number, layer, weight, bias)
         rows.append(
             [
                 kind,
@@ -500,44 +504,63 @@ def add_layers(
                 braces(layer.in_shape),
                 braces(layer.out_shape),
                 *counts,
-                *_parameters(constants, name, number, layer, parameters),
+                *places,
             ]
         )
     constants.structs("layer", f"{name}layers", rows)
     return len(rows)
 
 
-def _parameters(
-    constants: Constants, name: str, number: int, layer: Layer, parameters: dict
-) -> list[str]:
-    """Add weight and bias of a layer; return the fields that tell where they are."""
-    if layer.weight_shape is None:
-        return ["NULL", "NULL", "NULL", "0"]
-    weight = parameters[f"layer{number}.weight"]
-    bias = parameters[f"layer{number}.bias"]
+def _add_digits(constants: Constants, name: str, number: int, layer, weight, bias):
+    """Add a dense layer's weight and bias as digits; return the fields that say where
+    they are."""
+    rows = np.vstack([weight.T, bias])
+    remark = f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}"
+    first, unit = constants.digits(f"{name}weight_{number}", rows, remark)
+    return ["NULL", "NULL", first, repr(unit)]
+
+
+def _add_decimals(constants: Constants, name: str, number: int, layer, weight, bias):
+    """Add weight and bias of a layer as they are; return the fields that say where they
+    are."""
+    before = _size(layer.in_shape)
+    behind = _size(layer.out_shape)
     if layer.kind == "dense":
-        remark = f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}"
-        weight = weight.T
-    else:
-        shapes = [
-            " x ".join(map(str, shape)) for shape in (layer.in_shape, layer.out_shape)
-        ]
-        remark = f"{comment(layer.item)}: {shapes[0]} -> {shapes[1]}"
-    if has_digits(layer, constants.dtype):
-        rows = np.vstack([weight, bias])
-        first, unit = constants.digits(f"{name}weight_{number}", rows, remark)
-        return ["NULL", "NULL", first, repr(unit)]
-    weights = constants.array(
-        f"{name}weight_{number}", np.ascontiguousarray(weight), remark=remark
-    )
+        before = layer.inputs
+        behind = layer.outputs
+        weight = np.ascontiguousarray(weight.T)
+    remark = f"{comment(layer.item)}: {before} -> {behind}"
+    weights = constants.array(f"{name}weight_{number}", weight, remark=remark)
     return [weights, constants.array(f"{name}bias_{number}", bias), "NULL", "0"]
 
 
-def has_digits(layer: Layer, dtype: np.dtype) -> bool:
-    """Return whether the weights of a layer are digits: a third of the text, of which a
-    row fits into a literal; they keep 24 bits of the largest weight of each input."""
-    is_short = 4 * layer.outputs < LONGEST_LITERAL
-    return layer.kind == "dense" and dtype == np.float32 and is_short
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def layers_in_digits(net) -> set[int]:
+    """Return the numbers of the layers whose weights are digits: a third of the text,
+    of which a row fits into a literal. They keep 24 bits of the largest weight of each
+    input; sums of large numbers, which may cancel, need them all."""
+    if net.dtype != "float32":
+        return set()
+    dense = [
+        (number, layer)
+        for kind, _, number, layer in computing(net.layers)
+        if kind == "DENSE"
+    ]
+    if not are_scaled(net):
+        dense = dense[1:]
+    return {number for number, layer in dense if 4 * layer.outputs < LONGEST_LITERAL}
+
+
+def are_scaled(net) -> bool:
+    """Return whether all numbers that the first dense layer reads are scaled."""
+    if net.encoding is None:
+        return net.scaling.kind != "none"
+    encoders = net.encoding.encoders
+    scales = [(one.shift, one.scale) for one in encoders if input_kind(one) != "text"]
+    return (0, 1) not in scales
 
 
 def widths(layers: list[Layer]) -> tuple[int, int]:

@@ -25,6 +25,17 @@ from .onnx_inputs import (
     scaled,
     with_medians,
 )
+from .onnx_members import (
+    FirstLayer,
+    Member,
+    Table,
+    Words,
+    are_batched,
+    group_name,
+    grouped,
+    inputs_shape,
+    shape_of,
+)
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
 # outputs
@@ -87,12 +98,14 @@ def onnx_model(net):
 
     graph = Graph(net.dtype)
     inputs = _Inputs(graph, net)
-    outs = [_predictions(graph, member, inputs) for member in net.members]
     # --vary may keep one of several
-    if net.is_combined:
+    if are_batched(net):
+        out = _batched_mean(graph, net, inputs)
+    elif net.is_combined:
+        outs = [_predictions(graph, member, inputs) for member in net.members]
         out = _mean(graph, outs, net)
     else:
-        out = outs[0]
+        out = _predictions(graph, net.members[0], inputs)
     if net.task == "regression":
         graph.output(inputs.free(VALUES_NODE), out, net.value_dtype, (net.outputs,))
     else:
@@ -163,6 +176,17 @@ class _Inputs:
         table = TableInputs(self._graph, self._columns, self._missing, net.number_type)
         return table.read_by(net.encoding)
 
+    def numbers(self, places: list[int]) -> str:
+        """Return some columns of numbers (rows, places), float64."""
+        if self._x is None:
+            return self._graph.joined([self._columns[place] for place in places])
+        if places == [*range(self._shape[0])]:
+            return self._x
+        return self._graph.columns(self._x, places)
+
+    def words(self, members: list[Member]) -> Words:
+        return Words(self._graph, self._columns, members, self._missing)
+
     def free(self, name: str) -> str:
         """Return a name for an output that no input has."""
         while name in self._names:
@@ -184,9 +208,8 @@ def _plain_shape(net) -> tuple[int, ...]:
 def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
     """Return the predictions of one network (rows, outputs), as Network.predict gives
     them."""
-    out = _calibrated(
-        graph, outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net)), net
-    )
+    out = outputs_of(graph, net.layers, net.parameters(), inputs.read_by(net))
+    out = _calibrated(graph, out, net.temperature, net.outputs)
     own = units(net)
     if own is None:
         return out
@@ -215,13 +238,89 @@ def _mean(graph: Graph, outs: list[str], net) -> str:
     total = parts[0]
     for part in parts[1:]:
         total = graph.add("Add", total, part)
-    return _calibrated(graph, graph.cast(total, net.value_dtype), net)
+    total = graph.cast(total, net.value_dtype)
+    return _calibrated(graph, total, net.temperature, net.outputs)
 
 
-def _calibrated(graph: Graph, scores: str, net) -> str:
-    """Return class probabilities by the network's temperature
-    (core.thresholds.tempered)."""
-    if net.temperature == 1:
+def _batched_mean(graph: Graph, net, inputs: _Inputs) -> str:
+    """Return the mean of all members' predictions (rows, outputs). Members of one shape
+    compute as one product for each layer, those that also read their inputs alike from
+    the first layer on."""
+    members = [Member(number, member) for number, member in enumerate(net.members)]
+    table = Table(graph, inputs.numbers, has_gaps=net.medians is None)
+    words = inputs.words(members)
+    values = []
+    order = []
+    for group in grouped(members, shape_of):
+        sums = []
+        alike = grouped(group, inputs_shape)
+        for readers in alike:
+            sums.append(FirstLayer(graph, readers).sums(table, words))
+        group = [member for readers in alike for member in readers]
+        values.append(_rest_of_layers(graph, group, graph.joined(sums, axis=0)))
+        order += [member.number for member in group]
+    value = graph.joined(values, axis=0)
+    ordered = [net.members[number] for number in order]
+    temperatures = np.array([member.temperature for member in ordered])
+    value = _calibrated(graph, value, temperatures[:, None, None], net.outputs)
+    weights = np.array(shares(net))[order][:, None, None]
+    # values may lie far from 0
+    if net.task == "regression":
+        value = _in_units(graph, ordered, graph.cast(value, np.float64))
+        mean = graph.cast(_sum(graph, value, weights, np.float64), net.value_dtype)
+    else:
+        mean = _sum(graph, value, weights, graph.dtype)
+    return _calibrated(graph, mean, net.temperature, net.outputs)
+
+
+def _sum(graph: Graph, value: str, weights: np.ndarray, dtype) -> str:
+    """Return the sum of members' values with these weights (rows, outputs)."""
+    parts = graph.add("Mul", value, graph.constant(weights, dtype, "members/share"))
+    members = graph.constant([0], np.int64)
+    return graph.add("ReduceSum", parts, members, keepdims=0)
+
+
+def _rest_of_layers(graph: Graph, members: list[Member], x: str) -> str:
+    """Return the outputs (members, rows, outputs) of members of one shape. x: the sums
+    of their first dense layer."""
+    name = group_name(members)
+    for index, (number, layer, *_) in enumerate(members[0].layers):
+        batch = [member.layers[index] for member in members]
+        layer_name = f"{name}/layer{number}"
+        if index and layer.kind == "dense":
+            weights = np.stack([row.weight.T for row in batch])
+            weight = graph.constant(weights, name=f"{layer_name}/weight")
+            x = graph.add("MatMul", x, weight)
+        if layer.kind == "dense":
+            biases = np.stack([row.bias[None] for row in batch])
+            bias = graph.constant(biases, name=f"{layer_name}/bias")
+            x = graph.add("Add", x, bias)
+        if layer.kind == "activation":
+            x = _ACTIVATION_NODES[layer.function](graph, x)
+        x = _ACTIVATION_NODES[layer.activation](graph, x)
+    return x
+
+
+def _in_units(graph: Graph, members: list, value: str) -> str:
+    """Return float64 values (members, rows, outputs) in the targets' own units, within
+    their bounds."""
+    if units(members[0]) is None:
+        return value
+    shift, scale = np.moveaxis([units(member) for member in members], 1, 0)
+    value = graph.add("Mul", value, graph.constant(scale[:, None], np.float64))
+    value = graph.add("Add", value, graph.constant(shift[:, None], np.float64))
+    if not len(members[0].target_scaling.low):
+        return value
+    low = np.stack([member.target_scaling.low for member in members])
+    high = np.stack([member.target_scaling.high for member in members])
+    value = graph.add("Max", value, graph.constant(low[:, None], np.float64))
+    return graph.add("Min", value, graph.constant(high[:, None], np.float64))
+
+
+def _calibrated(graph: Graph, scores: str, temperature, outputs: int) -> str:
+    """Return class probabilities (..., outputs) by a temperature, or by one of each
+    member (core.thresholds.tempered)."""
+    if np.all(temperature == 1):
         return scores
     info = np.finfo(graph.dtype)
     p = graph.clip(
@@ -231,14 +330,14 @@ def _calibrated(graph: Graph, scores: str, net) -> str:
         np.float64,
     )
     logits = graph.add("Log", p)
-    if net.outputs == 1:
+    if outputs == 1:
         rest = graph.add("Log", graph.add("Sub", graph.constant(1, np.float64), p))
         logits = graph.add("Sub", logits, rest)
-    divided = graph.add("Div", logits, graph.constant(net.temperature, np.float64))
-    if net.outputs == 1:
+    divided = graph.add("Div", logits, graph.constant(temperature, np.float64))
+    if outputs == 1:
         tempered = graph.add("Sigmoid", divided)
     else:
-        tempered = graph.add("Softmax", divided, axis=1)
+        tempered = graph.add("Softmax", divided, axis=-1)
     return graph.cast(tempered, graph.dtype)
 
 
@@ -248,15 +347,15 @@ def _add_classes(graph: Graph, net, out: str, inputs: _Inputs) -> None:
     names = class_names(net)
     if net.task == "binary":
         score = graph.cast(out, np.float64)
-        is_one = graph.add(
-            "Not", graph.add("Less", score, graph.constant(net.threshold, np.float64))
-        )
-        index = graph.add(
-            "Reshape", graph.cast(is_one, np.int64), graph.constant([-1], np.int64)
-        )
+        threshold = graph.constant(net.threshold, np.float64)
+        is_one = graph.add("GreaterOrEqual", score, threshold)
+        no, yes = [graph.constant([name], object) for name in names]
+        words = graph.add("Where", is_one, yes, no)
+        label = graph.add("Reshape", words, graph.constant([-1], np.int64))
     else:
         index = graph.add("ArgMax", out, axis=1, keepdims=0)
-    label = graph.add("Gather", graph.constant(np.array(names, object), object), index)
+        words = graph.constant(np.array(names, object), object)
+        label = graph.add("Gather", words, index)
     graph.output(inputs.free(LABEL), label, str, ())
     function = net.layers[-1].output_function
     width = net.outputs
@@ -402,13 +501,12 @@ def _softplus(graph: Graph, z: str) -> str:
 
 
 def _silu(graph: Graph, z: str) -> str:
-    """z / (1 + exp(-z)): of z sigmoid(z) onnxruntime makes a QuickGelu, which some
-    versions have in float32 only."""
-    return graph.add(
-        "Div",
-        z,
-        graph.add("Add", graph.add("Exp", graph.add("Neg", z)), graph.constant(1)),
-    )
+    """z sigmoid(z), of which onnxruntime makes a QuickGelu; some versions have that in
+    float32 only, so it is z / (1 + exp(-z)) in float64."""
+    if graph.dtype == np.float32:
+        return graph.add("Mul", z, graph.add("Sigmoid", z))
+    power = graph.add("Exp", graph.add("Neg", z))
+    return graph.add("Div", z, graph.add("Add", power, graph.constant(1)))
 
 
 def _gelu(graph: Graph, z: str) -> str:
@@ -440,5 +538,5 @@ _ACTIVATION_NODES = {
     "gelu": _gelu,
     "selu": _selu,
     "linear": lambda graph, z: z,
-    "softmax": lambda graph, z: graph.add("Softmax", z, axis=1),
+    "softmax": lambda graph, z: graph.add("Softmax", z, axis=-1),
 }

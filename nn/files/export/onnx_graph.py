@@ -28,6 +28,14 @@ def onnx_package() -> ModuleType:
 
 
 _SHARED_VALUES = 64  # values of a constant that may be shared
+_MEMBER = "member"  # what names of constants that people read begin with
+
+
+def _rename(names, value: str, name: str) -> None:
+    """Give a value, where it is in the names of a node's values, another name."""
+    for place, other in enumerate(names):
+        if other == value:
+            names[place] = name
 
 
 class Graph:
@@ -63,9 +71,10 @@ class Graph:
         )
         return output
 
-    def constant(self, values, dtype=None) -> str:
+    def constant(self, values, dtype=None, name: str = "") -> str:
         """Return the name of a constant; the same few values are kept once. dtype: None
-        takes that of the network."""
+        takes that of the network. name: what people read; without one it has a
+        number."""
         array = np.asarray(values, self.dtype if dtype is None else dtype)
         if array.size <= _SHARED_VALUES:
             few = array.tolist()
@@ -73,11 +82,20 @@ class Graph:
             few = len(self._constants)
         key = (array.dtype.str, array.shape, repr(few))
         if key not in self._constants:
-            self._constants[key] = f"{self._prefix}constant_{len(self._constants)}"
+            numbered = f"{self._prefix}constant_{len(self._constants)}"
+            self._constants[key] = self._readable(name) or numbered
             self._tensors.append(
                 self._onnx.numpy_helper.from_array(array, self._constants[key])
             )
         return self._constants[key]
+
+    def _readable(self, name: str) -> str:
+        """Return a name that people read, with the prefix where inputs have such
+        names."""
+        inputs = [value.name for value in self._inputs]
+        if name and any(other.startswith(_MEMBER) for other in inputs):
+            return f"{self._prefix}{name}"
+        return name
 
     def cast(self, value: str, dtype) -> str:
         return self.add("Cast", value, to=self._type(dtype))
@@ -88,14 +106,14 @@ class Graph:
         )
 
     def columns(self, value: str, places) -> str:
-        """Return these columns of a value (rows, columns), in this order."""
-        return self.add("Gather", value, self.constant(list(places), np.int64), axis=1)
+        """Return these columns of a value (..., columns), in this order."""
+        return self.add("Gather", value, self.constant(list(places), np.int64), axis=-1)
 
-    def joined(self, values: list[str]) -> str:
+    def joined(self, values: list[str], axis: int = -1) -> str:
         """Return values (rows, columns) side by side."""
         if len(values) == 1:
             return values[0]
-        return self.add("Concat", *values, axis=1)
+        return self.add("Concat", *values, axis=axis)
 
     def input(self, name: str, dtype, shape: tuple[int, ...]) -> str:
         """Add an input of the graph with rows of this shape; return its name. All
@@ -106,7 +124,13 @@ class Graph:
         return name
 
     def output(self, name: str, value: str, dtype, shape: tuple[int, ...]) -> None:
-        self.add("Identity", value, output=name)
+        """Give a value the name of an output of the graph; it has no other one from
+        then on."""
+        if value in [other.name for other in (*self._inputs, *self._outputs)]:
+            value = self.add("Identity", value)
+        for node in self._nodes:
+            _rename(node.input, value, name)
+            _rename(node.output, value, name)
         self._outputs.append(self._value(name, dtype, shape))
 
     def model(self, version: str, facts: dict[str, str]):
