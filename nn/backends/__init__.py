@@ -18,6 +18,7 @@ train, study, cli.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from ..cluster import ALONE, RankGroup, expect_ranks
@@ -161,13 +162,5 @@ def create(
         from .cuda.engine import CudaEngine as GpuEngine
     from .cuda import group
 
-    return group.create(
-        GpuEngine,
-        backend,
-        layers,
-        loss,
-        dtype,
-        gpus=gpus,
-        distribute=distribute,
-        tf32=tf32,
-    )
+    make = partial(GpuEngine, backend, layers, loss, dtype, tf32=tf32)
+    return group.create(make, gpus, distribute)

@@ -264,9 +264,8 @@ class FakeEngine:
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr(device, "device_count", lambda: 4)
-    return lambda gpus=(0, 1, 3), **more: group.Group(
-        FakeEngine, "cuda", [], "mse", "float64", gpus=gpus, **more
-    )
+    make = functools.partial(FakeEngine, "cuda", [], "mse", "float64", tf32=False)
+    return lambda gpus=(0, 1, 3), **options: group.Group(make, gpus, **options)
 
 
 def test_a_group_trains_tests_and_predicts_as_one(fake):

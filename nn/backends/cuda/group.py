@@ -15,8 +15,10 @@ import platform
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +141,7 @@ def _keep(gpus: tuple[int, ...], communicators: list) -> None:
 class Group:
     """Several GPUs of this process as one engine; the interface is backends/engine.py.
 
-    kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more
+    make: makes the engine of a device (device=) and member (member=). gpus: two or more
     numbers.
     """
 
@@ -148,15 +150,9 @@ class Group:
 
     def __init__(
         self,
-        kind,
-        backend: str,
-        layers,
-        loss: str,
-        dtype: str,
-        *,
+        make: Callable[..., Any],
         gpus: tuple[int, ...],
         distribute: str | None = None,
-        tf32: bool = False,
     ):
         device.check_gpus(gpus)
         # what networks of before still have on GPUs goes now, not while members wait
@@ -177,15 +173,7 @@ class Group:
         ]
         self.engines: list = [None] * len(gpus)
         self.engines = self._on_all(
-            lambda rank, _: kind(
-                backend,
-                layers,
-                loss,
-                dtype,
-                device=gpus[rank],
-                tf32=tf32,
-                member=members[rank],
-            )
+            lambda rank, _: make(device=gpus[rank], member=members[rank])
         )
         member0 = self.engines[0]
         self.name = member0.name
@@ -363,38 +351,17 @@ class Group:
 # ---------------------------------------------------- which of all this a network needs
 
 
-def create(
-    kind,
-    backend: str,
-    layers,
-    loss: str,
-    dtype: str,
-    *,
-    gpus: tuple[int, ...],
-    distribute,
-    tf32: bool,
-):
+def create(make: Callable[..., Any], gpus: tuple[int, ...], distribute: str | None):
     """Return the engine for these GPUs: a group's, one GPU's, or a member's where a
     launcher started a process per GPU. Arguments as Group's. Raise UsageError for GPUs
     that the machine lacks."""
     rank_group = join() if distribute else ALONE
     if rank_group.size > 1:
         member = Member(rank_group, distribute, _device_of_rank(gpus, rank_group))
-        return kind(
-            backend, layers, loss, dtype, device=member.device, tf32=tf32, member=member
-        )
+        return make(device=member.device, member=member)
     if len(gpus) > 1:
-        return Group(
-            kind,
-            backend,
-            layers,
-            loss,
-            dtype,
-            gpus=gpus,
-            distribute=distribute,
-            tf32=tf32,
-        )
-    return kind(backend, layers, loss, dtype, device=gpus[0] if gpus else 0, tf32=tf32)
+        return Group(make, gpus, distribute)
+    return make(device=gpus[0] if gpus else 0)
 
 
 def ranks_and_gpus(
