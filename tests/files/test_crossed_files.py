@@ -77,9 +77,9 @@ def test_folds_and_scores_come_back_bit_for_bit_from_files_and_copies(model):
     assert path.with_name("again.bin").read_bytes() == path.read_bytes()
 
 
-def changed(array, place, value):
+def changed(array, index, value):
     array = array.copy()
-    array[place] = value
+    array[index] = value
     return array
 
 

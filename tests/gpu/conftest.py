@@ -36,9 +36,9 @@ def backend(request, gpu):
 @pytest.fixture(params=[2, 4])
 def gpus(request, gpu):
     """The first 2, and the first 4 GPUs."""
-    there = gpu.cuda.runtime.getDeviceCount()
-    if there < request.param:
-        pytest.skip(f"{request.param} GPUs are needed, this machine has {there}")
+    count = gpu.cuda.runtime.getDeviceCount()
+    if count < request.param:
+        pytest.skip(f"{request.param} GPUs are needed, this machine has {count}")
     return tuple(range(request.param))
 
 

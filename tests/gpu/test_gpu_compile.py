@@ -166,15 +166,15 @@ def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(
         for name, activation in ACTIVATIONS.items()
         if name != "softmax"
     }
-    of_output = [name.upper() for name in kinds if not kinds[name]]
-    of_input = [name.upper() for name in kinds if kinds[name]]
+    output_kinds = [name.upper() for name in kinds if not kinds[name]]
+    input_kinds = [name.upper() for name in kinds if kinds[name]]
     # these are computed a row at a time
     losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]
-    statements = formulas(of_output, of_input, losses, MOMENTS)
-    code, said = compile_statements(statements, tmp_path)
-    assert code == 0, said
+    statements = formulas(output_kinds, input_kinds, losses, MOMENTS)
+    code, output = compile_statements(statements, tmp_path)
+    assert code == 0, output
     statements = formulas(["99"], ["99"], ["99"], ["99"])
-    code, said = compile_statements(statements, tmp_path)
+    code, output = compile_statements(statements, tmp_path)
     assert code != 0
     for function in (
         "activate",
@@ -184,7 +184,7 @@ def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(
         "loss_derivative",
         "stepped",
     ):
-        assert f"{function}() has no formula for this" in said
+        assert f"{function}() has no formula for this" in output
 
 
 @pytest.mark.parametrize(
@@ -202,5 +202,5 @@ def test_every_formula_of_the_tables_compiles_and_a_name_without_one_does_not(
 def test_every_kernel_compiles(dtype, arch, how, tmp_path, monkeypatch):
     real = {"float32": "float", "float64": "double"}[dtype]
     for number, text in enumerate(texts(dtype, monkeypatch)):
-        code, said = compiled(text, tmp_path, f"-DREAL={real}", f"-arch={arch}", *how)
-        assert code == 0, f"{number}: {said}"
+        code, output = compiled(text, tmp_path, f"-DREAL={real}", f"-arch={arch}", *how)
+        assert code == 0, f"{number}: {output}"

@@ -137,14 +137,14 @@ def trained(net, x, y, optimizer="adam", batch=64, **how):
     return ended(net, x, y, settings_of_member, **how)
 
 
-def assert_near(found, expected, layers, tolerance):
+def assert_near(actual, expected, layers, tolerance):
     """Each table, and all the rest, is as near as the whole must be: a large table
     hides no small one."""
     sizes = [column.parameters for column in layers[0].columns if column.parameters]
     sizes += [column.waves for column in layers[0].columns if column.waves]
     ends = np.cumsum(sizes)
     for mine, theirs in zip(
-        np.split(found, ends), np.split(expected, ends), strict=True
+        np.split(actual, ends), np.split(expected, ends), strict=True
     ):
         assert np.linalg.norm(theirs) > 0
         assert relative_distance(mine, theirs) < tolerance
@@ -360,18 +360,18 @@ def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monke
     records, y = rows_of(name, "float64", 701)
     net = network(name, "cuda", "float64")
     expected = trained(net, records, y)
-    found = []
+    results = []
     for room in (None, 1000):
         two = network(name, "cuda", "float64", gpus=gpus, distribute=distribute)
         end = trained(two, records, y, room=room)
         predictions = two.engine.predict(end.data)
-        found.append((end.parameters, end.losses, predictions))
-    assert_near(found[0][0], expected.parameters, net.layers, 1e-9)
-    assert found[0][1] == pytest.approx(expected.losses, rel=1e-9)
+        results.append((end.parameters, end.losses, predictions))
+    assert_near(results[0][0], expected.parameters, net.layers, 1e-9)
+    assert results[0][1] == pytest.approx(expected.losses, rel=1e-9)
     data = net.engine.load(records)
     predictions = net.engine.predict(data)
-    assert relative_distance(found[0][2], predictions) < 1e-9
-    bits = found[0][0].tobytes()
-    assert bits == found[1][0].tobytes()
-    bits = found[0][2].tobytes()
-    assert bits == found[1][2].tobytes()
+    assert relative_distance(results[0][2], predictions) < 1e-9
+    bits = results[0][0].tobytes()
+    assert bits == results[1][0].tobytes()
+    bits = results[0][2].tobytes()
+    assert bits == results[1][2].tobytes()

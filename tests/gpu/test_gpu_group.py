@@ -76,12 +76,12 @@ def test_one_batch_has_the_gradients_of_one_gpu(
             x, y = fill(net, rows, seed)
             records = x.reshape(rows, -1)
             gradients.append(net.engine.gradients(records, y, 5, seed))
-        expected, found = gradients
+        expected, actual = gradients
         assert np.linalg.norm(expected[1]) > 0
-        assert found[0] == pytest.approx(expected[0], rel=tolerance)
+        assert actual[0] == pytest.approx(expected[0], rel=tolerance)
         distances = [
             relative_distance(b, a)
-            for a, b in zip(expected[1:], found[1:], strict=True)
+            for a, b in zip(expected[1:], actual[1:], strict=True)
         ]
         apart.append(distances)
     median = np.median(apart, axis=0)
@@ -161,14 +161,14 @@ def test_an_epoch_that_stops_and_data_that_are_streamed_have_the_same_bits(
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
-    one, several = nets = [
+    single, several = nets = [
         network(spec, which, None, backend, "float32") for which in ((), gpus)
     ]
     for net in nets:
         x, y = fill(net, 5000)
     predictions = several.predict(x)
-    assert relative_distance(predictions, one.predict(x)) < 1e-6
-    expected = one.predict(x[:3])
+    assert relative_distance(predictions, single.predict(x)) < 1e-6
+    expected = single.predict(x[:3])
     predictions = several.predict(x[:3])
     assert np.array_equal(predictions, expected)
     rng = np.random.default_rng(0)
@@ -343,7 +343,9 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:
-        expected = {f"gpu {number}{more}" for number in gpus for more in ("", " nccl")}
+        expected = {
+            f"gpu {number}{suffix}" for number in gpus for suffix in ("", " nccl")
+        }
         assert {step.lane for step in steps} == expected
         messages = [step for step in steps if step.lane.endswith("nccl")]
         assert {step.name for step in messages} == {"communication"}

@@ -20,7 +20,7 @@ def images(folder):
     np.savez("x.npz", x=x, y=mean)
 
 
-def train(backend, *more):
+def train(backend, *options):
     flags = [
         "--dataset",
         "x.npz",
@@ -32,7 +32,9 @@ def train(backend, *more):
         20,
         "-q",
     ]
-    return succeed("--train", "--model", "m.bin", "--backend", backend, *flags, *more)
+    return succeed(
+        "--train", "--model", "m.bin", "--backend", backend, *flags, *options
+    )
 
 
 def events(**facts):
@@ -41,10 +43,10 @@ def events(**facts):
     return [event for event in trace["traceEvents"] if facts.items() <= event.items()]
 
 
-def inside(event, other):
+def inside(event, outer):
     return (
-        other["ts"] - 1e-3 <= event["ts"]
-        and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-3
+        outer["ts"] - 1e-3 <= event["ts"]
+        and event["ts"] + event["dur"] <= outer["ts"] + outer["dur"] + 1e-3
     )
 
 
@@ -67,10 +69,12 @@ def test_the_steps_of_a_traced_batch_add_up_to_it(backend):
     for batch in batches:
         assert batch["tid"] == lanes["training"]
         assert inside(batch, epochs[0])
-        of_batch = [step for step in steps if inside(step, batch)]
-        layers = {step["args"]["layer"] for step in of_batch if step["cat"] == "update"}
+        batch_steps = [step for step in steps if inside(step, batch)]
+        layers = {
+            step["args"]["layer"] for step in batch_steps if step["cat"] == "update"
+        }
         assert layers == LEARNERS
-        total = sum(step["dur"] for step in of_batch)
+        total = sum(step["dur"] for step in batch_steps)
         assert total == pytest.approx(batch["dur"], rel=0.05)
 
 
@@ -78,9 +82,9 @@ def test_the_layers_of_a_profile_add_up_to_the_batch(backend):
     profile = train(backend, "--profile", "--json").json["profile"]
     steps = ("forward_ms", "backward_ms", "update_ms")
     layers = sum(layer[step] for layer in profile["layers"] for step in steps)
-    others = sum(profile.get(f"{name}_ms", 0.0) for name in ("gather", "loss"))
+    rest = sum(profile.get(f"{name}_ms", 0.0) for name in ("gather", "loss"))
     assert profile["batch_ms"] > 0
-    assert layers + others == pytest.approx(profile["batch_ms"], rel=0.05)
+    assert layers + rest == pytest.approx(profile["batch_ms"], rel=0.05)
     # cuda: done by the convolution
     if backend == "cudnn":
         by_others = ("flatten",)

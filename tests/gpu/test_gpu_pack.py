@@ -59,9 +59,9 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
 @pytest.mark.parametrize("batch", [10, 32])
 def test_each_of_many_members_has_the_bits_of_the_network_alone(batch, members):
     several = prepared(CC, members, batch=batch)
-    some = sorted({m * (members - 1) // 7 for m in range(8)})
+    shown = sorted({m * (members - 1) // 7 for m in range(8)})
     pack = several.pack()
-    several.check_forward(pack, several.check(pack, 2, several.expected(2, some)))
+    several.check_forward(pack, several.check(pack, 2, several.expected(2, shown)))
     assert isinstance(pack, CudaPack)
     assert pack.describe() == f"{members} networks, each in a block of the GPU"
 

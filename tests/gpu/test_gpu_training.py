@@ -229,11 +229,11 @@ def test_a_model_tests_the_same_on_every_backend(data, tmp_path, backend):
     figures = {}
     (net,) = ends(ds, CC, [backend], "float32", epochs=3)
     net.export(tmp_path / "m.bin")
-    for other in ("seq", "omp", "cuda", backend):
-        again = nn.Network.load(tmp_path / "m.bin", backend=other)
+    for name in ("seq", "omp", "cuda", backend):
+        again = nn.Network.load(tmp_path / "m.bin", backend=name)
         report = nn.test(again, ds)
         predictions = again.predict(ds.x)
-        figures[other] = (report, predictions)
+        figures[name] = (report, predictions)
     for test, out in figures.values():
         for count in ("tp", "fp", "fn", "tn"):
             expected = figures["seq"][0][count]
