@@ -362,7 +362,9 @@ def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
     assert (folder / "t.json").exists()
 
 
-@pytest.mark.parametrize("how", ["mirrored", "central"])
+@pytest.mark.parametrize(
+    "how", ["mirrored", pytest.param("central", marks=pytest.mark.long)]
+)
 def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
     """Of two numbers there is one sum."""
     models = []
