@@ -19,6 +19,7 @@ from support.command_line import (
 from support.tables import csv_of
 
 import nn
+from nn.commands.predictions import prediction_table
 
 HUGE = "3e38"  # a number of float32, but not when it is divided by a deviation of 0.001
 
@@ -50,6 +51,18 @@ def test_blocks_give_what_the_whole_file_gives_in_a_file_too(folder, small_block
     numbers = [float(line["true power"]) for line in table]
     expected = ds.y[:, 0]
     np.testing.assert_allclose(numbers, expected)
+
+
+def test_rows_of_every_block_have_their_own_deviations(monkeypatch):
+    monkeypatch.setattr("nn.commands.predictions.ROWS_OF_PREDICTIONS", 4)
+    members = [nn.Network("3,2", "regression", seed=seed) for seed in (1, 2, 3)]
+    net = nn.Network("3,2", "regression")
+    net.combine(members, (1.0, 1.0, 1.0))
+    x = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    blocks = prediction_table(net, nn.Dataset(x, None, "regression")).blocks
+    deviations = np.hstack([block[3:5] for block in blocks]).T
+    each = np.stack([member.predict(x) for member in members])
+    np.testing.assert_allclose(deviations, each.std(axis=0), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

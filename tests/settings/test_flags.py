@@ -15,7 +15,7 @@ import nn
 from nn import nn_aux
 from nn.data.dataset import Choices
 from nn.settings import flags
-from nn.settings.values import BYTES, VALIDATION
+from nn.settings.values import BYTES, NUMBER_EMBEDDING, VALIDATION
 from nn.terminal import help, parser
 from nn.utils import UsageError
 
@@ -319,6 +319,17 @@ def test_a_flag_that_has_gone_names_what_takes_its_place(name, instead):
 )
 def test_a_size_in_bytes_counts_in_1024s(text, size):
     assert BYTES("--memory", text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pieces1", "pieces", "waves0", "waves3:0", "waves3:inf", "linear2", "pieces3:1"],
+)
+def test_a_number_has_two_pieces_or_one_wave_at_least(text):
+    with pytest.raises(UsageError, match="expected linear, piecesN"):
+        NUMBER_EMBEDDING("--number_embedding", text)
+    for least in ("pieces2", "waves1"):
+        assert NUMBER_EMBEDDING("--number_embedding", least) == least
 
 
 def test_a_share_of_validation_rows_is_above_0_and_below_1():

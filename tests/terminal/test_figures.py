@@ -180,7 +180,8 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
 ):
     rng = np.random.default_rng(classes)
     truth = rng.integers(0, classes, 200)
-    scores = rng.dirichlet(np.ones(classes), 200)
+    # some are predicted more often than others: of high recall, and of low precision
+    scores = rng.dirichlet(1 + np.arange(classes) / 2, 200)
     names = [f"c{k}" for k in range(classes)]
     result = multiclass_report(truth, scores, names)
     tables.test_report(result, names, None, verbose)
@@ -216,6 +217,7 @@ def test_a_test_of_several_classes_shows_all_up_to_five_else_the_worst(
             rows.append([names[a], names[b], str(-negative), f"{share:.1%}"])
         assert shown[2:7] == rows
         order = sorted(range(classes), key=lambda k: rates[k][2])
+        assert order[:5] != sorted(range(classes), key=lambda k: rates[k][1])[:5]
         expected = [lines[k] for k in order[:5]]
     assert [line for line in shown if len(line) == 5 and "." in line[1]] == expected
     macro = next(line for line in shown if line[0] == "macro F1")

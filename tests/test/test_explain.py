@@ -13,7 +13,7 @@ from support.command_line import run, succeed
 from support.tables import csv_of
 
 import nn as package
-from nn.commands.predictions import _contributions
+from nn.commands.predictions import _contributions, contribution_table
 from nn.terminal import progress
 from nn.test import shapley
 from nn.test.importance import curves, importance
@@ -735,6 +735,18 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
     assert ", 0 s left" in remarks[-1]
     for silence in ("--quiet", "--json"):
         assert what not in succeed(*asked, silence).err
+
+
+def test_a_line_of_each_output_ends_in_its_value():
+    net = package.Network("3,4:tanh,2", "regression", dtype="float64", seed=2)
+    net.describe(targets=["p", "q"])
+    x = np.random.default_rng(3).normal(size=(12, 3))
+    written = contribution_table(net, Explainer(net, x[4:], 4), x[:4])
+    (block,) = written.blocks
+    assert written.names[:2] == ["row", "target"]
+    assert block[1] == ["p", "q"] * 4
+    np.testing.assert_allclose(block[-1], net.predict(x[:4]).reshape(-1), rtol=1e-9)
+    assert block[0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_contributions_are_the_same_in_however_many_blocks(tmp_path, monkeypatch):

@@ -121,6 +121,22 @@ def test_scores_by_temperature_are_those_of_each_fold(judged):
     assert np.array_equal(crossed.scores, scores)
 
 
+def test_the_figures_of_each_fold_are_by_the_threshold_that_the_others_choose():
+    ds = data("binary", 90)
+    net = nn.Network.for_data(ds, "auto,3:tanh,1")
+    folds = nn.train(net, ds, folds=3, epochs=2, threshold="f1")["folds"]
+    cuts = net.crossed.thresholds
+    assert len({*cuts}) > 1
+    rows, of_row, scores = out_of_fold(net, ds)
+    for fold, figures in enumerate(folds):
+        own = of_row == fold
+        truth = ds.y[rows[own]]
+        said = scores[own][:, 0].astype(np.float64) >= cuts[fold]
+        assert figures["threshold"] == cuts[fold]
+        assert figures["accuracy"] == pytest.approx(np.mean(said == truth))
+        assert figures["tp"] == np.sum(said & (truth == 1))
+
+
 # ---- the weights of candidates
 
 
@@ -243,6 +259,26 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
         outcomes.append(figures["learned"])
     assert not outcomes[0]
     assert outcomes[-1]
+
+
+def test_alike_rows_of_a_group_tell_as_much_of_what_was_learned_as_one():
+    ds = data("binary", 40)
+    rng = np.random.default_rng(0)
+    repeats = 20
+    groups = np.repeat(np.arange(ds.rows), repeats)
+    grouped = nn.Dataset(
+        ds.x[groups], ds.y[groups], "binary", ds.classes, groups=groups
+    )
+    apart = nn.Dataset(ds.x[groups], ds.y[groups], "binary", ds.classes)
+    differs = []
+    for _ in range(20):
+        noise = rng.normal(scale=0.1, size=ds.rows)
+        scores = ds.y.mean() + 0.03 * (ds.y - ds.y.mean()) + noise
+        scores = np.clip(scores, 0.05, 0.95)[:, None]
+        told = learned_by_rows(ds, scores, 1)["learned"]
+        assert learned_by_rows(grouped, scores[groups], 1)["learned"] == told
+        differs.append(learned_by_rows(apart, scores[groups], 1)["learned"] != told)
+    assert any(differs)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
