@@ -40,7 +40,7 @@ MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
 
 
 class RowSettings(NamedTuple):
-    """What decides how a network takes rows: of its layers, of its training.
+    """Settings that decide how a network takes rows: of its layers, of its training.
 
     shape: of a row, see RowReader. output_function: the activation of the last layer.
     The others are settings of `nn --train`.
@@ -212,8 +212,8 @@ class Prepared:
             y = np.ascontiguousarray(y.reshape(len(y), -1), settings.dtype)
         weights = ds.weights
         if self.class_weights is not None:
-            of_class = self.class_weights[ds.y]
-            weights = of_class if weights is None else of_class * weights
+            class_weights = self.class_weights[ds.y]
+            weights = class_weights if weights is None else class_weights * weights
         if weights is None:
             return (y,)
         return (y, weights.astype(settings.dtype))
@@ -287,9 +287,9 @@ def refuse_gaps(ds: Dataset) -> None:
             continue
         gaps = np.argwhere(np.isnan(values))
         if len(gaps):
-            cure = "expected a number; nn.load(x, y=y) reads arrays and data frames with gaps"
             raise DataError(
-                f"{name_of(ds)}, {name}{gaps[0].tolist()}: found nan, {cure}"
+                f"{name_of(ds)}, {name}{gaps[0].tolist()}: found nan, expected a "
+                "number; nn.load(x, y=y) reads arrays and data frames with gaps"
             )
 
 
@@ -391,8 +391,10 @@ def _class_weights(ds: Dataset, rows: np.ndarray, asked: str) -> np.ndarray | No
         )
     numbers = np.array(class_weight_numbers(asked))
     if len(numbers) != len(ds.classes):
-        found = f"{len(numbers)} numbers for {len(ds.classes)} classes"
-        raise UsageError(f"{flag}: {found}; give one for each of {listed(ds.classes)}")
+        raise UsageError(
+            f"{flag}: {len(numbers)} numbers for {len(ds.classes)} classes; give one "
+            f"for each of {listed(ds.classes)}"
+        )
     return numbers
 
 
@@ -437,7 +439,7 @@ def _check_classes(where: str, classes: int, outputs: int, only_rows: bool) -> N
     output without a class would be predicted all the same."""
     has_spare_outputs = classes < outputs and not only_rows
     if classes > outputs or has_spare_outputs:
-        expected = f"expected {outputs}, one per output of the network"
         raise LayersMismatch(
-            f"{where}: {classes} classes, {expected}; let --layers end in {classes}"
+            f"{where}: {classes} classes, expected {outputs}, one per output of the "
+            f"network; let --layers end in {classes}"
         )

@@ -19,7 +19,7 @@ from .scaling import Scaling
 
 
 class RowReader(NamedTuple):
-    """What a network knows of its inputs.
+    """Facts that a network knows of its inputs.
 
     dtype: of the parameters. shape: of a row: the number of values, or (channels,
     height, width). columns: their names. medians: of plain numbers, None where a gap
@@ -104,12 +104,12 @@ class RowReader(NamedTuple):
             x = np.column_stack([column.values for column in x.columns])
         if not has_gaps(x):
             return x
-        known = new_rows(x.shape, x.dtype)
-        known[...] = x
-        counts = fill_gaps(known, self.medians)
+        copy = new_rows(x.shape, x.dtype)
+        copy[...] = x
+        counts = fill_gaps(copy, self.medians)
         if where is not None:
             log_filled(counts, self.columns, where, cure)
-        return known
+        return copy
 
     def _pixels(self, x: np.ndarray) -> np.ndarray:
         """Return pixels as the engine takes them: divided by the range that the model

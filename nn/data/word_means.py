@@ -37,7 +37,7 @@ def means_of(ds: Dataset, rows: np.ndarray, asked: bool) -> Callable | None:
     """Return what gives the statistics of training rows (encoding.statistics_of) means;
     None without them."""
     if asked and (ds.outputs or 1) <= MOST_MEANS_TARGETS:
-        return WordMeans(ds, rows).of_words
+        return WordMeans(ds, rows).means_of_words
     return None
 
 
@@ -71,7 +71,7 @@ class WordMeans:
         else:
             self._counts = counts
 
-    def of_words(
+    def means_of_words(
         self, codes: np.ndarray, words: Sequence[str]
     ) -> dict[str, list[float]]:
         """Return the means of each word that the training rows have. codes: of these
@@ -94,14 +94,14 @@ class WordMeans:
         part = (shuffled(count, 0, STREAM_FOLDS, 1) % MEANS_PARTS)[self._units()]
         for index in columns:
             codes = x.columns[index].values[self._rows]
-            first = encoding.order.index((index, 1))
-            for own in (part == number for number in range(MEANS_PARTS)):
-                means = self._by_code(codes, len(x.columns[index].words), ~own)[
-                    codes[own]
+            slot = encoding.order.index((index, 1))
+            for is_in_part in (part == number for number in range(MEANS_PARTS)):
+                means = self._by_code(codes, len(x.columns[index].words), ~is_in_part)[
+                    codes[is_in_part]
                 ]
-                records["numbers"][self._rows[own], first : first + means.shape[1]] = (
-                    means
-                )
+                records["numbers"][
+                    self._rows[is_in_part], slot : slot + means.shape[1]
+                ] = means
 
     def _units(self) -> np.ndarray:
         """Return the number of what stays together, of each training row."""
@@ -110,20 +110,20 @@ class WordMeans:
         twins = twins_to_keep_together(self._ds, self._rows)
         if twins is None:
             return self._rows
-        _, first, of_row = np.unique(twins, return_index=True, return_inverse=True)
-        return self._rows[first][of_row.reshape(-1)]
+        _, first_rows, units = np.unique(twins, return_index=True, return_inverse=True)
+        return self._rows[first_rows][units.reshape(-1)]
 
     @np.errstate(over="ignore")  # huge targets have means of 0
-    def _by_code(self, codes: np.ndarray, words: int, some) -> np.ndarray:
+    def _by_code(self, codes: np.ndarray, words: int, rows) -> np.ndarray:
         """Return the means (words + 1, targets) of some of the training rows, 0 of a
         gap."""
-        codes = codes[some] % (words + 1)
-        weights = self._counts[some]
+        codes = codes[rows] % (words + 1)
+        weights = self._counts[rows]
         means = []
         counts = np.bincount(codes, weights, words + 1)
         whole = max(weights.sum(), np.finfo(np.float64).tiny)
-        for one in self._targets[some].T:
-            above = one - (weights * one).sum() / whole
+        for targets in self._targets[rows].T:
+            above = targets - (weights * targets).sum() / whole
             mean = np.bincount(codes, weights * above, words + 1) / (counts + SMOOTHING)
             mean[-1] = 0
             means.append(mean / (np.sqrt((weights * above**2).sum() / whole) or 1))

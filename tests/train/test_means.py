@@ -288,7 +288,7 @@ def test_weights_count_rows_in_the_means_of_words(weights):
         expected[word] = [
             total / (sum(w[k] for k in rows_of_word) + SMOOTHING) / deviation
         ]
-    means = WordMeans(ds, np.arange(8)).of_words(codes, words)
+    means = WordMeans(ds, np.arange(8)).means_of_words(codes, words)
     assert means.keys() == expected.keys()
     for word in words:
         assert means[word] == pytest.approx(expected[word])
