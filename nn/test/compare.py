@@ -24,7 +24,7 @@ LEAST_ROWS_OF_INTERVAL = 10  # rows that an interval needs
 RESERVED_KEYS = ("difference", "interval", "row", "true")
 
 
-class OfFolds(NamedTuple):
+class FoldRows(NamedTuple):
     """Rows that folds judge, as a model keeps them: a threshold of each, and scores
     before any temperature."""
 
@@ -40,16 +40,16 @@ class Side(NamedTuple):
     ds: Dataset
     scores: np.ndarray | None
     trained: Trained
-    crossed: OfFolds | None = None
+    crossed: FoldRows | None = None
 
     @classmethod
-    def of(cls, net, ds: Dataset, found=None) -> Side:
-        """Return the side of a model. found: what out_of_fold returns where folds know
-        the rows apart."""
-        if found is None:
+    def of(cls, net, ds: Dataset, fold_scores=None) -> Side:
+        """Return the side of a model. fold_scores: what out_of_fold returns where folds
+        know the rows apart."""
+        if fold_scores is None:
             return cls(net, ds, None, trained_on(net, ds))
-        rows, _, scores = found
-        kept = OfFolds(net.crossed.threshold_of_row, net.crossed.scores)
+        rows, _, scores = fold_scores
+        kept = FoldRows(net.crossed.threshold_of_row, net.crossed.scores)
         return cls(net, ds.of_rows(rows), scores, Trained.none_of(len(rows)), kept)
 
     @property
@@ -71,7 +71,7 @@ class Side(NamedTuple):
         ds = self.ds.of_rows(places)
         if self.scores is None:
             return Side(self.net, ds, None, trained_on(self.net, ds))
-        kept = OfFolds(
+        kept = FoldRows(
             self.crossed.threshold_of_row[places], self.crossed.scores[places]
         )
         scores = self.scores[places]
@@ -82,98 +82,84 @@ def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
     """Return what `compared` does of the rows that both sides have, without a verdict
     where one of the models was trained on them, and trained_rows. Raises DataError
     where both have rows of one file, and share none."""
-    first, second = _on_shared_rows(*sides, names)
-    both = first, second
-    nets = [side.net for side in both]
-    datasets = [side.ds for side in both]
-    scores = [side.scores for side in both]
-    crossed = [side.crossed for side in both]
-    result = compared(nets, datasets, names, scores, crossed, seed=seed)
-    each = list(zip((first.trained, second.trained), names, strict=True))
-    counts = [trained.count for trained, _ in each if trained.count is not None]
+    sides = _on_shared_rows(*sides, names)
+    result = compared(sides, names, seed=seed)
+    counts = [side.trained.count for side in sides if side.trained.count is not None]
     result["trained_rows"] = max(counts, default=None)
-    knowing = [trained.told(name) for trained, name in each if trained.is_told]
-    if knowing:
+    warnings = []
+    for side, name in zip(sides, names, strict=True):
+        if side.trained.is_told:
+            warnings.append(side.trained.told(name))
+    if warnings:
         cure = "give rows that neither knows with --dataset"
         result["better"] = None
-        result["verdict"] = f"no verdict: {' and '.join(knowing)}; {cure}"
+        result["verdict"] = f"no verdict: {' and '.join(warnings)}; {cure}"
     return result
 
 
-def _on_shared_rows(first: Side, second: Side, names) -> tuple[Side, Side]:
+def _on_shared_rows(side: Side, other: Side, names) -> tuple[Side, Side]:
     """Return the sides of the rows that both have of one file; others as they are."""
-    one = first.ds
-    other = second.ds
-    has_one_path = one.path is not None and one.path == other.path
-    is_one_file = has_one_path or (
-        one.sha256 is not None and one.sha256 == other.sha256
-    )
-    is_alike = is_one_file and first.rows_of_data == second.rows_of_data
-    if not is_alike or np.array_equal(first.rows, second.rows):
-        return first, second
-    shared = np.intersect1d(first.rows, second.rows)
+    if not _are_of_one_file(side, other) or np.array_equal(side.rows, other.rows):
+        return side, other
+    shared = np.intersect1d(side.rows, other.rows)
     if not len(shared):
-        held = f"{names[0]} and {names[1]} held out different rows of {name_of(one)}"
+        file = name_of(side.ds)
+        held = f"{names[0]} and {names[1]} held out different rows of {file}"
         raise DataError(
             f"{held}, and there is none that neither knows; give other rows with --dataset"
         )
-    return first.only(shared), second.only(shared)
+    return side.only(shared), other.only(shared)
 
 
-def compared(
-    nets, datasets, names, scores=(None, None), crossed=(None, None), *, seed: int = 0
-) -> dict:
-    """Return what two networks make of the same rows: datasets[k] holds them as nets[k]
-    reads them.
+def _are_of_one_file(side: Side, other: Side) -> bool:
+    """Return whether two sides have rows of one file, by its path or its digest."""
+    if side.rows_of_data != other.rows_of_data:
+        return False
+    if side.ds.path is not None and side.ds.path == other.ds.path:
+        return True
+    return side.ds.sha256 is not None and side.ds.sha256 == other.ds.sha256
 
-    names: of the models. scores: what they predict, (rows, outputs) each, where that is
-    known. crossed: what they keep of the rows (nn/nn/crossed.py), where they are judged
-    out of fold.
 
-    Keys: rows; models, their names; metrics, {name: {first's name: value, second's
-    name: value, difference, interval}}, where difference is second less first and
-    interval its 95 % by paired bootstrap (None below 10 rows); metric, that of the
-    verdict; better, the name of the better model or None; verdict, a sentence;
-    disagree, the rows on which the models differ most. Raises UsageError for models of
-    other tasks or classes, DataError for other rows.
+def compared(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
+    """Return what two networks make of the same rows, which each side holds as its
+    network reads them.
+
+    names: of the models. Keys: rows; models, their names; metrics, {name: {first name:
+    value, second name: value, difference, interval}}, where difference is the second
+    value less the first and interval its 95 % by paired bootstrap (None below 10 rows);
+    metric, that of the verdict; better, the name of the better model or None; verdict,
+    a sentence; disagree, the rows on which the models differ most. Raises UsageError
+    for models of other tasks or classes, DataError for other rows.
     """
-    first, second = nets
+    net, other_net = [side.net for side in sides]
     if (
-        first.task != second.task
-        or (first.classes or []) != (second.classes or [])
-        or first.outputs != second.outputs
+        net.task != other_net.task
+        or (net.classes or []) != (other_net.classes or [])
+        or net.outputs != other_net.outputs
     ):
         raise UsageError(
             f"{names[0]} and {names[1]} predict different things; compare models of the same targets"
         )
-    each = [
-        judged(net, ds, own)
-        for net, ds, own in zip(nets, datasets, scores, strict=True)
-    ]
-    (truth, _, weights), (other_truth, *_) = each
+    rows_of_sides = [judged(side.net, side.ds, side.scores) for side in sides]
+    (truth, _, weights), (other_truth, *_) = rows_of_sides
     if not _are_the_same(truth, other_truth):
         raise DataError(
             "the models have different rows or targets; give both the same rows with --dataset"
         )
     weights = checked_weights(weights, len(truth))
-    series = [
-        ds.persistence() if first.task == "regression" else None for ds in datasets
+    scores = [side_scores for _, side_scores, _ in rows_of_sides]
+    judged_rows = [
+        _judged_rows(side, side_truth, side_scores)
+        for side, (side_truth, side_scores, _) in zip(sides, rows_of_sides, strict=True)
     ]
-    sides = [
-        _side(net, own_truth, scores, persistence, of_rows)
-        for net, (own_truth, scores, _), persistence, of_rows in zip(
-            nets, each, series, crossed, strict=True
-        )
-    ]
-    values = [side.values(weights) for side in sides]
+    values = [rows.values(weights) for rows in judged_rows]
+    pairs = []
     if len(truth) >= LEAST_ROWS_OF_INTERVAL:
-        sampling = sampling_of(datasets[0])
-        if crossed[0] is not None:
+        sampling = sampling_of(sides[0].ds)
+        if sides[0].crossed is not None:
             rows = np.arange(len(truth))
-            sampling = sampling_of_copies(datasets[0], rows) or sampling
-        pairs = resampled(sides, weights, seed, sampling)
-    else:
-        pairs = []
+            sampling = sampling_of_copies(sides[0].ds, rows) or sampling
+        pairs = resampled(judged_rows, weights, seed, sampling)
     metrics = {
         name: {
             names[0]: values[0][name],
@@ -181,12 +167,13 @@ def compared(
             "difference": _difference(values, name),
             "interval": interval([_difference(pair, name) for pair in pairs]),
         }
-        for name in sides[0].names
+        for name in judged_rows[0].names
     }
-    usual = DECIDES[first.task]
-    candidates = (usual, *metrics)
-    defined = [name for name in candidates if metrics[name]["difference"] is not None]
-    metric = defined[0] if defined else usual
+    metric = DECIDES[net.task]
+    for name in (metric, *metrics):
+        if metrics[name]["difference"] is not None:
+            metric = name
+            break
     better = _better(names, metric, metrics[metric])
     return {
         "rows": len(truth),
@@ -195,18 +182,20 @@ def compared(
         "metric": metric,
         "better": better,
         "verdict": _verdict(names, metric, metrics[metric], better, len(truth)),
-        "disagree": _disagree(first, truth, [scores for _, scores, _ in each], names),
+        "disagree": _disagree(net, truth, scores, names),
     }
 
 
-def _side(net, truth, scores, persistence, crossed) -> Judged:
-    """Return what the metrics of a model are formed from; crossed: None, or what it
-    keeps of the rows."""
-    if net.task != "binary" or crossed is None:
+def _judged_rows(side: Side, truth: np.ndarray, scores: np.ndarray) -> Judged:
+    """Return what the metrics of a side are formed from."""
+    net = side.net
+    if net.task == "regression":
+        persistence = side.ds.persistence()
         return Judged(net.task, truth, scores, net.threshold, persistence)
-    return Judged(
-        net.task, truth, scores, crossed.threshold_of_row, ranking=crossed.scores
-    )
+    if net.task != "binary" or side.crossed is None:
+        return Judged(net.task, truth, scores, net.threshold)
+    kept = side.crossed
+    return Judged(net.task, truth, scores, kept.threshold_of_row, ranking=kept.scores)
 
 
 def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
@@ -221,20 +210,21 @@ def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _difference(values: list[dict], name: str) -> float | None:
-    """Return the second's metric less the first's; None where one of them is
+    """Return the second model's metric less the first one's; None where one of them is
     undefined."""
-    first, second = values
-    if first[name] is None or second[name] is None:
+    minuend = values[1][name]
+    subtrahend = values[0][name]
+    if minuend is None or subtrahend is None:
         return None
-    return second[name] - first[name]
+    return minuend - subtrahend
 
 
-def _better(names, metric: str, found: dict) -> str | None:
+def _better(names, metric: str, figures: dict) -> str | None:
     """Return the name of the model whose metric is better, by its interval; None where
     the rows cannot tell."""
-    if found["interval"] is None:
+    if figures["interval"] is None:
         return None
-    low, high = found["interval"]
+    low, high = figures["interval"]
     if low <= 0 <= high:
         return None
     second_is_higher = low > 0
@@ -243,19 +233,18 @@ def _better(names, metric: str, found: dict) -> str | None:
     return names[0]
 
 
-def _verdict(names, metric: str, found: dict, better: str | None, rows: int) -> str:
+def _verdict(names, metric: str, figures: dict, better: str | None, rows: int) -> str:
     label = METRICS[metric].label
-    if found["interval"] is None:
+    if figures["interval"] is None:
         return f"{rows} rows are too few to tell {names[0]} and {names[1]} apart"
     if better is None:
         return (
             f"these {rows} rows cannot tell which is better: their {label} may be equal"
         )
-    if better == names[0]:
-        other = names[1]
-    else:
-        other = names[0]
-    return f"{better} is better than {other}: {label} {found[better]:.4g} beside {found[other]:.4g}"
+    worse = names[1]
+    if better == names[1]:
+        worse = names[0]
+    return f"{better} is better than {worse}: {label} {figures[better]:.4g} beside {figures[worse]:.4g}"
 
 
 def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[dict]:
@@ -264,10 +253,9 @@ def _disagree(net, truth: np.ndarray, scores: list[np.ndarray], names) -> list[d
     rows = np.argsort(-apart, kind="stable")[:DISAGREE]
     records = []
     for row in rows[apart[rows] > 0]:
+        true = truth[row].tolist()
         if net.classes:
-            true = net.classes[int(truth[row])]
-        else:
-            true = truth[row].tolist()
+            true = net.classes[int(true)]
         record = {"row": int(row), "true": true}
         for name, model_scores in zip(names, scores, strict=True):
             record[name] = model_scores[row].tolist()

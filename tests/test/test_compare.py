@@ -6,7 +6,7 @@ import pytest
 from support.command_line import run, succeed
 
 import nn
-from nn.test.compare import compared
+from nn.test.compare import Side, compared
 from nn.utils import DataError, UsageError
 
 NAMES = ("a", "b")
@@ -35,7 +35,7 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     new = data(seed=9, task=task)
     little = trained(ds, 1)
     much = trained(ds, 60)
-    comparison = compared([little, much], [new, new], NAMES)
+    comparison = compared([Side.of(little, new), Side.of(much, new)], NAMES)
     figures = comparison["metrics"][metric]
     tested = [nn.test(net, new)[metric] for net in (little, much)]
     assert [figures["a"], figures["b"]] == pytest.approx(tested)
@@ -47,7 +47,7 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     apart = [abs(row["a"][0] - row["b"][0]) for row in comparison["disagree"]]
     assert len(apart) == 5
     assert apart == sorted(apart, reverse=True)
-    metrics = compared([much, little], [new, new], NAMES)["metrics"]
+    metrics = compared([Side.of(much, new), Side.of(little, new)], NAMES)["metrics"]
     swapped = metrics[metric]
     expected = [-end for end in reversed(figures["interval"])]
     assert swapped["interval"] == pytest.approx(expected)
@@ -60,16 +60,18 @@ def test_a_paired_interval_is_narrower_than_those_of_models_and_few_rows_say_so(
     net = trained(ds, 30)
     same = trained(ds, 30)
     other = trained(ds, 31)
-    metrics = compared([net, other], [new, new], NAMES)["metrics"]
+    metrics = compared([Side.of(net, new), Side.of(other, new)], NAMES)["metrics"]
     low, high = metrics["roc_auc"]["interval"]
     report = nn.test(net, new, intervals=True)
     alone = report["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
-    comparison = compared([net, same], [ds, ds], NAMES)
+    comparison = compared([Side.of(net, ds), Side.of(same, ds)], NAMES)
     assert comparison["better"] is None
     assert "cannot tell" in comparison["verdict"]
     assert comparison["disagree"] == []
-    assert "too few" in compared([net, same], [few, few], NAMES)["verdict"]
+    assert (
+        "too few" in compared([Side.of(net, few), Side.of(same, few)], NAMES)["verdict"]
+    )
 
 
 def test_other_tasks_and_other_rows_are_refused():
@@ -78,10 +80,10 @@ def test_other_tasks_and_other_rows_are_refused():
     net = trained(ds, 1)
     nets = [net, trained(values, 1)]
     with pytest.raises(UsageError, match="a and b predict different things"):
-        compared(nets, [ds, values], NAMES)
-    datasets = [ds, data(seed=5)]
+        compared([Side.of(nets[0], ds), Side.of(nets[1], values)], NAMES)
+    sides = [Side.of(net, ds), Side.of(net, data(seed=5))]
     with pytest.raises(DataError, match="different rows or targets"):
-        compared([net, net], datasets, NAMES)
+        compared(sides, NAMES)
     assert nn.compare(net, nn.Model(trained(ds, 20)), data(seed=9))["better"] == "b"
 
 

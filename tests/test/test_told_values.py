@@ -73,7 +73,7 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
         linear([0.2, 0.1, 1.0], threshold=0.3),
         linear([1.0, -1.0, 0.0], -0.4, threshold=0.6),
     )
-    comparison = compared(nets, [ds, ds], NAMES)
+    comparison = compared([Side.of(net, ds) for net in nets], NAMES)
     figures_of_a = figures_of_scikit_learn(nets[0], ds)
     figures_of_b = figures_of_scikit_learn(nets[1], ds)
     assert comparison["metrics"].keys() == figures_of_a.keys()
@@ -97,7 +97,9 @@ def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighte
 def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighted):
     ds = rows_of_two_classes(weighted)
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
-    metrics_of_models = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
+    metrics_of_models = compared([Side.of(net, ds) for net in nets], NAMES, seed=3)[
+        "metrics"
+    ]
     scores = [net.predict(ds.x)[:, 0] for net in nets]
     if ds.weights is None:
         w = np.ones(150)
@@ -130,7 +132,7 @@ def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
         linear([1.0, 2.0], task="regression"),
         linear([0.0, 2.0], 0.5, task="regression"),
     )
-    comparison = compared(nets, [ds, ds], NAMES)
+    comparison = compared([Side.of(net, ds) for net in nets], NAMES)
     for name, net in zip(NAMES, nets, strict=True):
         predicted = net.predict(x)[:, 0]
         mse = metrics.mean_squared_error(y, predicted, sample_weight=weights)
@@ -156,7 +158,7 @@ def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_sc
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
     for net in nets:
         net.describe(classes=["no", "yes"])
-    differing_rows = compared(nets, [ds, ds], NAMES)["disagree"]
+    differing_rows = compared([Side.of(net, ds) for net in nets], NAMES)["disagree"]
     predictions = nets[0].predict(ds.x)
     scores_of_a = predictions[:, 0]
     predictions = nets[1].predict(ds.x)
@@ -180,7 +182,7 @@ def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_sc
     predictions = three[0].predict(ds.x)
     distances = np.abs(predictions - three[1].predict(ds.x))
     apart = distances.max(axis=1)
-    disagree = compared(three, [ds, ds], NAMES)["disagree"]
+    disagree = compared([Side.of(net, ds) for net in three], NAMES)["disagree"]
     rows = [row["row"] for row in disagree]
     expected = np.argsort(-apart)[:5].tolist()
     assert rows == expected
@@ -259,7 +261,7 @@ def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
     indices = np.arange(rows)
     ds = nn.Dataset(x, x[:, 0] + 0.1 * (-1) ** indices, "regression")
     nets = linear([1.0], task="regression"), linear([1.0], 5.0, task="regression")
-    comparison = compared(nets, [ds, ds], NAMES)
+    comparison = compared([Side.of(net, ds) for net in nets], NAMES)
     has_interval = comparison["metrics"]["rmse"]["interval"] is not None
     if rows == 9:
         assert has_interval is False
@@ -773,7 +775,9 @@ def test_a_comparison_draws_whole_groups_and_knows_a_series():
     groups = np.arange(60) // 5
     ds = nn.Dataset(x, y, "regression", groups=groups, now=[0])
     nets = linear([1.0, 0.5], task="regression"), linear([0.5, 0.5], task="regression")
-    metrics_of_models = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
+    metrics_of_models = compared([Side.of(net, ds) for net in nets], NAMES, seed=3)[
+        "metrics"
+    ]
     squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
     sampling = Sampling(60, groups=np.arange(60) // 5)
     draws = np.stack(
