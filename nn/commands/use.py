@@ -46,7 +46,7 @@ def test_command(flags) -> None:
         from ..test.out_of_fold import figures_out_of_fold
 
         result = figures_out_of_fold(
-            net, ds, out_of_fold, **options, each=flags.verbose
+            net, ds, out_of_fold, **options, by_member=flags.verbose
         )
     if flags.verbose and len(net.members) > 1 and out_of_fold is None:
         result["members"] = []

@@ -44,8 +44,8 @@ def row_losses(net: Network, truth: np.ndarray, scores: np.ndarray) -> np.ndarra
         return (decide(scores, net.threshold) != truth).astype(np.float64)
     if net.outputs == 1:
         scores = np.concatenate([1 - scores, scores], axis=1)
-    of_true_class = scores[np.arange(len(truth)), truth.astype(int)]
-    return -np.log(np.maximum(of_true_class, 1e-12))
+    probabilities = scores[np.arange(len(truth)), truth.astype(int)]
+    return -np.log(np.maximum(probabilities, 1e-12))
 
 
 def row_count(weights: np.ndarray | None, rows: np.ndarray) -> float:
@@ -66,10 +66,9 @@ def ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
     """Yield (ends, rows) of at most `most` ranges with as many of the values each; gaps
     are in none."""
     is_known = ~np.isnan(values)
-    if is_known.any():
-        edges = np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1)))
-    else:
-        edges = values[:0]
+    if not is_known.any():
+        return
+    edges = np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1)))
     place = np.searchsorted(edges[1:-1], values, side="right")
     ends = axis_texts(edges)
     for k in range(len(edges) - 1):
@@ -199,10 +198,9 @@ def at_thresholds(
     rows = []
     for threshold in sorted({*usual, used}):
         k = int((cuts.scores >= threshold).sum()) - 1  # cut-offs fall, the first is inf
+        cost = None
         if costs:
             cost = cuts.cost(*costs)[k]
-        else:
-            cost = None
         rows.append(
             AtThreshold(threshold, precision[k], recall[k], f1[k], alarms[k], cost)
         )

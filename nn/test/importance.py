@@ -141,10 +141,9 @@ def _usual_repeats(columns: int) -> int:
     only make the mean more exact."""
     repeats = max(1, min(REPEATS, MOST_EXCHANGES // columns))
     if repeats < REPEATS:
+        times = f"{repeats} times"
         if repeats == 1:
             times = "once"
-        else:
-            times = f"{repeats} times"
         few = MOST_EXCHANGES // REPEATS
         message = "importance: the values of %d columns are exchanged %s each, of up to %d columns %d times"
         log.warning(message, columns, times, few, REPEATS)
@@ -171,9 +170,9 @@ def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
     than two are left."""
     deviations = np.full(len(resampled_lost), np.inf)
     for column, losses in enumerate(resampled_lost):
-        known = losses[np.isfinite(losses)]
-        if len(known) > 1:
-            deviations[column] = known.std(ddof=1)
+        finite = losses[np.isfinite(losses)]
+        if len(finite) > 1:
+            deviations[column] = finite.std(ddof=1)
     return deviations
 
 
@@ -213,9 +212,9 @@ def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
         if column.reads != "number":
             continue
         values = np.asarray(column.values, np.float64)
-        known = np.isfinite(values)
-        if known.any():
-            values = np.where(known, values - values[known].mean(), 0.0)
+        is_finite = np.isfinite(values)
+        if is_finite.any():
+            values = np.where(is_finite, values - values[is_finite].mean(), 0.0)
             length = np.sqrt((values**2).sum()) or 1.0
             names_of_numbers.append(name)
             unit_vectors.append(values / length)
@@ -236,6 +235,13 @@ class _Metrics(NamedTuple):
 
     value: float
     resampled: np.ndarray
+
+
+def _at(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """Return the values of rows; None where no row has any."""
+    if values is None:
+        return None
+    return values[rows]
 
 
 class _Judge:
@@ -259,14 +265,8 @@ class _Judge:
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))
-        if ds.groups is None:
-            groups = None
-        else:
-            groups = ds.groups[rows]
-        if ds.times is None:
-            times = None
-        else:
-            times = ds.times[rows]
+        groups = _at(ds.groups, rows)
+        times = _at(ds.times, rows)
         self.sampling = Sampling(len(rows), groups, times)
 
     def chosen(self, rng, repeats: int) -> list[np.ndarray]:
@@ -293,23 +293,22 @@ class _Judge:
     def rows_of(self, chosen) -> np.ndarray:
         """Return the rows of the data set that are the chosen ones of each part."""
         return np.concatenate(
-            [rows[own] for own, (rows, *_) in zip(chosen, self.parts, strict=True)]
+            [
+                rows[places]
+                for places, (rows, *_) in zip(chosen, self.parts, strict=True)
+            ]
         )
 
     def metric(self, chosen, scores: np.ndarray) -> float:
         """Return the metric of the chosen rows. Raises DataError where it is
         undefined."""
         rows = self.rows_of(chosen)
-        if self.weights is None:
-            weights = None
-        else:
-            weights = self.weights[rows]
         value = metric(
             self.name,
             self.net.task,
             self.truth[rows],
             scores[rows],
-            weights,
+            _at(self.weights, rows),
             threshold=self.net.threshold,
         )
         if value is None:
@@ -369,20 +368,17 @@ def curves(
     """Return the partial dependence of the columns named: (value of the column, mean
     scores of rows that have it, by their weights)."""
     rng = np.random.default_rng(seed)
-    known = names_of(net)
+    columns = names_of(net)
     ds = ds.without_weightless()
     x = ds.x
     averaged = np.sort(rng.choice(len(x), min(len(x), AVERAGED), replace=False))
-    if ds.weights is None:
-        weights = None
-    else:
-        weights = ds.weights[averaged]
+    weights = _at(ds.weights, averaged)
     value = Value(net)
     curves_of_columns = {}
     read = value.read(x[averaged])
-    drawn = [name for name in names if name in known][:CURVES]
+    drawn = [name for name in names if name in columns][:CURVES]
     for name in drawn:
-        column = known.index(name)
+        column = columns.index(name)
         curve = []
         for point, row in _points(x, column):
             giver = value.read(x[row : row + 1])
@@ -405,10 +401,11 @@ def _points(x, column: int) -> list[tuple[object, int]]:
         by_count = sorted(zip(-counts, words_of_codes, first_rows, strict=True))
         return [(word, int(row)) for _, word, row in by_count[:CURVE_WORDS]]
     values = _columns_of(x)[column].values
-    known = np.flatnonzero(values == values)
-    if not known.size:
+    rows_without_gap = np.flatnonzero(values == values)
+    if not rows_without_gap.size:
         return []
-    ascending = known[np.argsort(values[known], kind="stable")]
+    by_value = np.argsort(values[rows_without_gap], kind="stable")
+    ascending = rows_without_gap[by_value]
     quantiles = np.linspace(CURVE_TAIL, 1 - CURVE_TAIL, CURVE_POINTS)
     ranks = ((len(ascending) - 1) * quantiles).astype(int)
     rows = ascending[ranks]

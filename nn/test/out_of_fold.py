@@ -61,13 +61,13 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     """
     if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
         ds = load_for(net, ds)
-    unseen = None
+    fold_scores = None
     if isinstance(net, Network):
-        unseen = unseen_of(net, ds)
-    if unseen is not None:
-        remark_on_rows_apart(net, len(unseen[0]))
+        fold_scores = unseen_of(net, ds)
+    if fold_scores is not None:
+        remark_on_rows_apart(net, len(fold_scores[0]))
         return figures_out_of_fold(
-            net, ds, unseen, threshold=threshold, intervals=intervals
+            net, ds, fold_scores, threshold=threshold, intervals=intervals
         )
     ds = without_weightless(ds)
     report = tested(net, ds, threshold=threshold, intervals=intervals)
@@ -92,10 +92,10 @@ def crossed_of(net: Network, ds: Dataset) -> Crossed:
     trained it. Raises DataError as check_crossed does, and for other data."""
     check_crossed(net)
     if len(net.crossed.fold) != ds.rows:
-        expected = f"the {len(net.crossed.fold)} that the model was trained on"
-        found = f"{name_of(ds)}: found {ds.rows} rows, expected {expected}"
+        rows = len(net.crossed.fold)
         raise DataError(
-            f"{found}; restore the old file, give rows with --dataset, or train again"
+            f"{name_of(ds)}: found {ds.rows} rows, expected the {rows} that the model was trained on;"
+            " restore the old file, give rows with --dataset, or train again"
         )
     return net.crossed
 
@@ -104,14 +104,14 @@ def check_scores(net: Network) -> None:
     """Raise DataError for a network that keeps no out-of-fold scores, for what needs
     those of each row."""
     if net.crossed.scores is None:
-        known = METRICS.keys() & net.crossed.figures.keys()
-        told = [
-            f"{METRICS[name].label} {net.crossed.figures[name]:.6g}"
-            for name in METRICS
-            if name in known
+        figures = net.crossed.figures
+        texts = [
+            f"{metric.label} {figures[name]:.6g}"
+            for name, metric in METRICS.items()
+            if name in figures
         ]
         raise DataError(
-            f"{NO_SCORES}: {', '.join(told)}; give other rows with --dataset"
+            f"{NO_SCORES}: {', '.join(texts)}; give other rows with --dataset"
         )
 
 
@@ -125,8 +125,8 @@ def with_figures(net: Network, ds: Dataset) -> None:
 
 
 def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict:
-    """Return the figures that a network keeps in the place of out-of-fold scores; say
-    in a line what it cannot tell. Raises DataError for another threshold than those of
+    """Return the figures that a network keeps in the place of out-of-fold scores; log
+    what it cannot tell. Raises DataError for another threshold than those of
     the folds."""
     check_threshold(net, threshold)
     if threshold is not None:
@@ -151,9 +151,8 @@ def out_of_fold(
     that the network does not keep.
     """
     crossed = crossed_of(net, ds)
-    if crossed.scores is None:
-        scores = None
-    else:
+    scores = None
+    if crossed.scores is not None:
         scores = crossed.calibrated
     return crossed.rows, crossed.of_row, scores
 
@@ -176,42 +175,40 @@ def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
     """Return for each fold that `folds` trained net on its rows of ds, and [(member,
     weight)] that do not know them."""
     crossed = crossed_of(net, ds)
-    each = [*zip(net.members, net.member_weights, strict=True)]
+    members = [*zip(net.members, net.member_weights, strict=True)]
     folds = len(crossed.thresholds)
     return [
-        (np.flatnonzero(crossed.fold == number), each[number::folds])
+        (np.flatnonzero(crossed.fold == number), members[number::folds])
         for number in range(folds)
     ]
 
 
 def remark_on_rows_apart(net: Network, count: int, model: str = "the model") -> None:
-    """Say in a line by whom rows of the training are predicted; count: of these
+    """Log by which networks rows of the training are predicted; count: of these
     rows."""
+    message = PREDICTED_APART
     if net.crossed.is_retrained:
-        told = JUDGED_BEFORE
-    else:
-        told = PREDICTED_APART
-    log.warning(told, model, f"{count:,}")
+        message = JUDGED_BEFORE
+    log.warning(message, model, f"{count:,}")
 
 
 def by_fold(net: Network, threshold: float | None = None) -> dict:
     """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the
     thresholds that the other folds choose, unless one is given, and the scores before
     any temperature, by which rows of all folds can be ordered."""
+    cuts = None
     if threshold is None:
         cuts = net.crossed.threshold_of_row
-    else:
-        cuts = None
     return {"cuts": cuts, "ranking": net.crossed.scores}
 
 
 def judging_parts(
-    net: Network, ds: Dataset, found=None
+    net: Network, ds: Dataset, fold_scores=None
 ) -> list[tuple[np.ndarray, list | None]]:
     """Return (rows, members with their weights) by whom rows of ds are judged: all by
-    all members (None), or where folds know them apart what unseen_parts returns. found:
-    what out_of_fold returns then."""
-    if found is None or net.crossed.is_retrained:
+    all members (None), or where folds know them apart what unseen_parts returns.
+    fold_scores: what out_of_fold returns then."""
+    if fold_scores is None or net.crossed.is_retrained:
         return [(np.arange(ds.rows), None)]
     return unseen_parts(net, ds)
 
@@ -219,57 +216,58 @@ def judging_parts(
 def figures_out_of_fold(
     net: Network,
     ds: Dataset,
-    found=None,
+    fold_scores=None,
     *,
     threshold: float | None = None,
     intervals: bool | str = False,
-    each: bool = False,
+    by_member: bool = False,
     with_key: bool = True,
 ) -> dict:
     """Return the figures of `test` where each row is predicted by the network that did
     not know it, and `out_of_fold`.
 
-    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is
-    known. threshold: of all rows; None: of each fold the one that the others choose.
-    each: adds the key `members`, the figures of each fold. with_key: whether there is
-    the key `out_of_fold`.
+    ds: what `folds` trained net on. fold_scores: what out_of_fold returns for it, where
+    the caller has it. threshold: of all rows; None: of each fold the one that the
+    others choose. by_member: adds the key `members`, the figures of each fold.
+    with_key: whether there is the key `out_of_fold`.
     """
-    rows, of_fold, scores = found or out_of_fold(net, ds)
+    rows, folds, scores = fold_scores or out_of_fold(net, ds)
     if scores is None:
         return {
             **kept_figures(net, threshold, intervals),
             "out_of_fold": True,
             "trained_rows": 0,
         }
-    of_rows = ds.of_rows(rows, inputs=False)
-    beside = by_fold(net, threshold)
+    options = by_fold(net, threshold)
     if intervals:
-        beside["sampling"] = sampling_of_copies(ds, rows)
+        options["sampling"] = sampling_of_copies(ds, rows)
     result = figures_of(
-        net, of_rows, scores, threshold=threshold, intervals=intervals, **beside
+        net,
+        ds.of_rows(rows, inputs=False),
+        scores,
+        threshold=threshold,
+        intervals=intervals,
+        **options,
     )
-    if each:
+    if by_member:
         with logged_once(remarks):
-            result["members"] = figures_by_fold(
-                net, ds, rows, of_fold, scores, threshold
-            )
+            result["members"] = figures_by_fold(net, ds, rows, folds, scores, threshold)
     if with_key:
         return {**result, "out_of_fold": True, "trained_rows": 0}
     return result
 
 
 def figures_by_fold(
-    net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None
+    net: Network, ds: Dataset, rows, folds, scores, threshold: float | None = None
 ) -> list[dict]:
-    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold
+    """Return the figures of `test` for each fold; rows, folds, scores: as out_of_fold
     returns them. threshold: as figures_out_of_fold takes it."""
-    told = []
-    for fold in np.unique(of_fold):
-        part = np.flatnonzero(of_fold == fold)
-        own = threshold
+    figures = []
+    for fold in np.unique(folds):
+        places = np.flatnonzero(folds == fold)
+        cut = threshold
         if threshold is None and net.task == "binary":
-            own = net.crossed.thresholds[fold]
-        told.append(
-            figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=own)
-        )
-    return told
+            cut = net.crossed.thresholds[fold]
+        tested_rows = ds.of_rows(rows[places], False)
+        figures.append(figures_of(net, tested_rows, scores[places], threshold=cut))
+    return figures

@@ -52,7 +52,7 @@ remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
 
 @contextlib.contextmanager
 def without_remarks() -> Iterator[None]:
-    """Leave the remarks unsaid: on figures that nobody sees."""
+    """Log no remarks: on figures that nobody sees."""
 
     def none(_record) -> bool:
         return False
@@ -65,11 +65,10 @@ def without_remarks() -> Iterator[None]:
 
 
 def warn_of_trained(trained: Trained, model: str = "the model") -> None:
-    """Say in a line that figures are of rows that a model was trained on, where they
-    are."""
+    """Log that figures are of rows that a model was trained on, where they are."""
     if trained.is_told:
-        told = "its figures on them say how well it knows them, not how good it is on new rows"
-        log.warning("%s: %s", trained.told(model), told)
+        meaning = "its figures on them say how well it knows them, not how good it is on new rows"
+        log.warning("%s: %s", trained.told(model), meaning)
 
 
 def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
@@ -90,13 +89,13 @@ def without_weightless(ds):
     return ds
 
 
-def scores_of(net, ds, first: int = 0) -> np.ndarray:
-    """Return the outputs of `net` for the rows of `ds`, of whose data `first` rows come
-    before. Raises DataError that names the data and the row."""
+def scores_of(net, ds, rows_before: int = 0) -> np.ndarray:
+    """Return the outputs of `net` for the rows of `ds`, of whose data `rows_before`
+    rows come before. Raises DataError that names the data and the row."""
     try:
         return net.predict(as_read_by(net, ds).x)
     except RowError as error:
-        raise error.in_data(name_of(ds), first) from None
+        raise error.in_data(name_of(ds), rows_before) from None
 
 
 def figures_of(
@@ -120,14 +119,17 @@ def figures_of(
     scores. sampling: how rows are drawn for intervals, where not by their groups or
     times.
     """
-    threshold = _checked_threshold(net, threshold)
+    check_threshold(net, threshold)
+    if threshold is None:
+        threshold = net.threshold
     truth, scores, weights = judged(net, ds, scores)
+    persistence = None
     if net.task == "regression":
-        report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
+        persistence = ds.persistence()
+        rows = (truth, scores, ds.targets, persistence, weights)
+        report = regression_report(*rows)
         if truth.shape[1] > 1:
-            report["per_target"] = figures_by_target(
-                truth, scores, ds.targets, ds.persistence(), weights
-            )
+            report["per_target"] = figures_by_target(*rows)
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -137,34 +139,21 @@ def figures_of(
     if left_out:
         report["left_out_rows"] = left_out
     if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
-        if net.task == "regression":
-            persistence = ds.persistence()
-        else:
-            persistence = None
-        if net.task == "binary":
-            of_two = {"ranking": ranking}
-        else:
-            of_two = {}
-        known = Judged(
-            net.task,
-            truth,
-            scores,
-            threshold if cuts is None else cuts,
-            persistence,
-            **of_two,
-        )
+        if cuts is None:
+            cuts = threshold
+        if net.task != "binary":
+            ranking = None
+        judged_rows = Judged(net.task, truth, scores, cuts, persistence, ranking)
+        weights = checked_weights(weights, len(truth))
+        sampling = sampling or sampling_of(ds)
         report["intervals"] = _intervals_of(
-            known,
-            checked_weights(weights, len(truth)),
-            sampling or sampling_of(ds),
-            report,
-            intervals == QUICK,
+            judged_rows, weights, sampling, report, intervals == QUICK
         )
     return report
 
 
 def _intervals_of(
-    known: Judged,
+    rows: Judged,
     weights: np.ndarray | None,
     sampling: Sampling,
     report: dict,
@@ -172,22 +161,18 @@ def _intervals_of(
 ) -> dict:
     """Return the intervals of metrics by their names in a report; None where the metric
     is undefined."""
+    options = {}
     if are_quick:
-        of_few = {"names": QUICK_NAMES[known.task], "resamples": QUICK_RESAMPLES}
-    else:
-        of_few = {}
-    told = {}
-    for name, ends in intervals_of(known, weights, sampling=sampling, **of_few).items():
-        if name in report.get("macro", ()):
-            shown = f"macro_{name}"
-        else:
-            shown = name
+        options = {"names": QUICK_NAMES[rows.task], "resamples": QUICK_RESAMPLES}
+    intervals = intervals_of(rows, weights, sampling=sampling, **options)
+    by_key = {}
+    for name, ends in intervals.items():
         is_undefined = name in report and report[name] is None
-        if is_undefined:
-            told[shown] = None
-        else:
-            told[shown] = ends
-    return told
+        key = name
+        if name in report.get("macro", ()):
+            key = f"macro_{name}"
+        by_key[key] = None if is_undefined else ends
+    return by_key
 
 
 def sampling_of(ds) -> Sampling:
@@ -239,9 +224,9 @@ def binary_report(
 ) -> dict:
     """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of
     class 1, weights (rows,); cuts and ranking as figures_of takes them."""
-    judged = Judged(
-        "binary", truth, scores, threshold if cuts is None else cuts, ranking=ranking
-    )
+    if cuts is None:
+        cuts = threshold
+    judged = Judged("binary", truth, scores, cuts, ranking=ranking)
     weights = checked_weights(weights, len(truth))
     counts = judged.counts(weights)
     _warn_zero_rates(counts, threshold)
@@ -295,10 +280,10 @@ def multiclass_report(
         "per_class": [
             {
                 "class": name,
-                **{rate: formula(one) for rate, formula in RATES.items()},
+                **{rate: formula(class_counts) for rate, formula in RATES.items()},
                 "support": rows,
             }
-            for name, one, rows in zip(
+            for name, class_counts, rows in zip(
                 names, counts.against_the_rest(), counts.support, strict=True
             )
         ],
@@ -339,19 +324,14 @@ def regression_report(
             " --learning_rate, --init glorot or a linear output layer"
         )
     _remark_on_one_large_error(judged.truth, judged.scores, weights)
-    if not constant.any():
-        may_be_undefined = ("skill",)
-    else:
-        may_be_undefined = ("skill", "r2")
-    beyond = [
-        name
-        for name, value in figures.items()
-        if value is None and name not in may_be_undefined
-    ]
-    if beyond:
+    undefined = {name for name, value in figures.items() if value is None}
+    undefined.discard("skill")
+    if constant.any():
+        undefined.discard("r2")
+    if undefined:
         remarks.warning(
             "%s undefined: squares of such large or small values leave float64's range",
-            listed(beyond),
+            listed([name for name in figures if name in undefined]),
         )
     return {**_rows(len(truth), weights is not None), **figures}
 
@@ -370,20 +350,17 @@ def figures_by_target(
     by_target = []
     for number in range(truth.shape[1]):
         column = slice(number, number + 1)
-        if persistence is None:
-            forecast = None
-        else:
+        forecast = None
+        if persistence is not None:
             forecast = persistence[:, column]
         judged = Judged(
             "regression", truth[:, column], predicted[:, column], persistence=forecast
         )
         figures: dict = {"target": targets[number] if targets else str(number)}
         for name, value in judged.values(weights).items():
-            is_defined = value is not None and math.isfinite(value)
-            if is_defined:
+            figures[name] = None
+            if value is not None and math.isfinite(value):
                 figures[name] = value
-            else:
-                figures[name] = None
         by_target.append(figures)
     return by_target
 
@@ -391,16 +368,15 @@ def figures_by_target(
 def _remark_on_one_large_error(
     truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None
 ) -> None:
-    """Say which row has more than a tenth of the squared error; truth and predicted
+    """Log which row has more than a tenth of the squared error; truth and predicted
     (rows, outputs)."""
     if len(truth) < LEAST_ROWS_OF_A_TENTH:
         return
     with np.errstate(all="ignore"):
         squares = (predicted - truth) ** 2
-        if weights is None:
-            row_squares = squares.sum(axis=1)
-        else:
-            row_squares = squares.sum(axis=1) * weights
+        row_squares = squares.sum(axis=1)
+        if weights is not None:
+            row_squares = row_squares * weights
         row = int(row_squares.argmax())
         share = row_squares[row] / row_squares.sum()
     if share > MOST_OF_ONE_ROW:
@@ -437,13 +413,6 @@ def check_threshold(net, threshold: float | None) -> None:
         raise UsageError(
             f"--threshold {threshold:g}: {scores}, so all rows would be of one class; give one of these"
         )
-
-
-def _checked_threshold(net, threshold: float | None) -> float:
-    check_threshold(net, threshold)
-    if threshold is None:
-        return net.threshold
-    return threshold
 
 
 def _truth(net, ds) -> np.ndarray:
@@ -484,9 +453,9 @@ def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
     truth = lookup[ds.y]
     unknown = np.flatnonzero(truth < 0)
     if unknown.size:
-        found = ds.classes[ds.y[unknown[0]]]
+        unknown_class = ds.classes[ds.y[unknown[0]]]
         raise DataError(
-            f"{name_of(ds)}: found class {found!r}, expected one of the network's: {listed(classes)}"
+            f"{name_of(ds)}: found class {unknown_class!r}, expected one of the network's: {listed(classes)}"
         )
     return truth
 
@@ -505,10 +474,9 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
         raise UsageError(
             f"the network's task is binary, which takes one output, but it has {outputs}: use task='multiclass'"
         )
+    classes = outputs
     if net.task == "binary":
         classes = 2
-    else:
-        classes = outputs
     unknown = truth[(truth < 0) | (truth >= classes)]
     if unknown.size:
         raise DataError(
@@ -551,22 +519,24 @@ def _warn_no_probabilities(are_known: bool) -> None:
 
 def _warn_zero_classes(counts: ClassCounts, names: Sequence[str]) -> None:
     """Warn in one line of rates whose denominator is 0 for some class."""
-    each = list(zip(names, counts.predicted, counts.support, strict=True))
-    zero = {
-        "precision": (
-            "never predicted",
-            [name for name, predicted, _ in each if not predicted],
-        ),
-        "recall": ("not in the data", [name for name, _, rows in each if not rows]),
-        "f1": (
-            "neither",
-            [name for name, predicted, rows in each if not predicted and not rows],
-        ),
-    }
-    found = [
-        f"{rate} of {listed(classes)} ({reason})"
-        for rate, (reason, classes) in zero.items()
-        if classes
-    ]
-    if found:
-        remarks.warning("set to 0 (denominator 0): %s", "; ".join(found))
+    never_predicted = []
+    absent = []
+    neither = []
+    for name, predicted, rows in zip(
+        names, counts.predicted, counts.support, strict=True
+    ):
+        if not predicted:
+            never_predicted.append(name)
+        if not rows:
+            absent.append(name)
+        if not predicted and not rows:
+            neither.append(name)
+    zeros = []
+    if never_predicted:
+        zeros.append(f"precision of {listed(never_predicted)} (never predicted)")
+    if absent:
+        zeros.append(f"recall of {listed(absent)} (not in the data)")
+    if neither:
+        zeros.append(f"f1 of {listed(neither)} (neither)")
+    if zeros:
+        remarks.warning("set to 0 (denominator 0): %s", "; ".join(zeros))

@@ -203,11 +203,11 @@ def explain(
     all coalitions can be computed of.
     """
     if background is None:
-        known = background_rows(net, None, seed)
+        background = background_rows(net, None, seed)
     else:
-        known = _given_background(net, background)
+        background = _given_background(net, background)
     x = rows_of(net, x)
-    return Explainer(net, known, len(x), exact=exact, seed=seed).explain(x)
+    return Explainer(net, background, len(x), exact=exact, seed=seed).explain(x)
 
 
 def _fewer(background: Background, columns: int, seed: int) -> Background:
@@ -289,10 +289,9 @@ class Explainer:
             again, _ = self._contributions(rows, row_values[:CHECKED], self._seed + 1)
             self.error = float(np.sqrt(np.mean((again - checked) ** 2) / 2))
         means = np.broadcast_to(self._mean_of_background(), row_values.shape)
+        outputs = net.targets or []
         if net.task == "multiclass":
-            outputs = list(net.classes or [])
-        else:
-            outputs = list(net.targets or [])
+            outputs = net.classes or []
         if net.outputs == 1:
             values = values[:, :, 0]
             means = means[:, 0]
@@ -303,7 +302,7 @@ class Explainer:
             raw_data(x),
             self.names,
             self.error,
-            outputs,
+            list(outputs),
             self.background_error,
         )
 
@@ -324,10 +323,8 @@ class Explainer:
         equal_rows = self._factors.sum() ** 2 / (self._factors**2).sum()
         if len(self._factors) < 2 or equal_rows <= 1 or not len(values):
             return None
-        variances = np.maximum(squares - values**2, 0) / (
-            equal_rows - 1
-        )  # of the means
-        return float(np.sqrt(variances.mean()))
+        variances = np.maximum(squares - values**2, 0)
+        return float(np.sqrt((variances / (equal_rows - 1)).mean()))
 
     def _contributions(
         self, rows: list[np.ndarray], row_values: np.ndarray, seed: int
@@ -339,12 +336,11 @@ class Explainer:
         columns = len(self.names)
         orders = np.tile(np.arange(columns, dtype=np.int32), (backgrounds, 1))
         orders = np.random.default_rng(seed).permuted(orders, axis=1)
-        if self._is_exact:
-            step = 1
-        else:
+        step = 1
+        if not self._is_exact:
             step = max(1, self._rows_of_thread // (2 * backgrounds * columns))
 
-        def of_block(start: int) -> tuple[np.ndarray, np.ndarray]:
+        def contributions_from(start: int) -> tuple[np.ndarray, np.ndarray]:
             block_values = row_values[start : start + step]
             stop = start + len(block_values)
             block = [rows_of_reading[start:stop] for rows_of_reading in rows]
@@ -355,7 +351,7 @@ class Explainer:
         threads = self._value.net.threads or default_threads()
         with ThreadPoolExecutor(threads) as workers:
             starts = range(0, len(row_values), step)
-            blocks = list(workers.map(of_block, starts))
+            blocks = list(workers.map(contributions_from, starts))
         if not blocks:
             empty = np.empty((0, columns, row_values.shape[1]))
             return empty, empty
@@ -375,7 +371,7 @@ class Explainer:
         columns = len(self.names)
         differ = self._differ(row)
         numbers = np.arange(1 << columns)
-        whole = numbers[-1]  # the coalition of all columns
+        all_columns = numbers[-1]  # their coalition
         backgrounds = len(self._background_values)
         outputs = row_values.shape[1]
         values = np.zeros((columns, outputs))
@@ -395,7 +391,7 @@ class Explainer:
             coalition_values[:, 0] = self._background_values[block]
             coalition_values[:, -1] = row_values[0]
             for walk, coalitions in enumerate(passed):
-                opposites = whole ^ coalitions
+                opposites = all_columns ^ coalitions
                 coalition_values[walk, coalitions] = passed_values[walk, :, 0]
                 coalition_values[walk, opposites] = passed_values[walk, :, 1]
             contributions = _shapley_values(coalition_values)
@@ -440,7 +436,7 @@ class Explainer:
         members: (rows, background rows, columns)."""
         by_reading = zip(self._value.readings, rows, self._background_rows, strict=True)
         return np.logical_or.reduce(
-            [reading.differ(own, background) for reading, own, background in by_reading]
+            [reading.differ(*row_bytes) for reading, *row_bytes in by_reading]
         )
 
     def _along(
@@ -536,12 +532,11 @@ class Walker:
         self._weight = weight.T[self._order]
         self._bias = parameters[-dense.outputs :]
         self.width = dense.outputs
+        self._engine_behind = None
         if layers_behind:
             self._engine_behind = engine_of(member, layers_behind, engines, 1)
-        else:
-            self._engine_behind = None
         self._parameters_behind = member.vector[stop:]
-        self._of_thread = threading.local()
+        self._thread_memory = threading.local()
         backend = member.backend if member.traits.on_host else "omp"
         self._ffi, lib = extension(backend)
         self._walk = getattr(lib, f"walk_{SUFFIXES[self._dtype.name]}")
@@ -559,9 +554,9 @@ class Walker:
         # a row at a time: it has the same bits among others
         for sums, row in zip(row_sums, inputs, strict=True):
             products = row[self._order, None] * self._weight
-            of_columns = np.add.reduceat(products, self._starts, axis=0)
-            sums[0] = self._bias + of_columns.sum(axis=0)
-            sums[1:] = of_columns
+            column_sums = np.add.reduceat(products, self._starts, axis=0)
+            sums[0] = self._bias + column_sums.sum(axis=0)
+            sums[1:] = column_sums
         return row_sums
 
     def outputs(
@@ -599,8 +594,8 @@ class Walker:
     def _room(self, size: int) -> np.ndarray:
         """Return an array for as many numbers, a thread's own from call to call: new
         memory costs more than sums."""
-        room = getattr(self._of_thread, "room", ())
+        room = getattr(self._thread_memory, "room", ())
         if size + OVERREAD > len(room):
             room = np.empty(size + OVERREAD, self._dtype)
-            self._of_thread.room = room
+            self._thread_memory.room = room
         return room

@@ -72,17 +72,17 @@ class Reading:
             rows = self.member.scaling.apply(rows, self._dtype, BYTE)
         return rows.reshape(len(rows), -1).view(np.uint8)
 
-    def differ(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return in which columns rows are unlike others, (rows, others, columns); all
-        as bytes."""
-        unlike = rows[:, None, self._order] != others[:, self._order]
+    def differ(self, rows: np.ndarray, background: np.ndarray) -> np.ndarray:
+        """Return in which columns rows are unlike background rows, (rows, background
+        rows, columns); all as bytes."""
+        unlike = rows[:, None, self._order] != background[:, self._order]
         return np.logical_or.reduceat(unlike, self._starts, axis=2)
 
     def mixed(
-        self, columns: Sequence[int], taken: np.ndarray, others: np.ndarray
+        self, columns: Sequence[int], taken: np.ndarray, donors: np.ndarray
     ) -> np.ndarray:
-        """Return the rows `taken`, but with these columns of `others`; all as bytes."""
-        return np.where(np.isin(self._owner, columns), others, taken)
+        """Return the rows `taken`, but with these columns of `donors`; all as bytes."""
+        return np.where(np.isin(self._owner, columns), donors, taken)
 
     def typed(self, rows: np.ndarray) -> np.ndarray:
         """Return bytes as the rows that the engine takes."""
@@ -108,9 +108,10 @@ def _owners(member, dtype: np.dtype) -> np.ndarray:
     owner = np.zeros(dtype.itemsize, np.intp)
     values = iter(member.encoding.order)
     for field, at in (dtype.fields[name][:2] for name in dtype.names):
-        each = field.base.itemsize
+        size = field.base.itemsize
         for k in range(field.shape[0]):
-            owner[at + k * each : at + (k + 1) * each] = next(values)[0]
+            start = at + k * size
+            owner[start : start + size], _ = next(values)
     return owner
 
 
@@ -132,17 +133,15 @@ class Value:
         self.readings: list[Reading] = []
         # numbers of readings
         self.reading_of = [self._reading(member) for member in self.members]
-        known: list = []
+        engines: list = []
         self._engines = [
-            engine_of(member, layers_of(member), known) for member in self.members
+            engine_of(member, layers_of(member), engines) for member in self.members
         ]
 
     def _reading(self, member) -> int:
-        for k, known in enumerate(self.readings):
-            if (
-                known.member.encoding is member.encoding
-                and known.member.scaling is member.scaling
-            ):
+        for k, reading in enumerate(self.readings):
+            has_encoding = reading.member.encoding is member.encoding
+            if has_encoding and reading.member.scaling is member.scaling:
                 return k
         self.readings.append(Reading(member))
         return len(self.readings) - 1
@@ -155,12 +154,16 @@ class Value:
         self,
         columns: Sequence[int],
         taken: Sequence[np.ndarray],
-        others: Sequence[np.ndarray],
+        donors: Sequence[np.ndarray],
     ) -> np.ndarray:
-        """Return the values of the rows `taken`, but with these columns of `others`."""
-        each = zip(self.readings, taken, others, strict=True)
+        """Return the values of the rows `taken`, but with these columns of `donors`."""
         return self.of(
-            [reading.mixed(columns, own, other) for reading, own, other in each]
+            [
+                reading.mixed(columns, taken_rows, donor_rows)
+                for reading, taken_rows, donor_rows in zip(
+                    self.readings, taken, donors, strict=True
+                )
+            ]
         )
 
     def of(self, rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -179,42 +182,49 @@ class Value:
         """Return the values of rows, (rows, outputs), of what each member gives before
         the last sigmoid or softmax."""
         net = self.net
-        each = list(zip(self.members, outputs, strict=True))
+        by_member = list(zip(self.members, outputs, strict=True))
         if not gives_logits(net):
-            units = (
-                out if m.target_scaling is None else m.target_scaling.inverse(out)
-                for m, out in each
+            return self._weighted_sum(
+                [_in_units(member, output) for member, output in by_member]
             )
-            return sum(
-                share * out for share, out in zip(self._shares, units, strict=True)
-            )
-        cooled = [out / member.temperature for member, out in each]
+        logits = [output / member.temperature for member, output in by_member]
+        temperature = 1.0
         if net.is_combined:
             temperature = net.temperature
-        else:
-            temperature = 1.0
-        if len(cooled) == 1 and net.outputs == 1:
-            return cooled[0] / temperature
-        logs = list(map(log_probabilities, cooled))
+        if len(logits) == 1 and net.outputs == 1:
+            return logits[0] / temperature
+        logs = list(map(log_probabilities, logits))
         mean = logs[0]
         if len(logs) > 1:  # the logarithm of the weighted mean of probabilities
             most = np.maximum.reduce(logs)
-            shares = zip(self._shares, logs, strict=True)
             mean = most + np.log(
-                sum(share * np.exp(own - most) for share, own in shares)
+                self._weighted_sum([np.exp(log - most) for log in logs])
             )
         mean = mean / temperature
         if net.outputs == 1:
             return mean[:, 1:] - mean[:, :1]
         return mean - mean.mean(axis=1, keepdims=True)
 
+    def _weighted_sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        return sum(
+            share * array for share, array in zip(self._shares, arrays, strict=True)
+        )
+
+
+def _in_units(member, output: np.ndarray) -> np.ndarray:
+    """Return a member's outputs in the units of the targets."""
+    if member.target_scaling is None:
+        return output
+    return member.target_scaling.inverse(output)
+
 
 def gives_logits(net) -> bool:
     """Return whether a network's last layer is a sigmoid or a softmax, so that its sums
     are logits."""
-    return net.layers[-1].output_function == (
-        "sigmoid" if net.task == "binary" else "softmax"
-    )
+    output_function = "softmax"
+    if net.task == "binary":
+        output_function = "sigmoid"
+    return net.layers[-1].output_function == output_function
 
 
 def scores_of(net, values: np.ndarray) -> np.ndarray:
@@ -222,7 +232,9 @@ def scores_of(net, values: np.ndarray) -> np.ndarray:
     if not gives_logits(net):
         return values
     logs = log_probabilities(values)
-    return np.exp(logs[:, 1:] if net.outputs == 1 else logs)
+    if net.outputs == 1:
+        logs = logs[:, 1:]
+    return np.exp(logs)
 
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
@@ -246,12 +258,12 @@ def layers_of(member) -> list:
 
 
 def engine_of(
-    member, layers: list, known: list[tuple[list, object]], threads: int | None = None
+    member, layers: list, engines: list[tuple[list, object]], threads: int | None = None
 ):
-    """Return an engine of these layers, a known one where there is one. threads: None,
-    the member's."""
-    for own, engine in known:
-        if own == layers:
+    """Return an engine of these layers, that of `engines` if there is one, else a new
+    one, which is added to them. threads: None, the member's."""
+    for engine_layers, engine in engines:
+        if engine_layers == layers:
             return engine
     engine = backends.create(
         member.backend,
@@ -261,5 +273,5 @@ def engine_of(
         threads or member.threads,
         gpus=member.gpus,
     )
-    known.append((layers, engine))
+    engines.append((layers, engine))
     return engine

@@ -87,7 +87,7 @@ def test_folds_are_a_loop_by_hand(task, flags, backend):
         assert np.array_equal(rows[folds == number], own)
         scores[own] = alone[number].predict(ds.x[own])
     assert np.array_equal(outputs, scores[rows])
-    metrics = figures_out_of_fold(net, ds, each=True)
+    metrics = figures_out_of_fold(net, ds, by_member=True)
     assert metrics.pop("members") == list(figures)
     assert metrics.pop("out_of_fold") is True
     if task == "regression":
@@ -459,7 +459,7 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(
     succeed(*call, "--holdout", 0, "--model", "f.bin")
     report = succeed(*test, "-v", "--json", "--intervals").json
     assert report == figures_out_of_fold(
-        Network.of_file("f.bin"), ds, intervals=True, each=True
+        Network.of_file("f.bin"), ds, intervals=True, by_member=True
     )
     assert report["rows"] == ds.rows
     assert len(report["members"]) == FOLDS

@@ -201,7 +201,7 @@ def test_an_image_of_weight_2_is_the_image_twice(trained):
 
 @of_cases(lambda case: case["way"] == "folds")
 def test_images_out_of_fold_have_what_the_training_told(trained):
-    figures = figures_out_of_fold(trained.net, trained.ds, each=True)["members"]
+    figures = figures_out_of_fold(trained.net, trained.ds, by_member=True)["members"]
     for fold, member in zip(trained.figures["folds"], figures, strict=True):
         for name in {"accuracy", "log_loss", "f1", "rmse"} & member.keys():
             assert fold[name] == member[name], name
