@@ -13,7 +13,7 @@ from support.tables import trained_on
 
 import nn
 from nn.data.loading import load_for
-from nn.test.compare import compared
+from nn.test.compare import Side, compared
 from nn.test.importance import importance
 
 ROWS = 60
@@ -229,7 +229,8 @@ def test_a_data_set_with_other_orders_of_columns_and_classes_is_read_by_name(fol
     )
     for network, data, again in cases:
         assert vars(importance(network, data)) == vars(importance(network, again))
-        compared_rows = compared([network, network], [data, again], ["a", "b"])
+        sides = [Side.of(network, rows) for rows in (data, again)]
+        compared_rows = compared(sides, ["a", "b"])
         assert compared_rows["metrics"]["log_loss"]["difference"] == 0
     path = {"size": plain["size"], "other": plain["age"], "goal": plain["goal"]}
     lacking = nn.load(path, target="goal")
