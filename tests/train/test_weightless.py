@@ -318,7 +318,7 @@ def test_means_of_words_are_those_of_the_repeated_rows():
     ds.weights = weights
     means_of_words = WordMeans(ds, np.arange(900)).of_words(codes, words)
     indices = np.arange(len(many))
-    expected = WordMeans(repeated, indices).of_words(codes[many], words)
+    expected = WordMeans(repeated, indices).means_of_words(codes[many], words)
     assert means_of_words.keys() == expected.keys()
     for word, means in means_of_words.items():
         np.testing.assert_allclose(means, expected[word], rtol=1e-6)
