@@ -316,7 +316,7 @@ def test_means_of_words_are_those_of_the_repeated_rows():
     ds = nn.load(x, y=y)
     repeated = nn.load(x[many], y=y[many])
     ds.weights = weights
-    means_of_words = WordMeans(ds, np.arange(900)).of_words(codes, words)
+    means_of_words = WordMeans(ds, np.arange(900)).means_of_words(codes, words)
     indices = np.arange(len(many))
     expected = WordMeans(repeated, indices).means_of_words(codes[many], words)
     assert means_of_words.keys() == expected.keys()
