@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
@@ -82,15 +83,7 @@ def train(
     `stop.request` or Ctrl-C. SideFileError: a checkpoint or a callback's file could not
     be written; the network is trained, and the error has the figures.
     """
-    if not isinstance(net, Network) or not isinstance(ds, Dataset):
-        found = f"{type(net).__name__} and {type(ds).__name__}"
-        raise UsageError(
-            f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame"
-        )
-    if callback is not None and not hasattr(callback, "epoch"):
-        raise UsageError(
-            f"callback {callback!r}: expected an object with methods of nn.Callback"
-        )
+    _check_types(net, ds, callback)
     ds.log_left_out()
     ds = as_read_by(net, ds, goes_on=True)
     if not net.reference and cluster.current().rank == 0:
@@ -102,79 +95,94 @@ def train(
     kinds = settings_by_kind(
         "train", settings | {"validation": named}, "train", "several", "checkpoint"
     )
-    of_net, several, of_checkpoint = [
+    of_training, several, of_checkpoint = [
         {name: BY_NAME[name].check(own[name]) for name in own} for own in kinds
     ]
-    options = options_of(net, ds, of_net)
+    options = options_of(net, ds, of_training)
     net.expect_batches(options.batch_number)
-    if isinstance(checkpoint, Checkpoint):
-        saving = checkpoint
-    else:
-        saving = Checkpoint(checkpoint, **of_checkpoint)
-    if isinstance(callback, Callbacks):
-        callbacks = callback
-    else:
-        callbacks = Callbacks([callback or Callback()])
     if options.validation == OF_FOLD and several.get("folds") is None:
         raise UsageError(
             f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
         )
-    beside = {
-        "callback": callbacks,
-        "stop": stop or StopRequest(),
-        "checkpoint": saving,
-        "validation": validation_rows,
-    }
-    plan = plan_of(net, ds, options, of_net, several, rows)
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint, **of_checkpoint)
+    callbacks = _callbacks(callback)
+    plan = plan_of(net, ds, options, of_training, several, rows)
     is_one = plan.flag is None
     # several begin anew
     before = None
     if is_one:
         before = net.row_hashes
+    stop = stop or StopRequest()
     try:
-        result = run_plan(plan, **beside)
+        result = run_plan(plan, callbacks, stop, checkpoint, validation_rows)
     except Stopped:
         if is_one:  # what it has learned may be written
             remember(plan, net, before)
         raise
     # what is trained here is no candidate of a choice, which keeps its own
-    if not saving.about:
+    if not checkpoint.about:
         with_figures(net, plan.ds)
     result |= _facts_of_rows(plan)
     remember(plan, net, before)
     tell(result, plan.ds)
-    return _written(result, callbacks, saving)
+    return _written(result, callbacks, checkpoint)
 
 
-def run_plan(plan: Plan, checkpoint: Checkpoint, **beside) -> dict:
-    """Train the networks of a plan, which become its network; return the figures of
-    `--json`. beside: callback, stop and validation, as Run takes them."""
-    net = plan.net
-    ds = plan.ds
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(beside_checkpoint(checkpoint.path))
-        apart = None
-        if plan.flag is not None:
-            apart = stack.enter_context(_apart(plan))
-        room = make_room(net, ds, plan.training_bytes())
-        stack.enter_context(records.within(room))
-        if apart is None:
-            return _trained_alone(Run(plan, checkpoint=checkpoint, **beside))
-        plan.check_free_memory()
-        return _trained_together(
-            Run(plan, checkpoint=checkpoint, apart=apart, **beside)
+def _check_types(net, ds, callback) -> None:
+    """Raise UsageError for what is no network, no data set or no callback."""
+    if not isinstance(net, Network) or not isinstance(ds, Dataset):
+        found = f"{type(net).__name__} and {type(ds).__name__}"
+        raise UsageError(
+            f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame"
+        )
+    if callback is not None and not hasattr(callback, "epoch"):
+        raise UsageError(
+            f"callback {callback!r}: expected an object with methods of nn.Callback"
         )
 
 
+def _callbacks(callback: Callback | None) -> Callbacks:
+    if isinstance(callback, Callbacks):
+        return callback
+    return Callbacks([callback or Callback()])
+
+
+def run_plan(
+    plan: Plan,
+    callbacks: Callbacks,
+    stop: StopRequest,
+    checkpoint: Checkpoint,
+    validation: Dataset | ReadValidation | None,
+) -> dict:
+    """Train the networks of a plan, which become its network; return the figures of
+    `--json`."""
+    beside = (callbacks, stop, checkpoint, validation)
+    with beside_checkpoint(checkpoint.path), _devices_of(plan) as apart, _room(plan):
+        if apart is None:
+            return _trained_alone(Run(plan, *beside))
+        plan.check_free_memory()
+        return _trained_together(Run(plan, *beside, apart))
+
+
 @contextlib.contextmanager
-def _apart(plan: Plan) -> Iterator[tuple]:
-    """Let each network of a plan compute alone, of whatever ranks and devices share
-    them out; yields those, as Network.apart does."""
+def _devices_of(plan: Plan) -> Iterator[tuple | None]:
+    """Let each of several networks compute alone, of whatever ranks and devices share
+    them out; yields those, as Network.apart does. None for one network, whose batches
+    they share."""
+    if plan.flag is None:
+        yield None
+        return
     with plan.net.apart() as (ranks, devices):
         if ranks.size > 1 or len(devices) > 1:
             for trial in plan.trials:
                 trial.net.compute_at(devices[0])
         yield ranks, devices
+
+
+def _room(plan: Plan) -> AbstractContextManager:
+    """Return what leaves rows as much memory as the networks do not take."""
+    return records.within(make_room(plan.net, plan.ds, plan.training_bytes()))
 
 
 def _trained_alone(run: Run) -> dict:
@@ -283,17 +291,20 @@ def train_many(
     plan = plan_listed(
         ds, [{"validation": named, **shared, **own} for own in settings], engine
     )
-    saving = checkpoint
-    if not isinstance(saving, Checkpoint):
-        saving = Checkpoint(saving)
-    callbacks = Callbacks([callback or Callback()])
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    callbacks = _callbacks(callback)
     with (
-        beside_checkpoint(saving.path),
-        _apart(plan) as apart,
-        records.within(make_room(plan.net, ds, plan.training_bytes())),
+        beside_checkpoint(checkpoint.path),
+        _devices_of(plan) as apart,
+        _room(plan),
     ):
+        ranks, devices = apart
+        if ranks.size > 1 or len(devices) > 1:
+            for trial in plan.trials:
+                trial.net.compute_at(devices[0])
         run = Run(
-            plan, callbacks, stop or StopRequest(), saving, validation_rows, apart
+            plan, callbacks, stop or StopRequest(), checkpoint, validation_rows, apart
         )
         run.begin()
         for member in run.members:
@@ -323,4 +334,4 @@ def train_many(
             net.describe(row_hashes=first.row_hashes)
             net.background = first.background
         pairs.append((net, figures_of_one(member)))
-    return _written(pairs, callbacks, saving)
+    return _written(pairs, callbacks, checkpoint)

@@ -444,7 +444,8 @@ class Run:
             if "val_metric" in losses:
                 value = losses["val_metric"][new]
                 is_best = len(self.members) == 1 and self.members[0].is_best
-                name = self.members[0].monitor.name
+                monitors = [member.monitor for member in members if member.monitor]
+                name = monitors[0].name
                 self.callback.judged(
                     number + 1, name, math.nan if value is None else value, is_best
                 )
@@ -590,17 +591,23 @@ def mean_losses(
     each: (losses, best epoch, epochs) of a network; after its last one, up to `epochs`,
     count those of the one it keeps.
     """
-    lasting: dict[str, list] = {name: [] for name in each[0][0]}
-    for losses, best_epoch, epochs in each:
-        for name, values in losses.items():
-            kept = values and [values[(best_epoch or 0) - 1]]
-            lasting[name].append(
-                values and values[first:] + kept * (epochs - max(len(values), first))
-            )
-    return {
-        name: None if lists[0] is None else mean_of(lists, weights)
-        for name, lists in lasting.items()
-    }
+    names = dict.fromkeys(name for losses, *_ in each for name in losses)
+    means = {}
+    for name in names:
+        lists = []
+        of_lists = []
+        for (losses, best_epoch, epochs), weight in zip(each, weights, strict=True):
+            values = losses.get(name)
+            if values is None:  # the network is not judged so
+                continue
+            lasting = epochs - max(len(values), first)
+            if values:
+                kept = values[(best_epoch or 0) - 1]
+                values = values[first:] + [kept] * lasting
+            lists.append(values)
+            of_lists.append(weight)
+        means[name] = mean_of(lists, of_lists) if lists else None
+    return means
 
 
 def mean_of(

@@ -400,6 +400,20 @@ def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
         )
 
 
+def test_networks_of_which_some_have_validation_rows_are_those_trained_alone():
+    """The losses of a run are means over those that have them."""
+    ds = data("binary")
+    settings = [{"seed": 1}, {"seed": 3, "validation": 0.25, "monitor": "roc_auc"}]
+    pairs = nn.train_many(ds, settings, layers="6,8,1", epochs=3)
+    for own, (net, figures) in zip(settings, pairs, strict=True):
+        options = {name: value for name, value in own.items() if name != "seed"}
+        alone = nn.Network.for_data(ds, "6,8,1", seed=own["seed"])
+        expected = nn.train(alone, ds, epochs=3, **options)
+        assert figures["val_loss"] == expected["val_loss"]
+        assert figures.get("val_metric") == expected.get("val_metric")
+        np.testing.assert_array_equal(net.vector, alone.vector)
+
+
 def test_each_setting_is_drawn_for_itself():
     """By random numbers of its own, the same beside whichever others."""
     both = Variation.parse(
