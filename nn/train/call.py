@@ -299,10 +299,6 @@ def train_many(
         _devices_of(plan) as apart,
         _room(plan),
     ):
-        ranks, devices = apart
-        if ranks.size > 1 or len(devices) > 1:
-            for trial in plan.trials:
-                trial.net.compute_at(devices[0])
         run = Run(
             plan, callbacks, stop or StopRequest(), checkpoint, validation_rows, apart
         )
