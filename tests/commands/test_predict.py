@@ -19,7 +19,7 @@ from support.command_line import (
 from support.tables import csv_of
 
 import nn
-from nn.commands.predictions import prediction_table
+from nn.commands.predictions import fold_table, prediction_table
 
 HUGE = "3e38"  # a number of float32, but not when it is divided by a deviation of 0.001
 
@@ -63,6 +63,19 @@ def test_rows_of_every_block_have_their_own_deviations(monkeypatch):
     deviations = np.hstack([block[3:5] for block in blocks]).T
     each = np.stack([member.predict(x) for member in members])
     np.testing.assert_allclose(deviations, each.std(axis=0), rtol=1e-5)
+
+
+def test_rows_of_folds_in_time_have_their_own_numbers():
+    """Of three parts of the rows the first is tested by no fold."""
+    x = np.random.default_rng(1).normal(size=(60, 2)).astype(np.float32)
+    y = (np.arange(60) % 7 < 3).astype(np.int32)
+    ds = nn.Dataset(x, y, "binary", ["no", "yes"], times=np.arange(60.0))
+    net = nn.Network("2,1", "binary")
+    nn.train(net, ds, folds=2, epochs=1, holdout=0.0)
+    (block,) = fold_table(net, ds).blocks
+    assert block[0].tolist() == list(range(20, 60))
+    assert block[1].tolist() == [0] * 20 + [1] * 20
+    assert block[-1] == [["no", "yes"][label] for label in y[20:]]
 
 
 @pytest.mark.parametrize(

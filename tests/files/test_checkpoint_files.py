@@ -27,7 +27,7 @@ from support.command_line import (
 import nn
 import nn.commands.train
 from nn.files import checkpoint as checkpoints
-from nn.files.checkpoint import COUNTS, Checkpoint, Position
+from nn.files.checkpoint import COUNTS, Checkpoint, Position, data_digest
 from nn.utils import DataError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
 
@@ -476,6 +476,16 @@ def test_an_order_that_would_read_beyond_the_rows_is_refused(folder, arrays):
             **options,
             resume="made.ck",
         )
+
+
+@pytest.mark.parametrize("name", ["y", "weights", "groups", "times"])
+def test_what_else_rows_have_makes_them_other_data(name):
+    ds = dense_data()
+    digests = {data_digest(ds)}
+    for values in (np.arange(ds.rows), np.arange(ds.rows)[::-1]):
+        setattr(ds, name, values)
+        digests.add(data_digest(ds))
+    assert len(digests) == 3
 
 
 def test_data_in_memory_is_known_by_its_numbers(tmp_path):

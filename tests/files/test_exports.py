@@ -153,6 +153,23 @@ def test_means_of_the_targets_of_words(target, flags, folder):
     check_both(folder, folder / "new.csv")
 
 
+@pytest.mark.parametrize("flags", [[], ["--target_means"]], ids=str)
+def test_a_word_for_a_gap_is_no_code_of_a_category(flags, folder):
+    """7, 07 and 7.0 are one code, but for 7.0 where it is said to be missing."""
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 40, 400)
+    rows = [f"{code},{size:g},{code % 2}" for code, size in zip(codes, rng.random(400))]
+    rows += ["7.0,0.5,0"] * 20
+    (folder / "old.csv").write_text("\n".join(["code,size,goal", *rows]))
+    new = ["7,0.5,1", "7.0,0.5,1", "07,0.5,0", "8,0.5,0", "77,0.5,0", ",0.5,0"]
+    (folder / "new.csv").write_text("\n".join(["code,size,goal", *new]))
+    how = ["--categories", "code", "--missing", "7.0", *flags]
+    trained(folder, folder / "old.csv", *how)
+    gap, code = nn.Model.load(folder / "m.bin").predict_proba(folder / "new.csv")[1:3]
+    assert not np.allclose(gap, code)
+    check_both(folder, folder / "new.csv")
+
+
 def test_numbers_of_which_some_are_often_repeated(folder):
     rng = np.random.default_rng(2)
     sums = [*np.zeros(3000), *(np.arange(2000) % 70 + 1) * 1.1]

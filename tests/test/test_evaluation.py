@@ -5,8 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from support.command_line import succeed, write_two_classes
 from support.figures import close, column, dataset, network
 
+from nn.ds import load
+from nn.nn import Network
 from nn.test import test as evaluate  # under another name, pytest would collect it
 from nn.utils import DataError, NnError, UsageError
 
@@ -179,3 +182,17 @@ def test_a_threshold_is_finite_and_for_two_classes():
         match="threshold 0.3: is for two classes, the task is multiclass; leave it out",
     ):
         evaluate(net, dataset("multiclass", [0, 1]), threshold=0.3)
+
+
+def test_each_member_is_told_by_the_threshold_that_is_asked_for(folder):
+    write_two_classes(folder / "t.csv", 60)
+    flags = "--networks 2 --epochs 2 --holdout 0 --model m.bin -q"
+    succeed("--train", "--dataset", "t.csv", *flags.split())
+    ask = "--test --model m.bin --dataset t.csv --threshold 0.6 --verbose --json"
+    told = succeed(*ask.split()).json["members"]
+    ds = load("t.csv")
+    for member, figures in zip(Network.of_file("m.bin").members, told, strict=True):
+        said = member.predict(ds.x)[:, 0].astype(np.float64) >= 0.6
+        assert figures["threshold"] == 0.6
+        assert figures["tp"] == np.sum(said & (ds.y == 1))
+        assert figures["fp"] == np.sum(said & (ds.y == 0))

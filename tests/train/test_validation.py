@@ -493,12 +493,13 @@ def test_the_monitored_metric_counts_weights():
 def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):
     monkeypatch.setattr(decision, "PREDICT_BLOCK", 7)
     x = np.random.default_rng(0).normal(size=(40, 2))
-    ds = nn.Dataset(x, np.arange(40) % 2, "binary", weights=np.arange(40.0) + 1)
+    y = (np.arange(40) % 3 == 0).astype(np.int32)
+    ds = nn.Dataset(x, y, "binary", weights=np.arange(40.0) + 1)
     rows = np.arange(1, 40, 2)
     net = nn.Network("2,1", "binary")
     truth, scores, weights = decision.judged(net, ds, rows)
     assert weights.tolist() == ds.weights[rows].tolist()
-    assert truth.tolist() == [1] * 20
+    assert truth.tolist() == y[rows].tolist()
     assert np.array_equal(scores, net.predict(x[rows]))
 
 

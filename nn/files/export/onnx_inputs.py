@@ -300,7 +300,7 @@ class TableInputs:
             for word, code in zip(words, codes, strict=True)
             for form in encoder.forms(word)
         }
-        codes_of_words = {**dict.fromkeys(self._missing, gap), **known}
+        codes_of_words = {**known, **dict.fromkeys(self._missing, gap)}
         return self._coded(column, codes_of_words, other)
 
     def _means(self, column: str, encoder: TruthEncoder | CategoryEncoder) -> list[str]:
@@ -313,6 +313,7 @@ class TableInputs:
             form: place
             for place, word in enumerate(means)
             for form in encoder.forms(word)
+            if form not in self._missing
         }
         code = self._coded(column, known, len(means))
         table = graph.constant([*means.values(), [0.0] * encoder.targets])
