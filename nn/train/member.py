@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.engine import EpochSettings, PackJob
+from ..backends.engine import PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.dataset import name_of
@@ -22,7 +22,7 @@ from .common_epoch import FoldEpochs
 from .decision import judged
 from .engines import TOGETHER, Ask
 from .learned import Baseline
-from .options import LOSS, config_of, learning_rates
+from .options import LOSS, config_of
 from .plan import Trial
 from .rows import LoadedRows
 from .search import SuccessiveHalving
@@ -326,20 +326,11 @@ class Member:
 
     def _train_on_rows(self) -> Iterator[Ask]:
         """Train on the rows of an epoch that are left."""
-        o = self.options
         at = self.at
         rows, shuffle = self.rows.of_epoch(
             at.epoch, self.order, later=not self.is_alone
         )
-        settings = EpochSettings(
-            optimizer=o.optimizer,
-            batch=o.batch_number,
-            rates=learning_rates(o.schedule, o.learning_rate, o.epochs, at.epoch),
-            momentum=o.momentum,
-            weight_decay=o.weight_decay,
-            seed=self.net.seed,
-            augment=o.augment,
-        )
+        settings = self.options.epoch_settings(self.net.seed, at.epoch)
         progress = self.engine.progress(row=at.row, step=at.step, loss=at.loss)
         rows = rows[: self.epoch_rows()]
         yield Ask(

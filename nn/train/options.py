@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, make_dataclass
+from dataclasses import asdict, dataclass, fields, make_dataclass
 from functools import lru_cache
 
+from ..backends.engine import EpochSettings
 from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
@@ -24,6 +25,12 @@ from ..test import check_threshold
 from ..utils import UsageError
 
 _TRAIN_SETTINGS = settings_of("train")
+# settings that reach the kernels under their names
+_OF_EPOCH = [
+    field.name
+    for field in fields(EpochSettings)
+    if field.name in {flag.name for flag in _TRAIN_SETTINGS}
+]
 LOSS = "loss"  # the metric that is what training minimises, on the validation rows
 # settings of a model file
 MODEL_SETTINGS = ("task", "loss", "init", "seed", "backend", "reference")
@@ -116,6 +123,13 @@ class Options(
         """Return the vectors that the optimiser keeps beside the parameters: moment1,
         moment2."""
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
+
+    def epoch_settings(self, seed: int, epoch: int) -> EpochSettings:
+        """Return how an epoch learns; epoch: how many are done. Its fields that have
+        the name of a setting have that setting's value."""
+        named = {name: getattr(self, name) for name in _OF_EPOCH}
+        rates = learning_rates(self.schedule, self.learning_rate, self.epochs, epoch)
+        return EpochSettings(batch=self.batch_number, rates=rates, seed=seed, **named)
 
     @property
     def facts(self) -> dict:
