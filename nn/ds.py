@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .data import loading
-from .data.dataset import NO_CHOICES, Choices, Dataset, Schema, check_trainable
+from .data.dataset import Choices, Dataset, Schema, check_trainable
 from .data.scaling import Scaling
 from .data.splits import split_rows
 from .nn_aux import DTYPES
@@ -76,12 +76,10 @@ def load(  # noqa: PLR0913 - settings by keyword
     if dtype not in DTYPES:  # the core has functions for no other
         BY_NAME["dtype"].check(dtype)
     dtype = DTYPES[dtype]
-    said = NO_CHOICES
-    if choices:
-        given = checked_settings("load", choices, "load")
-        said = Choices(
-            **{name: BY_NAME[name].check(value) for name, value in given.items()}
-        )
+    given = checked_settings("load", choices, "load")
+    said = Choices(
+        **{name: BY_NAME[name].check(value) for name, value in given.items()}
+    )
     schema = Schema(
         task,
         inputs,

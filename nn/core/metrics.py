@@ -29,7 +29,7 @@ from ..utils import DataError, UsageError
 
 SUMMED = 1 << 16  # values at a time
 # (what a metric is formed from, its name) -> its formula
-_FORMULAS: dict[tuple[str, str], Callable] = {}
+_FORMULAS = {}
 
 
 def formula_of(formed_from: str, name: str) -> Callable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -403,7 +403,7 @@ def _truth_in(name: str) -> bool:
 # kind of a dtype -> name of LABEL_TYPES
 TYPES_OF_NUMPY = {"i": "int", "u": "int", "f": "float", "b": "bool"}
 # of classes -> a name's value
-LABEL_TYPES: dict[str, Callable] = {"int": int, "float": float, "bool": _truth_in}
+LABEL_TYPES = {"int": int, "float": float, "bool": _truth_in}
 
 
 def labels_of(names: list[str], label_type: str | None) -> np.ndarray:
@@ -495,7 +495,7 @@ def without_words(column: Column, words: Collection[str]) -> Column:
 # ------------------------------------------------------------ what a column of texts is
 
 _GLANCE = 1 << 10  # words that rule out most columns
-VALUE_IN: dict[str, Callable] = {
+VALUE_IN = {
     "number": number_in,
     "date": lambda text, point=".": date_in(text),
 }

@@ -110,7 +110,7 @@ class Head:
         ]
         if any(map(is_code, words)):
             return True
-        are_whole = all(_WHOLE_LABEL.fullmatch(word) for word in words)
+        are_whole = all(map(_WHOLE_LABEL.fullmatch, words))
         return are_whole and 2 * len({*words}) <= len(words)
 
     def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:

@@ -264,14 +264,7 @@ class TruthEncoder(ColumnEncoder):
     checks: ClassVar = {"share": is_number}
 
     @classmethod
-    def fit(
-        cls,
-        statistics,
-        kind=NUMBER,
-        scaling="standardization",
-        embedding=None,
-        name="a column",
-    ) -> TruthEncoder:
+    def fit(cls, statistics, kind, scaling, embedding, name) -> TruthEncoder:
         return cls(float(statistics.moments.mean[0]))
 
     def inputs(self) -> list[InputColumn]:
@@ -433,14 +426,7 @@ class DateEncoder(AxisEncoder):
             raise ValueError("parts")
 
     @classmethod
-    def fit(
-        cls,
-        statistics,
-        kind=NUMBER,
-        scaling="standardization",
-        embedding=None,
-        name="a column",
-    ) -> DateEncoder:
+    def fit(cls, statistics, kind, scaling, embedding, name) -> DateEncoder:
         shift, scale = scaling_constants("standardization", statistics, name)
         extra = {}
         if embedding:
@@ -477,7 +463,7 @@ class DateEncoder(AxisEncoder):
 
 
 # kind -> its encoder, and how words stand for its values
-ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {
+ENCODERS = {
     "number": (NumberEncoder, None),
     "yes/no": (TruthEncoder, None),
     "category": (CategoryEncoder, None),

@@ -505,7 +505,7 @@ def _texts_of(
 ) -> dict[str, list[str]]:
     """Return the texts of columns by their names; of several of one name each has its
     own."""
-    names = names_apart([source.name(place) for place in places])
+    names = names_apart(list(map(source.name, places)))
     return {
         name: table.columns[place].texts()
         for name, place in zip(names, places, strict=True)

@@ -267,7 +267,7 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
 
 
 # by its checkpoint: (file, facts of it, memory, digest of the key) of each
-_in_use: dict[Path, list[tuple]] = {}
+_in_use = {}
 
 
 def filled_records(

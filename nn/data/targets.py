@@ -129,7 +129,7 @@ def _check_names(
     others is more often a mistake in the file than a name."""
     words = column.words
     numbers = np.array([number_in(word) is not None for word in words], bool)
-    is_wrong = np.array([is_not_finite(word) for word in words], bool)
+    is_wrong = np.array(list(map(is_not_finite, words)), bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
     is_mixed = 0 < np.count_nonzero(numbers) < len(words) and not may_mix
     if is_wrong.any():
@@ -539,7 +539,7 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
             )
         return targets.values.argmax(axis=1).astype(np.int32)
     index = {name: i for i, name in enumerate(classes)}
-    values = [number_in(name) for name in classes]
+    values = list(map(number_in, classes))
     counts = Counter(values)
     by_value = {value: i for i, value in enumerate(values) if counts[value] == 1}
     by_value.pop(None, None)

@@ -345,7 +345,7 @@ def in_threads(function: Callable, items: Iterable, rows: int) -> list:
     items = list(items)
     threads = min(default_threads(), len(items))
     if rows < _ALONE_ROWS or threads < 2:
-        return [function(item) for item in items]
+        return list(map(function, items))
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, items))
 
