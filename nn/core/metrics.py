@@ -567,9 +567,7 @@ def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
     """Raise UsageError for a metric that is unknown or does not fit the task; the
     message lists the fitting ones."""
     if name not in metrics_of(task):
-        fault = "unknown"
-        if name in METRICS:
-            fault = f"does not fit a {task} task"
+        fault = f"does not fit a {task} task" if name in METRICS else "unknown"
         raise UsageError(
             f"{flag} {name}: {fault}; choose from {', '.join(metrics_of(task))}"
         )

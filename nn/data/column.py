@@ -513,9 +513,7 @@ def settled(
     """
     if column.reads != "text" or kind == "text":
         return column
-    least = MOSTLY
-    if is_pure:
-        least = 1.0
+    least = 1.0 if is_pure else MOSTLY
     for reads, value_in in VALUE_IN.items():
         is_so = kind == reads
         if kind is None and _share_of(column, reads, point, _GLANCE) >= least / 2:

@@ -584,9 +584,7 @@ class CsvReader:
             self._make_room(csv.rows + self._block_rows)
             return
         if result == lib.CSV_RAGGED:
-            model = f"row {head.first_line}"
-            if head.names:
-                model = "the header"
+            model = "the header" if head.names else f"row {head.first_line}"
             raise DataError(
                 f"{head.path}, row {csv.row_line}: {csv.found} columns, "
                 f"expected {head.width} as in {model}; correct or remove the row"

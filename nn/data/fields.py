@@ -199,9 +199,7 @@ def _check_finite(
     if not is_infinite.any():
         return
     row = np.argmax(is_infinite)
-    number = column.low
-    if column.values[row] > 0:
-        number = column.high
+    number = column.high if column.values[row] > 0 else column.low
     raise DataError(
         f'{place_of(source, table, row, place)}: found "{number:g}", '
         f"expected at most 3.4e38 for float32; correct it or use --dtype float64"

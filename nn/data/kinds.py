@@ -299,9 +299,7 @@ def decide_kinds(
             left_out[place] = reason
         kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
-        stay = AN_ID
-        if COUNTS_ROWS in left_out.values():
-            stay = COUNTS_ROWS
+        stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: why for place, why in left_out.items() if why != stay}
     if len(left_out) == len(columns):
         reasons = [f"{source.column(place)} ({why})" for place, why in left_out.items()]

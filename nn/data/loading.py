@@ -343,9 +343,7 @@ def _check_width(source: TableSource, inputs: _Inputs, schema: Schema) -> None:
     if schema.width in (None, count):
         return
     if not inputs.left_out or count + len(inputs.left_out) != schema.width:
-        width = source.width
-        if schema.target is not None:
-            width = count
+        width = count if schema.target is not None else source.width
         raise LayersMismatch(column_mismatch(source, width, schema))
     reasons = ", ".join(
         f"{source.name(place)} ({why})" for place, why in inputs.left_out.items()
@@ -423,9 +421,7 @@ def _remarks_on_rows(source: TableSource, table: Table) -> list[str]:
     """Return a line for rows that repeat the names of the columns."""
     if not table.repeats:
         return []
-    times = "once"
-    if table.repeats > 1:
-        times = f"{table.repeats} times"
+    times = f"{table.repeats} times" if table.repeats > 1 else "once"
     return [
         f"{source.path}: the names of the columns come again {times} among the rows; left out"
     ]

@@ -227,9 +227,7 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
         parts = word.split()
         if len(parts) > 1 and {*parts} <= {*names}:
             advice = f"put commas between the columns: {','.join(parts)}"
-        note = ""
-        if not names:
-            note = " (the file has no header)"
+        note = " (the file has no header)" if not names else ""
         raise UsageError(
             f"{source.path}: --{flag} {word}: no column of this name{note}; {advice}"
         ) from None

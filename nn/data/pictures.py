@@ -191,9 +191,7 @@ def read_folder(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
 def read_pictures(paths: list[str], schema: Schema, labelled: bool) -> Arrays:
     """Read single pictures. Raises DataError where classes are wanted."""
     if labelled:
-        pictures = "a picture"
-        if len(paths) > 1:
-            pictures = f"{len(paths)} pictures"
+        pictures = f"{len(paths)} pictures" if len(paths) > 1 else "a picture"
         raise DataError(
             f"{paths[0]}: {pictures} without a class, {_class_folders('FOLDER', Path(paths[0]))}"
         )

@@ -83,9 +83,7 @@ def _table_of(connection, file: str, asked: str | None) -> str:
             f"{file}: {len(tables)} tables in this database, expected one; {listing}{advice}"
         )
     similar = closest(asked, tables)
-    advice = ""
-    if similar:
-        advice = f"; did you mean {file}:{similar}?"
+    advice = f"; did you mean {file}:{similar}?" if similar else ""
     raise DataError(f"{file}: no table {asked} in this database, {listing}{advice}")
 
 

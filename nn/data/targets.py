@@ -70,9 +70,7 @@ def targets_of(
             check_numbers(source, table, target_place)
         return Targets(np.column_stack([c.values for c in columns]), **facts)
     if column.reads == "text" and schema.classes is None and _are_codes(column.words):
-        spelling = column
-        if schema.task == "regression":
-            spelling = None
+        spelling = None if schema.task == "regression" else column
         values = settled(column, "number").values[:, None]
         return Targets(values, spelling=spelling, **facts)
     column = as_text(column)
@@ -104,9 +102,7 @@ def _written_numbers(
     numbers = valued(column, "number", way.values_of(column.words))
     if numbers.odd:
         word, field = first_odd(source, table, place, numbers.odd)
-        like = ""
-        if way != WrittenNumbers():
-            like = f" written as {way}"
+        like = f" written as {way}" if way != WrittenNumbers() else ""
         raise DataError(
             f"{source.path}, {field}, expected a number{like}; correct it, or remove "
             f"the row{gap_advice([word])}"
@@ -213,9 +209,7 @@ def _doubts(targets: Targets, task: str, schema: Schema) -> list[str]:
         return []
     if count > FEW_CLASSES and 2 * count > len(targets.values):  # they hardly repeat
         return []
-    place = "the target"
-    if targets.columns:
-        place = targets.columns[0]
+    place = targets.columns[0] if targets.columns else "the target"
     if task == "regression":
         taken = "numbers; --task multiclass takes them as classes"
     else:
@@ -238,13 +232,9 @@ def about_far_targets(ds: Dataset) -> list[str]:
         row = int(rows[values[rows].argmax()])
         usual = float(np.median(values[values > 0]))
         times = float(f"{values[row] / usual:.2g}")
-        shown = f"{times:g}"
-        if times < 1e12:
-            shown = f"{times:,.0f}"
+        shown = f"{times:,.0f}" if times < 1e12 else f"{times:g}"
         number = number_text(targets[row, target])
-        alike = ""
-        if len(rows) > 1:
-            alike = f", like {len(rows) - 1} more"
+        alike = f", like {len(rows) - 1} more" if len(rows) > 1 else ""
         column = f"target {target + 1}"
         if ds.targets:
             column = f"column {ds.targets[target]}"
