@@ -4,6 +4,7 @@ file."""
 from __future__ import annotations
 
 import os
+import time
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
@@ -256,6 +257,7 @@ def _write_contributions(flags, net, x, background):
 
 def export_command(flags) -> None:
     """Write --model for other programs, in the format of the suffix of --output."""
+    from ..files.export.columns import US_PER_PRODUCT, products_of
     from ..files.export.formats import export, writer_of
 
     writer_of(flags.output)  # before the model is read
@@ -263,18 +265,25 @@ def export_command(flags) -> None:
         cure = "leave it out, or train with it: a model's own threshold is exported"
         raise UsageError(f"--threshold {flags.threshold}: is not for --export; {cure}")
     net = load_network(flags)
+    start = time.perf_counter()
     export(net, flags.output)
+    seconds = time.perf_counter() - start
+    size = os.path.getsize(flags.output)
+    us_per_row = US_PER_PRODUCT * products_of(net)
     if flags.json:
         print_json(
             {
                 "model": flags.model,
                 "output": flags.output,
-                "bytes": os.path.getsize(flags.output),
+                "bytes": size,
+                "seconds": seconds,
+                "us_per_row": us_per_row,
             }
         )
     elif not flags.quiet:
         layers = "; ".join(counted(member.spec for member in net.members))
-        say(f"{flags.output}: {layers}, {os.path.getsize(flags.output)} bytes")
+        say(f"{flags.output}: {layers}, {size} bytes")
+        say(f"written in {seconds:.2f} s; a row takes about {us_per_row:.3g} us")
 
 
 def info_command(flags) -> None:

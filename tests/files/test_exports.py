@@ -485,6 +485,21 @@ def test_what_cannot_be_exported_is_told(given, code, message, folder):
     assert sorted(path.name for path in folder.iterdir()) == ["link.c", "m.bin"]
 
 
+@pytest.mark.parametrize("suffix", ["onnx", "c"])
+def test_an_export_tells_its_size_and_its_time(suffix, folder):
+    network("4,30:relu,20:relu,2", dtype="float32").export(folder / "m.bin")
+    command = ("--export", "--model", "m.bin", "-o", f"m.{suffix}")
+    size = (folder / f"m.{suffix}").stat
+    lines = succeed(*command).err.splitlines()
+    assert lines[0].endswith(f", {size().st_size} bytes")
+    assert re.fullmatch(r"written in \d+\.\d\d s; a row takes about 0.342 us", lines[1])
+    facts = succeed(*command, "--json").json
+    assert list(facts) == ["model", "output", "bytes", "seconds", "us_per_row"]
+    assert facts["bytes"] == size().st_size
+    assert 0 < facts["seconds"] < 60
+    assert facts["us_per_row"] == pytest.approx(0.00045 * (4 * 30 + 30 * 20 + 20 * 2))
+
+
 @pytest.mark.parametrize(
     "flags", [[], ["--networks", "2"], ["--number_embedding", "pieces4"]], ids=" ".join
 )

@@ -150,10 +150,10 @@ class Member:
         """Return shift and scale of a column of numbers; a scale of 0 is infinite."""
         if self.encoding is not None:
             encoder = self.encoding.encoders[place]
-            return encoder.shift, encoder.scale or np.inf
+            return float(encoder.shift), float(encoder.scale or np.inf)
         if not len(self.scaling.shift):
             return 0.0, 1.0
-        return self.scaling.shift[place], self.scaling.scale[place]
+        return float(self.scaling.shift[place]), float(self.scaling.scale[place])
 
     def fill_of(self, axis: Input) -> float:
         """Return what a gap becomes, nan where it stays one."""
@@ -578,6 +578,8 @@ class Table:
         self._graph = graph
         self._numbers = numbers
         self._has_gaps = has_gaps
+        # of a scale that two ways of computing give float32 networks keep no more
+        self._digits = 11 if graph.dtype == np.float32 else 17
         self._scaled: dict[tuple, tuple[str, str]] = {}
         self._raw: dict[tuple, str] = {}
 
@@ -591,15 +593,17 @@ class Table:
             [member.fill_of(axis) for axis in row]
             for member, row in zip(members, axes, strict=True)
         ]
+        if not self._has_gaps and not any(map(_has_gap, axes)):
+            fills = np.full_like(fills, np.nan).tolist()
         rounded = [members[0].is_rounded(place) for place in places]
-        key = repr((places, rounded, scales, fills))
+        constants = [*np.ravel(scales), *np.ravel(fills)]
+        texts = [f"{value:.{self._digits}e}" for value in constants]
+        key = (*places, *rounded, *texts)
         if key not in self._scaled:
             shift, scale = np.moveaxis(np.array(scales, np.float64), -1, 0)[:, :, None]
             fill = np.array(fills)[:, None]
             raw = self._rounded(places, rounded)
             name = f"{group_name(members)}/numbers"
-            if not self._has_gaps and not any(map(_has_gap, axes)):
-                fill[:] = np.nan
             self._scaled[key] = self._filled(raw, shift, scale, fill, name)
         return self._scaled[key]
 
