@@ -73,37 +73,35 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         return ds, None, "held-out rows", trained_on(net, ds)
     if net.holdout:
         return ds, None, "held-out rows", Trained.none_of(ds.rows)
+    count = ds.rows
     if net.config.get("reference"):
         count = None
-    else:
-        count = ds.rows
     return ds, None, "rows", Trained(ds.rows, count)
 
 
-def say_run(flags, net, about: str) -> None:
+def report_run(flags, net, about: str) -> None:
     """Print the first lines of a run of a model, unless --quiet. about: the data in a
     line."""
     if not flags.quiet:
-        console.say_run(
+        console.report_run(
             about, net.engine.describe(), net.engine.threads, net.dtype, net.seed
         )
 
 
 def write_page(flags, net, *rows, **options) -> None:
     """Write the page of --model to --report, if that is given. rows, options: as
-    model_page.of_model takes them."""
+    model_page.page_of_model takes them."""
     if flags.report:
         from ..pages import model_page, page
 
         options.setdefault("progress", progress_of(flags, "importance of columns"))
         page.write(
-            flags.report, model_page.of_model(net, flags.model, *rows, **options)
+            flags.report, model_page.page_of_model(net, flags.model, *rows, **options)
         )
 
 
 def progress_of(flags, what: str) -> Steps | None:
-    """Return what tells a person how far a long computation is; None with --quiet and
-    --json."""
+    """Return what shows how far a long computation is; None with --quiet and --json."""
     if flags.quiet or flags.json:
         return None
     return make_steps(what)

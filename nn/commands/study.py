@@ -80,8 +80,8 @@ def _page_of_model(flags):
     if not flags.dataset and not (
         net.dataset and (net.holdout or "folds" in net.config)
     ):
-        return model_page.of_model(net, flags.plot)
+        return model_page.page_of_model(net, flags.plot)
     ds, out_of_fold, about, trained = unseen_rows(flags, net, flags.plot)
-    return model_page.of_model(
+    return model_page.page_of_model(
         net, flags.plot, ds, about, out_of_fold=out_of_fold, trained=trained
     )

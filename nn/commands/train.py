@@ -228,7 +228,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     if not is_chosen:
         _check_text_model(flags, ds, training.net)
     observers = Observers(flags, lambda: training.net, reading, records=not is_chosen)
-    callback = observers.beside(
+    callback = observers.with_callback(
         make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
     )
     lost: list[NnError] = []

@@ -20,7 +20,7 @@ from .common import (
     load_network,
     print_json,
     progress_of,
-    say_run,
+    report_run,
     unseen_rows,
     write_page,
 )
@@ -39,7 +39,7 @@ def test_command(flags) -> None:
         check_answers(net, ds)
     if flags.scaling:
         _fit_scaling(flags, net, ds)
-    say_run(flags, net, console.about(ds, about, net))
+    report_run(flags, net, console.about(ds, about, net))
     options = {"threshold": flags.threshold, "intervals": flags.intervals}
     if out_of_fold is None:
         result = tested(net, ds, **options)
@@ -102,7 +102,7 @@ def predict_command(flags) -> None:
         ds.ids = kept_columns(flags.dataset, net.schema, flags.id)
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
-    say_run(
+    report_run(
         flags,
         net,
         printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"),
@@ -139,14 +139,14 @@ def compare_command(flags) -> None:
         else:
             sides.append(Side.of(net, ds, out_of_fold))
         abouts.append(about)
-    say_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))
+    report_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))
     # a key of the result is another thing
     names = [f"./{path}" if path in RESERVED_KEYS else path for path in paths]
     result = compared_sides(sides, names, seed=flags.seed or 0)
     if flags.report:
         from ..pages import model_page, page
 
-        page.write(flags.report, model_page.of_comparison(result))
+        page.write(flags.report, model_page.page_of_comparison(result))
     if flags.json:
         print_json(result)
     else:
@@ -178,7 +178,7 @@ def explain_command(flags) -> None:
     seen_rows = trained
     if out_of_fold is not None and net.crossed.is_retrained:
         seen_rows = trained_on(net, ds)
-    say_run(flags, net, console.about(ds, about, net))
+    report_run(flags, net, console.about(ds, about, net))
     result: dict = {}
     important = None
     if ds.y is not None:

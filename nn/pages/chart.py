@@ -141,8 +141,8 @@ class Plot:
                 number += 1
         for line in self.lines:
             # of an area the last height is that of its last edge, too
-            last = y.at(line.y[-1])
-            places = zip_longest(map(x.at, line.x), map(y.at, line.y), fillvalue=last)
+            end = y.at(line.y[-1])
+            places = zip_longest(map(x.at, line.x), map(y.at, line.y), fillvalue=end)
             parts.append(_drawn(line, places, bottom))
         legend, height = _legend(self.lines, left)
         inside = "".join([*parts, *legend])
@@ -268,9 +268,9 @@ class Scale:
         else:
             power = 1.0
         step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        last = math.floor(self.high / step + 1e-9)
-        return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+        low = math.ceil(self.low / step - 1e-9)
+        high = math.floor(self.high / step + 1e-9)
+        return [float(f"{k * step:.12g}") for k in range(low, high + 1)]
 
 
 def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> str:

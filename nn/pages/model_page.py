@@ -35,7 +35,7 @@ from ..test.values import names_of
 from ..utils import DataError, axis_texts, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
-from .task_blocks import OF_TASK, answer, groups, mistakes
+from .task_blocks import BLOCKS_OF_TASK, answer, groups, mistakes
 
 # rows from and up to which there are intervals
 LEAST_INTERVALS = 10
@@ -65,7 +65,7 @@ class Tested:
     progress: Callable[[int, int], None] | None = None
 
 
-def of_model(
+def page_of_model(
     net: Network, model: str, ds=None, about: str = "rows", *, trained=None, **settings
 ) -> Page:
     """Return the page of a model, tested on the rows of ds if there are any.
@@ -145,7 +145,7 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
             **by_folds,
         )
     page.answer = [answer(net, result, about), *_by_whom(tested)]
-    blocks = OF_TASK[net.task](net, result, truth, scores, weights)
+    blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights)
     page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
     if is_image:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
@@ -193,11 +193,11 @@ def _by_whom(tested: Tested) -> list[str]:
 def _add_columns_that_matter(page: Page, tested: Tested) -> None:
     """Add the importance of columns, or why it means nothing for these rows."""
     try:
-        known, curves_of = tested.important or _important(tested)
+        columns, points_of = tested.important or _important(tested)
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
         return
-    blocks = _importance(tested.net, known, curves_of)
+    blocks = _importance(tested.net, columns, points_of)
     if tested.out_of_fold is not None and tested.net.crossed.is_retrained:
         blocks.insert(
             0,
@@ -205,7 +205,7 @@ def _add_columns_that_matter(page: Page, tested: Tested) -> None:
         )
     page.sections["Columns that matter"] = blocks
     certain = [
-        name for name, holds in zip(known.names, known.holds, strict=True) if holds
+        name for name, holds in zip(columns.names, columns.holds, strict=True) if holds
     ]
     if certain:
         page.answer.append(f"What matters most: {listed(certain[:3])}.")
@@ -217,26 +217,26 @@ def _important(tested: Tested) -> tuple[Importance, dict]:
     count = sum(len(rows) for rows, _ in parts)
     every = -(-count // MOST_EXPLAINED)
     parts = [(rows[::every], members) for rows, members in parts]
-    known = importance(tested.net, tested.ds, parts=parts, progress=tested.progress)
-    return known, curves(tested.net, tested.ds, known.names)
+    columns = importance(tested.net, tested.ds, parts=parts, progress=tested.progress)
+    return columns, curves(tested.net, tested.ds, columns.names)
 
 
-def _importance(net: Network, known: Importance, curves_of: dict) -> list[Block]:
+def _importance(net: Network, columns: Importance, points_of: dict) -> list[Block]:
     """Return how much each column matters, the prediction by the values of those that
     matter most, and which columns are correlated."""
-    label = METRICS[known.metric].label
-    lines = figures.importance_lines(vars(known))
-    title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
+    label = METRICS[columns.metric].label
+    lines = figures.importance_lines(vars(columns))
+    title = f"how much worse {label} ({number_text(columns.baseline)}) is with a column's values exchanged between rows"
     if len(lines) > MOST_IMPORTANT:
         title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns"
     headers = ["column", "", label, INTERVAL_HEADER]
     blocks: list[Block] = [Table(title, headers, lines[:MOST_IMPORTANT], 2)]
-    for number, (name, points) in enumerate(curves_of.items()):
+    for number, (name, points) in enumerate(points_of.items()):
         if points:
             blocks.append(_curve(net, name, points, number))
-    for one, other, r in known.correlated[:3]:
+    for a, b, r in columns.correlated[:3]:
         blocks.append(
-            f"{one} and {other} are correlated ({r:.2f}): what one of them tells, the other may tell too."
+            f"{a} and {b} are correlated ({r:.2f}): what one of them tells, the other may tell too."
         )
     return blocks
 
@@ -315,19 +315,19 @@ def _values(column: Column) -> list[str]:
     gaps = ""
     if not is_known.all():
         gaps = f"{1 - is_known.mean():.1%}"
-    known = column.values[is_known]
-    if not len(known):
+    values = column.values[is_known]
+    if not len(values):
         return ["", "", gaps]
     if column.reads == "text":
-        return [_frequent_words(column.words, known), "", gaps]
-    known = np.asarray(known, np.float64)
-    ends = known.min(), known.max()
+        return [_frequent_words(column.words, values), "", gaps]
+    numbers = np.asarray(values, np.float64)
+    ends = numbers.min(), numbers.max()
     if column.reads == "date":
         days = [str(np.datetime64(int(second), "s"))[:10] for second in ends]
-        values = " to ".join(days)
+        text = " to ".join(days)
     else:
-        values = "{} to {}, median {}".format(*axis_texts([*ends, np.median(known)]))
-    return [values, figures.small_bars(np.histogram(known, 12, ends)[0]), gaps]
+        text = "{} to {}, median {}".format(*axis_texts([*ends, np.median(numbers)]))
+    return [text, figures.small_bars(np.histogram(numbers, 12, ends)[0]), gaps]
 
 
 def _frequent_words(words: Sequence[str], codes: np.ndarray) -> str:
@@ -339,9 +339,9 @@ def _frequent_words(words: Sequence[str], codes: np.ndarray) -> str:
         for code in np.argsort(-counts, kind="stable")[:3]
         if counts[code]
     ]
-    more = np.count_nonzero(counts) - 3
-    if more > 0:
-        texts.append(f"{more} more")
+    unlisted = np.count_nonzero(counts) - 3
+    if unlisted > 0:
+        texts.append(f"{unlisted} more")
     return ", ".join(texts)
 
 
@@ -490,7 +490,7 @@ def command_of(net: Network, model: str, data: str) -> str:
     return shlex.join(words)
 
 
-def of_comparison(result: dict) -> Page:
+def page_of_comparison(result: dict) -> Page:
     """Return the page of two models on the same rows. result: what `compared`
     returns."""
     models = result["models"]

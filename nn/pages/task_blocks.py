@@ -16,6 +16,7 @@ from ..terminal.figures import count_text, ends_text, number_text, rate_text
 from ..test import errors
 from ..test.errors import Curves
 from ..test.values import gives_logits
+from ..utils import axis_texts
 from .chart import Axis, Line, Plot
 from .page import Block, Table, image_of
 
@@ -70,7 +71,7 @@ def answer(net: Network, result: dict, about: str) -> str:
 # ------------------------------------------------------------------------- two classes
 
 
-def of_two_classes(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+def two_class_blocks(net: Network, result: dict, truth, scores, weights) -> list[Block]:
     """Return curves (of rows of both classes), scores and calibration, the threshold
     marked, and a table of thresholds.
 
@@ -200,7 +201,7 @@ def _calibration(points, brier: float, meaning: str) -> Plot:
 # --------------------------------------------------------------------- several classes
 
 
-def of_classes(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+def class_blocks(net: Network, result: dict, truth, scores, weights) -> list[Block]:
     """Return the confusion matrix as a heat map, the most confused pairs, each class,
     and calibration."""
     classes = result["per_class"]
@@ -229,7 +230,7 @@ def of_classes(net: Network, result: dict, truth, scores, weights) -> list[Block
 # ----------------------------------------------------------------------------- numbers
 
 
-def of_numbers(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+def number_blocks(net: Network, result: dict, truth, scores, weights) -> list[Block]:
     """Return predicted against true values, the errors, and the errors by range of the
     prediction."""
     weights, truth, scores = without_zeros(weights, truth, scores)
@@ -295,10 +296,10 @@ def _digits(value: float, digits: int) -> str:
     return "undefined"
 
 
-OF_TASK = {
-    "binary": of_two_classes,
-    "multiclass": of_classes,
-    "regression": of_numbers,
+BLOCKS_OF_TASK = {
+    "binary": two_class_blocks,
+    "multiclass": class_blocks,
+    "regression": number_blocks,
 }
 
 
@@ -308,24 +309,23 @@ OF_TASK = {
 def mistakes(net: Network, x: np.ndarray, truth, scores) -> Table:
     """Return the images whose prediction is furthest from the truth."""
     losses = errors.row_losses(net, truth, scores)
-    if net.task == "regression":
-        predicted = scores[:, 0]
-        shown = "{:.4g}".format
-    else:
-        predicted = decide(scores, net.threshold)
-        names = net.classes or [str(k) for k in range(max(2, net.outputs))]
-
-        def shown(label):
-            return names[int(label)]
-
     lines = []
     for row in np.argsort(-losses, kind="stable")[:MISTAKES]:
         if losses[row] > 0:
-            image = _image(net, x, row)
-            true = shown(truth[row].flat[0])
-            lines.append([image, str(row), true, shown(predicted[row])])
+            texts = _true_and_predicted(net, truth[row], scores[row])
+            lines.append([_image(net, x, row), str(row), *texts])
     title = "rows whose prediction is furthest from the truth"
     return Table(title, ["", "row", "true", "predicted"], lines)
+
+
+def _true_and_predicted(net: Network, truth, scores: np.ndarray) -> list[str]:
+    """Return the first target of a row and its prediction as texts, numbers with as
+    many digits as tell them apart; or the names of the two classes."""
+    if net.task == "regression":
+        return axis_texts([float(truth[0]), float(scores[0])])
+    names = net.classes or [str(k) for k in range(max(2, net.outputs))]
+    (predicted,) = decide(scores[None], net.threshold)
+    return [names[int(truth)], names[int(predicted)]]
 
 
 def _image(net: Network, x: np.ndarray, row: int) -> str:

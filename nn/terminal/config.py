@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from types import SimpleNamespace
 
 from ..settings.flags import (
@@ -51,22 +50,26 @@ def read_config(path: str, flag: str = "--config") -> dict:
 
 
 def _parsed(path: str, text: str) -> dict:
+    """Return the keys and values of JSON, which begins with a brace, or of TOML."""
     try:
         import tomllib
     except ImportError:  # Python 3.10
         import tomli as tomllib
 
-    def once(pairs):
-        for name, count in Counter(name for name, _ in pairs).items():
-            if count > 1:
+    def distinct(pairs: list[tuple[str, object]]) -> dict:
+        """Return the members of an object of JSON, none of which has a name twice."""
+        members = {}
+        for name, value in pairs:
+            if name in members:
                 raise UsageError(f"{path}: key {name} appears twice; remove one")
-        return dict(pairs)
+            members[name] = value
+        return members
 
     where = ""
     expected = "the values of flags"
     try:
         if text.lstrip().startswith("{"):
-            return json.loads(text, object_pairs_hook=once)
+            return json.loads(text, object_pairs_hook=distinct)
         return tomllib.loads(text)
     except json.JSONDecodeError as error:
         where = f", row {error.lineno}, column {error.colno}"
@@ -161,12 +164,8 @@ def _flags_of(path: str, values: dict, given: SimpleNamespace) -> dict:
     if not given.train:
         return kept
     data = values.get("dataset")
-    if isinstance(data, dict):
-        recorded = data.get("path")
-    else:
-        recorded = None
-    if recorded:
-        kept["dataset"] = recorded
+    if isinstance(data, dict) and data.get("path"):
+        kept["dataset"] = data["path"]
     for name in ("dataset", "validation"):
         if getattr(given, name) is None:
             _check_is_here(path, name, kept.get(name))
@@ -201,17 +200,14 @@ def _given_of(values: dict) -> dict:
     table = values.get("table")
     if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
         return values
-    without = {"candidates", "chosen", "left_out", "table"} | {
-        name for name in chosen or [] if isinstance(name, str)
-    }
-    has_scores_of_one_class = values.get("task") not in ("multiclass", "regression")
-    if not has_scores_of_one_class and values.get("threshold") == DEFAULTS["threshold"]:
-        # which nobody gave: files keep the default, for two classes alone it may be
-        # said
-        without.add("threshold")
-    return {name: value for name, value in values.items() if name not in without} | (
-        table or {}
-    )
+    dropped = {"candidates", "chosen", "left_out", "table"}
+    dropped.update(name for name in chosen or () if isinstance(name, str))
+    has_classes_or_numbers = values.get("task") in ("multiclass", "regression")
+    if has_classes_or_numbers and values.get("threshold") == DEFAULTS["threshold"]:
+        # files keep the default, although the flag is for two classes only
+        dropped.add("threshold")
+    given = {name: value for name, value in values.items() if name not in dropped}
+    return given | (table or {})
 
 
 def flag_value(path: str, flag, value):
@@ -230,9 +226,9 @@ def flag_value(path: str, flag, value):
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = str(value)
     else:
-        found = json.dumps(value, default=str)
+        text = json.dumps(value, default=str)
         raise UsageError(
-            f"{path}: {flag.name}: found {found}, expected {flag.value.expected}"
+            f"{path}: {flag.name}: found {text}, expected {flag.value.expected}"
         )
     if not is_file_name(text):
         raise UsageError(

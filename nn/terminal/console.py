@@ -21,7 +21,7 @@ class WarningLines(logging.Handler):
         say(f"nn: {record.levelname.lower()}: {record.getMessage()}")
 
 
-def say_run(
+def report_run(
     about: str, backend: str, threads: int, dtype: str, seed: int, remark: str = ""
 ) -> None:
     """Print the first lines of a run: engine, threads, type, seed and a remark, then
@@ -29,44 +29,52 @@ def say_run(
     from .. import __version__
 
     engine = f"nn {__version__}: {backend}, {plural(threads, 'thread')}, {dtype}, seed {seed}"
-    say(f"{engine}; {remark}" if remark else engine)
-    for line in about.splitlines():
+    if remark:
+        engine += f"; {remark}"
+    for line in (engine, *about.splitlines()):
         say(line)
 
 
 def about(ds, rows: str = "rows", net=None) -> str:
-    """Return a data set in a line, file, shape, classes, and the target of a table in
-    another. rows: the word for its rows. net: the network that they judge."""
+    """Return a data set in a line, and the target of a table in another:
+
+        iris.csv: 150 rows x 4 inputs; multiclass, classes setosa (50), ...
+        target species (the last column; --target chooses)
+
+    rows: the word for its rows. net: the network that they judge.
+    """
     from ..data.source import short_name
 
-    if ds.outputs is None:
-        kind = "no targets"
-    elif ds.classes is None:
-        targets = ds.targets or [plural(ds.outputs, "value")]
-        kind = f"regression of {', '.join(targets)}"
-    else:
-        counts = [
-            f"{name} ({count})"
-            for name, count in zip(ds.classes, ds.class_counts(), strict=True)
-        ]
-        if ds.task == "binary" and ds.classes != ["0", "1"]:
-            counts[-1] = f"{counts[-1][:-1]}, positive)"
-        kind = f"{ds.task}, classes {listed(counts)}"
     shape = "x".join(map(str, ds.row_shape))
-    line = printable(
-        f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}"
+    line = (
+        f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {_targets_of(ds)}"
     )
-    if net is None:
-        asked = ds.target
-    else:
+    lines = [printable(line)]
+    asked = ds.target
+    if net is not None:
         asked = net.config.get("target")
-    if ds.outputs is None:
-        target = ""
-    else:
+    if ds.outputs is not None:
         target = target_text(ds.targets, asked, bool(ds.places))
-    if target:
-        return f"{line}\n{printable(target)}"
-    return line
+        if target:
+            lines.append(printable(target))
+    return "\n".join(lines)
+
+
+def _targets_of(ds) -> str:
+    """Return what the rows of a data set have as targets: nothing, numbers, or classes
+    with the number of rows of each."""
+    if ds.outputs is None:
+        return "no targets"
+    if ds.classes is None:
+        targets = ds.targets or [plural(ds.outputs, "value")]
+        return f"regression of {', '.join(targets)}"
+    counts = [
+        f"{name} ({count})"
+        for name, count in zip(ds.classes, ds.class_counts(), strict=True)
+    ]
+    if ds.task == "binary" and ds.classes != ["0", "1"]:
+        counts[-1] = f"{counts[-1][:-1]}, positive)"
+    return f"{ds.task}, classes {listed(counts)}"
 
 
 def about_training(ds) -> str:
@@ -82,7 +90,7 @@ def about_training(ds) -> str:
     return "\n".join(map(printable, [*lines, *ds.remarks]))
 
 
-def say_encoding(encoding) -> None:
+def report_encoding(encoding) -> None:
     """Print what the columns of a table are, a line for each kind, and how many inputs
     they become."""
     for kind, columns in encoding.by_kind().items():

@@ -9,15 +9,21 @@ from ..layers import Layer, describe
 from ..nn_aux import METRICS
 from ..utils import axis_texts, listed
 
+MOST_WHOLE = 1e15  # below it float64 holds all whole numbers
+
 
 def number_text(value) -> str:
-    """Return a figure with six digits; `undefined` for None, and for what is beyond
-    float64."""
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    """Return a figure with six digits, from a million on as a whole number, such as
+    1234567890; `undefined` for None, and for what is beyond float64."""
+    if value is None:
         return "undefined"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return str(value)
+    if not isinstance(value, float):
+        return str(value)
+    if not math.isfinite(value):
+        return "undefined"
+    if 999_999.5 <= abs(value) < MOST_WHOLE:
+        return f"{value:.0f}"
+    return f"{value:.6g}"
 
 
 def short_text(value: float | None) -> str:
@@ -92,8 +98,8 @@ def small_bars(counts: Sequence[int]) -> str:
 
 def bar(share: float, longest: int = 12) -> str:
     """Return a bar of this share of the longest one, as a text."""
-    whole, eighths = divmod(round(8 * longest * max(share, 0.0)), 8)
-    return "█" * whole + ("", *"▏▎▍▌▋▊▉")[eighths]
+    blocks, eighths = divmod(round(8 * longest * max(share, 0.0)), 8)
+    return "█" * blocks + ("", *"▏▎▍▌▋▊▉")[eighths]
 
 
 def confused_pairs(result: dict, most: int) -> list[list[str]]:

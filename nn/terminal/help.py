@@ -65,7 +65,7 @@ def show(argv: list[str]) -> None:
     else:
         modes = [mode for mode in MODES if mode in argv[:1] or f"--{mode}" in argv]
         if modes:
-            text = _of_mode(modes[0], everything)
+            text = _mode_help(modes[0], everything)
         else:
             text = _overview(everything)
     print(text)
@@ -85,7 +85,7 @@ def _overview(everything: bool) -> str:
     return "\n".join(lines)
 
 
-def _of_mode(mode: str, everything: bool) -> str:
+def _mode_help(mode: str, everything: bool) -> str:
     """Return a mode's help: the common flags, or all."""
     flags = [flag for flag in FLAGS if mode in flag.modes]
     lines = [f"nn {mode} {MODES[mode].usage} [flags]", "", MODES[mode].help, ""]
@@ -118,10 +118,11 @@ def _groups(flags: Iterable[Flag]) -> list[str]:
 
 def _entry(names: str, text: str) -> list[str]:
     """Return the lines of names on the left and a text on the right."""
-    first, *rest = _wrapped(text, " " * (_LEFT + 3))
+    lines = _wrapped(text, " " * (_LEFT + 3))
     if len(names) > _LEFT:
-        return [f"  {names}", first, *rest]
-    return [f"  {names:{_LEFT}} {first.lstrip()}", *rest]
+        return [f"  {names}", *lines]
+    lines[0] = f"  {names:{_LEFT}} {lines[0].lstrip()}"
+    return lines
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated
 from ..settings.flags import FLAGS, GONE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
-SAID = {  # what a person may call a word
+SYNONYMS = {  # of the words, as people may type them
     "help": "--help",
     "fit": "train",
     "evaluate": "test",
@@ -21,7 +21,7 @@ SAID = {  # what a person may call a word
     "show": "info",
     "convert": "export",
 }
-ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
+HELP_FLAGS = ("--help", "-h", "--version", "--completion")  # of help.py
 _KNOWN = {name: flag for flag in [*MODES.values(), *FLAGS] for name in flag.names}
 _TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
 
@@ -36,7 +36,7 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     The attribute `remarks` has what a person should be told of them. Raises UsageError
     whose line names the flag.
     """
-    if not set(ASKED).isdisjoint(argv):
+    if not set(HELP_FLAGS).isdisjoint(argv):
         from .help import show
 
         show(argv)
@@ -196,11 +196,11 @@ def _with_value(
     if flag is not None and flag.alone and not equals:
         equals = "="
         value = flag.alone
-    own = f"{name}{equals}{value}"
+    token = f"{name}{equals}{value}"
     if flag is None or flag.value is None or equals or value:
-        return flag, value, [own]
+        return flag, value, [token]
     following = [*islice(tokens, 1)]
-    return flag, "".join(following), [own, *following]
+    return flag, "".join(following), [token, *following]
 
 
 def _short(token: str) -> list[tuple[str, str]]:
@@ -311,7 +311,7 @@ def _place(modes: list[str], word: str, names: list[str]) -> str:
     """Return where a word that stands for no mode probably belongs. modes: those that
     are given as flags; names: of all flags that are given."""
     if not modes:
-        close = SAID.get(word) or closest(word, MODES)
+        close = SYNONYMS.get(word) or closest(word, MODES)
         if close:
             return f": did you mean nn {close}?"
     else:

@@ -8,10 +8,10 @@ import time
 
 from ..utils import say
 from ..watch.callbacks import Callback
-from .console import on_terminal, say_encoding, say_run
+from .console import on_terminal, report_encoding, report_run
 
 REDRAW_SECONDS = 0.1
-LONG_SECONDS = 5.0  # a time left from which on it is told
+LONG_SECONDS = 5.0  # a line has the time left if it is longer
 STEP_LINES = 30  # lines of the steps of a computation in a pipe, at most
 STEP_SECONDS = 2.0  # a computation that takes longer has such lines
 # lines of epochs or candidates in a pipe, beside the last; --verbose has all of them
@@ -33,7 +33,7 @@ def make_progress(
     return Lines(about, remark, verbose)
 
 
-def is_told(number: int, count: int, most: int = MOST_PROGRESS_LINES) -> bool:
+def has_line(number: int, count: int, most: int = MOST_PROGRESS_LINES) -> bool:
     """Return whether this epoch or candidate (from 1) is among the `most` that get a
     line, or the last one."""
     return number == count or (number - 1) % -(-count // most) == 0
@@ -44,7 +44,7 @@ class Lines(Callback):
     candidates when they have ended; if `verbose` for all, the epochs of candidates too,
     and the route of each layer."""
 
-    tells_candidates = False  # all of them
+    shows_all_candidates = False
 
     def __init__(self, about: str, remark: str = "", verbose: bool = False):
         self._about = about
@@ -60,7 +60,7 @@ class Lines(Callback):
 
     def start(self, info: dict) -> None:
         if not self._number:
-            say_run(
+            report_run(
                 self._about,
                 info["backend"],
                 info["threads"],
@@ -69,18 +69,18 @@ class Lines(Callback):
                 self._remark,
             )
             if info["encoding"] is not None:
-                say_encoding(info["encoding"])
+                report_encoding(info["encoding"])
         if self._shares and not self._verbose:
             return
         self._judged = ""
         self._chosen_by = info["monitor"]
-        self._say_training(info)
+        self._report_training(info)
         if self._verbose:
             for line in info["routes"]():
                 say(line)
 
-    def _say_training(self, info: dict) -> None:
-        """Say what is trained, on what, and how."""
+    def _report_training(self, info: dict) -> None:
+        """Print what is trained, on what, and how."""
         say(
             "{layers}: {parameters} parameters, loss {loss}, scaling {scaling}".format(
                 **info
@@ -115,7 +115,7 @@ class Lines(Callback):
         us_per_batch: float,
     ) -> None:
         if not self._verbose and (
-            self._shares or not is_told(epoch, epochs, self._most)
+            self._shares or not has_line(epoch, epochs, self._most)
         ):
             return
         number = f"{epoch:{len(str(epochs))}}/{epochs}"
@@ -156,8 +156,8 @@ class Lines(Callback):
 
     def ended(self, layers: str, loss: str) -> None:
         self._number += 1
-        has_lines = self.tells_candidates or self._verbose
-        if not has_lines and not is_told(self._number, len(self._shares)):
+        has_lines = self.shows_all_candidates or self._verbose
+        if not has_lines and not has_line(self._number, len(self._shares)):
             return
         passed = time.monotonic() - self._began
         done = sum(self._shares[: self._number])
@@ -175,7 +175,7 @@ class Bar(Lines):
     all candidates; above it the line of each candidate, and if `verbose` those of the
     epochs."""
 
-    tells_candidates = True
+    shows_all_candidates = True
     _bar = None
 
     def start(self, info):
@@ -190,17 +190,8 @@ class Bar(Lines):
             self._restart(info["rows"], info["epochs"], done)
 
     def _open(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        texts = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
-        left = TimeRemainingColumn(elapsed_when_finished=True)
-        console = Console(file=sys.stderr, highlight=False)
-        # without a second thread beside the training
-        self._bar = Progress(
-            texts[0], BarColumn(), texts[1], left, console=console, auto_refresh=False
-        )
-        self._task = self._bar.add_task("", total=1.0, told="")
+        self._bar = _new_bar("{task.fields[figures]}")
+        self._task = self._bar.add_task("", total=1.0, figures="")
         self._drawn = 0.0
         self._bar.start()
 
@@ -212,10 +203,14 @@ class Bar(Lines):
         self._began = time.monotonic()
         self._draw(done / epochs, f"epoch 1/{epochs}", "")
 
-    def _draw(self, share: float, what: str, told: str) -> None:
+    def _draw(self, share: float, what: str, figures: str) -> None:
         self._drawn = time.monotonic()
         self._bar.update(
-            self._task, completed=share, description=what, told=told, refresh=True
+            self._task,
+            completed=share,
+            description=what,
+            figures=figures,
+            refresh=True,
         )
 
     def update(self, epoch, rows_done, rows, loss):
@@ -286,17 +281,17 @@ class Steps:
     def __init__(self, what: str):
         self._what = what
         self._began = time.monotonic()
-        self._told_part = 0  # of all steps, in STEP_LINES parts
+        self._reported_part = 0  # of all steps, in STEP_LINES parts
 
     def __call__(self, done: int, total: int) -> None:
         passed = time.monotonic() - self._began
         if passed >= STEP_SECONDS:
-            self._tell(done, total, passed)
+            self._report(done, total, passed)
 
-    def _tell(self, done: int, total: int, passed: float) -> None:
+    def _report(self, done: int, total: int, passed: float) -> None:
         part = done * STEP_LINES // total
-        if part > self._told_part:
-            self._told_part = part
+        if part > self._reported_part:
+            self._reported_part = part
             left = passed * (total - done) / done
             say(f"{self._what}: {done} of {total}, {passed:.1f} s, {left:.0f} s left")
 
@@ -307,7 +302,7 @@ class StepBar(Steps):
     _bar = None
     _drawn = 0.0
 
-    def _tell(self, done: int, total: int, passed: float) -> None:
+    def _report(self, done: int, total: int, passed: float) -> None:
         if self._bar is None:
             self._bar = self._opened(total)
         now = time.monotonic()
@@ -318,16 +313,23 @@ class StepBar(Steps):
             self._bar.stop()
 
     def _opened(self, total: int):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(file=sys.stderr, highlight=False)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-        )
-        bar = Progress(*columns, console=console, auto_refresh=False)
+        bar = _new_bar()
         self._task = bar.add_task(self._what, total=total)
         bar.start()
         return bar
+
+
+def _new_bar(*texts: str):
+    """Return a bar between a description and these texts, and the time left; without a
+    second thread beside the computation."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *map(TextColumn, texts),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=Console(file=sys.stderr, highlight=False),
+        auto_refresh=False,
+    )

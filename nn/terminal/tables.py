@@ -88,7 +88,7 @@ SERIES = {
     if "series" in metric.of.values()
 }
 INTERVAL = "95 % interval"
-MOST_TOLD_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
+MOST_LISTED_CLASSES = 5  # of a test, unless --verbose: it fits 25 lines
 
 
 def training_report(result: dict, verbose: bool = False, in_time: bool = False) -> None:
@@ -144,7 +144,7 @@ def _how_good(result: dict) -> str:
     if "effort" in result:
         line = _figures_of_effort(result)
     else:
-        rows, loss, training = _judged(result)
+        rows, loss, training = _judging_losses(result)
         line = f"{rows} loss {short_text(loss)}"
         if rows != "training":
             line = f"{line}, training loss {short_text(training)}"
@@ -198,7 +198,7 @@ def _with_interval(label: str, name: str, figures: dict) -> str:
     return f"{text} (95 %: {ends_text(ends, short_text)})"
 
 
-def _judged(result: dict) -> tuple[str, float, float]:
+def _judging_losses(result: dict) -> tuple[str, float, float]:
     """Return (which rows judge the network, their loss, the training loss): those of
     the best epoch, else the last."""
     if not result["val_loss"]:
@@ -217,7 +217,7 @@ def _next_step(result: dict) -> str:
     """Return what to do with a network: use it, or first train it better."""
     if result["learned"] is False:
         return "do what the warning says, and train again"
-    rows, loss, training = _judged(result)
+    rows, loss, training = _judging_losses(result)
     least = (result["baseline"] or math.inf) / 10
     is_apart = loss > FAR_APART * training and loss - training > least
     if is_apart and "effort" not in result:
@@ -375,7 +375,7 @@ def _multiclass_report(result: dict, verbose: bool) -> None:
     many classes the errors and the classes that matter most."""
     classes = result["per_class"]
     headers = ["class", "precision", "recall", "F1", "rows"]
-    if verbose or len(classes) <= MOST_TOLD_CLASSES:
+    if verbose or len(classes) <= MOST_LISTED_CLASSES:
         names = [row["class"] for row in classes]
         lines = [
             [name, *map(count_text, counts)]
@@ -385,10 +385,10 @@ def _multiclass_report(result: dict, verbose: bool) -> None:
         table(headers, class_lines(classes))
     else:
         title = f"{_rows(result)}; the most frequent errors"
-        pairs = confused_pairs(result, MOST_TOLD_CLASSES)
+        pairs = confused_pairs(result, MOST_LISTED_CLASSES)
         table(["true", "predicted", "rows", "of the class"], pairs, title, 2)
         title = f"the weakest of {len(classes)} classes (all with --verbose)"
-        weakest = sorted(classes, key=lambda row: row["f1"])[:MOST_TOLD_CLASSES]
+        weakest = sorted(classes, key=lambda row: row["f1"])[:MOST_LISTED_CLASSES]
         table(headers, class_lines(weakest), title)
     _figures(result)
 
@@ -511,9 +511,9 @@ def importance_report(importance: dict, curves: dict, net: Network) -> None:
         f"{label} {baseline}; what it loses without a column",
         2,
     )
-    more = lines[MOST_IMPORTANCE_ROWS:]
-    if more:
-        print(f"{len(more)} more columns: at most {more[0][2]} each")
+    unlisted = lines[MOST_IMPORTANCE_ROWS:]
+    if unlisted:
+        print(f"{len(unlisted)} more columns: at most {unlisted[0][2]} each")
     if net.outputs == 1:
         output = "the value"
         if net.classes:
@@ -523,9 +523,9 @@ def importance_report(importance: dict, curves: dict, net: Network) -> None:
                 texts = ", ".join(_point_texts(points))
                 print(f"{cut_line(column, 80)}: {output} {texts}")
     for *names, r in importance["correlated"][:3]:
-        one, other = [cut_line(name, 80) for name in names]
+        a, b = [cut_line(name, 80) for name in names]
         print(
-            f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'"
+            f"correlation {r:.2f} of {a} and {b}: see both, --group_columns '{a}+{b}'"
         )
 
 

@@ -1,4 +1,4 @@
-"""Callback: what a training tells while it runs; several as one; the losses as CSV."""
+"""Callback: the events of a training; several callbacks as one; the losses as CSV."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..utils import AppendedFile, OutputError, log
 
 
 class Callback:
-    """The events of a training, as `train` tells them. Every method may be left out:
+    """The events of a training, as `train` reports them. Every method may be left out:
     these do nothing."""
 
     def start(self, info: dict) -> None:
@@ -72,15 +72,15 @@ class Callbacks(Callback):
         self.failures: list[OutputError] = []
 
     def __getattribute__(self, name: str):
-        """Return for an event what tells it to all."""
+        """Return for an event the function that passes it to all callbacks."""
         if name in vars(Callback) and name[0] != "_":
-            return partial(self._tell, name)
+            return partial(self._notify, name)
         return super().__getattribute__(name)
 
-    def _tell(self, what: str, *arguments) -> None:
+    def _notify(self, event: str, *arguments) -> None:
         for callback in list(self._callbacks):
             try:
-                getattr(callback, what)(*arguments)
+                getattr(callback, event)(*arguments)
             except OutputError as error:
                 self._callbacks.remove(callback)
                 self.failures.append(error)
@@ -125,10 +125,9 @@ class CsvHistory(Callback):
             if self._candidate:
                 header.append("candidate")
             self._csv.writerow(header)
+        done = []
         if info["resumed"]:
             done = info["resumed"]["done"]
-        else:
-            done = []
         # what a checkpoint knows of earlier runs
         for epoch, (loss, val_loss, seconds) in enumerate(done, 1):
             if info["monitor"]:

@@ -45,13 +45,14 @@ class Observers:
         self._flags = flags
         self._net = net
         self._callbacks: list[Callback] = []
+        self._trace = None
+        self.batches = 0
+        if flags.profile:
+            self.batches = PROFILED
         if flags.trace is not None:
             check_writable(flags.trace)
-        if flags.trace is not None:
+            self.batches = max(self.batches, trace.BATCHES)
             self._trace = trace.Trace()
-        else:
-            self._trace = None
-        if self._trace:
             self._trace.span("reading", "reading", *reading, file=flags.dataset)
             self._callbacks.append(self._trace)
         if flags.logdir is not None:
@@ -60,13 +61,11 @@ class Observers:
             self._callbacks.append(TensorBoard(flags.logdir, net))
         if flags.history is not None:
             self._callbacks.append(CsvHistory(flags.history))
-        self.batches = max(
-            trace.BATCHES if self._trace else 0, PROFILED if flags.profile else 0
-        )
         if self.batches and records:
             self._callbacks.append(Recording(net, self.batches))
 
-    def beside(self, callback: Callback | None) -> Callbacks:
+    def with_callback(self, callback: Callback | None) -> Callbacks:
+        """Return the observers and another callback, if any, as one."""
         return Callbacks([*self._callbacks, *filter(None, [callback])])
 
     def finish(self, result: dict, timed: Callable, batch_size: int) -> None:
@@ -107,29 +106,26 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
         for key, seconds in spent.items():
             times.setdefault(key, []).append(1e3 * seconds)
     median = {key: float(np.median(values)) for key, values in times.items()}
-    whole = sum(median.values())
+    batch_ms = sum(median.values())
     learners = [i for i, layer in enumerate(layers) if layer.weight_shape]
     table = []
     for i, layer in enumerate(layers):
         forward = median.get(("forward", i), 0.0)
         backward = median.get(("backward", i), 0.0)
         update = median.get(("update", i), 0.0)
+        operations = 0.0
         if layer.weight_shape:
             operations = 2.0 * rows * layer.outputs * layer.fan_in
-        else:
-            operations = 0.0
-        # gradients of the weights, and of the input
+        passes = 2  # gradients of the weights, and of the input
         if learners[:1] == [i]:
             passes = 1
-        else:
-            passes = 2
         table.append(
             {
                 "layer": layer.item or layer.kind,
                 "forward_ms": forward,
                 "backward_ms": backward,
                 "update_ms": update,
-                "share": (forward + backward + update) / whole if whole else 0.0,
+                "share": (forward + backward + update) / (batch_ms or 1.0),
                 "gflops_forward": _rate(operations, forward),
                 "gflops_backward": _rate(passes * operations, backward),
             }
@@ -140,7 +136,7 @@ def layer_times(layers: list[Layer], rows: int, batches: list[list[TimedStep]]) 
     return {
         "batches": len(batches),
         "rows": rows,
-        "batch_ms": whole,
+        "batch_ms": batch_ms,
         **other_steps,
         "layers": table,
     }

@@ -69,27 +69,18 @@ class Trace(Callback):
             end = max(step.end for step in steps)
             self.span(f"batch {number + 1}", "batch", begin, end)
             for step in steps:
-                if step.end > step.begin:
-                    if step.layer is None:
-                        layer = outer.get(step.name)
-                    else:
-                        layer = step.layer
-                    if step.layer is None:
-                        name = step.name
-                    else:
-                        name = f"{step.name} {layer} {names[layer]}"
-                    if layer is None:
-                        about = {}
-                    else:
-                        about = {"layer": layer}
-                    self.span(
-                        name,
-                        step.name,
-                        step.begin,
-                        step.end,
-                        step.lane or MAIN,
-                        **about,
-                    )
+                if step.end <= step.begin:
+                    continue
+                name = step.name
+                layer = outer.get(name)
+                if step.layer is not None:
+                    layer = step.layer
+                    name += f" {layer} {names[layer]}"
+                about = {}
+                if layer is not None:
+                    about = {"layer": layer}
+                lane = step.lane or MAIN
+                self.span(name, step.name, step.begin, step.end, lane, **about)
             self._validate_after(round(1e9 * begin), round(1e9 * end))
 
     def _validate_after(self, begin: int, end: int) -> None:

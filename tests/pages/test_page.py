@@ -266,7 +266,7 @@ def test_a_page_of_a_wide_table_is_small():
     ds = nn.load(table, target="y")
     net = nn.Network("400,4,30", "multiclass")
     nn.train(net, ds, epochs=1, holdout=0)
-    text = html_of(model_page.of_model(net, "m.bin", ds))
+    text = html_of(model_page.page_of_model(net, "m.bin", ds))
     assert check_alone(text)
     assert "400 columns, the first 100" in text
 
@@ -277,7 +277,7 @@ NET = nn.Network("2,1", "binary")
 def blocks_of_two_classes(truth, scores, threshold, weights=None):
     result = binary_report(truth, scores, threshold, weights)
     NET.describe(classes=["ok", "fraud"])
-    blocks = task_blocks.of_two_classes(NET, result, truth, scores[:, None], weights)
+    blocks = task_blocks.two_class_blocks(NET, result, truth, scores[:, None], weights)
     return result, named(block for block in blocks if isinstance(block, Plot))
 
 
@@ -341,7 +341,7 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     scores = rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
     result = multiclass_report(truth, scores, names)
-    blocks = task_blocks.of_classes(NET, result, truth, scores, None)
+    blocks = task_blocks.class_blocks(NET, result, truth, scores, None)
     counts = np.bincount(
         truth * classes + scores.argmax(axis=1), minlength=classes**2
     ).reshape(classes, classes)
@@ -450,7 +450,7 @@ def test_curves_of_many_rows_make_no_large_pictures():
     truth = rng.integers(0, 2, 200_000)
     _, pictures = blocks_of_two_classes(truth, rng.random(200_000), 0.5)
     values = np.linspace(0, 1, 100_000)[:, None]
-    result = task_blocks.of_numbers(
+    result = task_blocks.number_blocks(
         nn.Network("1,1", "regression"), {"rmse": 0.0}, values, values, None
     )
     cases = [*pictures.values(), *result[:2]]

@@ -38,7 +38,7 @@ def two_classes(weighted: bool, rows: int = 240):
 def blocks_of(truth, scores, threshold, weights=None):
     """Return (result, blocks) of two classes."""
     result = binary_report(truth, scores, threshold, weights)
-    return result, task_blocks.of_two_classes(
+    return result, task_blocks.two_class_blocks(
         TWO, result, truth, scores[:, None], weights
     )
 
@@ -187,7 +187,7 @@ def test_the_calibration_of_several_classes_is_of_the_predicted_class(
     else:
         weights = None
     result = multiclass_report(truth, scores, weights=weights)
-    blocks = task_blocks.of_classes(TWO, result, truth, scores, weights)
+    blocks = task_blocks.class_blocks(TWO, result, truth, scores, weights)
     if weights is None:
         w = np.ones(300)
     else:
@@ -353,7 +353,7 @@ def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(
     else:
         weights = None
     net = nn.Network(f"2,{targets}", "regression")
-    blocks = task_blocks.of_numbers(
+    blocks = task_blocks.number_blocks(
         net, regression_report(truth, predicted), truth, predicted, weights
     )
     if weighted:
@@ -403,7 +403,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     net = nn.Network("2,2", "regression")
     net.describe(targets=["u", "v"])
     tables = tables_of(
-        task_blocks.of_numbers(
+        task_blocks.number_blocks(
             net, regression_report(truth, predicted), truth, predicted, weights
         )
     )
@@ -457,7 +457,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
 
 def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
     truth = np.linspace(1.0, 2.0, 16)[:, None] * 1e200
-    blocks = task_blocks.of_numbers(
+    blocks = task_blocks.number_blocks(
         nn.Network("2,1", "regression"), {}, truth, truth * 0.5, None
     )
     (table,) = tables_of(blocks).values()
@@ -696,6 +696,15 @@ def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels(
         high = x[k].max()
         expected = 255 * (x[k, 0] - low) / (high - low)
         assert np.array_equal(pixels_of(line[0]), expected.astype(np.uint8))
+
+
+def test_true_and_predicted_values_near_a_thousand_million_are_told_apart():
+    truth = np.array([[1_234_567_890.0], [2.0]])
+    scores = truth + [[5.0], [0.5]]
+    net = nn.Network("1x1x2,1", "regression")
+    table = task_blocks.mistakes(net, np.zeros((2, 1, 1, 2)), truth, scores)
+    texts = [line[2:] for line in table.lines]
+    assert texts == [["1234567890", "1234567895"], ["2", "2.5"]]
 
 
 # ----------------------------------------------------------- losses, columns, sentences
@@ -958,7 +967,7 @@ def test_a_comparison_shows_each_models_own_numbers():
         "metrics": {"rmse": rmse, "r2": r2},
         "disagree": disagree,
     }
-    report = model_page.of_comparison(result)
+    report = model_page.page_of_comparison(result)
     table, differ = report.sections["Metrics"]
     assert report.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
     assert table.headers[1:3] == ["a.bin", "b.bin"]
@@ -981,7 +990,7 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=weights)
     net = nn.Network("2,1", "binary", seed=1)
     nn.train(net, ds, epochs=5, holdout=0)
-    report = model_page.of_model(net, "m.bin", ds)
+    report = model_page.page_of_model(net, "m.bin", ds)
     predictions = net.predict(ds.x)
     scores = predictions[:, 0]
     auc = metrics.roc_auc_score(y, scores, sample_weight=ds.weights)
@@ -1005,7 +1014,7 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
         holds=[True, False, True, True, True],
         correlated=[],
     )
-    report = model_page.of_model(
+    report = model_page.page_of_model(
         net, "m.bin", ds, threshold=0.3, important=(importances, {})
     )
     recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
@@ -1026,7 +1035,9 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     expected = " to ".join(f"{end:.4f}" for end in ends["roc_auc"])
     assert lines["ROC-AUC"][2] == expected
     measured = importance(net, ds)
-    table = model_page.of_model(net, "m.bin", ds).sections["Columns that matter"][0]
+    table = model_page.page_of_model(net, "m.bin", ds).sections["Columns that matter"][
+        0
+    ]
     cells = [line[0] for line in table.lines]
     assert cells == measured.names
     expected = [f"{mean:.3g}" for mean in measured.mean]
@@ -1039,7 +1050,7 @@ def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     y = x[:, 0] + (-1.0) ** np.arange(rows)
     ds = nn.Dataset(x, y, "regression")
     net = nn.Network("1,1", "regression", seed=1)
-    report = model_page.of_model(net, "m.bin", ds)
+    report = model_page.page_of_model(net, "m.bin", ds)
     tables = tables_of(report.sections["Result"])
     lines = {line[0]: line for line in tables["metrics"].lines}
     assert (" to " in lines["RMSE"][2]) == has_intervals
@@ -1102,7 +1113,7 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
         holds=[True],
         correlated=[],
     )
-    report = model_page.of_model(
+    report = model_page.page_of_model(
         net, "m.bin", ds, out_of_fold=out_of_fold(net, ds), important=(importances, {})
     )
     tables = tables_of(report.sections["Result"])

@@ -22,7 +22,6 @@ FUNCTIONS = {*FROM_ANYWHERE, "match", "fullmatch"}
 FORMS = (*written.DATE_FORMS, "%d  %b  %Y  %H:%M:%S.%f  %z")
 MADE = {  # module, argument of a function of re -> the patterns that it may be
     ("layers.py", "pattern"): layers._GRAMMAR,
-    ("data/fields.py", "kind.written.telling"): [r"\w", r"\d"],
     ("data/formats.py", "self.pattern"): [
         known.pattern for known in TABLE_FORMATS if known.pattern
     ],

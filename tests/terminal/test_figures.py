@@ -22,8 +22,11 @@ from nn.test.reports import figures_by_target
         (0.0, "0"),
         (1_000_000, "1000000"),
         (999_999.4, "999999"),
-        (999_999.5, "1e+06"),
-        (1e6, "1e+06"),
+        (999_999.5, "1000000"),
+        (1e6, "1000000"),
+        (1_234_567_891.25, "1234567891"),
+        (-1_234_567_892.25, "-1234567892"),
+        (1e15, "1e+15"),
         (123_456.5, "123456"),
         (-0.00012345678, "-0.000123457"),
         (0.00001, "1e-05"),
@@ -629,7 +632,7 @@ def test_the_facts_of_a_network_count_its_products_and_parameters(capsys):
 )
 def test_about_six_epochs_and_the_last_one_are_told(count, epochs_shown):
     assert [
-        number for number in range(1, count + 1) if progress.is_told(number, count)
+        number for number in range(1, count + 1) if progress.has_line(number, count)
     ] == epochs_shown
 
 
@@ -770,8 +773,8 @@ def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     assert console.about(ds).startswith(
         "t.csv: 7 rows x 2 inputs; binary, classes no (5), yes (2, positive)"
     )
-    console.say_run("", "omp", 1, "float32", 7)
-    console.say_run("", "omp", 2, "float64", 0, "remark")
+    console.report_run("", "omp", 1, "float32", 7)
+    console.report_run("", "omp", 2, "float64", 0, "remark")
     line, two = capsys.readouterr().err.splitlines()
     assert line == f"nn {nn.__version__}: omp, 1 thread, float32, seed 7"
     assert two == f"nn {nn.__version__}: omp, 2 threads, float64, seed 0; remark"

@@ -90,7 +90,7 @@ def test_counts_tables_and_the_page_take_a_score_at_the_threshold_for_class_1(ro
     figures = nn.test(net, ds)
     assert figures["tp"] + figures["fp"] == 12
     assert figures["tp"] == truth[:12].sum()
-    page = model_page.of_model(net, "m.bin", ds)
+    page = model_page.page_of_model(net, "m.bin", ds)
     table = next(table for table in tables_of(page) if table.headers[0] == "threshold")
     line = next(line for line in table.lines if "(used)" in line[0])
     assert float(line[1]) == pytest.approx(figures["precision"], abs=1e-4)
