@@ -126,8 +126,8 @@ def contribution_table(
     net, explainer, x, progress: Callable[[int, int], None] | None = None
 ) -> Table:
     """Return row, base, what each column contributes, and value, of each row; of
-    several outputs a line for each, with the output's name behind the row. progress: is
-    told how many rows are done, and of all."""
+    several outputs a line for each, with the output's name behind the row. progress:
+    called with how many rows are done, and of all."""
     if net.outputs > 1:
         outputs = output_names(net)
     else:

@@ -77,7 +77,7 @@ def train_command(flags) -> None:
 
 def _checked_effort(flags) -> str | None:
     """Return the effort to choose with; None where the flags describe one training,
-    whose layers are the usual ones unless --layers tells others. Raises UsageError and
+    whose layers are the usual ones unless --layers names others. Raises UsageError and
     OutputError for all that shows before the data is read."""
     from ..files.text_model import is_text
     from ..train.asked import effort_for
@@ -209,8 +209,10 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     # checked before data is read
     checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)
     began = time.perf_counter()
-    of_network = keywords(flags, "network", "engine")
-    ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
+    network_settings = keywords(flags, "network", "engine")
+    ds = training_data(
+        flags.dataset, None, layers, keywords(flags, "load"), network_settings
+    )
     ds.is_left_out_logged = True  # by the first lines, which --quiet leaves out
     reading = (began, time.perf_counter())
     replaced = _replaced_choice(flags, effort)
@@ -224,7 +226,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     settings = keywords(flags, "train")
     if not is_chosen:
         settings |= keywords(flags, "several")
-    training = training_for(ds, effort, flags.layers, settings, of_network)
+    training = training_for(ds, effort, flags.layers, settings, network_settings)
     if not is_chosen:
         _check_text_model(flags, ds, training.net)
     observers = Observers(flags, lambda: training.net, reading, records=not is_chosen)

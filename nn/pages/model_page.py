@@ -158,7 +158,7 @@ def _add_kept_figures(page: Page, tested: Tested, about: str) -> None:
     """Add the figures of rows whose out-of-fold scores the model does not keep."""
     result = kept_figures(tested.net, tested.threshold, intervals=True)
     page.answer = [answer(tested.net, result, about), *_by_whom(tested)]
-    remark = f"Only these can be told: {NO_SCORES}."
+    remark = f"Only these figures are known: {NO_SCORES}."
     page.sections["Result"] = [*_metrics(result, True), remark]
 
 
@@ -183,7 +183,7 @@ def _by_whom(tested: Tested) -> list[str]:
             "Each row was predicted by networks of earlier rows only; those that predict now know all of them."
         ]
     return [
-        "One fold's networks judge each row, all predict new ones: it may be a little better than told."
+        "One fold's networks judge each row, all networks predict new rows: the model may be a little better than these figures say."
     ]
 
 
@@ -236,7 +236,7 @@ def _importance(net: Network, columns: Importance, points_of: dict) -> list[Bloc
             blocks.append(_curve(net, name, points, number))
     for a, b, r in columns.correlated[:3]:
         blocks.append(
-            f"{a} and {b} are correlated ({r:.2f}): what one of them tells, the other may tell too."
+            f"{a} and {b} are correlated ({r:.2f}): what one of them says, the other may say too."
         )
     return blocks
 

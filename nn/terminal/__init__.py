@@ -6,7 +6,7 @@
                  in a pipe
     tables.py    tables on stdout: tests, models, networks
     figures.py   figures as text, there and in reports
-    network_facts.py  what is told of a network, there and in reports
+    network_facts.py  facts of a network, there and in reports
     console.py   the first lines of a run, warnings
 
 Progress and remarks go to stderr, results to stdout. Imports: everything from utils to

@@ -46,7 +46,7 @@ NOTES = {
 }
 ABOUT = (
     "Each word is a flag too: nn --train --dataset DATA --model MODEL, nn --test --model MODEL. nn train --help shows "
-    "the commonest flags of training, nn train --help --all lists all of them, nn --version tells the version. "
+    "the commonest flags of training, nn train --help --all lists all of them, nn --version prints the version. "
     'eval "$(nn --completion bash)" lets the shell complete words and flags (bash, zsh, fish).'
 )
 SHELLS = ("bash", "zsh", "fish")

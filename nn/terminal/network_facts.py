@@ -59,8 +59,8 @@ def candidates_of(net: Network) -> tuple[list[str], list[list[str]]]:
 
 
 def facts_of(net: Network) -> dict[str, str]:
-    """Return what people are told of a network, by its name; empty where there is
-    nothing to tell."""
+    """Return the facts of a network for a person, by their names; empty where there is
+    none."""
     members = net.members
     facts = {
         "task": net.task,

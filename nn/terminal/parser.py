@@ -12,7 +12,7 @@ from typing import Annotated
 from ..settings.flags import FLAGS, GONE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
-SYNONYMS = {  # of the words, as people may type them
+MODE_SYNONYMS = {  # of the words, as people may type them
     "help": "--help",
     "fit": "train",
     "evaluate": "test",
@@ -33,7 +33,7 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     """Return the flags as attributes, None or False where not given, values checked;
     None after --help and its like.
 
-    The attribute `remarks` has what a person should be told of them. Raises UsageError
+    The attribute `remarks` has remarks on them for a person. Raises UsageError
     whose line names the flag.
     """
     if not set(HELP_FLAGS).isdisjoint(argv):
@@ -311,7 +311,7 @@ def _place(modes: list[str], word: str, names: list[str]) -> str:
     """Return where a word that stands for no mode probably belongs. modes: those that
     are given as flags; names: of all flags that are given."""
     if not modes:
-        close = SYNONYMS.get(word) or closest(word, MODES)
+        close = MODE_SYNONYMS.get(word) or closest(word, MODES)
         if close:
             return f": did you mean nn {close}?"
     else:

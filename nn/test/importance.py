@@ -82,12 +82,11 @@ def importance(
     """Return the importance of raw columns, and of groups `a+b,c+d` of them, on rows
     that the model did not see.
 
-    repeats: None, five, and fewer of more than 100 columns. progress: is told how many
-    exchanges are done, and of all. parts: (rows, members with their weights) by whom
-    rows are predicted; None: all rows by all members, with a warning where the model
-    was trained on them. Raises
-    DataError where the metric means nothing for these rows, and UsageError for an
-    unknown metric or column.
+    repeats: None, five, and fewer of more than 100 columns. progress: called with how
+    many exchanges are done, and of all. parts: (rows, members with their weights) by
+    whom rows are predicted; None: all rows by all members, with a warning where the
+    model was trained on them. Raises DataError where the metric means nothing for these
+    rows, and UsageError for an unknown metric or column.
     """
     ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
@@ -177,7 +176,7 @@ def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
 
 
 def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[int]]]:
-    """Return (name, columns) of what importance is told of: each column, then each
+    """Return (name, columns) of what importance is measured of: each column, then each
     group of `a+b,c+d`.
 
     Raises UsageError for a column that is no input.

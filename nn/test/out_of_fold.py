@@ -131,7 +131,7 @@ def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict
     check_threshold(net, threshold)
     if threshold is not None:
         check_scores(net)
-    log.warning("%s: nothing else can be told of these rows", NO_SCORES)
+    log.warning("%s: nothing else is known of these rows", NO_SCORES)
     figures = dict(net.crossed.figures)
     if not intervals:
         figures.pop("intervals", None)

@@ -115,8 +115,8 @@ def figures_of(
     intervals: those of all metrics; QUICK: of the first metric and of the loss, by few
     resamples, and none of more than QUICK_ROWS rows. cuts (rows,): the threshold of
     each row of two classes, where they have thresholds of their own; `threshold` is
-    told then. ranking (rows, 1): what orders them for the areas, where it is not the
-    scores. sampling: how rows are drawn for intervals, where not by their groups or
+    reported then. ranking (rows, 1): what orders them for the areas, where it is not
+    the scores. sampling: how rows are drawn for intervals, where not by their groups or
     times.
     """
     check_threshold(net, threshold)

@@ -856,7 +856,7 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     assert np.allclose(Drawing(picture).points("l s0"), expected, atol=0.02)
     assert (
         message
-        == "b and a are correlated (-0.95): what one of them tells, the other may tell too."
+        == "b and a are correlated (-0.95): what one of them says, the other may say too."
     )
     picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3)
     assert picture.lines[0].x == [0, 1]

@@ -117,7 +117,7 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     assert result.json == whole
     assert (
         result.err.count(
-            "not the scores of rows, more than 1 GB: nothing else can be told"
+            "not the scores of rows, more than 1 GB: nothing else is known"
         )
         == 1
     )
@@ -131,7 +131,7 @@ def test_above_the_limit_a_file_has_figures_and_intervals_in_the_place_of_scores
     page = succeed("test", "m.bin", "--report", "p.html", "--json")
     text = (tables / "p.html").read_text()
     assert page.json["rows"] == 90
-    assert "Only these can be told" in text
+    assert "Only these figures are known" in text
     assert "95 % interval" in text
     assert "What was trained" in text or "what was trained" in text
     if task != "regression":
@@ -246,4 +246,9 @@ def test_where_folds_are_told_a_clause_says_who_judges(tables):
     output = succeed("test", "m.bin", "--report", "p.html").out
     assert "out of fold (each judged by one fold's networks, new rows by all)" in output
     text = (tables / "p.html").read_text()
-    assert text.count("all predict new ones: it may be a little better than told.") == 1
+    assert (
+        text.count(
+            "all networks predict new rows: the model may be a little better than these figures say."
+        )
+        == 1
+    )
