@@ -36,8 +36,9 @@ FAILED = "failed"
 def figures_of_one(member: Member) -> dict:
     """Return the metrics of a network, once what its options leave to be found after
     the last epoch is found."""
-    decided = decide_by_members(member.net, member.options, {member: 1.0})
-    return figures_of_member(member) | decided
+    decision = decide_by_members(member.net, member.options, {member: 1.0})
+    member.net.describe(**decision.facts)
+    return figures_of_member(member) | decision.figures
 
 
 def figures_of_member(member: Member) -> dict:
@@ -163,10 +164,10 @@ class Combined:
         if plan.variation is not None:
             self.choose()
         if plan.folds:
-            decided = self._by_folds()
-        else:
-            decided = decide_by_members(self.net, plan.options, self.weights)
-        return self._figures() | decided
+            return self._figures() | self._by_folds()
+        decision = decide_by_members(self.net, plan.options, self.weights)
+        self.net.describe(**decision.facts)
+        return self._figures() | decision.figures
 
     def _by_folds(self) -> dict:
         """Return what is decided by the rows of the folds, and their metrics, means and
@@ -181,12 +182,13 @@ class Combined:
         weights = None
         if ds.weights is not None:
             weights = ds.weights[crossed.rows]
-        decided = decide_crossed(
+        decision = decide_crossed(
             net, self._plan.options, crossed, ds.y[crossed.rows], weights
         )
+        net.describe(**decision.facts)
         with logged_once(remarks):
             each = figures_by_fold(net, ds, *out_of_fold(net, ds))
-        return {**decided, **self._learned(ds), "folds": each, **summary(each)}
+        return {**decision.figures, **self._learned(ds), "folds": each, **summary(each)}
 
     def _learned(self, ds: Dataset) -> dict:
         """Return whether the scores of the folds' rows are surely better than those of

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, UsageError, log
-from .crossed import temperatures_by_others, thresholds_by_others
+from .crossed import temperatures_by_others, tempered_by, thresholds_by_others
 from .options import Options, is_decided_later
 
 
@@ -54,85 +55,94 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
             )
 
 
+class Decision(NamedTuple):
+    """What is found after the last epoch.
+
+    facts: what the network keeps of it, by the names of nn.model.FACTS. figures: keys
+    of `--json`: `threshold` where a rule chose it, and `calibration`: temperature, and
+    log_loss and brier as [before, after].
+    """
+
+    facts: dict
+    figures: dict
+
+
 def decide_by(
     net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None
-) -> dict:
-    """Find temperature and threshold as the options ask, keep them in the network,
-    return what to tell: `threshold` where a rule chose it, and `calibration`:
-    temperature, and log_loss and brier as [before, after].
+) -> Decision:
+    """Find temperature and threshold as the options ask.
 
     truth (rows,), scores (rows, outputs) of the network's dtype, not calibrated,
     weights (rows,) or None: see judged. Raises NnError for scores that are not finite,
     and what best_threshold raises.
     """
-    by_rule = isinstance(options.threshold, str)
-    calibrated = options.calibrate != DEFAULTS["calibrate"]
-    decided: dict = {}
-    if by_rule or calibrated:
-        bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
-        if bad:
-            raise NnError(
-                f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
-                "train it again with a smaller --learning_rate or with --scaling standardization"
-            )
-    if calibrated:
-        net.describe(temperature=best_temperature(truth, scores, weights))
-        after = net.calibrated(scores)
-        both = {
-            n: [metric(n, net.task, truth, own, weights) for own in (scores, after)]
-            for n in ("log_loss", "brier")
-        }
-        decided["calibration"] = {"temperature": net.temperature, **both}
-        scores = after
-    if by_rule:
-        net.describe(
-            threshold=best_threshold(options.threshold, truth, scores[:, 0], weights)
+    decision = Decision({}, {})
+    if not is_decided_later(options):
+        return decision
+    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
+    if bad:
+        raise NnError(
+            f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
+            "train it again with a smaller --learning_rate or with --scaling standardization"
         )
-        decided["threshold"] = net.threshold
-    return decided
+    if options.calibrate != DEFAULTS["calibrate"]:
+        temperature = best_temperature(truth, scores, weights)
+        after = tempered_by(scores, temperature)
+        calibration: dict = {"temperature": temperature}
+        for name in ("log_loss", "brier"):
+            both = [metric(name, net.task, truth, s, weights) for s in (scores, after)]
+            calibration[name] = both
+        decision.facts["temperature"] = temperature
+        decision.figures["calibration"] = calibration
+        scores = after
+    if isinstance(options.threshold, str):
+        threshold = best_threshold(options.threshold, truth, scores[:, 0], weights)
+        decision.facts["threshold"] = threshold
+        decision.figures["threshold"] = threshold
+    return decision
 
 
 def decide_crossed(
     net: Network, options: Options, crossed: Crossed, truth: np.ndarray, weights=None
-) -> dict:
-    """Do what decide_by does, by the scores of all rows that folds judge, and keep in
-    the network, as `crossed`, the temperature and the threshold that each fold is
+) -> Decision:
+    """Do what decide_by does, by the scores of all rows that folds judge; among the
+    facts are these, `crossed`, with the temperature and the threshold that each fold is
     judged by: those that the rows of the others tell."""
-    decided = decide_by(net, options, truth, crossed.scores, weights)
+    decision = decide_by(net, options, truth, crossed.scores, weights)
+    calibration = decision.figures.get("calibration")
+    threshold = decision.facts.get("threshold", net.threshold)
     folds = len(crossed.thresholds)
-    of_row = crossed.of_row
     temperatures = [1.0] * folds
-    if "calibration" in decided:
+    if calibration:
         temperatures = temperatures_by_others(
-            truth, crossed.scores, of_row, folds, weights
+            truth, crossed.scores, crossed.of_row, folds, weights
         )
-    thresholds = [net.threshold] * folds
+    thresholds = [threshold] * folds
     if isinstance(options.threshold, str):
         thresholds = thresholds_by_others(
             options.threshold,
             truth,
             crossed.scores,
-            of_row,
+            crossed.of_row,
             temperatures,
-            net.threshold,
+            threshold,
             weights,
         )
     crossed = replace(crossed, temperatures=temperatures, thresholds=thresholds)
-    net.describe(crossed=crossed)
-    if "calibration" in decided:
+    decision.facts["crossed"] = crossed
+    if calibration:
         for name in ("log_loss", "brier"):
-            decided["calibration"][name][1] = metric(
-                name, net.task, truth, crossed.calibrated, weights
-            )
-    return decided
+            after = metric(name, net.task, truth, crossed.calibrated, weights)
+            calibration[name][1] = after
+    return decision
 
 
-def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
+def decide_by_members(net: Network, options: Options, members: Mapping) -> Decision:
     """Do what decide_by does for members of `net` and their weights, by the rows that
     judge them: as they predicted them before a refit, else by all rows that they were
     trained on where there are no validation rows."""
     if not is_decided_later(options):
-        return {}
+        return Decision({}, {})
     refitted = {
         member: weight
         for member, weight in members.items()

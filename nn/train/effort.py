@@ -596,7 +596,8 @@ class Effort:
         """Decide by the rows that folds judge, each as the others choose; return what
         is told of it."""
         ds = self._ds.of_rows(crossed.rows, inputs=False)
-        decided = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
+        decision = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
+        net.describe(**decision.facts)
         with_figures(net, self._ds)
         known = None
         if ds.times is not None:
@@ -605,7 +606,7 @@ class Effort:
             )
             known = known_in_time(self._ds, folds, net.outputs)
         return {
-            **decided,
+            **decision.figures,
             "out_of_fold": figures_out_of_fold(
                 net, self._ds, intervals=QUICK, with_key=False
             ),
@@ -618,11 +619,12 @@ class Effort:
         """Decide by the validation rows; return what is told of it."""
         ds = self._ds.of_rows(self._validation_rows(), inputs=False)
         scores = self._validated(net)
-        decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
+        decision = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
+        net.describe(**decision.facts)
         scores = net.calibrated(scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
         return {
-            **decided,
+            **decision.figures,
             "validated": figures,
             **learned_by_rows(ds, scores, net.outputs),
         }

@@ -407,11 +407,9 @@ def calibrated_network(data, layers, **settings):
     rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
     given = {"holdout": 0.5, "calibrate": "temperature"} | settings
     options = options_of(net, data, given)
-    return (
-        net,
-        decide_by(net, options, *judged(net, data, rows)),
-        rows,
-    )
+    decision = decide_by(net, options, *judged(net, data, rows))
+    net.describe(**decision.facts)
+    return net, decision.figures, rows
 
 
 def test_calibration_is_kept_in_the_model_and_told(two):
