@@ -506,6 +506,8 @@ def test_a_short_figure_has_three_digits(value, text):
         (2.99, 1.0, 10.0, False),
         (3.5, 1.0, 25.01, False),
         (3.5, 1.0, 24.99, True),
+        (0.61, 0.2, 1.0, True),
+        (0.59, 0.2, 1.0, False),
         (9.0, 1.0, None, False),
     ],
 )
@@ -515,6 +517,38 @@ def test_a_loss_three_times_that_of_training_by_a_tenth_of_the_baseline_is_far(
     result = outcome(loss=[training], val_loss=[loss], baseline=baseline)
     step = tables._next_step(result)
     assert step.startswith("the training loss is far below the held-out loss") == is_far
+
+
+def test_a_loss_far_from_that_of_validation_rows_asks_for_no_others():
+    cures = "a larger --weight_decay or more rows"
+    result = outcome(loss=[1.0], val_loss=[9.0], baseline=20.0)
+    assert tables._next_step(result).endswith(
+        f"--validation 0.2 --patience 10, {cures}"
+    )
+    step = tables._next_step(result | {"monitor": "loss"})
+    assert step == f"the training loss is far below the validation loss: try {cures}"
+
+
+@pytest.mark.parametrize(
+    "names, asked, text",
+    [
+        (["a"], None, "target a (the last column; --target chooses)"),
+        (["a", "b"], None, "targets a, b (the last columns; --target chooses)"),
+        (["a", "b"], "a,b", "targets a, b"),
+        (None, None, "target the last column (--target chooses)"),
+        (None, "3", "target column 3"),
+    ],
+)
+def test_the_targets_are_told_and_who_chose_them(names, asked, text):
+    assert figures.target_text(names, asked) == text
+
+
+def test_a_model_tells_the_names_of_its_inputs(capsys):
+    net = nn.Network("3,1", "regression")
+    net.describe(columns=["age", "size", "dose"])
+    tables.model_report(net, "m.bin")
+    shown = lines_of(capsys.readouterr().out)
+    assert ["inputs", "age, size, dose"] in shown
 
 
 def test_importance_and_comparison_print_their_own_numbers(capsys):
