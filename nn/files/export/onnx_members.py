@@ -18,7 +18,7 @@ from ...data.column import Column
 from ...data.encoders import CategoryEncoder, DateEncoder, TruthEncoder
 from ...data.written import YES_NO, Order
 from ...layers import InputColumn, Layer
-from .columns import UNSEEN, are_rounded, input_kind, spellings
+from .columns import UNSEEN, are_rounded, input_kind, spellings, units
 from .onnx_graph import Graph
 
 _DENSE_KINDS = ("dense", "dropout", "activation", "embedding")
@@ -26,7 +26,15 @@ _DENSE_KINDS = ("dense", "dropout", "activation", "embedding")
 
 def are_batched(net) -> bool:
     """Return whether the members of a network are computed as batched products."""
-    return net.is_combined and all(map(_is_batched, net.members))
+    targets = {_bounds_of_targets(member) for member in net.members}
+    return net.is_combined and len(targets) == 1 and all(map(_is_batched, net.members))
+
+
+def _bounds_of_targets(member) -> tuple[bool, bool]:
+    """Return whether a member's outputs are scaled back, and whether they are cut."""
+    if units(member) is None:
+        return False, False
+    return True, len(member.target_scaling.low) > 0
 
 
 def _is_batched(member) -> bool:
@@ -122,14 +130,14 @@ class Member:
 
     def axes(self) -> list[Input]:
         """Return the inputs that are numbers of the table."""
-        return [one for one in self.inputs if self.is_number(one.place)]
+        return [axis for axis in self.inputs if self.is_number(axis.place)]
 
     def words(self) -> dict[int, list[Input]]:
         """Return the inputs of each column of words, by its place."""
         columns = {}
-        for one in self.inputs:
-            if not self.is_number(one.place):
-                columns.setdefault(one.place, []).append(one)
+        for source in self.inputs:
+            if not self.is_number(source.place):
+                columns.setdefault(source.place, []).append(source)
         return columns
 
     def is_rounded(self, place: int) -> bool:
@@ -266,7 +274,8 @@ def word_features(
     """Return what the embedding layer makes of each code (codes, outputs of inputs)."""
     values = encoder.encode(vocabulary.column(encoder))
     parts = [
-        _features(values[one.which], one.column, one.learned, dtype) for one in inputs
+        _features(values[source.which], source.column, source.learned, dtype)
+        for source in inputs
     ]
     return np.hstack(parts)
 
@@ -350,7 +359,7 @@ class Words:
     def features(self, member: Member, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the features of each code of a column, and the rows of the first dense
         layer that they are for."""
-        weights = [one.weight for one in member.words()[place]]
+        weights = [source.weight for source in member.words()[place]]
         return self._features[member.number, place], np.vstack(weights)
 
     def codes(self, places: list[int]) -> str:
