@@ -83,9 +83,12 @@ class TensorBoard(Callback):
     ) -> None:
         from tensorboardX.summary import scalar
 
+        held_out_loss = "loss/held-out"
+        if self._info["monitor"]:
+            held_out_loss = "loss/validation"
         scalars = {
             "loss/training": loss,
-            "loss/validation" if self._info["monitor"] else "loss/held-out": val_loss,
+            held_out_loss: val_loss,
             **self._metric,
             "learning_rate": learning_rate(self._info, epoch, self._info["epochs"]),
             "us_per_batch": us_per_batch,
@@ -107,7 +110,8 @@ class TensorBoard(Callback):
 
     def _add(self, **fields) -> None:
         """Write an event that has these fields of TensorBoard's Event, at once and
-        whole. Raises OutputError.
+        whole, as a record of a TFRecord file: its length and its bytes, each with a
+        checksum behind it. Raises OutputError.
 
         tensorboardX has a writer too, in a thread of its own: where the disk is full
         that thread ends with a traceback, and the training waits for it for ever.
@@ -116,11 +120,10 @@ class TensorBoard(Callback):
         from tensorboardX.record_writer import masked_crc32c
 
         data = Event(wall_time=time.time(), **fields).SerializeToString()
-        length = struct.pack(
-            "<Q", len(data)
-        )  # of a record of a TFRecord file: length and bytes, each with its checksum
-        checks = [struct.pack("<I", masked_crc32c(part)) for part in (length, data)]
-        self._file.add(length + checks[0] + data + checks[1])
+        record = b""
+        for part in (struct.pack("<Q", len(data)), data):
+            record += part + struct.pack("<I", masked_crc32c(part))
+        self._file.add(record)
 
     def _add_histograms(self, epoch: int) -> None:
         from tensorboardX.summary import histogram
@@ -144,32 +147,26 @@ class TensorBoard(Callback):
         from tensorboardX.proto.node_def_pb2 import NodeDef
         from tensorboardX.proto.versions_pb2 import VersionDef
 
-        def attribute(text) -> AttrValue:
-            return AttrValue(s=str(text).encode())
+        nodes = []
+
+        def add(name: str, operation: str, **attributes) -> None:
+            values = {}
+            for key, value in attributes.items():
+                values[key] = AttrValue(s=str(value).encode())
+            inputs = [node.name for node in nodes[-1:]]
+            nodes.append(NodeDef(name=name, op=operation, input=inputs, attr=values))
 
         layers = self._net.layers
-        nodes = [
-            NodeDef(
-                name="input",
-                op="input",
-                attr={"shape": attribute(list(layers[0].in_shape))},
-            )
-        ]
+        add("input", "input", shape=list(layers[0].in_shape))
         for number, layer in enumerate(layers):
-            about = {
-                "shape": layer.out_shape,
-                "activation": layer.output_function,
-                "parameters": layer.parameters,
-            }
             item = (layer.item or layer.kind).replace(".", "_")
-            nodes.append(
-                NodeDef(
-                    name=f"{number}_{item}",
-                    op=layer.kind,
-                    input=[nodes[-1].name],
-                    attr={key: attribute(value) for key, value in about.items()},
-                )
+            add(
+                f"{number}_{item}",
+                layer.kind,
+                shape=layer.out_shape,
+                activation=layer.output_function,
+                parameters=layer.parameters,
             )
-        loss = NodeDef(name=f"loss_{self._net.loss}", op="loss", input=[nodes[-1].name])
-        graph = GraphDef(node=[*nodes, loss], versions=VersionDef(producer=22))
+        add(f"loss_{self._net.loss}", "loss")
+        graph = GraphDef(node=nodes, versions=VersionDef(producer=22))
         self._add(graph_def=graph.SerializeToString())
