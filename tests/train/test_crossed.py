@@ -71,6 +71,16 @@ def test_each_fold_has_the_temperature_and_threshold_of_the_others(judged, weigh
         )
         assert thresholds[fold] == expected
     assert len({*temperatures}) == len({*thresholds}) == FOLDS
+    # 1 alone leaves the scores as they are
+    for temperature in (1.0, 2.0):
+        found = thresholds_by_others(
+            "f1", truth, scores, of_row, [temperature] * FOLDS, 0.5, weights
+        )
+        calibrated = tempered(scores[other_rows], temperature)
+        expected = best_threshold(
+            "f1", truth[other_rows], calibrated[:, 0], own_weights
+        )
+        assert found[-1] == pytest.approx(expected, rel=1e-6)
 
 
 def test_what_a_fold_says_changes_nothing_of_what_it_is_judged_by(judged):
