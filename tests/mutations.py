@@ -26,16 +26,20 @@ TESTS = {  # module -> the tests that should see its faults
     "nn/core/bootstrap.py": "tests/core/test_intervals.py",
     "nn/core/metrics.py": "tests/core",
     "nn/core/thresholds.py": "tests/core",
+    "nn/core/weighted.py": "tests/train/test_weightless.py",
     "nn/test/compare.py": "tests/test/test_compare.py",
     "nn/test/importance.py": "tests/test/test_explain.py",
     "nn/test/reports.py": "tests/core tests/test",
     "nn/test/shapley.py": "tests/test/test_explain.py",
     "nn/train/decision.py": "tests/train/test_validation.py tests/core/test_thresholds.py tests/train/test_pairs.py",
+    "nn/train/crossed.py": "tests/train/test_crossed.py",
+    "nn/data/twins.py": "tests/data/test_twins.py",
     "nn/test/errors.py": "tests/pages",
     "nn/pages/model_page.py": "tests/pages",
     "nn/pages/task_blocks.py": "tests/pages",
     "nn/terminal/figures.py": "tests/terminal tests/test",
     "nn/terminal/network_facts.py": "tests/terminal tests/test",
+    "nn/terminal/tables.py": "tests/terminal",
 }
 NOT_COPIED = shutil.ignore_patterns(
     ".git", "build", ".venv*", "__pycache__", ".hypothesis", "mutants"
