@@ -1,5 +1,6 @@
-"""What is asked for, decided in one place for the command, `nn.fit` and the estimators:
-a choice among candidates (Effort), or the one training that settings describe."""
+"""The answer to what is asked for, in one place for the command, `nn.fit` and the
+estimators: a choice among candidates (Effort), or the one training that settings
+describe."""
 
 from __future__ import annotations
 

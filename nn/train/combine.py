@@ -1,5 +1,5 @@
-"""What the trainings of a plan make: a network of one or several, with what is decided
-after the last epoch, and the figures of `--json`."""
+"""Combined: the network that the trainings of a plan make, of one or several, with what
+is decided after the last epoch; the figures of `--json`."""
 
 from __future__ import annotations
 

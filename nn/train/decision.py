@@ -56,7 +56,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
 
 
 class Decision(NamedTuple):
-    """What is found after the last epoch.
+    """Temperature and threshold, as they are found after the last epoch.
 
     facts: what the network keeps of it, by the names of nn.model.FACTS. figures: keys
     of `--json`: `threshold` where a rule chose it, and `calibration`: temperature, and

@@ -138,7 +138,7 @@ class Plan:
         return min(rows, self.rows)
 
     def _threads(self, rows_of_thread: int, width: int) -> int:
-        """Return the threads that compute all rows, so many rows of a value each."""
+        """Return the threads that compute all rows, each rows_of_thread of them."""
         return -(-self.rows // rows_of_thread) * width
 
     def inputs_at_once(self, layer: Layer) -> int:

@@ -344,7 +344,8 @@ static void activate(activation function, nn_real *a, int n)
 
 /* ---- layers: out = what x becomes ---- */
 
-/* outputs that are summed side by side; inputs whose products are added before they become double */
+/* outputs that are summed side by side;
+   inputs whose products are added before they become double */
 enum { LANES = 16, RUN = 8 };
 
 static void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
