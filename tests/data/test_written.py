@@ -9,7 +9,7 @@ from support.tables import saved, trained_on
 
 import nn
 from nn.data import kinds, written
-from nn.data.written import WrittenNumbers, date_of
+from nn.data.written import WrittenNumbers, date_of, forms_of
 
 
 def counted(way_of):
@@ -414,3 +414,21 @@ def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(
         assert line in failed.err
     with pytest.raises(nn.DataError, match="column 1 of 2: found"):
         nn.Network.load("m.bin").predict(np.array([["1.0", days(form)[2]]]))
+
+
+@pytest.mark.parametrize(
+    "seconds, is_date", [("00", True), ("59", True), ("59.999", True), ("60", False)]
+)
+def test_a_minute_has_60_seconds(seconds, is_date):
+    found = date_of(f"02.01.1970 00:01:{seconds}", "day.month.year")
+    assert (found is not None) == is_date
+    if is_date:
+        assert found == pytest.approx(86_460 + float(seconds))
+
+
+@pytest.mark.parametrize("word, longest", [("7", 12), ("-7", 13), ("1" * 14, 14)])
+def test_a_code_has_zeros_before_it_up_to_twelve_digits(word, longest):
+    whole = [form for form in forms_of(word, True, False) if "." not in form]
+    assert max(map(len, whole)) == longest
+    assert {int(form) for form in whole} == {int(word)}
+    assert len(whole) == longest - len(word) + 1

@@ -826,3 +826,24 @@ def test_a_long_computation_tells_the_time_that_its_steps_foretell(capsys, monke
         "importance: 25 of 100, 10.0 s, 30 s left",
         "importance: 80 of 100, 40.0 s, 10 s left",
     ]
+
+
+@pytest.mark.parametrize(
+    "history, told",
+    [
+        ({"loss": [], "val_loss": []}, ""),
+        ({"loss": [3.0, 1.5], "val_loss": []}, "2 epochs, loss 1.5"),
+        (
+            {"loss": [3.0, 1.5], "val_loss": [4.0, 2.5]},
+            "2 epochs, loss 1.5, held-out loss 2.5",
+        ),
+        (
+            {"loss": [3.0, 1.5], "val_loss": [4.0, 2.5], "val_metric": [0.5, 0.6]},
+            "2 epochs, loss 1.5, validation loss 2.5",
+        ),
+    ],
+)
+def test_a_model_tells_its_epochs_and_last_losses(history, told):
+    net = nn.Network("3,1", "regression")
+    net.history = history
+    assert network_facts.facts_of(net)["trained"] == told
