@@ -31,7 +31,7 @@ from .columns import (
 
 MOST_C_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _CTYPES = {"float32": "float", "float64": "double"}
-_FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
+_FRAMES = 1280  # bytes of stack for what functions keep beside the values of layers
 _MODEL_C = Path(__file__).with_name("model.c")
 # lines of model.c
 _INTERFACE = f"""#include "example_{"interface"}.h"\n"""

@@ -346,9 +346,9 @@ static void activate(activation function, nn_real *a, int n)
 
 /* outputs that are summed side by side;
    inputs whose products are added before they become double */
-enum { LANES = 16, RUN = 8 };
+enum { LANES = 16, FEW = 4, RUN = 8 };
 
-static void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
+static inline void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
 {
     const nn_real *weight = l->weight + first;
     double sum[LANES] = {0};
@@ -364,7 +364,7 @@ static void dense_lanes(const layer *l, const nn_real *x, nn_real *out, int firs
 static int digit_of(char c) { return c & 63; }
 
 /* The number from -2^23 on that 4 digits stand for, the lowest one first. */
-static int weight_of(const char *digits)
+static inline int weight_of(const char *digits)
 {
     const unsigned four = (unsigned char)digits[0] | (unsigned)(unsigned char)digits[1] << 8 |
                           (unsigned)(unsigned char)digits[2] << 16 |
@@ -373,7 +373,8 @@ static int weight_of(const char *digits)
     return (int)((pairs & 0xfff) | (pairs >> 4 & 0xfff000)) - 0x800000;
 }
 
-static void dense_digits(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
+static inline void dense_digits(const layer *l, const nn_real *x, nn_real *out, int first,
+                                int lanes)
 {
     const int width = 4 * l->outputs + 2;       /* of a row, with its end */
     double sum[LANES] = {0};
@@ -395,7 +396,7 @@ static void dense_digits(const layer *l, const nn_real *x, nn_real *out, int fir
 }
 
 /* As many outputs as lanes from `first` on. */
-static void dense_part(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
+static inline void dense_part(const layer *l, const nn_real *x, nn_real *out, int first, int lanes)
 {
     if (HAS_DIGITS && l->rows)
         dense_digits(l, x, out, first, lanes);
@@ -403,18 +404,21 @@ static void dense_part(const layer *l, const nn_real *x, nn_real *out, int first
         dense_lanes(l, x, out, first, lanes);
 }
 
-/* A constant number of lanes is what compilers make fast; the last part may begin among the outputs
- * of the part before, which are computed once more. */
+/* Constant numbers of lanes are what compilers make fast; the last part of many outputs may begin
+ * among those of the part before, which are computed once more. */
 static void dense(const layer *l, const nn_real *x, nn_real *out)
 {
-    const int last = l->outputs - LANES;
-    if (last < 0) {
-        dense_part(l, x, out, 0, l->outputs);
+    int first = 0;
+    for (; first + LANES < l->outputs; first += LANES)
+        dense_part(l, x, out, first, LANES);
+    if (l->outputs >= LANES) {
+        dense_part(l, x, out, l->outputs - LANES, LANES);
         return;
     }
-    for (int first = 0; first < last; first += LANES)
-        dense_part(l, x, out, first, LANES);
-    dense_part(l, x, out, last, LANES);
+    for (; first + FEW <= l->outputs; first += FEW)
+        dense_part(l, x, out, first, FEW);
+    for (; first < l->outputs; first++)
+        dense_part(l, x, out, first, 1);
 }
 
 /* The sum over a window of all channels, whose first pixel is in row y and column x of the
