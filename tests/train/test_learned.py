@@ -9,6 +9,7 @@ from support.tables import csv_of
 
 import nn
 from nn import nn_aux
+from nn.data import causes
 from nn.data.splits import split_rows
 from nn.train import learned
 from nn.train.effort import Effort
@@ -389,7 +390,7 @@ def test_long_tails_are_no_marks():
         rng.lognormal(sigma=2.0, size=400),
         np.repeat([0.0, 1.0], [390, 10]),
     ):
-        assert not len(learned.far_from_others(values))
-    assert learned.far_from_others(
+        assert not len(causes.far_from_others(values))
+    assert causes.far_from_others(
         np.append(rng.normal(size=400), [1e6, -9999])
     ).tolist() == [1e6, -9999]
