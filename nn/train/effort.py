@@ -74,45 +74,45 @@ def rule_for(ds: Dataset) -> dict:
         return {}
     counts = ds.row_counts(slice(None))
     if counts is None:
-        rows = ds.rows
-    else:
-        rows = counts.sum()
-    if counts is None:
-        positive = np.count_nonzero(ds.y)
-    else:
-        positive = counts @ ds.y
-    if LEAST_RARE <= positive <= RARE * rows:
+        counts = np.ones(ds.rows)
+    positive = counts @ ds.y
+    if LEAST_RARE <= positive <= RARE * counts.sum():
         return {"threshold": "f1"}
     return {}
 
 
 class Retrained(NamedTuple):
     """The networks of a candidate that were trained once more on all rows, how long,
-    and what it took."""
+    and the figures of it."""
 
     net: Network
     epochs: int
-    seconds: float
+    figures: dict
 
 
-class Chosen(NamedTuple):
-    """A candidate that is part of the model: the network that was trained for it, with
-    members that judge rows they do not know, and its figures. count: how often it
+class Tried(NamedTuple):
+    """A candidate that was tried: the network that was trained for it, with members
+    that judge rows they do not know, what it took, and its figures. count: how often it
     counts in the mean of all."""
 
     candidate: Candidate
     net: Network
+    operations: float
     figures: dict
-    count: int
+    count: int = 0
 
     def judging_members(self) -> list[tuple[Network, float, int]]:
         """Return (member, weight in the model, its best epoch) of each member."""
+        pairs = zip(self.net.members, self.figures["members"], strict=True)
         return [
             (member, float(self.count), outcome["best_epoch"])
-            for member, outcome in zip(
-                self.net.members, self.figures["members"], strict=True
-            )
+            for member, outcome in pairs
         ]
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Return what the networks of the folds predict of the rows they judge."""
+        return self.net.crossed.scores
 
 
 class Effort:
@@ -156,8 +156,7 @@ class Effort:
         self._seed = settings.get(
             "split_seed", of_network.get("seed", DEFAULTS["seed"])
         )
-        # with the figures of the training
-        self.tried: list[tuple[Candidate, Network, dict]] = []
+        self.tried: list[Tried] = []
         self._retrained: list[Retrained] = []  # of the candidates that are chosen
         self.net: Network | None = None  # that is trained now, or was last
         # what ended the choice before all candidates were tried
@@ -193,14 +192,8 @@ class Effort:
             > random.SHUFFLED_BYTES
         )
         if images:  # the budget has decided how long they are trained
-            each = [
-                (candidate, network(candidate))
-                for candidate in self._candidates(rows, self._effort)
-            ]
-            return [
-                (candidate, net, candidate.operations(net, len(rows)))
-                for candidate, net in each
-            ]
+            candidates = self._candidates(rows, self._effort)
+            return self._with_costs(candidates, rows, network)
         return self._affordable(self._effort, rows, network)
 
     def _affordable(
@@ -340,6 +333,7 @@ class Effort:
     ) -> None:
         """Train the networks of all candidates."""
         losses: dict[str, float] = {}
+        rows = len(self._rows())
         for candidate, net, _ in candidates:
             self.net = net
             candidate = candidate.settled(losses)
@@ -347,7 +341,8 @@ class Effort:
             if candidate.is_trial:
                 losses[candidate.augment] = min(figures["val_loss"])
             else:
-                self.tried.append((candidate, net, figures))
+                operations = candidate.operations(net, rows)
+                self.tried.append(Tried(candidate, net, operations, figures))
 
     def _compile_ahead(
         self, candidates: list[tuple[Candidate, Network, float]]
@@ -357,10 +352,7 @@ class Effort:
         for candidate, net, _ in candidates:
             if candidate.folds and not net.traits.on_host and len(net.gpus) < 2:
                 rows = len(self._rows())
-                if net.encoding:
-                    record = net.encoding.record_of(net.dtype)
-                else:
-                    record = None
+                record = net.encoding and net.encoding.record_of(net.dtype)
                 batch = min(self._settings(candidate)["batch_number"], rows)
                 net.engine.compile_ahead(batch, -(-rows // candidate.folds), record)
 
@@ -397,12 +389,7 @@ class Effort:
         epochs_of_each = [self._epochs_on_all(part) for part in chosen]
         self._callback.refit(max(epochs_of_each), len(self._rows()))
         for part, epochs in zip(chosen, epochs_of_each, strict=True):
-            settings = {
-                name: value
-                for name, value in self._settings(part.candidate).items()
-                if name not in ("folds", "validation", *OF_VALIDATION)
-            }
-            settings |= {
+            settings = self._settings_without(part.candidate) | {
                 "networks": len(part.net.members),
                 "epochs": epochs,
                 "checkpoint": self._checkpoint,
@@ -410,20 +397,22 @@ class Effort:
             net = self._network(part.candidate)
             with without_remarks():
                 figures = train(net, self._ds, **settings)
-            retrained.append(Retrained(net, epochs, figures["seconds"]))
+            retrained.append(Retrained(net, epochs, figures))
         return retrained
 
-    def _chosen(self, choice: Choice) -> list[Chosen]:
-        """Return the candidates that are part of the model, as they were tried."""
-        return [
-            Chosen(candidate, net, figures, count)
-            for (candidate, net, figures), count in zip(
-                self.tried, choice.counts, strict=True
-            )
-            if count
-        ]
+    def _chosen(self, choice: Choice) -> list[Tried]:
+        """Return the candidates that are part of the model."""
+        pairs = zip(self.tried, choice.counts, strict=True)
+        return [tried._replace(count=count) for tried, count in pairs if count]
 
-    def _epochs_on_all(self, part: Chosen) -> int:
+    def _settings_without(self, candidate: Candidate, *names: str) -> dict:
+        """Return the settings of a candidate but for these, and those that are about
+        rows apart."""
+        without = {"folds", "validation", *OF_VALIDATION, *names}
+        settings = self._settings(candidate)
+        return {name: settings[name] for name in settings if name not in without}
+
+    def _epochs_on_all(self, part: Tried) -> int:
         """Return in how many epochs of all rows there are as many steps as the last
         fold's network was trained for."""
         rows = len(self._rows())
@@ -443,19 +432,9 @@ class Effort:
         net = self._first.net
         net = net.members[0].sibling(net.seed)
         net.compute_at(Device(net.threads, net.gpus[:1]))
-        of_rows = (
-            "networks",
-            "folds",
-            *OF_VALIDATION,
-            "validation",
-            "calibrate",
-            "threshold",
+        settings = self._settings_without(
+            candidate, "networks", "calibrate", "threshold"
         )
-        settings = {
-            name: value
-            for name, value in self._settings(candidate).items()
-            if name not in of_rows
-        }
         rows = self._rows()[: batches * settings["batch_number"]]
         settings |= {
             "epochs": 1,
@@ -475,20 +454,16 @@ class Effort:
         not know."""
         if self._by_share:
             ds = self._ds.of_rows(self._validation_rows(), inputs=False)
-            scores = [self._validated(net) for _, net, _ in self.tried]
+            scores = [self._validated(tried.net) for tried in self.tried]
             counts = choose(ds.task, Monitor(LOSS), ds.y, scores, ds.weights)
             return Choice(counts, [counts])
-        crossed = self.tried[0][1].crossed
+        crossed = self.tried[0].net.crossed
         ds = self._ds.of_rows(crossed.rows, inputs=False)
-        return choose_crossed(
-            ds.task, ds.y, self._scores_of_candidates(), crossed.of_row, ds.weights
-        )
-
-    def _scores_of_candidates(self) -> list[np.ndarray]:
-        return [net.crossed.scores for _, net, _ in self.tried]
+        scores = [tried.scores for tried in self.tried]
+        return choose_crossed(ds.task, ds.y, scores, crossed.of_row, ds.weights)
 
     def _validation_rows(self) -> np.ndarray:
-        share = self.tried[0][0].settings()["validation"]
+        share = self.tried[0].candidate.settings()["validation"]
         return split_rows(
             self._ds, self._fixed.get("holdout", 0.0), share, self._seed
         ).validation
@@ -510,9 +485,8 @@ class Effort:
         members = self._members_of_model(chosen)
         crossed = None
         if not self._by_share:
-            scores = crossed_scores(
-                self._scores_of_candidates(), choice, net.crossed.of_row
-            )
+            scores = [tried.scores for tried in self.tried]
+            scores = crossed_scores(scores, choice, net.crossed.of_row)
             is_retrained = bool(self._retrained)
             crossed = replace(net.crossed, scores=scores, is_retrained=is_retrained)
         config = {
@@ -555,30 +529,24 @@ class Effort:
             "seconds": self._seconds(),
         }
 
-    def _members_of_model(self, chosen: list[Chosen]) -> list[Network]:
+    def _members_of_model(self, chosen: list[Tried]) -> list[Network]:
         """Return the networks that predict: those of the candidates, or where these
         knew some rows only, those that were trained once more on all."""
-        networks = [part.net for part in chosen]
-        if self._retrained:
-            networks = [retrained.net for retrained in self._retrained]
-        return [member for net in networks for member in net.members]
+        return [
+            member for part in self._retrained or chosen for member in part.net.members
+        ]
 
     def _facts_of_tried(self, choice: Choice) -> list[dict]:
         """Return what a model keeps of each candidate that was tried."""
-        rows = len(self._rows())
-        facts = []
-        for (candidate, net, figures), count in zip(
-            self.tried, choice.counts, strict=True
-        ):
-            facts.append(
-                {
-                    "layers": net.spec,
-                    "loss": _loss_of(figures)[1],
-                    "operations": candidate.operations(net, rows),
-                    "weight": count,
-                }
-            )
-        return facts
+        return [
+            {
+                "layers": tried.net.spec,
+                "loss": _loss_of(tried.figures)[1],
+                "operations": tried.operations,
+                "weight": count,
+            }
+            for tried, count in zip(self.tried, choice.counts, strict=True)
+        ]
 
     def _retrained_facts(self) -> dict:
         """Return the key `retrained` of --json, where networks were."""
@@ -589,8 +557,7 @@ class Effort:
 
     def _seconds(self) -> float:
         """Return how long all trainings took."""
-        tried = sum(figures["seconds"] for *_, figures in self.tried)
-        return tried + sum(retrained.seconds for retrained in self._retrained)
+        return sum(part.figures["seconds"] for part in [*self.tried, *self._retrained])
 
     def _crossed_judgement(self, net: Network, crossed: Crossed) -> dict:
         """Decide by the rows that folds judge, each as the others choose; return what
