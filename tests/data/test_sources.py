@@ -248,6 +248,7 @@ def test_what_is_masked_in_an_array_is_a_gap():
     assert fields(read(source_with_y).columns[1]) == [1, None, 3]
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize(
     "kind, frame",
     [
