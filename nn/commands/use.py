@@ -257,8 +257,7 @@ def _write_contributions(flags, net, x, background):
 
 def export_command(flags) -> None:
     """Write --model for other programs, in the format of the suffix of --output."""
-    from ..files.export.columns import US_PER_PRODUCT, products_of
-    from ..files.export.formats import export, writer_of
+    from ..files.export.formats import export, us_per_row_of, writer_of
 
     writer_of(flags.output)  # before the model is read
     if flags.threshold is not None:
@@ -269,7 +268,7 @@ def export_command(flags) -> None:
     export(net, flags.output)
     seconds = time.perf_counter() - start
     size = os.path.getsize(flags.output)
-    us_per_row = US_PER_PRODUCT * products_of(net)
+    us_per_row = us_per_row_of(net, flags.output)
     if flags.json:
         print_json(
             {
@@ -283,7 +282,10 @@ def export_command(flags) -> None:
     elif not flags.quiet:
         layers = "; ".join(counted(member.spec for member in net.members))
         say(f"{flags.output}: {layers}, {size} bytes")
-        say(f"written in {seconds:.2f} s; a row takes about {us_per_row:.3g} us")
+        about_row = ""
+        if us_per_row is not None:
+            about_row = f"; a row takes about {us_per_row:.3g} us with -O3"
+        say(f"written in {seconds:.2f} s{about_row}")
 
 
 def info_command(flags) -> None:

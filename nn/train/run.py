@@ -145,17 +145,14 @@ class Run:
         self, member: Member, prepared: Prepared, refit: bool, is_shared: bool
     ) -> LoadedRows:
         net = member.net
-        options = member.options
-        is_validated = options.validation is not None and not refit
-        judging: np.ndarray | Dataset | None = None
+        is_validated = member.options.validation is not None and not refit
+        judging: np.ndarray | Dataset = prepared.split.holdout
         if is_validated:
-            judging = validation_file(net, options.validation, self._validation)
-        if judging is not None:
-            pass
-        elif is_validated or refit:
+            name = member.options.validation
+            file = validation_file(net, name, self._validation)
+            judging = prepared.split.validation if file is None else file
+        elif refit:  # on the rows that judged before
             judging = prepared.split.validation
-        else:
-            judging = prepared.split.holdout
         engine = net.engine
         if is_shared:
             engine = self._engine_of(self._reader(prepared, net))

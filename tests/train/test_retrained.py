@@ -223,6 +223,19 @@ def test_a_stop_without_a_checkpoint_keeps_the_networks_of_the_folds(ds, monkeyp
     assert not net.crossed.is_retrained
 
 
+def test_the_seconds_of_a_choice_are_those_of_all_its_trainings(ds):
+    seconds = []
+
+    def timed(net, ds, **settings):
+        figures = nn.train(net, ds, **settings)
+        seconds.append(figures["seconds"])
+        return figures
+
+    _, figures = Effort(ds, "quick", GIVEN, OF_NETWORK).run(timed)
+    assert len(seconds) > figures["tried"]  # some were trained once more
+    assert figures["seconds"] == pytest.approx(sum(seconds))
+
+
 def test_commands_say_which_rows_the_networks_know(folder):
     columns = columns_in_time()
     (folder / "t.csv").write_text(csv_of(list(columns), list(columns.values())))

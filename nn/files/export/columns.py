@@ -15,17 +15,6 @@ from ...utils import UsageError
 UNSEEN = "\0"  # a word that no column of text has
 
 
-# microseconds that a weight takes of a row's prediction, in C or onnxruntime, on one
-# core of a server (docs/measured.md)
-US_PER_PRODUCT = 0.00045
-
-
-def products_of(net) -> int:
-    """Return the number of products of weights and values that a prediction takes."""
-    layers = [layer for member in net.members for layer in member.layers]
-    return sum(layer.outputs * layer.fan_in for layer in layers if layer.biases)
-
-
 def check_columns(net, path) -> None:
     """Raise UsageError for a first layer whose codes no encoding explains."""
     for member in net.members:
