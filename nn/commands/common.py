@@ -30,7 +30,7 @@ def load_network(flags):
     return Network.of_file(flags.model, **given)
 
 
-OUT_OF_FOLD = "rows, out of fold"
+OUT_OF_FOLD = "out-of-fold rows"
 # flags that say how the file at hand is read
 LAYOUT = ("target", "separator", "header", "strict")
 

@@ -141,7 +141,7 @@ def test_folds_predict_the_rows_of_their_training_file_out_of_fold(here):
     assert model.importance("t.csv").baseline == importance["baseline"]
     succeed("test", "folds.bin", "t.csv", "--report", "r.md")
     page = Path("r.md").read_text()
-    assert "rows, out of fold" in page
+    assert "out-of-fold rows" in page
     assert "was trained on" not in page
     assert nn.test(model.network, "t.csv") == alone
     assert nn.test(model.network, nn.load("t.csv")) == alone
