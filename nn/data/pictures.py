@@ -72,6 +72,7 @@ _DECODERS = (  # of Pillow; others open more than pictures, or run programs
     "WEBP",
 )
 _PIXEL_BYTES = 8  # of a picture, while it is read
+_LONGEST_SIDE = 65535  # a decoder keeps a pointer for each row, whatever its width
 _GREY = ("1", "L", "LA", "La")
 _COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
 _WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
@@ -531,6 +532,11 @@ def decoded_picture(file: Path, data: bytes, as_shown: bool = True) -> Picture:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(data), formats=decoders) as image:
+                if max(image.size) > _LONGEST_SIDE:
+                    raise DataError(
+                        f"{file}: an image of {image.width}x{image.height} pixels, "
+                        f"expected at most {_LONGEST_SIDE} on a side; make it smaller"
+                    )
                 what = f"out of memory: {file}: an image of {image.width}x{image.height} pixels"
                 check_left(
                     _PIXEL_BYTES * image.width * image.height, what, "make it smaller"

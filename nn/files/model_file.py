@@ -439,7 +439,7 @@ def _check_agreement(path, metadata: dict) -> None:
     counts = {
         "columns": (metadata["columns"], (inputs,)),
         "medians": (metadata.get("medians"), (inputs,)),
-        "classes": (metadata["classes"], range(1, classes + 1)),
+        "classes": (metadata["classes"], (classes,)),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
         "targets": (metadata["targets"], target_counts),
         "target_scaling": (

@@ -254,7 +254,7 @@ WRONG = {  # what metadata cannot be
     "target_scaling": [[], {"kind": "normalization", "shift": [0, 0], "scale": [1, 1]}],
     "columns": ["ab", [1], ["a"], []],
     "targets": [{}],
-    "classes": [[None], [], ["0", "1", "2"]],
+    "classes": [[None], [], ["0"], ["0", "1", "2"]],
     "threshold": ["0.5", True, None],
     "seed": [-1, 2**32, 1.0],
     "holdout": [1.0, -0.1, None],
