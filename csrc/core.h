@@ -17,8 +17,8 @@ typedef struct layer layer;
 typedef struct {
     nn_optimizer optimizer;
     int moments;                        /* how many the optimiser keeps of each weight */
-    /* sgd: learning rate times inv_rows, momentum: learning rate, adam: learning rate / (1 -
-     * beta1^t) */
+    /* sgd: learning rate times inv_rows, adam: learning rate / (1 - beta1^t), momentum and the
+     * others: learning rate */
     double rate;
     /* 1 / sum of the rows' weights: gradients are sums over the batch, this makes them means */
     double inv_rows;

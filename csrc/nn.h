@@ -20,7 +20,7 @@ typedef enum { NN_COLUMN_NUMBER, NN_COLUMN_GAP, NN_COLUMN_ONEHOT,
 typedef enum { NN_LINEAR, NN_SIGMOID, NN_TANH, NN_RELU, NN_LRELU, NN_SOFTPLUS, NN_SOFTMAX,
                NN_SILU, NN_GELU, NN_SELU } nn_activation;
 typedef enum { NN_MSE, NN_MAE, NN_HUBER, NN_BCE, NN_CE, NN_REFERENCE } nn_loss;
-typedef enum { NN_SGD, NN_ADAM } nn_optimizer;
+typedef enum { NN_SGD, NN_ADAM, NN_RMSPROP, NN_ADAGRAD } nn_optimizer;
 typedef enum { NN_PARAMETERS, NN_MOMENT1, NN_MOMENT2, NN_KEPT } nn_vector;
 typedef enum { NN_SAME_TYPE, NN_BYTES, NN_RECORDS } nn_type;
 
@@ -85,8 +85,9 @@ typedef struct {
     nn_optimizer optimizer;
     /* vectors that the optimiser keeps beside the parameters, two at most */
     int32_t moments;
-    /* sgd: momentum m, v = m v + g, w -= rate v. adam: beta1, beta2, epsilon; bias-corrected,
-     * epsilon outside the root */
+    /* sgd: momentum m, v = m v + g, w -= rate v. adam: beta1, beta2, epsilon; bias-corrected.
+     * rmsprop: beta, epsilon; m = beta m + (1 - beta) g^2, w -= rate g / (sqrt(m) + epsilon).
+     * adagrad: epsilon; the same with m = m + g^2. epsilon is outside the root */
     double constants[3];
     int64_t batch;
     double rates[9];

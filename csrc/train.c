@@ -37,7 +37,7 @@ static update update_of(const nn_training *t, int64_t step, double done)
     };
     memcpy(u.constants, t->constants, sizeof u.constants);
     switch (t->optimizer) {
-    case NN_SGD: return u;
+    case NN_SGD: case NN_RMSPROP: case NN_ADAGRAD: return u;
     case NN_ADAM:
         u.rate = rate / (1 - pow(t->constants[0], (double)(step + 1)));
         u.root_scale = 1 / sqrt(1 - pow(t->constants[1], (double)(step + 1)));

@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from .nn_aux import ACTIVATIONS, MOST_EDGES, MOST_WAVES
+from .nn_aux import ACTIVATIONS, MOST_EDGES, MOST_WAVES, NO_STEP
 from .utils import UsageError
 
 Shape = tuple[int, int, int]
@@ -471,6 +471,8 @@ def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
     word, colon, name = item.partition(":")
     if not colon:
         return item, None
+    if name == "step":
+        raise UsageError(f"--layers: {item}: {NO_STEP}")
     if name not in ACTIVATIONS:
         raise UsageError(
             f"--layers: {item}: no activation {name!r}; choose from {', '.join(ACTIVATIONS)}"

@@ -43,15 +43,23 @@ class Optimizer(NamedTuple):
     learning_rate: float  # defaults, found by cross-validation (docs/measured.md)
     weight_decay: float
     moments: int = 0  # vectors kept beside the parameters
-    constants: tuple[float, ...] = ()  # three at most
+    # --betas: how much of a moment a step keeps, two at most
+    betas: tuple[float, ...] = ()
+    epsilon: float | None = None  # --epsilon: added to the root that divides
     # --momentum is its constant; above 0 it adds one moment
     takes_momentum: bool = False
 
-    def constants_with(self, momentum: float) -> tuple[float, ...]:
-        """Return the constants of its formula, as the engines take them."""
+    def constants_with(
+        self,
+        momentum: float = 0.0,
+        betas: tuple[float, ...] | None = None,
+        epsilon: float | None = None,
+    ) -> tuple[float, ...]:
+        """Return the constants of its formula, as the engines take them: three at most.
+        None: its own."""
         if self.takes_momentum:
             return (momentum,)
-        return self.constants
+        return (*(betas or self.betas), epsilon or self.epsilon)
 
     def moments_with(self, momentum: float) -> list[str]:
         """Return the vectors that it keeps beside the parameters: moment1, moment2."""
@@ -106,6 +114,11 @@ ACTIVATIONS = {
         "exp(z) / sum(exp(z)), last layer only", couples_outputs=True
     ),
 }
+# why there is no activation `step`
+NO_STEP = (
+    "the slope of a step is 0 wherever it has one, so that no weight below would ever change; "
+    "use sigmoid, the smooth form of it"
+)
 LOSSES = {
     "mse": Loss("(a - y)^2"),
     "mae": Loss("|a - y|"),
@@ -116,10 +129,17 @@ LOSSES = {
 }
 OPTIMIZERS = {
     "adam": Optimizer(
-        "Kingma and Ba 2014", 0.001, 0.15, moments=2, constants=(0.9, 0.999, 1e-8)
+        "Kingma and Ba 2014", 0.001, 0.15, moments=2, betas=(0.9, 0.999), epsilon=1e-8
     ),
     "sgd": Optimizer(
         "w -= rate * gradient, with --momentum if asked", 0.01, 0.0, takes_momentum=True
+    ),
+    # rates as usual, not found by cross-validation
+    "rmsprop": Optimizer(
+        "Hinton 2012", 0.001, 0.0, moments=1, betas=(0.9,), epsilon=1e-8
+    ),
+    "adagrad": Optimizer(
+        "Duchi, Hazan and Singer 2011", 0.01, 0.0, moments=1, epsilon=1e-10
     ),
 }
 INITIALIZERS = {

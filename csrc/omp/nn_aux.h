@@ -109,6 +109,22 @@ INLINE vec adam_change(vec g, real *m, real *v, const step_constants *s)
     return s->rate * first / (root(second) * s->root_scale + s->constants[2]);
 }
 
+INLINE vec rmsprop_change(vec g, real *m, const step_constants *s)
+{
+    vec mean = g * s->inv_rows;
+    vec squares = load(m) + s->gains[0] * (mean * mean - load(m));
+    store(m, squares);
+    return s->rate * mean / (root(squares) + s->constants[1]);
+}
+
+INLINE vec adagrad_change(vec g, real *m, const step_constants *s)
+{
+    vec mean = g * s->inv_rows;
+    vec squares = load(m) + mean * mean;
+    store(m, squares);
+    return s->rate * mean / (root(squares) + s->constants[0]);
+}
+
 INLINE vec sgd_change(vec g, real *m, const step_constants *s)
 {
     if (s->constants[0] == 0)
@@ -125,6 +141,8 @@ INLINE void step_v(real *w, vec g, real *m, real *v, const step_constants *s)
     switch (s->optimizer) {
     case NN_ADAM: change = adam_change(g, m, v, s); break;
     case NN_SGD: change = sgd_change(g, m, s); break;
+    case NN_RMSPROP: change = rmsprop_change(g, m, s); break;
+    case NN_ADAGRAD: change = adagrad_change(g, m, s); break;
     }
     store(w, load(w) - (s->decay * load(w) + change));
 }

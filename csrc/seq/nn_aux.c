@@ -232,6 +232,28 @@ static void adam_step(real *w, const real *g, real *m, real *v, int64_t n, doubl
     }
 }
 
+/* m is the mean of the squares of gradients, of which an older one counts less. */
+static void rmsprop_step(real *w, const real *g, real *m, int64_t n, double keep, const update *u)
+{
+    double beta = u->constants[0], epsilon = u->constants[1];
+    for (int64_t i = 0; i < n; i++) {
+        double mean = g[i] * u->inv_rows;
+        m[i] = (real)(beta * m[i] + (1 - beta) * mean * mean);
+        w[i] = (real)(keep * w[i] - u->rate * mean / (sqrt(m[i]) + epsilon));
+    }
+}
+
+/* m is the sum of the squares of all gradients. */
+static void adagrad_step(real *w, const real *g, real *m, int64_t n, double keep, const update *u)
+{
+    double epsilon = u->constants[0];
+    for (int64_t i = 0; i < n; i++) {
+        double mean = g[i] * u->inv_rows;
+        m[i] = (real)(m[i] + mean * mean);
+        w[i] = (real)(keep * w[i] - u->rate * mean / (sqrt(m[i]) + epsilon));
+    }
+}
+
 static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, int decays,
                            const update *u)
 {
@@ -239,5 +261,7 @@ static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, 
     switch (u->optimizer) {
     case NN_SGD: sgd_step(w, g, m, n, keep, u); break;
     case NN_ADAM: adam_step(w, g, m, v, n, keep, u); break;
+    case NN_RMSPROP: rmsprop_step(w, g, m, n, keep, u); break;
+    case NN_ADAGRAD: adagrad_step(w, g, m, n, keep, u); break;
     }
 }

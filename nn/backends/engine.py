@@ -48,13 +48,17 @@ class EpochSettings:
     # at 0, 1/8 .. 8/8 of the epoch's rows, straight lines between
     rates: Sequence[float]
     momentum: float = 0.0  # of sgd
+    betas: tuple[float, ...] | None = None  # of the others; None: the optimiser's own
+    epsilon: float | None = None
     weight_decay: float = 0.0
     seed: int = 0  # of dropout masks, and of how images are moved
     augment: str = "none"  # a name of AUGMENTATIONS
 
     @property
     def constants(self) -> tuple[float, ...]:
-        return OPTIMIZERS[self.optimizer].constants_with(self.momentum)
+        return OPTIMIZERS[self.optimizer].constants_with(
+            self.momentum, self.betas, self.epsilon
+        )
 
     def moves(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
         """Return how images of a shape are moved: rows and columns at most, and whether

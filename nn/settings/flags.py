@@ -32,8 +32,10 @@ from ..nn_aux import (
 )
 from ..utils import MOST_THREADS, UsageError, closest
 from .values import (
+    BETAS,
     BYTES,
     CLASS_WEIGHT,
+    EPSILON,
     FORMS,
     GPUS,
     LAYERS,
@@ -46,7 +48,9 @@ from .values import (
     THRESHOLD,
     VALIDATION,
     Value,
+    activation_name,
     enumerated,
+    joined_items,
     one_of,
     plain,
     threshold_rules,
@@ -239,6 +243,16 @@ _OPTIMIZER_RATES = ", ".join(
 )
 _DECAYS = ", ".join(
     f"{optimizer.weight_decay:g} for {name}" for name, optimizer in OPTIMIZERS.items()
+)
+_OPTIMIZER_BETAS = ", ".join(
+    f"{joined_items(optimizer.betas)} for {name}"
+    for name, optimizer in OPTIMIZERS.items()
+    if optimizer.betas
+)
+_EPSILONS = ", ".join(
+    f"{optimizer.epsilon:g} for {name}"
+    for name, optimizer in OPTIMIZERS.items()
+    if optimizer.epsilon
 )
 _LAYER_ACTIVATIONS = [
     name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs
@@ -493,10 +507,11 @@ _FLAG_GROUPS = {
             "SPEC",
             modes=TRAIN | {"info"},
         ),
-        _name_of(
+        Flag(
             "activation",
-            _LAYER_ACTIVATIONS,
-            f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
+            f"{', '.join(_LAYER_ACTIVATIONS)} ({{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS})",
+            activation_name(_LAYER_ACTIVATIONS),
+            "NAME",
             modes=TRAIN | {"info"},
             taker="network",
             default="relu",
@@ -618,6 +633,22 @@ _FLAG_GROUPS = {
             taker="train",
             default=0.0,
             reference=0.0,
+        ),
+        Flag(
+            "betas",
+            f"How much of its moments a step keeps ({_OPTIMIZER_BETAS}).",
+            BETAS,
+            "SHARE[,SHARE]",
+            taker="train",
+            later=True,
+        ),
+        Flag(
+            "epsilon",
+            f"Added to the root that divides a step ({_EPSILONS}).",
+            EPSILON,
+            "NUMBER",
+            taker="train",
+            later=True,
         ),
         Flag(
             "weight_decay",

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..layers import LARGEST
-from ..nn_aux import MOST_PIECES, MOST_WAVES, SCALING_ALIASES, THRESHOLD_RULES
+from ..nn_aux import (
+    MOST_PIECES,
+    MOST_WAVES,
+    NO_STEP,
+    SCALING_ALIASES,
+    THRESHOLD_RULES,
+)
 from ..utils import UsageError
 
 MOST_GPUS = 1024  # of a process
@@ -195,6 +201,22 @@ def class_weight_numbers(text: str) -> list[float]:
     return numbers
 
 
+def activation_name(names: Iterable[str]) -> Value:
+    """Return the kind of value that is an activation, one of the names."""
+
+    def read(text):
+        if text == "step":
+            raise UsageError(f"--activation step: {NO_STEP}")
+        return text
+
+    return replace(one_of(names), read=read)
+
+
+def _betas(text: str) -> tuple[float, ...]:
+    """Return the numbers of --betas. Raises ValueError."""
+    return tuple(map(SHARE.read, text.split(",")))
+
+
 def _class_weight(text: str) -> str:
     if text not in (NO_CLASS_WEIGHT, BALANCED):
         class_weight_numbers(text)
@@ -288,6 +310,20 @@ NOT_NEGATIVE = Value(
 )
 SHARE = Value(
     _finite, "a number from 0 to below 1", "float", lambda value: 0 <= value < 1
+)
+BETAS = Value(
+    _betas,
+    "one or two numbers from 0 to below 1, 0.9,0.999",
+    "str | float | list[float]",
+    lambda betas: len(betas) <= 2 and all(map(SHARE.holds, betas)),
+    joined=joined_items,
+)
+# neither 0 nor infinite in float32: 0 / 0 would be no step
+EPSILON = Value(
+    _finite,
+    "a number from 1e-37 to 1e37",
+    "float",
+    lambda value: 1e-37 <= value <= 1e37,
 )
 VALIDATION = Value(
     _share_or_file, "a share above 0 and below 1, or a file", "float | str", bool

@@ -40,6 +40,8 @@ def train(
     learning_rate: float | None = ...,
     optimizer: str | None = ...,
     momentum: float | None = ...,
+    betas: str | float | list[float] | None = ...,
+    epsilon: float | None = ...,
     weight_decay: float | None = ...,
     augment: str | None = ...,
     schedule: str | None = ...,

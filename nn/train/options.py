@@ -4,7 +4,7 @@ defaults filled in."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from ..backends.engine import EpochSettings
 from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES
+from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES, Optimizer
 from ..settings.flags import (
     BY_NAME,
     DEFAULTS,
@@ -21,6 +21,7 @@ from ..settings.flags import (
     checked_settings,
     settings_of,
 )
+from ..settings.values import enumerated, joined_items
 from ..test import check_threshold
 from ..utils import UsageError
 
@@ -192,13 +193,7 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
         "weight_decay": optimizer.weight_decay,
     }
     options = Options(**defaults | usual | settings)
-    if options.momentum and not OPTIMIZERS[options.optimizer].takes_momentum:
-        takers = " or ".join(
-            name for name, known in OPTIMIZERS.items() if known.takes_momentum
-        )
-        raise UsageError(
-            f"--momentum is for --optimizer {takers}, not {options.optimizer}"
-        )
+    _check_constants(options)
     if options.clip and net.task != "regression":
         raise UsageError(
             f"--clip: is for regression, the task is {net.task}; leave it out"
@@ -256,6 +251,37 @@ def _check_none_needed(options: Options) -> None:
         raise UsageError(
             f"{flag}: needs validation rows; give --validation SHARE or FILE"
         )
+
+
+def _check_constants(options: Options) -> None:
+    """Raise UsageError for a constant that the optimiser's formula does not have."""
+    optimizer = OPTIMIZERS[options.optimizer]
+    if options.momentum and not optimizer.takes_momentum:
+        raise _not_taken("momentum", options, lambda known: known.takes_momentum)
+    if options.epsilon and not optimizer.epsilon:
+        raise _not_taken("epsilon", options, lambda known: known.epsilon)
+    if options.betas and len(options.betas) != len(optimizer.betas):
+        takers = enumerated(
+            [
+                f"{len(known.betas)} numbers of {name}"
+                for name, known in OPTIMIZERS.items()
+                if known.betas
+            ],
+            "or",
+        )
+        raise UsageError(
+            f"--betas {joined_items(options.betas)}: expected {takers}; --optimizer is {options.optimizer}"
+        )
+
+
+def _not_taken(
+    name: str, options: Options, takes: Callable[[Optimizer], object]
+) -> UsageError:
+    """Return the error for a constant of other optimisers."""
+    takers = [known for known, optimizer in OPTIMIZERS.items() if takes(optimizer)]
+    return UsageError(
+        f"--{name} is for --optimizer {enumerated(takers, 'or')}, not {options.optimizer}"
+    )
 
 
 def _check_validation(net: Network, options: Options) -> None:

@@ -21,7 +21,8 @@ EPOCHS = 4
 RATE = 0.05
 SEED = 3
 LAYERS = "3,4:tanh,2"
-ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+BETAS = {"adam": (0.9, 0.999), "rmsprop": (0.9,)}
+EPSILONS = {"adam": 1e-8, "rmsprop": 1e-8, "adagrad": 1e-10}
 # the share of the learning rate by the share of the training that is over
 SCHEDULES = {
     "cooldown": lambda done: 1.0 if done < 0.75 else 4 * (1 - done),
@@ -63,22 +64,48 @@ def sgd_step(parameters, gradients, velocity, rate, momentum):
         parameters[name] -= rate * velocity[name]
 
 
-def adam_step(parameters, gradients, moments1, moments2, rate, step):
+def adam_step(
+    parameters, gradients, moments1, moments2, rate, step, beta1, beta2, epsilon
+):
     """Kingma and Ba 2014, algorithm 1; `step` counts from 1."""
     for name, gradient in gradients.items():
-        moments1[name] = ADAM["beta1"] * moments1[name] + (1 - ADAM["beta1"]) * gradient
-        moments2[name] = (
-            ADAM["beta2"] * moments2[name] + (1 - ADAM["beta2"]) * gradient**2
-        )
-        mean = moments1[name] / (1 - ADAM["beta1"] ** step)
-        variance = moments2[name] / (1 - ADAM["beta2"] ** step)
-        parameters[name] -= rate * mean / (np.sqrt(variance) + ADAM["epsilon"])
+        moments1[name] = beta1 * moments1[name] + (1 - beta1) * gradient
+        moments2[name] = beta2 * moments2[name] + (1 - beta2) * gradient**2
+        mean = moments1[name] / (1 - beta1**step)
+        variance = moments2[name] / (1 - beta2**step)
+        parameters[name] -= rate * mean / (np.sqrt(variance) + epsilon)
+
+
+def rmsprop_step(parameters, gradients, squares, rate, beta, epsilon):
+    """Hinton 2012, lecture 6e, slide 29."""
+    for name, gradient in gradients.items():
+        squares[name] = beta * squares[name] + (1 - beta) * gradient**2
+        parameters[name] -= rate * gradient / (np.sqrt(squares[name]) + epsilon)
+
+
+def adagrad_step(parameters, gradients, squares, rate, epsilon):
+    """Duchi, Hazan and Singer 2011, with the diagonal matrix."""
+    for name, gradient in gradients.items():
+        squares[name] = squares[name] + gradient**2
+        parameters[name] -= rate * gradient / (np.sqrt(squares[name]) + epsilon)
 
 
 def trained_in_numpy(
-    net, x, y, weights, *, optimizer, momentum, decay, schedule
+    net,
+    x,
+    y,
+    weights,
+    *,
+    optimizer,
+    momentum,
+    decay,
+    schedule,
+    betas=None,
+    epsilon=None,
 ) -> tuple[dict, list[float]]:
     """The parameters after all epochs, and the mean loss of each."""
+    betas = betas or BETAS.get(optimizer)
+    epsilon = epsilon or EPSILONS.get(optimizer)
     parameters = net.parameters()
     moments1 = {name: np.zeros_like(value) for name, value in parameters.items()}
     moments2 = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -102,7 +129,20 @@ def trained_in_numpy(
                 if name.endswith("weight")
             }
             if optimizer == "adam":
-                adam_step(parameters, gradients, moments1, moments2, rate, step)
+                adam_step(
+                    parameters,
+                    gradients,
+                    moments1,
+                    moments2,
+                    rate,
+                    step,
+                    *betas,
+                    epsilon,
+                )
+            elif optimizer == "rmsprop":
+                rmsprop_step(parameters, gradients, moments1, rate, *betas, epsilon)
+            elif optimizer == "adagrad":
+                adagrad_step(parameters, gradients, moments1, rate, epsilon)
             else:
                 sgd_step(parameters, gradients, moments1, rate, momentum)
             for name, lost in decayed.items():
@@ -114,7 +154,14 @@ def trained_in_numpy(
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     "optimizer, momentum, decay",
-    [("sgd", 0.0, 0.0), ("sgd", 0.0, 0.3), ("sgd", 0.9, 0.3), ("adam", 0.0, 0.3)],
+    [
+        ("sgd", 0.0, 0.0),
+        ("sgd", 0.0, 0.3),
+        ("sgd", 0.9, 0.3),
+        ("adam", 0.0, 0.3),
+        ("rmsprop", 0.0, 0.3),
+        ("adagrad", 0.0, 0.3),
+    ],
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
 def test_epochs_are_those_of_numpy(
@@ -161,6 +208,44 @@ def test_epochs_are_those_of_numpy(
             value, expected[name], rtol=1e-10, atol=1e-12, err_msg=name
         )
     assert len(expected) == 4
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"optimizer": "adam", "betas": (0.6, 0.9)},
+        {"optimizer": "adam", "betas": (0.0, 0.99), "epsilon": 0.1},
+        {"optimizer": "rmsprop", "betas": (0.5,), "epsilon": 0.01},
+        {"optimizer": "adagrad", "epsilon": 0.2},
+    ],
+    ids=lambda how: " ".join(map(str, how.values())),
+)
+def test_an_optimiser_has_the_constants_that_it_is_given(processor, how):
+    random = np.random.default_rng(7)
+    x = random.normal(size=(ROWS, 3))
+    y = np.stack([x[:, 0], x[:, 1] * x[:, 2]], axis=1)
+    net = nn.Network(
+        LAYERS, "regression", seed=SEED, backend=processor, dtype="float64"
+    )
+    expected, _ = trained_in_numpy(
+        net, x, y, np.ones(ROWS), momentum=0.0, decay=0.0, schedule="linear", **how
+    )
+    nn.train(
+        net,
+        nn.Dataset(x, y, "regression"),
+        schedule="linear",
+        learning_rate=RATE,
+        weight_decay=0.0,
+        epochs=EPOCHS,
+        batch_number=BATCH,
+        scaling="none",
+        holdout=0.0,
+        **how,
+    )
+    for name, value in net.parameters().items():
+        np.testing.assert_allclose(
+            value, expected[name], rtol=1e-10, atol=1e-12, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("layers", ["3,5:sigmoid,1", "3,35:softplus,2"])

@@ -85,6 +85,8 @@ def spy_on(monkeypatch):
         ({"optimizer": "adam"}, "float32", True),
         ({"optimizer": "sgd", "momentum": 0.0}, "float64", False),
         ({"optimizer": "sgd", "momentum": 0.9}, "float32", False),
+        ({"optimizer": "rmsprop"}, "float32", True),
+        ({"optimizer": "adagrad", "epsilon": 0.01}, "float64", False),
     ],
 )
 def test_a_network_in_one_block_has_the_same_bits_among_others(
@@ -100,12 +102,15 @@ def test_a_network_in_one_block_has_the_same_bits_among_others(
 def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
     """A new field of EpochSettings has a value here: members of a pack that differ in
     it must not share what it decides."""
-    usual = settings(optimizer="sgd", momentum=0.5)
+    usual = settings()
+    of_sgd = settings(optimizer="sgd", momentum=0.5)
     other_values = {
-        "optimizer": "adam",
+        "optimizer": "adagrad",
         "batch": 11,
         "rates": [0.02] * 5 + [0.01] * 4,
         "momentum": 0.9,
+        "betas": (0.7, 0.95),
+        "epsilon": 0.01,
         "weight_decay": 0.3,
         "seed": 77,
         "augment": "both",
@@ -115,7 +120,9 @@ def test_each_setting_of_an_epoch_is_a_members_own_in_a_pack(emulated):
     members = prepared()
     members.how = [
         usual,
+        of_sgd,
         *(replace(usual, **{name: value}) for name, value in other_values.items()),
+        replace(of_sgd, momentum=0.9),
     ]
     members.data = [members.data[0]] * len(members.how)
     members.rows = [members.rows[0]] * len(members.how)
@@ -146,8 +153,19 @@ def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(
     assert plan.chunks in chunks
 
 
-def test_a_training_step_ends_where_seq_ends(emulated):
-    members = prepared("float64")
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"betas": (0.7, 0.95), "epsilon": 0.01},
+        {"optimizer": "sgd", "momentum": 0.9},
+        {"optimizer": "rmsprop", "betas": (0.7,)},
+        {"optimizer": "adagrad", "epsilon": 0.01},
+    ],
+    ids=lambda how: " ".join(map(str, how.values())),
+)
+def test_a_training_step_ends_where_seq_ends(how, emulated):
+    members = prepared("float64", **how)
     seq = network(SPEC, "seq", "float64").engine
     rows = fill(network(SPEC, "seq", "float64"), ROWS)
     cpu_data = [seq.load(*rows)] * MEMBERS

@@ -22,8 +22,13 @@ MEMBERS = 5
 HOW = [  # what each member does otherwise than the others
     {},
     {"optimizer": "sgd", "momentum": 0.9},
-    {"optimizer": "sgd", "seed": 77},
-    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
+    {"optimizer": "rmsprop", "betas": (0.7,), "seed": 77},
+    {
+        "betas": (0.7, 0.95),
+        "epsilon": 0.01,
+        "weight_decay": 0.1,
+        "rates": [0.02] * 5 + [0.01] * 4,
+    },
     {"batch": 9, "seed": 3},
 ]
 

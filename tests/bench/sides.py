@@ -431,7 +431,7 @@ class Jax(Library):
         jnp = self.jax.numpy
         lax = self.jax.lax
         rate = case.learning_rate
-        beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
+        beta1, beta2, epsilon = OPTIMIZERS["adam"].constants_with()
 
         def sgd(w, g, m, v, step):
             return w - rate * g, m, v

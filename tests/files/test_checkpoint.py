@@ -222,6 +222,17 @@ CASES = {
         {"layers": "5,8,1"},
         {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1},
     ),
+    "constants of adam": (
+        dense_data,
+        {"layers": "5,8,1"},
+        {"betas": (0.8, 0.99), "epsilon": 0.001},
+    ),
+    "rmsprop": (
+        dense_data,
+        {"layers": "5,8,1"},
+        {"optimizer": "rmsprop", "betas": "0.7"},
+    ),
+    "adagrad": (dense_data, {"layers": "5,8,1"}, {"optimizer": "adagrad"}),
     "plain sgd": (
         dense_data,
         {"layers": "5,8,1", "dtype": "float64"},

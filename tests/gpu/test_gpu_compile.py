@@ -104,6 +104,8 @@ def texts(dtype, monkeypatch):
     for rows, optimizer, weighted in (
         (10, "ADAM", True),
         (1000, "SGD", False),
+        (1000, "RMSPROP", False),
+        (10, "ADAGRAD", True),
         (1000, "ADAM", True),
     ):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)

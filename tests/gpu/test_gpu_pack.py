@@ -72,6 +72,8 @@ def test_each_of_many_members_has_the_bits_of_the_network_alone(batch, members):
         (CC, {"batch": 700}, "float32", False),  # more parts than a block has room for
         (CC, {"optimizer": "sgd"}, "float32", False),
         (CC, {"optimizer": "sgd", "momentum": 0.9}, "float32", True),
+        (CC, {"optimizer": "rmsprop", "betas": (0.7,)}, "float32", True),
+        (CC, {"optimizer": "adagrad", "epsilon": 0.01}, "float64", False),
         (CC, {"batch": 10}, "float64", True),
         (CC, {}, "float64", False),
         (CC, {"batch": 700, "optimizer": "sgd"}, "float64", False),

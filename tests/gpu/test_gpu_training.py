@@ -86,7 +86,7 @@ def test_one_batch_has_the_gradients_of_seq(spec, rows, dtype, tolerance, backen
     assert np.median(apart) < tolerance
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop", "adagrad"])
 def test_three_epochs_on_the_fraud_data_end_where_seq_ends(data, optimizer, backend):
     for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-5)):
         ds = data("fraud", 6000, dtype)

@@ -101,7 +101,7 @@ def test_a_mode_has_its_function_and_its_words_are_flags():
         ("train --thresh", ["--threshold"]),
         ("--train --thresh", ["--threshold"]),
         ("info --thresh", []),
-        ("train CC.csv --optimizer ad", ["adam"]),
+        ("train CC.csv --optimizer ada", ["adam", "adagrad"]),
     ],
 )
 def test_bash_completes_words_flags_of_the_mode_and_names(line, completions):
@@ -264,7 +264,10 @@ def test_an_estimator_takes_the_settings_of_what_it_calls(estimator):
             {"learning_rate": "fast"},
             "--learning_rate fast: expected a finite number above 0",
         ),
-        ({"optimizer": "adamw"}, "--optimizer adamw: expected adam or sgd"),
+        (
+            {"optimizer": "adamw"},
+            "--optimizer adamw: expected adam, sgd, rmsprop or adagrad",
+        ),
         ({"networks": 0}, "--networks 0: expected a whole number from 1"),
         (
             {"checkpoint": "c.ck", "checkpoint_every": 0},

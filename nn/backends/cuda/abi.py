@@ -40,12 +40,12 @@ MOMENTS = {name.upper(): rule.moments for name, rule in OPTIMIZERS.items()}
 MOMENTS[MOMENTUM] = 1
 
 UPDATE = (  # struct update, members of type real: what the optimiser does in one batch
-    # SGD: learning rate / n, MOMENTUM: learning rate, ADAM: that / (1 - beta1^t)
+    # SGD: learning rate / n, ADAM: learning rate / (1 - beta1^t), else learning rate
     "rate",
     "inv_rows",  # gradients are sums over the batch; this makes them means
     "decay",  # learning rate * weight decay
     "root_scale",  # ADAM: 1 / sqrt(1 - beta2^t)
-    "constant1",  # of nn_training: SGD's momentum, ADAM's betas and epsilon
+    "constant1",  # of nn_training: SGD's momentum, else betas and epsilon
     "constant2",
     "constant3",
     "gain1",  # 1 - constant1; 0.999 as a float would be off visibly

@@ -1,4 +1,4 @@
-/* optimizer.cu - one step of SGD, SGD with momentum or Adam; formulas as in csrc/seq/nn_aux.c. */
+/* optimizer.cu - one step of an optimiser; formulas as in csrc/seq/nn_aux.c. */
 
 /* a b + c, rounded once. Of a sum of two products the compiler would choose for itself, and not
  * alike in all kernels, which of them is joined with it. */
@@ -24,6 +24,14 @@ __device__ inline real stepped(real w, real g, real *m, real *v, real decay, con
         *v = multiply_add(u.gain2, multiply_add(mean, mean, -*v), *v);
         return w - multiply_add(decay, w,
                                 u.rate * *m / multiply_add(sqrt(*v), u.root_scale, u.constant3));
+    } else if constexpr (OPTIMIZER == RMSPROP) {
+        real mean = g * u.inv_rows;
+        *m = multiply_add(u.gain1, multiply_add(mean, mean, -*m), *m);
+        return w - multiply_add(decay, w, u.rate * mean / (sqrt(*m) + u.constant2));
+    } else if constexpr (OPTIMIZER == ADAGRAD) {
+        real mean = g * u.inv_rows;
+        *m = multiply_add(mean, mean, *m);
+        return w - multiply_add(decay, w, u.rate * mean / (sqrt(*m) + u.constant1));
     } else {
         static_assert(OPTIMIZER < 0, "optimizer.cu: stepped() has no formula for this optimiser");
     }
