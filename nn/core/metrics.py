@@ -289,6 +289,28 @@ class Ranks:
         return positives[rows > 0], (rows - positives)[rows > 0]
 
 
+def placements(truth: np.ndarray, scores: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """Return for each row the share of its fold's rows of class 0 that score lower, a
+    tie counting half (rows,): what orders rows that different networks have scored.
+
+    The networks of two folds differ in the level of their scores, which says nothing of
+    the rows. The ROC curve of placements is that of rows beside rows of their own fold
+    (Pepe and Cai 2004, Janes and Pepe 2009). A fold without a row of class 0 is placed
+    among those of all folds.
+    """
+    places = np.empty(len(scores))
+    all_negatives = np.sort(scores[truth != 1])
+    for fold in np.unique(folds):
+        is_member = folds == fold
+        negatives = np.sort(scores[is_member & (truth != 1)])
+        if not len(negatives):
+            negatives = all_negatives
+        below = np.searchsorted(negatives, scores[is_member], "left")
+        not_above = np.searchsorted(negatives, scores[is_member], "right")
+        places[is_member] = (below + not_above) / (2 * max(len(negatives), 1))
+    return places
+
+
 @formula_of("ranks", "roc_auc")
 def roc_auc(positives: np.ndarray, negatives: np.ndarray) -> float | None:
     """Return the area under the ROC curve: how often a positive row scores above a
@@ -456,12 +478,13 @@ class Judged:
     truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass
     (rows,) class indices, and (rows, classes); regression (rows, outputs) both.
     threshold: of two classes (0.5), of all rows or of each (rows,). persistence: of a
-    series, the forecast that nothing changes, (rows, outputs). ranking: of two classes,
-    what orders the rows for the areas (rows,); None: the scores.
+    series, the forecast that nothing changes, (rows, outputs). folds: of two classes,
+    the fold whose networks have scored each row (rows,), by which areas take its
+    `placements`; None: the same networks have scored all rows.
     """
 
     def __init__(
-        self, task: str, truth, scores, threshold=None, persistence=None, ranking=None
+        self, task: str, truth, scores, threshold=None, persistence=None, folds=None
     ):
         self.task = task
         truth = np.asarray(truth)
@@ -483,15 +506,15 @@ class Judged:
             self.are_probabilities = are_probabilities(scores)
         self.truth = truth
         self.scores = scores
-        self._ranking = scores
-        if ranking is not None:
-            self._ranking = np.asarray(ranking).reshape(len(truth))
+        self._folds = folds
         # of metrics that are means of the rows' values
         self._row_values = {}
 
     @cached_property
     def _ranks(self) -> Ranks:
-        return Ranks(self.truth, self._ranking)
+        if self._folds is None:
+            return Ranks(self.truth, self.scores)
+        return Ranks(self.truth, placements(self.truth, self.scores, self._folds))
 
     @property
     def names(self) -> list[str]:

@@ -145,7 +145,10 @@ def _add_test(page: Page, tested: Tested, about: str) -> None:
             **by_folds,
         )
     page.answer = [answer(net, result, about), *_by_whom(tested)]
-    blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights)
+    of_folds = {}
+    if net.task == "binary" and by_folds:
+        of_folds["folds"] = by_folds["folds"]
+    blocks = BLOCKS_OF_TASK[net.task](net, result, truth, scores, weights, **of_folds)
     page.sections["Result"] = [*_metrics(result, has_intervals), *blocks]
     if is_image:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.metrics import decide, without_zeros
+from ..core.metrics import decide, placements, without_zeros
 from ..data.pictures import BYTE
 from ..nn import Network
 from ..settings.values import parse_rule
@@ -71,19 +71,25 @@ def answer(net: Network, result: dict, about: str) -> str:
 # ------------------------------------------------------------------------- two classes
 
 
-def two_class_blocks(net: Network, result: dict, truth, scores, weights) -> list[Block]:
+def two_class_blocks(
+    net: Network, result: dict, truth, scores, weights, folds=None
+) -> list[Block]:
     """Return curves (of rows of both classes), scores and calibration, the threshold
     marked, and a table of thresholds.
 
     result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights
-    (rows,) or None.
+    (rows,) or None; folds (rows,): whose networks have scored each row, None: the same
+    have scored all.
     """
     scores = scores[:, 0].astype(np.float64)
     classes = net.classes or ["0", "1"]
     counts = [[result["tn"], result["fp"]], [result["fn"], result["tp"]]]
     blocks: list[Block] = [_confusion(classes, counts)]
     if result["roc_auc"] is not None:
-        blocks += _curves(result, errors.cut_off_curves(truth, scores, weights))
+        order = scores
+        if folds is not None:
+            order = placements(truth, scores, folds)
+        blocks += _curves(result, errors.cut_off_curves(truth, order, weights))
     blocks.append(_score_picture(result, truth, scores, weights, classes))
     if result["brier"] is not None:
         points = errors.calibration(truth, scores, weights)

@@ -25,11 +25,11 @@ RESERVED_KEYS = ("difference", "interval", "row", "true")
 
 
 class FoldRows(NamedTuple):
-    """Rows that folds judge, as a model keeps them: a threshold of each, and scores
-    before any temperature."""
+    """Rows that folds judge, as a model keeps them: the threshold and the fold of
+    each."""
 
     threshold_of_row: np.ndarray
-    scores: np.ndarray
+    fold_of_row: np.ndarray
 
 
 class Side(NamedTuple):
@@ -49,7 +49,7 @@ class Side(NamedTuple):
         if fold_scores is None:
             return cls(net, ds, None, trained_on(net, ds))
         rows, _, scores = fold_scores
-        kept = FoldRows(net.crossed.threshold_of_row, net.crossed.scores)
+        kept = FoldRows(net.crossed.threshold_of_row, net.crossed.of_row)
         return cls(net, ds.of_rows(rows), scores, Trained.none_of(len(rows)), kept)
 
     @property
@@ -72,7 +72,7 @@ class Side(NamedTuple):
         if self.scores is None:
             return Side(self.net, ds, None, trained_on(self.net, ds))
         kept = FoldRows(
-            self.crossed.threshold_of_row[places], self.crossed.scores[places]
+            self.crossed.threshold_of_row[places], self.crossed.fold_of_row[places]
         )
         scores = self.scores[places]
         return Side(self.net, ds, scores, Trained.none_of(len(rows)), kept)
@@ -195,7 +195,8 @@ def _judged_rows(side: Side, truth: np.ndarray, scores: np.ndarray) -> Judged:
     if net.task != "binary" or side.crossed is None:
         return Judged(net.task, truth, scores, net.threshold)
     kept = side.crossed
-    return Judged(net.task, truth, scores, kept.threshold_of_row, ranking=kept.scores)
+    cuts = kept.threshold_of_row
+    return Judged(net.task, truth, scores, cuts, folds=kept.fold_of_row)
 
 
 def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:

@@ -193,13 +193,12 @@ def remark_on_rows_apart(net: Network, count: int, model: str = "the model") -> 
 
 
 def by_fold(net: Network, threshold: float | None = None) -> dict:
-    """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the
-    thresholds that the other folds choose, unless one is given, and the scores before
-    any temperature, by which rows of all folds can be ordered."""
+    """Return `cuts` and `folds` of figures_of for the rows that folds judge: the
+    thresholds that the other folds choose, unless one is given, and their folds."""
     cuts = None
     if threshold is None:
         cuts = net.crossed.threshold_of_row
-    return {"cuts": cuts, "ranking": net.crossed.scores}
+    return {"cuts": cuts, "folds": net.crossed.of_row}
 
 
 def judging_parts(

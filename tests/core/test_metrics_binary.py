@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from support.figures import close, pr_auc, roc_auc
 
-from nn.core.metrics import Counts, confusion_counts, f1, mcc, precision, recall
+from nn.core.metrics import (
+    Counts,
+    Judged,
+    confusion_counts,
+    f1,
+    mcc,
+    placements,
+    precision,
+    recall,
+)
 from nn.test import binary_report, multiclass_report, regression_report
 
 SCORES = {  # of rows, by a generator and their truth
@@ -124,6 +133,34 @@ def test_any_binary_rows_give_the_figures_of_scikit_learn(
         keywords = {}
     report = binary_report(truth, scores.astype(float), threshold, *keywords.values())
     assert_as_sklearn(report, truth, scores, threshold, **keywords)
+
+
+def test_areas_of_folds_compare_rows_of_one_fold():
+    """Worked by hand: the levels of the folds' scores differ, and say nothing; the last
+    fold has no row of class 0 and is placed among all."""
+    folds = np.array([0, 0, 0, 0, 1, 1, 1, 2])
+    truth = np.array([0, 0, 1, 1, 0, 0, 1, 1])
+    scores = np.array([0.1, 0.3, 0.3, 0.4, 0.8, 0.9, 0.85, 0.35])
+    places = placements(truth, scores, folds)
+    assert places.tolist() == [0.25, 0.75, 0.75, 1.0, 0.25, 0.75, 0.5, 0.5]
+    values = Judged("binary", truth, scores, folds=folds).values()
+    below_and_half = 3 + 4 + 2 + 2
+    assert values["roc_auc"] == below_and_half / (4 * 4)
+    assert Judged("binary", truth, scores).values()["roc_auc"] == 8.5 / 16
+    assert values["brier"] == Judged("binary", truth, scores).values()["brier"]
+
+
+def test_levels_of_folds_change_no_area():
+    """Whatever rises within each fold leaves the areas as they are."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 2, 200)
+    folds = rng.integers(0, 5, 200)
+    scores = rng.random(200)
+    shifted = scores / 10 + folds / 5
+    expected = Judged("binary", truth, scores, folds=folds).values()
+    values = Judged("binary", truth, shifted, folds=folds).values()
+    for name in ("roc_auc", "pr_auc"):
+        assert values[name] == expected[name]
 
 
 def test_minus_zero_and_zero_are_the_same_score():

@@ -425,7 +425,7 @@ def test_intervals_of_folds_draw_all_copies_of_a_row_at_once(task):
     rows, _, scores = out_of_fold(nets[0], ds)
     found = figures_out_of_fold(nets[0], ds, intervals=True)["intervals"]
     if task == "binary":
-        judged = Judged(task, ds.y, scores, ranking=nets[0].crossed.scores)
+        judged = Judged(task, ds.y, scores, folds=nets[0].crossed.of_row)
     else:
         judged = Judged(task, ds.y, scores)
     name = "mae" if task == "regression" else "brier"

