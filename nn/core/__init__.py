@@ -7,6 +7,7 @@ numbers.
     metrics.py     the figures of truth and scores, by name; weights of rows
     weighted.py    medians, quantiles and counts of weighted values
     bootstrap.py   intervals of the figures, from resampled rows
+    two_samples.py whether two samples of counts are of one distribution
     thresholds.py  the score from which a row is of class 1, by a rule; probabilities by
                    temperature
     records.py     packed rows of a mixed table: numbers and codes

@@ -39,6 +39,7 @@
                      mapped files; the --memory budget
     splits.py        which rows are trained on; row_hashes.py: hashes by which a model
                      knows them later
+    profiles.py      how the values of each column are distributed in the training rows
     twins.py         rows of equal inputs and target, which lie in one fold
 
 To add a kind of column or a file format: docs/developing.md, «To add».

@@ -13,7 +13,7 @@ import os
 
 import numpy as np
 
-from ..data import row_hashes
+from ..data import profiles, row_hashes
 from ..data.column import CODE_PAGES, LABEL_TYPES, labels_of
 from ..data.encoding import Encoding, are_places
 from ..data.pictures import are_pictures
@@ -319,7 +319,7 @@ _METADATA = {
 }
 _MEMBER_FACTS = {"weight": lambda value: is_number(value) and value > 0}
 # what members' metadata do not take from that of all
-_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")
+_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes", "profiles")
 # metrics of rows, or of a part of them
 _ARE_RATES = {name: or_none(is_number) for name in METRICS}
 _INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
@@ -381,13 +381,14 @@ _MAY_BE_MISSING = {
         "a temperature above 0 and a threshold for each fold",
     ),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
+    "profiles": (profiles.are_profiles, "a distribution for each column"),
     "weightless_rows": (
         lambda value: is_whole(value) and value >= 0,
         "a number of rows, 0 or above",
     ),
 }
 # facts with texts of a table
-_TEXT_FACTS = ("columns", "targets", "classes", "encoding", "gap_words")
+_TEXT_FACTS = ("columns", "targets", "classes", "encoding", "gap_words", "profiles")
 
 
 def _check_metadata(path, metadata: dict) -> None:
@@ -439,6 +440,7 @@ def _check_agreement(path, metadata: dict) -> None:
     counts = {
         "columns": (metadata["columns"], (inputs,)),
         "medians": (metadata.get("medians"), (inputs,)),
+        "profiles": (metadata.get("profiles"), (inputs,)),
         "classes": (metadata["classes"], (classes,)),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
         "targets": (metadata["targets"], target_counts),
@@ -461,6 +463,15 @@ def _check_agreement(path, metadata: dict) -> None:
                 f"`{key}` has {len(values)} entries, "
                 f"its layers {shortened(metadata['layers'])} need {possible_counts[-1]}",
             )
+    if not profiles.are_of(metadata.get("profiles") or [], _encoders_of(metadata)):
+        raise _damaged(path, "`profiles` are those of columns of other kinds")
+
+
+def _encoders_of(metadata: dict) -> list:
+    """Return the encoder of each column, None for plain numbers."""
+    if "encoding" not in metadata:
+        return [None] * _sizes(_layers_of(metadata))[0]
+    return Encoding.from_dict(metadata["encoding"], metadata["columns"]).encoders
 
 
 def _sizes(layers: list[Layer]) -> tuple[int, int]:

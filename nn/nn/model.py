@@ -35,6 +35,7 @@ FACTS = (  # what a model knows beside its parameters and settings
     "crossed",
     "number_type",
     "row_hashes",
+    "profiles",
     "weightless_rows",
 )
 USUAL_FACTS = {  # facts that a file leaves out where they are these
@@ -47,6 +48,7 @@ USUAL_FACTS = {  # facts that a file leaves out where they are these
     "crossed": None,
     "number_type": None,
     "row_hashes": None,
+    "profiles": None,
     "weightless_rows": None,
 }
 

@@ -158,6 +158,8 @@ class Network:
         self.dataset: dict | None = None  # path, sha256
         # of the rows that it was trained on; see row_hashes.py
         self.row_hashes: dict | None = None
+        # how their columns are distributed; see profiles.py
+        self.profiles: list[dict] | None = None
         # that left before rows were divided; None: such rows stay
         self.weightless_rows: int | None = None
         # rows of the training for explanations, which no file keeps

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..data.dataset import Dataset, as_read_by
 from ..data.loading import split_of_model
+from ..data.profiles import profiles_of
 from ..data.row_hashes import KEPT, hashes_of, kept_hashes, knows_earlier_rows
 
 # rows that could be among the kept hashes, from which a share is told of all
@@ -140,3 +141,21 @@ def encoders_of(net) -> list:
     if net.encoding is None:
         return []
     return net.encoding.encoders
+
+
+def known_words(net) -> list[set[str | None]]:
+    """Return the words of each column that some network of a model tells apart, none of
+    columns of other kinds; no sets for plain numbers."""
+    known = [set() for _ in encoders_of(net)]
+    for member in net.members:
+        for words, encoder in zip(known, encoders_of(member), strict=True):
+            words.update(getattr(encoder, "values", ()))
+    return known
+
+
+def profiles_for(net, ds: Dataset, rows: np.ndarray) -> list[dict] | None:
+    """Return the profiles that a network keeps of the columns of its training rows
+    (indices); None of images."""
+    if ds.are_images or ds.x.ndim != 2 or not len(rows):
+        return None
+    return profiles_of(ds.x, rows, encoders_of(net), known_words(net))

@@ -20,7 +20,7 @@ from ..data.targets import about_far_targets
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn.trained_rows import encoders_of
+from ..nn.trained_rows import encoders_of, profiles_for
 from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, takes
 from ..test.out_of_fold import with_figures
@@ -236,7 +236,10 @@ def remember(plan: Plan, net: Network, before: dict | None = None) -> None:
         return
     ds = plan.ds
     rows = plan.known_rows
-    net.describe(row_hashes=fact_of(ds, rows, encoders_of(net), before))
+    net.describe(
+        row_hashes=fact_of(ds, rows, encoders_of(net), before),
+        profiles=profiles_for(net, ds, rows),
+    )
     if plan.trials[0].has_own_rows and not plan.folds:
         net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
     if not ds.are_images:
@@ -327,7 +330,7 @@ def train_many(
             own = member.trial.prepared.split
             remember(replace(plan, split=own), net)
         else:
-            net.describe(row_hashes=first.row_hashes)
+            net.describe(row_hashes=first.row_hashes, profiles=first.profiles)
             net.background = first.background
         pairs.append((net, figures_of_one(member)))
     return _written(pairs, callbacks, checkpoint)

@@ -202,6 +202,13 @@ def test_printed_settings_of_another_kind_are_refused_or_passed_over(folder, key
 
 # ---------------------------------------------------------------- facts of other kinds
 
+PROFILE = {
+    "kind": "number",
+    "low": 0.0,
+    "high": 1.0,
+    "edges": [],
+    "counts": [1, 0, 2, 0],
+}
 HASHES = {"data": None, "rows": 9, "wide": [], "hashes": ""}
 # each fact of a model with two columns, a and b, and two classes -> values that it
 # cannot have
@@ -291,6 +298,15 @@ HOSTILE = {
         {**HASHES, "rows": 0},
         {**HASHES, "hashes": "é"},
         {**HASHES, "wide": [-1]},
+    ],
+    "profiles": [
+        None,
+        {},
+        [],
+        [PROFILE],
+        [PROFILE, {**PROFILE, "low": 2.0}],
+        [PROFILE, {"kind": "words", "words": [], "counts": [1, 0, 0]}],
+        [PROFILE, {"kind": "words", "words": ["\ud800"], "counts": [1, 0, 0, 0]}],
     ],
     "weightless_rows": [None, -1, 1.5, "2", True, []],
 }
