@@ -61,7 +61,10 @@ def test_the_command_line_wins(folder):
         ('{"config": "a"}', ["no such flag config"]),
         ('{"quiet": 1}', ["quiet", "expected true or false"]),
         ('{"optimizer": true}', ["optimizer", "found true"]),
-        ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
+        (
+            '{"optimizer": {"name": "adam"}}',
+            ["optimizer", "expected adam, sgd, rmsprop or adagrad"],
+        ),
         ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
         ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
     ],

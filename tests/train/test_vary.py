@@ -281,7 +281,7 @@ def test_layers_with_drawn_settings(layers, settings, expected):
         "batch_number=1.5|2": "batch_number 1.5",
         "hidden=32..64": "hidden has no range",
         "hidden=32-x": "hidden 32-x: expected the sizes",
-        "optimizer=adam|lion": "optimizer lion: expected adam or sgd",
+        "optimizer=adam|lion": "optimizer lion: expected adam, sgd, rmsprop or adagrad",
         "epochs=1|2,epochs=3|4": "stands there twice",
         "momentum=0.1|0.9": "momentum: is for --optimizer sgd",
         **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in DRAWN_SETTINGS},
