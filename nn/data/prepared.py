@@ -141,7 +141,7 @@ class Prepared:
 
     @property
     def facts(self) -> dict:
-        """Return what a model keeps of the data, by the names of nn.model.FACTS."""
+        """Return what a model keeps of the data, by the fields of nn.facts.Facts."""
         ds = self.ds
         reader = self.reader
         facts = {

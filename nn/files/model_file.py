@@ -360,7 +360,9 @@ _CROSSED = {
     "figures": are_figures,
     "retrained": is_true,
 }
-_MAY_BE_MISSING = {
+# facts that files leave out where they have the default of nn/facts.py
+MAY_BE_MISSING = {
+    "encoding": (lambda value: isinstance(value, dict), "an object"),
     "members": (
         lambda value: list_of(object_of(_MEMBER_FACTS))(value) and len(value) > 0,
         "a list of members, each with a weight above 0",
@@ -397,17 +399,15 @@ def _check_metadata(path, metadata: dict) -> None:
         raise DataError(
             f"{path}: model file format {version}, this nn reads up to {MODEL_FORMAT}; install a newer nn"
         )
-    for key, (check, expected) in (_METADATA | _MAY_BE_MISSING).items():
+    for key, (check, expected) in (_METADATA | MAY_BE_MISSING).items():
         if key not in metadata:
-            if key in _MAY_BE_MISSING:
+            if key in MAY_BE_MISSING:
                 continue
             raise _damaged(path, f"`{key}` is missing from its metadata")
         if not check(metadata[key]):
             raise _damaged(
                 path, f"`{key}` is {shortened(metadata[key])}, expected {expected}"
             )
-    if not isinstance(metadata.get("encoding", {}), dict):
-        raise _damaged(path, "`encoding` is no object")
     try:
         json.dumps(
             [metadata.get(name) for name in _TEXT_FACTS], ensure_ascii=False

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from ..data.column import FORMER_GAPS, LATIN
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
@@ -14,44 +14,7 @@ from ..files.suffixes import A_MODEL, TEXT_MODEL, check_named_format
 from ..utils import DataError, UsageError
 from . import parameters
 from .crossed import Crossed
-
-FACTS = (  # what a model knows beside its parameters and settings
-    "columns",
-    "targets",
-    "classes",
-    "threshold",
-    "holdout",
-    "dataset",
-    "history",
-    "config",
-    "temperature",
-    "scaling",
-    "target_scaling",
-    "medians",
-    "label_type",
-    "gap_words",
-    "code_page",
-    "pictures",
-    "crossed",
-    "number_type",
-    "row_hashes",
-    "profiles",
-    "weightless_rows",
-)
-USUAL_FACTS = {  # facts that a file leaves out where they are these
-    "temperature": 1.0,
-    "medians": None,
-    "label_type": None,
-    "gap_words": sorted(FORMER_GAPS),
-    "code_page": LATIN,
-    "pictures": None,
-    "crossed": None,
-    "number_type": None,
-    "row_hashes": None,
-    "profiles": None,
-    "weightless_rows": None,
-}
-
+from .facts import FACTS, USUAL_FACTS, Facts
 
 # ---- writing
 
@@ -90,20 +53,16 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 
 
 def _own_metadata(net) -> dict:
-    own = {
-        name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)
-    }
-    own |= {
-        "scaling": net.scaling.to_dict(),
-        "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
-    }
+    own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed")}
+    own |= vars(net.facts)
     own |= {
         "layers": net.spec,
         "format": model_file.MODEL_FORMAT,
+        "encoding": net.encoding and net.encoding.to_dict(),
+        "scaling": net.scaling.to_dict(),
+        "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
         "crossed": net.crossed and _crossed_facts(net.crossed),
     }
-    if net.encoding is not None:
-        own["encoding"] = net.encoding.to_dict()
     for name, usual in USUAL_FACTS.items():
         if own[name] == usual:
             del own[name]
@@ -218,11 +177,11 @@ def _of_tensors(
     net = _single(cls, path, *parts[0])
     if "members" in meta:
         members = [_single(cls, path, *part, like=(net, parts[0][1])) for part in parts]
+        encoding = net.encoding
         if "encoding" in meta and meta["encoding"] != parts[0][1].get("encoding"):
-            net.encoding = Encoding.from_dict(meta["encoding"], meta["columns"])
+            encoding = Encoding.from_dict(meta["encoding"], meta["columns"])
         net.seed = meta["seed"]
-        _describe_by(net, meta)
-        net.crossed = _crossed_of(tensors, meta)
+        net.facts = _facts_of(meta, encoding, _crossed_of(tensors, meta))
         net.combine(members, [member["weight"] for member in meta["members"]])
     return net
 
@@ -254,12 +213,13 @@ def _single(
     metadata; what is equal of them is the same object."""
     other, shared = like
     encoding = meta.get("encoding")
-    if encoding is not None:
-        is_shared = encoding == shared.get("encoding")
-        if is_shared:
-            encoding = other.encoding
-        else:
-            encoding = Encoding.from_dict(encoding, meta["columns"])
+    if encoding is not None and encoding == shared.get("encoding"):
+        encoding = other.encoding
+    elif encoding is not None:
+        encoding = Encoding.from_dict(encoding, meta["columns"])
+    facts = _facts_of(meta, encoding)
+    if meta["scaling"] == shared.get("scaling"):
+        facts = replace(facts, scaling=other.scaling)
     try:
         net = cls(
             meta["layers"],
@@ -267,25 +227,23 @@ def _single(
             loss=meta["loss"],
             seed=meta["seed"],
             dtype=dtype or meta["dtype"],
-            input_columns=encoding.columns if encoding else (),
         )
+        net.facts = facts
     except (UsageError, DataError) as error:
         raise DataError(f"{path}: {error}") from error
-    net.encoding = encoding
     net.vector = np.zeros(net.parameter_count, net.dtype)
     net.compute_on(**engine)
     net.set_parameters(tensors)
-    _describe_by(net, meta)
-    if meta["scaling"] == shared.get("scaling"):
-        net.scaling = other.scaling
     return net
 
 
-def _describe_by(net, meta: dict) -> None:
-    facts = {name: meta[name] for name in FACTS if name in meta and name != "crossed"}
+def _facts_of(
+    meta: dict, encoding: Encoding | None, crossed: Crossed | None = None
+) -> Facts:
+    facts = {name: meta[name] for name in FACTS if name in meta}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
-    net.describe(**facts)
+    return Facts(**facts | {"encoding": encoding, "crossed": crossed})
 
 
 def _of_text(cls, path, dtype: str | None, engine: dict):

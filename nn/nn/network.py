@@ -8,6 +8,7 @@ import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,13 +16,11 @@ from .. import backends
 from ..cluster import RankGroup
 from ..core.random import GlibcRandom
 from ..core.thresholds import tempered
-from ..data.column import FORMER_GAPS, LATIN
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.given_rows import rows_of
 from ..data.records import check_left, network_bytes
 from ..data.row_reader import RowReader
-from ..data.scaling import Scaling
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, LOSSES, TASKS
 from ..settings.flags import (
@@ -34,8 +33,7 @@ from ..settings.flags import (
 from ..settings.values import GPUS, LAYERS, one_of, plain
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
-from .crossed import Crossed
-from .model import FACTS
+from .facts import FACTS, Facts
 
 _making = threading.RLock()  # an engine
 if hasattr(os, "register_at_fork"):  # not Windows
@@ -125,9 +123,10 @@ class Network:
         self.init = init
         self.asked_dtype = dtype or "float32"
         self._set_layers(layers, activation or "relu", loss, input_columns)
+        self._facts = Facts()
         self.compute_on(backend, threads, gpus, distribute)
         self.random: GlibcRandom | None = None
-        # for adopt
+        # for `facts` and siblings
         self._written = {
             "spec": layers,
             "activation": activation or "relu",
@@ -137,39 +136,8 @@ class Network:
         self.member_weights: list[float] = [1.0]
         self._check_memory()
         self._vector: np.ndarray | None = None  # the initial one, until it is asked for
-        # what a model file holds beside its parameters; nothing is known of the data
-        # yet
-        self.encoding: Encoding | None = None
-        self.scaling = Scaling()
-        self.target_scaling: Scaling | None = None
-        self.columns: list[str] | None = None
-        self.targets: list[str] | None = None
-        self.classes: list[str] | None = None
-        # of the classes in Python, see data.column.LABEL_TYPES
-        self.label_type: str | None = None
-        self.threshold = 0.5
-        self.temperature = 1.0  # of class probabilities: their logits are divided by it
-        self.gap_words = sorted(FORMER_GAPS)
-        self.number_type: str | None = None  # of columns; None: as the rows need it
-        self.code_page = LATIN  # of text in its files that is no UTF-8
-        # the fold and the scores of each row of a cross-validation
-        self.crossed: Crossed | None = None
-        self.holdout = 0.0
-        self.dataset: dict | None = None  # path, sha256
-        # of the rows that it was trained on; see row_hashes.py
-        self.row_hashes: dict | None = None
-        # how their columns are distributed; see profiles.py
-        self.profiles: list[dict] | None = None
-        # that left before rows were divided; None: such rows stay
-        self.weightless_rows: int | None = None
         # rows of the training for explanations, which no file keeps
         self.background = None
-        # of plain numbers; None: a gap is refused, or the encoding's
-        self.medians: list[float] | None = None
-        self.history: dict = {"loss": [], "val_loss": None}
-        self.config: dict = {}
-        # data/pictures.py; None: a table, or a model of an earlier version
-        self.pictures: dict | None = None
 
     @classmethod
     def for_data(
@@ -259,25 +227,33 @@ class Network:
         if self.reference:
             check_reference_layers(self.layers)
 
-    def adopt(self, encoding: Encoding) -> None:
-        """Take the encoding of a table's columns: layer 0 then encodes them, and all
-        parameters are the initial ones.
+    @property
+    def facts(self) -> Facts:
+        """What the network knows of its data and training."""
+        return self._facts
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        """Take a record. Layer 0 encodes as the record's encoding says; where that is
+        another one, all parameters are the initial ones again.
 
         Raises UsageError if --layers begin with another number of feature columns.
         """
-        if self.reference:
-            raise UsageError(
-                "--reference: the table holds more than numbers; give columns of numbers, or leave it out"
-            )
-        if self.inputs != encoding.features:
-            raise UsageError(
-                f"--layers: the network has {self.inputs} inputs, the table has {encoding.features} columns of features"
-            )
-        self._set_layers(**self._written, columns=encoding.columns)
-        self.encoding = encoding
-        self._engine = None
-        self._vector = None
-        self._check_memory()
+        encoding = facts.encoding
+        if encoding is not None and encoding is not self.encoding:
+            if self.reference:
+                raise UsageError(
+                    "--reference: the table holds more than numbers; give columns of numbers, or leave it out"
+                )
+            if self.inputs != encoding.features:
+                raise UsageError(
+                    f"--layers: the network has {self.inputs} inputs, the table has {encoding.features} columns of features"
+                )
+            self._set_layers(**self._written, columns=encoding.columns)
+            self._engine = None
+            self._vector = None
+            self._check_memory()
+        self._facts = facts
 
     # ---- members: a network of several
 
@@ -331,16 +307,11 @@ class Network:
         layers: other ones, for the same inputs and outputs. encoding: another one.
         Raises UsageError.
         """
-        encoding = encoding or self.encoding
-        columns: Sequence[InputColumn] = ()
-        if encoding is not None:
-            columns = encoding.columns
         net = type(self)(
             layers or self._written["spec"],
             self.task,
             loss=self._written["loss"],
             activation=self._written["activation"],
-            input_columns=columns,
             init=self.init,
             seed=seed,
             backend=self._asked_backend,
@@ -350,7 +321,7 @@ class Network:
             gpus=self.gpus,
             distribute=self.distribute,
         )
-        net.encoding = encoding
+        net.facts = Facts(encoding=encoding or self.encoding)
         net._backend = self._backend
         return net
 
@@ -360,14 +331,6 @@ class Network:
         if engine is not None:
             engine.set("parameters", self.vector)
         self._engine = engine
-
-    def describe(self, **facts) -> None:
-        """Set what the network knows of its data and training: the names of FACTS.
-        Raises TypeError for another."""
-        for name, fact in facts.items():
-            if name not in FACTS:
-                raise TypeError(f"{name} is none of {', '.join(FACTS)}")
-            setattr(self, name, fact)
 
     # ---- where it is computed, and with which numbers
 
@@ -654,6 +617,22 @@ class Network:
         """Return the network of a model file as `load` does, of several networks the
         one that predicts their mean."""
         return model.load(cls, path, dtype, engine)
+
+
+def _attribute(name: str) -> property:
+    """Return the attribute of networks that is a field of their facts."""
+
+    def value(net: Network):
+        return getattr(net.facts, name)
+
+    def take(net: Network, value) -> None:
+        net.facts = replace(net.facts, **{name: value})
+
+    return property(value, take)
+
+
+for name in FACTS:
+    setattr(Network, name, _attribute(name))
 
 
 def _check(given: dict) -> None:

@@ -121,7 +121,7 @@ def with_figures(net: Network, ds: Dataset) -> None:
     if net.crossed is not None and net.crossed.is_large:
         with without_remarks():
             figures = figures_out_of_fold(net, ds, intervals=True, with_key=False)
-        net.describe(crossed=replace(net.crossed, figures=figures))
+        net.facts = replace(net.facts, crossed=replace(net.crossed, figures=figures))
 
 
 def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict:

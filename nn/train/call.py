@@ -236,12 +236,15 @@ def remember(plan: Plan, net: Network, before: dict | None = None) -> None:
         return
     ds = plan.ds
     rows = plan.known_rows
-    net.describe(
+    net.facts = replace(
+        net.facts,
         row_hashes=fact_of(ds, rows, encoders_of(net), before),
         profiles=profiles_for(net, ds, rows),
     )
     if plan.trials[0].has_own_rows and not plan.folds:
-        net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
+        net.facts = replace(
+            net.facts, dataset=origin_of(ds, is_part=len(rows) < ds.rows)
+        )
     if not ds.are_images:
         net.background = background_rows(net, ds)
 
@@ -330,7 +333,8 @@ def train_many(
             own = member.trial.prepared.split
             remember(replace(plan, split=own), net)
         else:
-            net.describe(row_hashes=first.row_hashes, profiles=first.profiles)
+            facts = {"row_hashes": first.row_hashes, "profiles": first.profiles}
+            net.facts = replace(net.facts, **facts)
             net.background = first.background
         pairs.append((net, figures_of_one(member)))
     return _written(pairs, callbacks, checkpoint)

@@ -4,6 +4,7 @@ is decided after the last epoch; the figures of `--json`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def figures_of_one(member: Member) -> dict:
     """Return the metrics of a network, once what its options leave to be found after
     the last epoch is found."""
     decision = decide_by_members(member.net, member.options, {member: 1.0})
-    member.net.describe(**decision.facts)
+    member.net.facts = replace(member.net.facts, **decision.facts)
     return figures_of_member(member) | decision.figures
 
 
@@ -123,13 +124,12 @@ class Combined:
         first = next(iter(weights))
         facts = self._plan.facts
         if facts is None:
-            reader = first.rows.prepared.reader
-            if net.encoding is not reader.encoding:
-                net.adopt(reader.encoding)
             # of --refit those of all its rows
             prepared = self._run.members[0].rows.prepared
             facts = self._run.members[0].facts_of(prepared)
-        net.describe(**{**facts, "config": self._config, "history": history})
+            facts["encoding"] = first.rows.prepared.reader.encoding
+        facts = {**facts, "config": self._config, "history": history}
+        net.facts = replace(net.facts, **facts)
         net.combine([member.net for member in weights], list(weights.values()))
 
     def choose(self) -> None:
@@ -166,7 +166,7 @@ class Combined:
         if plan.folds:
             return self._figures() | self._by_folds()
         decision = decide_by_members(self.net, plan.options, self.weights)
-        self.net.describe(**decision.facts)
+        self.net.facts = replace(self.net.facts, **decision.facts)
         return self._figures() | decision.figures
 
     def _by_folds(self) -> dict:
@@ -185,7 +185,7 @@ class Combined:
         decision = decide_crossed(
             net, self._plan.options, crossed, ds.y[crossed.rows], weights
         )
-        net.describe(**decision.facts)
+        net.facts = replace(net.facts, **decision.facts)
         with logged_once(remarks):
             each = figures_by_fold(net, ds, *out_of_fold(net, ds))
         return {**decision.figures, **self._learned(ds), "folds": each, **summary(each)}

@@ -58,7 +58,7 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
 class Decision(NamedTuple):
     """Temperature and threshold, as they are found after the last epoch.
 
-    facts: what the network keeps of it, by the names of nn.model.FACTS. figures: keys
+    facts: what the network keeps of it, by the fields of nn.facts.Facts. figures: keys
     of `--json`: `threshold` where a rule chose it, and `calibration`: temperature, and
     log_loss and brier as [before, after].
     """

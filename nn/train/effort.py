@@ -182,8 +182,7 @@ class Effort:
                 settings.get("number_embedding"),
                 statistics,
             )
-            if encoding is not None:
-                net.adopt(encoding)
+            net.facts = replace(net.facts, encoding=encoding)
             return net
 
         self._by_share = (
@@ -494,7 +493,7 @@ class Effort:
             **self._config(self._first.candidate),
             "candidates": self._facts_of_tried(choice),
         }
-        net.describe(config=config, history=history)
+        net.facts = replace(net.facts, config=config, history=history)
         net.combine(members, weights)
         if crossed is None:
             judgement = self._validated_judgement(net)
@@ -564,7 +563,7 @@ class Effort:
         is told of it."""
         ds = self._ds.of_rows(crossed.rows, inputs=False)
         decision = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
-        net.describe(**decision.facts)
+        net.facts = replace(net.facts, **decision.facts)
         with_figures(net, self._ds)
         known = None
         if ds.times is not None:
@@ -587,7 +586,7 @@ class Effort:
         ds = self._ds.of_rows(self._validation_rows(), inputs=False)
         scores = self._validated(net)
         decision = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
-        net.describe(**decision.facts)
+        net.facts = replace(net.facts, **decision.facts)
         scores = net.calibrated(scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,7 @@ class Member:
                 self.engine.set("parameters", self.engine.get("kept"))
         finally:
             self.net.take_parameters()
-            self.net.describe(history=self.losses())
+            self.net.facts = replace(self.net.facts, history=self.losses())
 
     def _epochs(self) -> Iterator[Ask | str | None]:
         """Train, epoch by epoch, until the last one is done or none was better for

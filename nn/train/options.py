@@ -135,7 +135,7 @@ class Options(
     @property
     def facts(self) -> dict:
         """Return what a model keeps of them beside its settings, by the names of
-        nn.model.FACTS: what a rule or a calibration finds comes later."""
+        nn.facts.Facts: what a rule or a calibration finds comes later."""
         threshold = self.threshold
         if isinstance(threshold, str):
             threshold = DEFAULTS["threshold"]

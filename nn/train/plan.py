@@ -208,8 +208,7 @@ def _prepared(net: Network, ds: Dataset, options: Options, split: Split) -> Prep
     """Return the rows as a network reads them, which gets the encoding that it needs
     for it."""
     prepared = Prepared.of(ds, split, row_settings(net, options), net.encoding)
-    if prepared.reader.encoding is not net.encoding:
-        net.adopt(prepared.reader.encoding)
+    net.facts = replace(net.facts, encoding=prepared.reader.encoding)
     return prepared
 
 
@@ -372,8 +371,7 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
         if reading not in readings:
             readings[reading] = Prepared.of(ds, splits[drawn_by], reading[-1])
         prepared = readings[reading]
-        if prepared.reader.encoding is not None:
-            net.adopt(prepared.reader.encoding)
+        net.facts = replace(net.facts, encoding=prepared.reader.encoding)
         trials.append(Trial(net, options, prepared, {}, is_decided_later(options)))
     first = trials[0]
     reader = first.net.sibling(first.net.seed)

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -134,11 +134,11 @@ class Run:
             used = prepared
             if refit:
                 used = prepared.with_validation_rows()
-            net.describe(**member.facts_of(used))
+            net.facts = replace(net.facts, **member.facts_of(used))
             loaded = self._loaded(member, used, refit, is_shared)
             if is_shared:
                 self._shared[prepared, refit] = loaded
-        net.describe(**member.facts_of(loaded.prepared))
+        net.facts = replace(net.facts, **member.facts_of(loaded.prepared))
         return loaded
 
     def _loaded(

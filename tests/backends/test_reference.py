@@ -222,3 +222,12 @@ def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_exceed_the_data(
     }.items():
         with pytest.raises(nn.UsageError, match=f"--{name}"):
             train_reference(XOR, datasets / "xor.csv", **{name: value})
+
+
+def test_the_original_program_has_no_columns_of_words():
+    table = {"size": [1.0, 2.0, 3.0] * 4, "word": ["x", "y", "z"] * 4}
+    ds = nn.load({**table, "answer": [0, 1, 1] * 4}, target="answer")
+    net = nn.Network("2,3,1", "binary", reference=True)
+    with pytest.raises(nn.UsageError, match="the table holds more than numbers"):
+        nn.train(net, ds, epochs=1)
+    assert net.encoding is None

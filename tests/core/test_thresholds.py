@@ -1,6 +1,8 @@
 """Thresholds by rules against a search over all cut-offs; temperatures against SciPy;
 both kept and used."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -408,7 +410,7 @@ def calibrated_network(data, layers, **settings):
     given = {"holdout": 0.5, "calibrate": "temperature"} | settings
     options = options_of(net, data, given)
     decision = decide_by(net, options, *judged(net, data, rows))
-    net.describe(**decision.facts)
+    net.facts = replace(net.facts, **decision.facts)
     return net, decision.figures, rows
 
 
@@ -450,7 +452,7 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
         figures["calibration"]["log_loss"][1] <= figures["calibration"]["log_loss"][0]
     )
     after = net.predict(ds.x)
-    net.describe(temperature=1.0)
+    net.temperature = 1.0
     expected = net.predict(ds.x).argmax(axis=1)
     assert np.array_equal(after.argmax(axis=1), expected)
 
@@ -460,7 +462,7 @@ def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     net = nn.Network("2,4:sigmoid,1", "binary")
     ds = nn.load("two.csv")
     nn.train(net, ds, epochs=2)
-    net.describe(temperature=2.5)
+    net.temperature = 2.5
     net.export("c.m")
     predictions = nn.Network.load("c.m").predict(ds.x)
     expected = net.predict(ds.x)
@@ -470,7 +472,7 @@ def test_the_text_format_has_the_temperature_in_its_last_layer(two):
 @pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])
 def test_a_damaged_temperature_is_refused(two, value):
     net = nn.Network("2,1", "binary")
-    net.describe(temperature=value)
+    net.temperature = value
     with pytest.raises((NnError, ValueError), match="temperature|nan"):
         net.export("c.bin")
         nn.Network.load("c.bin")

@@ -429,7 +429,7 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_in_pa
         )
         net = nn.Model.load("m.bin").network
         for network in {net, *net.members}:
-            network.describe(dataset={**network.dataset, "path": "t"})
+            network.dataset = {**network.dataset, "path": "t"}
         net.export("m.bin")
         results[file, threads, flags_of_run] = (folder / "m.bin").read_bytes()
     kinds = {encoder.kind for encoder in net.encoding.encoders}

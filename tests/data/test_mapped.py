@@ -642,7 +642,7 @@ def test_a_window_is_refused_and_rows_that_a_model_of_windows_held_out_asked_for
     net = Network("4,8,1", "binary")
     ds = nn.load("all.csv")
     nn.train(net, ds, epochs=1)
-    net.describe(config={**net.config, "window": 5000})
+    net.config = {**net.config, "window": 5000}
     net.export("m.bin")
     result = run("--test", "--model", "m.bin")
     assert result.code == 2

@@ -2,6 +2,7 @@
 use."""
 
 import json
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from support.command_line import ONE, run, succeed, write_two_classes
 
 import nn
 from nn.files import model_file
-from nn.nn.model import FACTS, USUAL_FACTS
+from nn.nn.facts import FACTS, USUAL_FACTS
 from nn.utils import DataError
 
 
@@ -291,6 +292,7 @@ HOSTILE = {
         {"temperatures": [1.0], "thresholds": [0.5, 0.5]},
     ],
     "number_type": [None, "float16", 32, []],
+    "encoding": [None, [], "columns", 1],
     "row_hashes": [
         None,
         [],
@@ -348,3 +350,16 @@ def test_a_fact_of_another_kind_is_refused_in_one_line(facts, name):
     else:
         net = nn.Model.load(path).network
         assert getattr(net, name) == USUAL_FACTS[name]
+
+
+def test_what_a_network_knows_is_one_record_that_nobody_changes(facts):
+    """Its fields are attributes of the network; a changed one is another record."""
+    path, *_ = facts
+    net = nn.Network.load(path)
+    before = net.facts
+    assert {name: getattr(net, name) for name in FACTS} == vars(before)
+    with pytest.raises(FrozenInstanceError):
+        before.threshold = 0.25
+    net.threshold = 0.25
+    assert net.facts.threshold == 0.25
+    assert before.threshold == 0.5

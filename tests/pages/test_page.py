@@ -276,7 +276,7 @@ NET = nn.Network("2,1", "binary")
 
 def blocks_of_two_classes(truth, scores, threshold, weights=None):
     result = binary_report(truth, scores, threshold, weights)
-    NET.describe(classes=["ok", "fraud"])
+    NET.classes = ["ok", "fraud"]
     blocks = task_blocks.two_class_blocks(NET, result, truth, scores[:, None], weights)
     return result, named(block for block in blocks if isinstance(block, Plot))
 

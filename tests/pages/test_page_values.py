@@ -25,7 +25,7 @@ from nn.test.out_of_fold import out_of_fold
 
 NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
 TWO = nn.Network("2,1", "binary")
-TWO.describe(classes=["ok", "fraud"])
+TWO.classes = ["ok", "fraud"]
 
 
 def two_classes(weighted: bool, rows: int = 240):
@@ -402,7 +402,7 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     else:
         weights = None
     net = nn.Network("2,2", "regression")
-    net.describe(targets=["u", "v"])
+    net.targets = ["u", "v"]
     tables = tables_of(
         task_blocks.number_blocks(
             net, regression_report(truth, predicted), truth, predicted, weights
@@ -526,7 +526,7 @@ def test_groups_are_quarters_words_and_gaps_of_a_loss_three_standard_errors_abov
     columns = {"x": x, "word": word, "gap": gap, "y": x}
     ds = nn.load(columns, target="y")
     net = nn.Network("3,1", "regression")
-    net.describe(columns=["x", "word", "gap"])
+    net.columns = ["x", "word", "gap"]
     errors = (
         rng.random(400)
         + 0.3 * (x < 19)
@@ -590,7 +590,7 @@ def test_a_group_of_one_heavy_row_is_less_sure_than_its_weight():
     scores = rng.random((200, 1)) + 0.9 * (word == "bad")[:, None]
     ds = nn.load({"word": word, "y": scores[:, 0]}, target="y")
     net = nn.Network("1,1", "regression")
-    net.describe(columns=["word"])
+    net.columns = ["word"]
     (group,) = groups_that_err(net, ds.x, truth, scores, weights).clear
     losses = scores[:, 0]
     mean = np.average(losses, weights=weights)
@@ -637,7 +637,7 @@ def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(
     ds = nn.load({"word": word, "y": base}, target="y")
     losses = base + low * (word == "bad")
     net = nn.Network("1,1", "regression")
-    net.describe(columns=["word"])
+    net.columns = ["word"]
     truth = np.zeros((rows, 1))
     scores = losses[:, None]
     groups = task_blocks.groups(net, ds.x, truth, scores)
@@ -655,7 +655,7 @@ def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
     expected = pytest.approx([-np.log(0.3), -np.log(0.1)])
     assert row_losses(three, np.array([2, 0]), scores) == expected
     linear = nn.Network("2,1:linear", "binary", loss="mse")
-    linear.describe(threshold=0.4)
+    linear.threshold = 0.4
     assert row_losses(
         linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])
     ).tolist() == [1, 0, 1]
@@ -684,7 +684,7 @@ def test_the_worst_mistakes_are_the_largest_losses_with_their_labels_and_pixels(
     truth = rng.integers(0, 3, 30)
     scores = rng.dirichlet(np.ones(3), 30)
     net = nn.Network("1x2x3,3", "multiclass")
-    net.describe(classes=["a", "b", "c"])
+    net.classes = ["a", "b", "c"]
     table = task_blocks.mistakes(net, x, truth, scores)
     order = sorted(range(30), key=lambda k: scores[k, truth[k]])[:12]
     rows = []
@@ -865,7 +865,7 @@ def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_
     assert picture.x.words == ("red", "(missing)")
     assert picture.lines[0].name == "class fraud"
     three = nn.Network("2,3", "multiclass")
-    three.describe(classes=["a", "b", "c"])
+    three.classes = ["a", "b", "c"]
     picture = model_page._curve(
         three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0
     )
@@ -1095,7 +1095,7 @@ def test_the_page_of_a_model_with_folds_shows_the_scores_out_of_fold():
         .astype(np.float32)
     )
     crossed = Crossed.of(160, np.flatnonzero(judged), fold[judged], kept, 3)
-    net.describe(crossed=Crossed(crossed.fold, kept, [0.5, 1.0, 2.0], [0.35, 0.5, 0.6]))
+    net.crossed = Crossed(crossed.fold, kept, [0.5, 1.0, 2.0], [0.35, 0.5, 0.6])
     scores = np.empty(120)
     for number, temperature in enumerate((0.5, 1.0, 2.0)):
         is_member = fold[judged] == number
@@ -1226,7 +1226,7 @@ def test_of_many_words_the_eight_most_frequent_are_groups():
     columns = {"word": word, "y": y}
     ds = nn.load(columns, target="y")
     net = nn.Network("1,1", "regression")
-    net.describe(columns=["word"])
+    net.columns = ["word"]
     rng = np.random.default_rng(0)
     errors = rng.random(len(word)) + np.isin(word, ["w0", "w7", "w8"])
     truth = np.zeros((len(word), 1))

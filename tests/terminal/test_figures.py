@@ -545,7 +545,7 @@ def test_the_targets_are_told_and_who_chose_them(names, asked, text):
 
 def test_a_model_tells_the_names_of_its_inputs(capsys):
     net = nn.Network("3,1", "regression")
-    net.describe(columns=["age", "size", "dose"])
+    net.columns = ["age", "size", "dose"]
     tables.model_report(net, "m.bin")
     shown = lines_of(capsys.readouterr().out)
     assert ["inputs", "age, size, dose"] in shown

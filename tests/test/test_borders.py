@@ -37,10 +37,12 @@ def network_with_threshold_of(
     net.set_parameters(
         {"layer0.weight": np.array([[1.1]]), "layer0.bias": np.array([0.1])}
     )
-    net.describe(classes=["no", "yes"], columns=["size"], targets=["answer"])
+    net.classes = ["no", "yes"]
+    net.columns = ["size"]
+    net.targets = ["answer"]
     predictions = net.predict(rows.astype(dtype))
     scores = predictions[:, 0]
-    net.describe(threshold=float(scores[place]))
+    net.threshold = float(scores[place])
     return net, scores
 
 

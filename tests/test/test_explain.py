@@ -739,7 +739,7 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(
 
 def test_a_line_of_each_output_ends_in_its_value():
     net = package.Network("3,4:tanh,2", "regression", dtype="float64", seed=2)
-    net.describe(targets=["p", "q"])
+    net.targets = ["p", "q"]
     x = np.random.default_rng(3).normal(size=(12, 3))
     written = contribution_table(net, Explainer(net, x[4:], 4), x[:4])
     (block,) = written.blocks

@@ -44,7 +44,7 @@ def rows_of_two_classes(weighted: bool, rows: int = 150):
 def linear(weights, bias=0.0, task="binary", **facts):
     net = nn.Network(f"{len(weights)},1", task, dtype="float64")
     net.set_parameters({"layer0.weight": [weights], "layer0.bias": [bias]})
-    net.describe(**facts)
+    net.facts = replace(net.facts, **facts)
     return net
 
 
@@ -158,7 +158,7 @@ def test_rows_on_which_models_differ_most_are_the_five_largest_distances_with_sc
     ds = nn.Dataset(ds.x, ds.y, "binary", ["no", "yes"])
     nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
     for net in nets:
-        net.describe(classes=["no", "yes"])
+        net.classes = ["no", "yes"]
     differing_rows = compared([Side.of(net, ds) for net in nets], NAMES)["disagree"]
     predictions = nets[0].predict(ds.x)
     scores_of_a = predictions[:, 0]
@@ -285,9 +285,7 @@ def test_models_with_folds_are_compared_by_their_thresholds_and_areas_within_fol
         net = linear([1.0, 0.0, 0.0])
         crossed = Crossed.of(90, np.arange(90), of_row, kept, 3)
         temperatures = [0.5, 2.0, 3.0 + number]
-        net.describe(
-            crossed=replace(crossed, temperatures=temperatures, thresholds=cuts)
-        )
+        net.crossed = replace(crossed, temperatures=temperatures, thresholds=cuts)
         shares = kept[:, 0].astype(np.float64)
         logarithms = np.log(shares / (1 - shares))
         logits = logarithms / np.array(temperatures)[of_row]
@@ -573,7 +571,7 @@ def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantile
     rng = np.random.default_rng(6)
     x = rng.normal(size=(300, 2)).round(2)
     net = nn.Network("2,4,3", "multiclass", dtype="float64", seed=2)
-    net.describe(columns=["u", "v"])
+    net.columns = ["u", "v"]
     if weighted:
         weights = rng.integers(1, 9, 300) / 4
     else:
@@ -707,7 +705,7 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(
     task, layers, weights, temperature
 ):
     net, members, shares = combined(task, weights, layers)
-    net.describe(temperature=temperature)
+    net.temperature = temperature
     rng = np.random.default_rng(0)
     x = 3 * rng.normal(size=(30, 3))
 

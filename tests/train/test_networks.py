@@ -430,7 +430,7 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     net = Network("2,4,1", "binary")
     members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="2,3,1")]
     for member, kind in zip([net, *members], ["normalization"] * 3 + ["none"]):
-        member.describe(scaling=nn.Scaling.fit(kind, nn.load(path).x))
+        member.scaling = nn.Scaling.fit(kind, nn.load(path).x)
     net.combine(members, [1, 1, 1])
     net.export(folder / "m.bin")
     printed = succeed("--info", "--model", folder / "m.bin").out
