@@ -16,6 +16,16 @@ from ..utils import DataError, InputNotFound, os_reason, wait_for_lock, writing
 
 MOST_RESULT_BYTES = 256 << 20  # of a file of lines, each some hundred bytes
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
+ERRORS = (  # what a test tells, by task
+    "rmse",
+    "mae",
+    "r2",
+    "skill",
+    "accuracy",
+    "precision",
+    "recall",
+    "f1",
+)
 OK = "ok"
 
 TEXT_COLUMNS = (
@@ -30,6 +40,8 @@ TEXT_COLUMNS = (
     "device",
     "distribute",
     "dtype",
+    "forward_ms",
+    "backward_ms",
     "nn",
     "numpy",
     "python",
@@ -60,6 +72,7 @@ RESULT_COLUMNS = (
     "distribute",
     "dtype",
     "train_s",
+    "setup_s",
     "epoch_s",
     "batch_ms",
     "batch_p95_ms",
@@ -67,11 +80,11 @@ RESULT_COLUMNS = (
     "network_bytes",
     "peak_bytes",
     "loss",
-    "rmse",
-    "mae",
-    "r2",
-    "skill",
-    "accuracy",
+    "test_rows",
+    "test_s",
+    *ERRORS,
+    "forward_ms",
+    "backward_ms",
     "nn",
     "numpy",
     "python",

@@ -4,10 +4,11 @@ for each.
 results.py keeps the figures. Each entry of a plan runs in a process of its own: what it
 needs in memory is its own, and whatever ends it ends only it.
 
-A plan's keys are flags, `data` (DATA_KEYS), `name` and `batches`, the most that an
-epoch has, where a plan measures time only; a flag may have a list of values, and every
-combination of them is an entry. `parts` holds several such objects, which share the
-keys beside it:
+A plan's keys are flags, `data` (DATA_KEYS), `name`, `batches`, the most that an
+epoch has, where a plan measures time only, and `profile`, which tells the time of each
+layer on a GPU too; a flag may have a list of values, of which null is its default, and
+every combination of them is an entry. `parts` holds several such objects, which share
+the keys beside it:
 
     {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
      "epochs": 3, "batch_number": [100, 1000],
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -42,17 +44,19 @@ from ..ds import load
 from ..layers import parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of
-from ..settings.values import device_numbers
+from ..settings.values import device_numbers, enumerated
 from ..terminal import tables
 from ..terminal.config import flag_value, read_config
 from ..test import test
 from ..train import train
 from ..utils import NnError, UsageError, available_cores, claim, claim_file, closest
 from ..watch.callbacks import Callback
-from . import solar
+from ..watch.observe import PROFILED, layer_times
+from . import images, solar
 from .bench import median_seconds, timed
 from .results import (
     INFERENCE_ROWS,
+    ERRORS,
     OK,
     RESULT_COLUMNS,
     append_result,
@@ -88,12 +92,16 @@ DATA_KEYS = (  # datasets/README.md says what they mean
     "target",
     "clouds",
     "series",
+    "images",
     "stations",
     "form",
     "wanted",
     "horizon",
     "test_share",
 )
+
+SOURCES = ("path", "series", "clouds", "images")  # of which `data` names one
+SOURCE_NAMES = enumerated(SOURCES, "and")
 
 
 def sweep(
@@ -118,7 +126,12 @@ def sweep(
                 f"--sweep {plan}: {path} has {len(entries)} entries, expected 0 to {len(entries) - 1}"
             )
         entries = [entries[int(number)]]
-    runner = _Sweep(plan, results, is_one, log or (lambda line: None))
+    run_entries(Runner(plan, results, is_one, log or (lambda line: None)), entries)
+    return read_results(results)
+
+
+def run_entries(runner: Runner, entries: list[Entry]) -> None:
+    """Run the entries of a plan that the runner's results do not hold yet."""
     titles = [
         f"{number}/{len(entries)}: {entry.describe()}"
         for number, entry in enumerate(entries, 1)
@@ -128,10 +141,9 @@ def sweep(
     ]
     for entry, title in waiting:
         runner.wait_for(entry, title)
-    return read_results(results)
 
 
-class _Sweep:
+class Runner:
     """One of the processes that add to results. is_one: it runs one entry, in this
     process."""
 
@@ -303,7 +315,9 @@ class Entry:
                 facts["gpus"] = len(device_numbers(facts["gpus"]))
         data = self.settings["data"]
         source = Path(data.get("path") or data.get("series") or "clouds").name
-        if "path" not in data:
+        if "images" in data:
+            source = "images"
+        elif "path" not in data:
             source += f" {data.get('form', 'table')}"
         facts |= {
             "entry": self.name,
@@ -372,7 +386,8 @@ def read_plan(path: str) -> list[Entry]:
 def _combinations(part: dict, most: int) -> Iterable[dict]:
     """Return every combination of a part's values. Raises UsageError for a wrong key,
     or more than `most`."""
-    _check_keys(part, {*set().union(*flag_names()), "data", "batches"}, "")
+    allowed = {*set().union(*flag_names()), "data", "batches", "profile"}
+    _check_keys(part, allowed, "")
     for key in ("data", "layers"):
         if key not in part:
             raise UsageError(
@@ -381,8 +396,6 @@ def _combinations(part: dict, most: int) -> Iterable[dict]:
     _check_data(part["data"])
     axes = []
     for key, values in part.items():
-        if values is None and key != "layers":
-            continue
         if not isinstance(values, list):
             values = [values]
         axes.append([(key, value) for value in values])
@@ -396,15 +409,24 @@ def _combinations(part: dict, most: int) -> Iterable[dict]:
         raise UsageError(
             f"{count} more combinations of its values, expected at most {MOST_ENTRIES} in all"
         )
-    return map(dict, itertools.product(*axes))
+    return map(_settings, itertools.product(*axes))
+
+
+def _settings(combination: Iterable[tuple]) -> dict:
+    """Return the settings of an entry without those that say nothing: flags at null,
+    and how one GPU alone would share its work."""
+    settings = {key: value for key, value in combination if value is not None}
+    if str(settings.get("gpus")) == "1":
+        settings.pop("distribute", None)
+    return settings
 
 
 def _check_data(data: dict) -> None:
     if not isinstance(data, dict):
-        raise UsageError("data: expected an object with path, series or clouds")
+        raise UsageError(f"data: expected an object with {SOURCE_NAMES}")
     _check_keys(data, DATA_KEYS, "data: ")
-    if sum(key in data for key in ("path", "series", "clouds")) != 1:
-        raise UsageError("data: expected one of path, series and clouds")
+    if sum(key in data for key in SOURCES) != 1:
+        raise UsageError(f"data: expected one of {SOURCE_NAMES}")
     if data.get("form", "table") not in ("table", "maps"):
         raise UsageError(f"data: form {data['form']}: expected table or maps")
     for key in ("path", "test", "series", "stations"):
@@ -436,13 +458,10 @@ def load_data(data: dict, folder: Path):
         if not data.get("test"):
             return ds, None
         return ds, load(relative_to(folder, data["test"]), target=target)
+    if "images" in data:
+        return _made(images.images, data, "images")
     if "clouds" in data:
-        try:
-            series = solar.clouds(**data["clouds"])
-        except TypeError as error:
-            raise UsageError(
-                f"data: clouds: {error}; its keys are rows, stations, seed and step"
-            ) from error
+        series = _made(solar.clouds, data, "clouds")
     else:
         stations = data.get("stations")
         series = solar.read_series(
@@ -451,6 +470,15 @@ def load_data(data: dict, folder: Path):
     options = {key: data[key] for key in ("horizon", "test_share") if key in data}
     form = data.get("form", "table")
     return solar.forecast(series, form, data.get("wanted"), **options)
+
+
+def _made(maker: Callable, data: dict, name: str):
+    """Return synthetic data of a plan's `data`. Raises UsageError for a wrong key."""
+    try:
+        return maker(**data[name])
+    except TypeError as error:
+        keys = enumerated([*inspect.signature(maker).parameters], "and")
+        raise UsageError(f"data: {name}: {error}; its keys are {keys}") from error
 
 
 def run_entry(entry: Entry) -> dict:
@@ -489,6 +517,9 @@ def _measure(entry: Entry) -> dict:
     given = {key: value for key, value in settings.items() if key in network_flags}
     net = Network(**{"task": ds.task} | given)
     net.expect_batches(batch)
+    began = time.perf_counter()
+    net.engine.bytes()
+    made_s = time.perf_counter() - began
     if net.traits.times_single_batches:
         net.engine.record(min(epochs * -(-ds.rows // batch), MOST_RECORDED))
     if test_ds is not None:
@@ -512,7 +543,7 @@ def _measure(entry: Entry) -> dict:
         "threads_used": result["threads"],
         "dtype": net.dtype,
         "train_s": result["seconds"],
-        "epoch_s": result["seconds"] / result["epochs_run"],
+        **times.seconds_of_parts(made_s),
         **_batch_times(net.engine, times),
         **{
             f"infer_{n}_ms": _inference_ms(net, ds.x[np.arange(n) % len(ds.x)])
@@ -522,17 +553,44 @@ def _measure(entry: Entry) -> dict:
         "peak_bytes": peak if sys.platform == "darwin" else 1024 * peak,
         "loss": result["loss"][-1],
         **_errors(net, ds, test_ds),
+        **_layer_times(net, ds, batch, settings.get("profile", False)),
     }
 
 
 class _EpochTimes(Callback):
-    """Keeps each epoch's time for a batch."""
+    """Keeps each epoch's time, and its time for a batch."""
 
     def __init__(self):
+        self.seconds: list[float] = []
         self.batch_ms: list[float] = []
 
     def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
+        self.seconds.append(seconds)
         self.batch_ms.append(us_per_batch / 1e3)
+
+    def seconds_of_parts(self, made_s: float) -> dict:
+        """Return the seconds of an epoch, and of the set-up: `made_s` to make the
+        engine, and what the first epoch took longer than those after it."""
+        first, *later = self.seconds
+        epoch_s = float(np.median(later or [first]))
+        return {"setup_s": made_s + max(0.0, first - epoch_s), "epoch_s": epoch_s}
+
+
+def _layer_times(net, ds, batch: int, is_asked: bool) -> dict:
+    """Return the milliseconds of each layer, forward and backward, in a batch: of the
+    batches that were timed, or of some more where the plan asks for them."""
+    if is_asked and not net.engine.recorded():
+        net.engine.record(PROFILED)
+        rows = slice(PROFILED * batch)
+        train(net, ds.of_rows(rows), epochs=1, batch_number=batch, holdout=0.0)
+    recorded = net.engine.recorded()
+    if not recorded:
+        return {}
+    layers = layer_times(net.layers, batch, recorded)["layers"]
+    return {
+        way: " ".join(f"{layer[way]:.4g}" for layer in layers)
+        for way in ("forward_ms", "backward_ms")
+    }
 
 
 def _batch_times(engine, epochs: _EpochTimes) -> dict:
@@ -564,7 +622,11 @@ def _errors(net, ds, test_ds) -> dict:
         rows = split_of_model(net, ds).holdout
         if len(rows):
             test_ds = ds.of_rows(rows)
+    began = time.perf_counter()
     figures = test(net, test_ds)
+    test_s = time.perf_counter() - began
     return {
-        name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")
+        "test_rows": test_ds.rows,
+        "test_s": test_s,
+        **{name: figures.get(name) for name in ERRORS},
     }

@@ -112,6 +112,7 @@ FIGURES = {  # by header: column of the results, its format
     "parameters": ("parameters", ",.0f"),
     "ms a batch": ("batch_ms", ".3g"),
     "95 %": ("batch_p95_ms", ".3g"),
+    "s of set-up": ("setup_s", ".3g"),
     "s an epoch": ("epoch_s", ".3g"),
     "s in all": ("train_s", ".3g"),
     **{f"ms for {plural(n, 'row')}": (f"infer_{n}_ms", ".3g") for n in INFERENCE_ROWS},
@@ -121,6 +122,7 @@ FIGURES = {  # by header: column of the results, its format
     "R2": ("r2", ".3g"),
     "skill": ("skill", ".3g"),
     "accuracy": ("accuracy", ".4f"),
+    "F1": ("f1", ".4f"),
 }
 
 

@@ -89,7 +89,7 @@ def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
     [
         ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
         ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
-        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
+        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series, clouds and images"),
         ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
         ({"data": None}, "data: expected an object"),
         ({"layers": None}, "a part without layers"),
@@ -176,8 +176,14 @@ def test_a_line_tells_all_that_was_measured(swept):
         assert row["rows"] == 159
         assert row["inputs"] == 50
         assert row["epochs"] == 2
-        expected = pytest.approx(2 * row["epoch_s"], rel=1e-4)
-        assert row["train_s"] == expected
+        first = row["train_s"] - row["epoch_s"]
+        assert row["setup_s"] > first - row["epoch_s"]
+        assert row["test_rows"] == test_data.rows
+        assert row["test_s"] > 0
+        for way in ("forward_ms", "backward_ms"):
+            times = [float(number) for number in row[way].split()]
+            assert len(times) == len(net.layers), way
+            assert times[-1] > 0
         assert 0 < row["batch_ms"] <= row["batch_p95_ms"] < 1e3 * row["epoch_s"]
         for n in (1, 2, 64, 512, 1024):
             assert row[f"infer_{n}_ms"] > 0
@@ -189,6 +195,45 @@ def test_a_line_tells_all_that_was_measured(swept):
         assert row["python"]
         assert row["numpy"]
         assert row["when"]
+
+
+def test_set_up_is_apart_from_the_epochs():
+    times = sweep._EpochTimes()
+    for number, seconds in enumerate([1.5, 0.2, 0.4, 0.3]):
+        times.epoch(number, 4, 0.0, 0.0, seconds, 9.0)
+    expected = {"setup_s": pytest.approx(0.25 + 1.2), "epoch_s": 0.3}
+    assert times.seconds_of_parts(0.25) == expected
+    alone = sweep._EpochTimes()
+    alone.epoch(0, 1, 0.0, 0.0, 1.5, 9.0)
+    assert alone.seconds_of_parts(0.25) == {"setup_s": 0.25, "epoch_s": 1.5}
+
+
+def test_one_gpu_alone_is_an_entry_however_it_would_share_and_null_is_a_default(folder):
+    shared = {"gpus": [1, 2], "distribute": ["mirrored", "central"], "backend": "cuda"}
+    entries = sweep.read_plan(write_plan(folder, {**SMALL, **shared, "layers": "50,1"}))
+    found = [[e.settings.get(key) for key in ("gpus", "distribute")] for e in entries]
+    assert found == [[1, None], [2, "mirrored"], [2, "central"]]
+    plan = {**SMALL, "layers": "50,1", "threads": [1, None]}
+    one, all_cores = sweep.read_plan(write_plan(folder, plan))
+    assert one.settings["threads"] == 1
+    assert "threads" not in all_cores.settings
+
+
+def test_images_are_classes_that_a_network_learns_and_the_same_each_time(folder):
+    data = {"images": {"rows": 120, "shape": "2x9x10", "classes": 3}}
+    ds, test_ds = sweep.load_data(data, folder)
+    again, _ = sweep.load_data(data, folder)
+    assert ds.x.shape == (120, 2, 9, 10)
+    assert test_ds.x.shape == (24, 2, 9, 10)
+    assert (ds.x == again.x).all()
+    assert {*ds.y} == {*test_ds.y} == {0, 1, 2}
+    net = nn.Network("2x9x10,3", "multiclass")
+    nn.train(net, ds, epochs=20, batch_number=20, holdout=0)
+    assert nn.test(net, test_ds)["accuracy"] > 0.9
+    with pytest.raises(nn.NnError, match="keys are rows, shape, classes and seed"):
+        sweep.load_data({"images": {"rows": 9, "height": 3}}, folder)
+    with pytest.raises(nn.NnError, match="expected rows"):
+        sweep.load_data({"images": {"rows": 0}}, folder)
 
 
 def test_what_cannot_run_is_a_line_that_says_why(swept):
