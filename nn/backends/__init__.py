@@ -87,6 +87,13 @@ def resolve(
     return chosen
 
 
+def gpu_count() -> int:
+    """Return the number of GPUs. Raises UsageError where none is usable."""
+    from .cuda import device
+
+    return device.device_count()
+
+
 class Device(NamedTuple):
     """The device of an engine that computes alone: arguments of `create`. threads: of
     the processor; gpus: 0 or 1."""

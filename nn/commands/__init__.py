@@ -4,7 +4,7 @@
                     leaves behind
     use.py          --test, --predict, --compare, --explain, --info, --export: uses of a
                     model
-    study.py        --bench, --sweep, --plot
+    study.py        --bench, --sweep, --study, --plot
     predictions.py  the tables of predictions and contributions
     table_file.py   tables as CSV, Parquet, JSON lines, JSON
     common.py       shared by several commands

@@ -113,6 +113,7 @@ _OUTPUT_FORMATS = {  # by mode and flag: the formats of a file, and a name that 
     ("train", "history"): ((CSV,), "h.csv"),
     ("train", "trace"): (("JSON",), "t.json"),
     ("sweep", "output"): ((CSV,), "r.csv"),
+    ("study", "output"): ((CSV,), "r.csv"),
 }
 
 

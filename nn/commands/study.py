@@ -1,4 +1,5 @@
-"""--bench, --sweep and --plot: measurements of many networks, and pictures of them."""
+"""--bench, --sweep, --study and --plot: measurements of many networks, and pictures of
+them."""
 
 from __future__ import annotations
 
@@ -37,6 +38,35 @@ def sweep_command(flags) -> None:
         print_json({"results": flags.output, "rows": len(rows), "failed": failed})
     elif not flags.quiet:
         sweep.report(rows)
+
+
+def study_command(flags) -> None:
+    """Run the entries of a study that the results do not hold yet, and show them beside
+    its figures of then."""
+    from ..pages import page
+    from ..study import studies, then_and_now
+    from ..terminal import tables
+
+    study = studies.find(flags.study)
+    results = flags.output or f"study-{study.name}.csv"
+    check_writable(results)
+    log = (lambda line: None) if flags.quiet else say
+    reasons = studies.run(study, results, log)
+    entries = then_and_now.measured(study, results)
+    if flags.report:
+        command = f"nn study {study.name}"
+        drawn = then_and_now.study_page(study, entries, reasons, command)
+        page.write(flags.report, drawn)
+    figures = then_and_now.compared(study, entries)
+    if flags.json:
+        left_out = sum(one.row is None for one in entries)
+        counts = {"rows": len(entries), "left_out": left_out, "figures": figures}
+        print_json({"study": study.name, "results": results, **counts})
+    elif not flags.quiet:
+        for shown in then_and_now.tables_of(figures, entries):
+            tables.table(shown.headers, shown.lines, shown.caption, left=shown.words)
+        for line in then_and_now.not_here(entries, reasons):
+            say(f"not here: {line}")
 
 
 def plot_command(flags) -> None:

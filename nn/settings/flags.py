@@ -225,6 +225,15 @@ MODES = {
             module="study",
         ),
         Mode(
+            "study",
+            "Run a founding study's plan again, beside its numbers of then (NAME-small: a minute).",
+            TEXT,
+            "NAME",
+            usage="NAME [-o FILE]",
+            words=("study",),
+            module="study",
+        ),
+        Mode(
             "plot",
             "Draw the results of --sweep, or a model's losses, to --output.",
             TEXT,
@@ -355,11 +364,11 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "output",
-            "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.",
+            "Where --predict (-, stdout), --explain, --export, --folds, --sweep, --study and --plot (a folder) write.",
             TEXT,
             "PATH",
             short="-o",
-            modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"}),
+            modes=TRAIN | {"predict", "explain", "export", "sweep", "study", "plot"},
         ),
         Flag(
             "background",
@@ -382,10 +391,12 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "report",
-            "Write a page of the model, the comparison or the sweep: .html, .md or .json.",
+            "Write a page of the model, the comparison, the sweep or the study: .html, .md or .json.",
             TEXT,
             "FILE",
-            modes=frozenset({"test", "explain", "compare", "info", "sweep", "plot"}),
+            modes=frozenset(
+                {"test", "explain", "compare", "info", "sweep", "study", "plot"}
+            ),
         ),
     ],
     "Columns of a table": [

@@ -387,7 +387,7 @@ def bench(
     names = list(names)
     results = []
     cases = select(names)
-    backends, skipped = _usable_backends(backend)
+    backends, skipped = usable_backends(backend)
     for case, name in itertools.product(cases, backends):
         reason = _reason_to_skip(case, name, is_asked=bool(names))
         if reason:
@@ -404,7 +404,7 @@ def bench(
     }
 
 
-def _usable_backends(backend: str | None) -> tuple[list[str], list[dict]]:
+def usable_backends(backend: str | None) -> tuple[list[str], list[dict]]:
     """Return the backends that this machine has, and why it has not the others. Raises
     NnError where the one that is asked for cannot be used."""
     asked = [backend]

@@ -55,8 +55,8 @@ from ..watch.observe import PROFILED, layer_times
 from . import images, solar
 from .bench import median_seconds, timed
 from .results import (
-    INFERENCE_ROWS,
     ERRORS,
+    INFERENCE_ROWS,
     OK,
     RESULT_COLUMNS,
     append_result,
@@ -100,8 +100,8 @@ DATA_KEYS = (  # datasets/README.md says what they mean
     "test_share",
 )
 
-SOURCES = ("path", "series", "clouds", "images")  # of which `data` names one
-SOURCE_NAMES = enumerated(SOURCES, "and")
+DATA_SOURCES = ("path", "series", "clouds", "images")  # of which `data` names one
+SOURCE_NAMES = enumerated(DATA_SOURCES, "and")
 
 
 def sweep(
@@ -425,7 +425,7 @@ def _check_data(data: dict) -> None:
     if not isinstance(data, dict):
         raise UsageError(f"data: expected an object with {SOURCE_NAMES}")
     _check_keys(data, DATA_KEYS, "data: ")
-    if sum(key in data for key in SOURCES) != 1:
+    if sum(key in data for key in DATA_SOURCES) != 1:
         raise UsageError(f"data: expected one of {SOURCE_NAMES}")
     if data.get("form", "table") not in ("table", "maps"):
         raise UsageError(f"data: form {data['form']}: expected table or maps")

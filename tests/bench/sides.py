@@ -12,7 +12,10 @@ batch, forward, loss, backward, update.
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import time
+from functools import partial
 
 import numpy as np
 
@@ -504,5 +507,108 @@ class Jax(Library):
         return timed(call), np.concatenate(call())[checked_rows(case.rows)]
 
 
-SIDES = {"nn": Nn, "torch": Torch, "jax": Jax}
+class Keras(Library):
+    """Keras, `fit` and `predict`, on JAX where that is installed, else on PyTorch."""
+
+    def __init__(self, backend: str):
+        super().__init__(backend)
+        below = "torch"
+        if importlib.util.find_spec("jax"):
+            below = "jax"
+            import jax
+
+            jax.config.update("jax_platforms", self.device)
+        os.environ["KERAS_BACKEND"] = below
+        import keras
+
+        keras.config.set_image_data_format("channels_first")
+        self.keras = keras
+        self.version = f"{keras.__version__} {below}"
+
+    def start_product(self, case: Product):
+        ops = self.keras.ops
+        a, b = map(ops.convert_to_tensor, case.factors())
+
+        def product():
+            return ops.convert_to_numpy(ops.matmul(a, b))
+
+        return timed(product), product()[checked_rows(case.m)]
+
+    def model(self, case):
+        """Return the network as a Sequential with its parameters, and our own."""
+        net = case.model.network(case.dtype)
+        layers = self.keras.layers
+        shape = net.layers[0].in_shape
+        parts = [layers.Input(shape if reads_images(net.layers) else shape[:1])]
+        for layer in net.layers:
+            parts += self.layers_of(layer)
+        model = self.keras.Sequential(parts)
+        own = [w for part in model.layers for w in part.weights if "seed" not in w.path]
+        for weight, (name, ours) in zip(own, net.parameters().items(), strict=True):
+            weight.assign(self.as_ours(name, ours, weight.shape))
+        return model, net
+
+    def layers_of(self, layer) -> list:
+        """Return a layer of ours as Keras has it, behind its padding."""
+        layers = self.keras.layers
+        act = layer.activation
+        if layer.kind == "conv":
+            left, right, top, below = padding(layer)
+            size = (layer.kernel, layer.stride)
+            conv = layers.Conv2D(layer.out_shape[0], *size, activation=act)
+            return [layers.ZeroPadding2D(((top, below), (left, right))), conv]
+        makers = {
+            "dense": lambda: layers.Dense(layer.outputs, activation=act),
+            "maxpool": lambda: layers.MaxPooling2D(layer.kernel, layer.stride),
+            "avgpool": lambda: layers.AveragePooling2D(layer.kernel, layer.stride),
+            "dropout": lambda: layers.Dropout(layer.rate),
+            # Flatten would put the channels last
+            "flatten": lambda: layers.Reshape((-1,)),
+        }
+        return [makers[layer.kind]()]
+
+    @staticmethod
+    def as_ours(name: str, ours: np.ndarray, shape) -> np.ndarray:
+        """Return parameters of ours in Keras's order: (inputs, outputs), and of a
+        convolution (height, width, channels, filters)."""
+        if ours.ndim == 1:
+            return ours
+        if len(shape) == 4:
+            return ours.reshape(shape[3], shape[2], *shape[:2]).transpose(2, 3, 1, 0)
+        return ours.T
+
+    def rows(self, case, count: int, net):
+        """Return x in the network's input shape, and y."""
+        x, y = case.model.data(count, case.dtype)
+        if reads_images(net.layers):
+            x = x.reshape(len(x), *net.layers[0].in_shape)
+        return x, y
+
+    def compiled(self, model, net, optimizer: str, rate: float):
+        """Return the model, ready to be fitted: what a user of Keras writes."""
+        losses = {
+            "bce": "binary_crossentropy",
+            "ce": "sparse_categorical_crossentropy",
+            "mse": "mse",
+        }
+        optimizers = self.keras.optimizers
+        step = {"adam": optimizers.Adam, "sgd": optimizers.SGD}[optimizer]
+        model.compile(step(rate), losses[net.loss])
+        return model
+
+    def start_training(self, case: TrainStepCase):
+        model, net = self.model(case)
+        self.compiled(model, net, case.optimizer, case.learning_rate)
+        x, y = self.rows(case, case.rows, net)
+        epoch = partial(model.fit, x, y, batch_size=case.batch, verbose=0)
+        return epoch_timer(epoch, case.batches), None
+
+    def start_forward(self, case: Forward):
+        model, net = self.model(case)
+        x, _ = self.rows(case, case.rows, net)
+        call = partial(model.predict, x, batch_size=BLOCK, verbose=0)
+        return timed(call), call()[checked_rows(case.rows)]
+
+
+SIDES = {"nn": Nn, "torch": Torch, "jax": Jax, "keras": Keras}
 PEERS = [name for name in SIDES if name != "nn"]

@@ -89,7 +89,10 @@ def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
     [
         ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
         ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
-        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series, clouds and images"),
+        (
+            {"data": {**CLOUDS, "path": "a.csv"}},
+            "one of path, series, clouds and images",
+        ),
         ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
         ({"data": None}, "data: expected an object"),
         ({"layers": None}, "a part without layers"),

@@ -352,6 +352,8 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
         network_bytes=1_234_567.0,
         skill=-0.5,
         accuracy=0.98765,
+        setup_s=1.2345,
+        f1=0.87654,
     )
     page = sweep_page.results_page([row])
     table = page.sections["All figures"][0]
@@ -367,6 +369,7 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
         "parameters": "2,601",
         "ms a batch": "12.3",
         "95 %": "23.5",
+        "s of set-up": "1.23",
         "s an epoch": "0.0411",
         "s in all": "0.123",
         "MB": "1.23",
@@ -375,6 +378,7 @@ def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
         "R2": "0.6",
         "skill": "-0.5",
         "accuracy": "0.9877",
+        "F1": "0.8765",
         **{
             f"ms for {n} row{'s' if n > 1 else ''}": f"{12.345 * n / 100:.3g}"
             for n in INFERENCE_ROWS

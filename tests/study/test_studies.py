@@ -1,0 +1,229 @@
+"""--study: the plans of the founding studies, their figures of then, and what is shown
+of both."""
+
+import json
+import re
+
+import pytest
+from support.command_line import run, succeed
+
+from nn.study import studies, sweep, then_and_now
+from nn.study.results import RESULT_COLUMNS
+from nn.terminal.figures import short_text
+from nn.utils import NnError
+
+NAMES = ("cnns", "course", "digits", "solar")
+PLAN = {
+    "data": {"clouds": {"rows": 200, "step": 60}, "horizon": 60},
+    "layers": ["50,5,1", "50,5,3,1"],
+    "batch_number": 20,
+    "epochs": 3,
+    "parts": [
+        {"backend": "omp", "threads": [1, 4000]},
+        {"backend": ["seq", "cuda"]},
+    ],
+}
+SEQ = {"layers": "50,5,1", "backend": "seq"}
+THEN = {
+    "title": "A study",
+    "remarks": ["What it is."],
+    "figures": [
+        {
+            "what": "an epoch",
+            "column": "epoch_s",
+            "unit": "s",
+            "of": SEQ,
+            "then": 5000.0,
+            "from": "table 1 (q)",
+            "machine": "a computer",
+        },
+        {"what": "a plot", "column": "epoch_s", "of": SEQ},
+        {"what": "said", "column": "rmse", "of": SEQ, "then": "small"},
+        {
+            "what": "rows unknown",
+            "column": "epoch_s",
+            "of": SEQ,
+            "then": 7,
+            "unlike": True,
+        },
+        {
+            "what": "gain",
+            "column": "epoch_s",
+            "of": SEQ,
+            "then": 3,
+            "over": {**SEQ, "backend": "omp", "threads": 1},
+        },
+        {"what": "a layer", "column": "forward_ms", "layer": 1, "of": SEQ, "then": 1.5},
+        {
+            "what": "no device",
+            "column": "epoch_s",
+            "of": SEQ,
+            "over": {"backend": "cuda"},
+        },
+    ],
+}
+
+
+def write_study(folder, then=THEN):
+    plans = folder / "datasets" / "plans"
+    (plans / "then").mkdir(parents=True, exist_ok=True)
+    (plans / "made.json").write_text(json.dumps(PLAN))
+    (plans / "made-small.json").write_text(json.dumps(PLAN))
+    (plans / "then" / "made.json").write_text(json.dumps(then))
+
+
+@pytest.fixture
+def made(folder, brief, monkeypatch):
+    """A folder with a study of ours, on a machine without a GPU."""
+    write_study(folder)
+    monkeypatch.setattr(
+        studies, "_missing_backends", lambda: {"cuda": "no GPU of this kind"}
+    )
+    return folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_figure_of_then_is_of_an_entry_and_says_where_it_is_from(name):
+    study = studies.find(name)
+    small = studies.find(f"{name}-small")
+    assert small.figures == study.figures
+    entries = then_and_now.measured(study, "none.csv")
+    assert sweep.read_plan(str(small.plan))
+    for figure in study.figures:
+        for key in ("of", "over"):
+            fitting = [one for one in entries if one.fits(figure.get(key, {}))]
+            assert fitting, (figure["what"], key)
+        assert figure["column"] in RESULT_COLUMNS or figure["column"] in studies.COUNTED
+        marked = re.search(r"\((q|p|c)\)", figure["from"])
+        assert ("then" in figure) <= bool(marked), figure
+
+
+def test_a_study_is_a_plan_beside_its_figures_of_then(made):
+    result = succeed("study", "made", "-o", "r.csv", "--report", "r.json")
+    assert "«" not in result.out
+    figures = {line[0]: line[3:6] for line in page_table("r.json", "Then and now")}
+    seconds = sweep.read_results("r.csv")
+    by_backend = {
+        (row["backend"], row["threads"]): row
+        for row in seconds
+        if row["depth"] == 1 and row["status"] == "ok"
+    }
+    assert len(seconds) == 4, "what this machine has not is not run"
+    seq = by_backend["seq", 1]["epoch_s"]
+    omp = by_backend["omp", 1]["epoch_s"]
+    assert figures["an epoch"] == ["5000 s", f"{seq:.5g} s", short_text(5000 / seq)]
+    assert figures["a plot"] == ["", f"{seq:.5g}", ""]
+    assert figures["said"][::2] == ["small", ""]
+    assert figures["rows unknown"] == ["7", f"{seq:.5g}", ""], "no ratio of unlike"
+    gain = seq / omp
+    assert figures["gain"][1] == f"{gain:.5g}"
+    assert float(figures["gain"][2]) == pytest.approx(3 / gain, rel=0.01)
+    layer = by_backend["seq", 1]["forward_ms"].split()[1]
+    assert float(figures["a layer"][1]) == float(layer)
+    assert figures["no device"] == ["", "", ""]
+
+
+def page_table(path, heading):
+    """The lines of the first table of a section of a page."""
+    with open(path) as file:
+        blocks = json.load(file)["sections"][heading]
+    return next(block["lines"] for block in blocks if isinstance(block, dict))
+
+
+def test_a_page_of_a_study_has_its_devices_and_says_which_are_not_here(made):
+    succeed("study", "made", "-o", "r.csv", "--report", "r.json", "-q")
+    with open("r.json") as file:
+        page = json.load(file)
+    assert page["title"] == "A study"
+    assert page["sections"]["Then and now"][0] == "What it is."
+    tables = {table["caption"]: table for table in page["sections"]["By device"]}
+    epochs = tables["Seconds an epoch"]
+    assert epochs["headers"] == [
+        "layers",
+        "seq",
+        "omp, 1 thread",
+        "omp, 4000 threads (not here)",
+        "cuda (not here)",
+    ]
+    assert [line[0] for line in epochs["lines"]] == PLAN["layers"]
+    for line in tables["Times seq, an epoch"]["lines"]:
+        assert line[1] == "1"
+        assert float(line[2]) > 0
+        assert line[3:] == ["", ""]
+    assert page["sections"]["Not here"] == [
+        f"omp, 4000 threads: this machine has {studies.plural(studies.available_cores(), 'core')}",
+        "cuda: no GPU of this kind",
+    ]
+    layers = page["sections"]["Layer by layer, milliseconds of a batch"]
+    assert layers[0]["lines"][-1][0] == "all"
+    first, second, both = [float(line[1]) for line in layers[0]["lines"]]
+    assert both == pytest.approx(first + second, rel=0.01)
+    assert page["sections"]["Command"] == ["nn study made"]
+    assert page["sections"]["Measured on"]
+
+
+def test_a_study_goes_on_and_tells_json(made):
+    one = succeed("study", "made", "--json", "-q").json
+    assert list(one) == ["study", "results", "rows", "left_out", "figures"]
+    assert one["results"] == "study-made.csv"
+    assert (one["rows"], one["left_out"]) == (8, 4)
+    assert one["figures"][0]["then"] == 5000.0
+    assert one["figures"][0]["ratio"] == pytest.approx(5000 / one["figures"][0]["now"])
+    again = succeed("study", "made")
+    assert "0 of 8 networks" in again.err
+    assert succeed("study", "made", "--json", "-q").json == one
+
+
+def test_a_study_says_how_long_it_takes_and_names_its_sister(made):
+    err = succeed("study", "made", "-o", "r.csv").err
+    assert "4 of 8 networks, up to about 12 s; nn study made-small takes" in err
+    err = succeed("study", "made-small", "-o", "small.csv").err
+    assert "takes about a minute" not in err
+    large = {"layers": "50,1000,1000,1", "backend": "seq", "epochs": 100}
+    (made / "plan.json").write_text(json.dumps({**PLAN, **large, "parts": [{}]}))
+    (entry,) = sweep.read_plan("plan.json")
+    products = 50 * 1000 + 1000 * 1000 + 1000
+    expected = 3 + 2 * products * (3 * 200 * 100 + 3 * 1603) / 1e9
+    assert studies.expected_seconds(entry) == pytest.approx(expected)
+    assert [studies._duration(s) for s in (80, 600, 9000)] == [
+        "80 s",
+        "10 min",
+        "2.5 h",
+    ]
+
+
+def test_more_gpus_than_there_are_are_not_here(made, monkeypatch):
+    monkeypatch.setattr(studies, "_missing_backends", dict)
+    monkeypatch.setattr(studies, "gpu_count", lambda: 2)
+    plan = {**PLAN, "layers": "50,1", "parts": [{"backend": "cuda", "gpus": [1, 2, 4]}]}
+    (made / "plan.json").write_text(json.dumps(plan))
+    entries = sweep.read_plan("plan.json")
+    reasons = [studies.reason_not_here(entry) for entry in entries]
+    assert reasons == [None, None, "this machine has 2 GPUs"]
+
+
+def test_a_wrong_name_is_told_with_the_names_that_there_are(made):
+    result = run("study", "mode")
+    assert result.code == 2
+    assert "--study mode: no such study; there are made" in result.err
+    result = run("study")
+    assert result.code == 2
+    assert "NAME" in result.err
+
+
+@pytest.mark.parametrize(
+    "figures, message",
+    [
+        (3, "expected a list"),
+        ([3], "a figure's keys are"),
+        ([{"what": "x", "column": "epoch_s"}], "a figure's keys are"),
+        ([{**THEN["figures"][1], "when": 3}], "a figure's keys are"),
+        ([{**THEN["figures"][1], "column": "ms"}], "no column ms"),
+        ([{**THEN["figures"][1], "of": 3}], "of: expected settings"),
+    ],
+)
+def test_figures_that_are_none_are_refused(made, figures, message):
+    write_study(made, {"figures": figures})
+    with pytest.raises(NnError, match=message):
+        studies.find("made")
+    assert run("study", "made").code == 2
