@@ -12,30 +12,63 @@ from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
 from ..test.out_of_fold import check_scores, out_of_fold
+from ..test.sureness import sets_of
 from ..utils import distinct_names, names_apart
 from .table_file import Block, Table
 
 ROWS_OF_PREDICTIONS = 1 << 13  # predicted at a time, and made to text
+SET_SEPARATOR = "|"  # between the classes of a set
 EXPLAINED_ROWS = 256  # at a time
 
 
-def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Table:
+def prediction_table(
+    net, ds: Dataset, threshold: float | None = None, level: float | None = None
+) -> Table:
     """Return a table with a line for each row, counted from 0.
 
     regression: row, each target in its own units, each truth;
     classes: row, predicted class, score of each class (its probability, if the output
     layer is a sigmoid or softmax; for two classes that of class 1 only), true class.
     The truth is left out where ds.y is None.
-    Behind the values or scores of several networks stand their standard deviations.
+    Behind the values or scores stand the ends of intervals of the level, or the set of
+    classes, where one is asked for; then those of several networks have their standard
+    deviations.
     threshold: score from which a row is of class 1, the network's own by default.
     """
+    threshold = net.threshold if threshold is None else threshold
     return Table(
-        _names(net, ds),
-        _predicted(net, ds, net.threshold if threshold is None else threshold),
+        _names(net, ds, sure=_sure_names(net, level)),
+        _predicted(net, ds, threshold, level),
     )
 
 
-def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
+def _sure_names(net, level: float | None) -> list[str]:
+    """Return the names of the columns that a level adds: low and high of each target,
+    or the set of classes."""
+    if level is None:
+        return []
+    if net.task != "regression":
+        return ["set"]
+    targets = output_names(net)
+    if len(targets) == 1:
+        targets = [""]
+    return [f"{end} {target}".strip() for target in targets for end in ("low", "high")]
+
+
+def _sure_columns(net, scores, level: float | None) -> list:
+    """Return the columns that a level adds for these predictions."""
+    if level is None:
+        return []
+    if net.task != "regression":
+        sets = sets_of(net, scores, level, class_names(net))
+        return [[SET_SEPARATOR.join(names) for names in sets]]
+    ends = net.conformal.interval(scores, level)
+    return [*np.stack(ends, axis=2).reshape(len(scores), -1).T]
+
+
+def _predicted(
+    net, ds: Dataset, threshold: float, level: float | None
+) -> Iterator[Block]:
     for start in range(0, ds.rows, ROWS_OF_PREDICTIONS):
         block = ds.of_rows(slice(start, start + ROWS_OF_PREDICTIONS))
         scores = scores_of(net, block, start)
@@ -48,7 +81,7 @@ def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
             block,
             [np.arange(start, start + block.rows)],
             scores,
-            deviations,
+            [*_sure_columns(net, scores, level), *deviations],
             threshold,
         )
 
@@ -75,17 +108,17 @@ def fold_table(net, ds: Dataset) -> Table:
 
 
 def _columns(
-    net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list, threshold
+    net, ds: Dataset, facts: list[np.ndarray], scores, sureness: list, threshold
 ) -> Block:
-    """Return the columns of some rows: facts of each row, ids, predictions, the
-    truth."""
+    """Return the columns of some rows: facts of each row, ids, predictions, how sure
+    they are, the truth."""
     leading = [*facts, *ds.ids.values()]
     if net.task == "regression":
         if ds.y is None:
             truth = []
         else:
             truth = list(ds.y.reshape(len(scores), -1).T)
-        return [*leading, *scores.T, *deviations, *truth]
+        return [*leading, *scores.T, *sureness, *truth]
     names = np.array(class_names(net))
     predicted = names[decide(scores, threshold)].tolist()
     if ds.y is None:
@@ -96,13 +129,17 @@ def _columns(
         *leading,
         predicted,
         *scores.reshape(len(predicted), -1).T,
-        *deviations,
+        *sureness,
         *truth,
     ]
 
 
 def _names(
-    net, ds: Dataset, facts: Sequence[str] = (), deviations: bool = True
+    net,
+    ds: Dataset,
+    facts: Sequence[str] = (),
+    deviations: bool = True,
+    sure: Sequence[str] = (),
 ) -> list[str]:
     """Return the names of the columns of _columns."""
     outputs = output_names(net)
@@ -117,7 +154,7 @@ def _names(
         else:
             truth = ["true"]
     # targets may have one name
-    names = distinct_names(["row", *facts, *predicted, *spread, *truth])
+    names = distinct_names(["row", *facts, *predicted, *sure, *spread, *truth])
     before = 1 + len(facts)
     return [*names[:before], *names_apart(list(ds.ids), names), *names[before:]]
 

@@ -40,7 +40,11 @@ def test_command(flags) -> None:
     if flags.scaling:
         _fit_scaling(flags, net, ds)
     report_run(flags, net, console.about(ds, about, net))
-    options = {"threshold": flags.threshold, "intervals": flags.intervals}
+    options = {
+        "threshold": flags.threshold,
+        "intervals": flags.intervals,
+        "level": flags.level,
+    }
     if out_of_fold is None:
         result = tested(net, ds, **options)
     else:
@@ -84,8 +88,10 @@ def predict_command(flags) -> None:
     net = load_network(flags)
 
     from ..test import check_threshold
+    from ..test.sureness import check_level
 
     check_threshold(net, flags.threshold)
+    check_level(net, flags.level)
 
     from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
@@ -107,7 +113,7 @@ def predict_command(flags) -> None:
         net,
         printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"),
     )
-    table = prediction_table(net, ds, flags.threshold)
+    table = prediction_table(net, ds, flags.threshold, flags.level)
     is_printed = flags.output in (None, "-")
     if flags.json and is_printed:
         print_rows({"model": flags.model}, table)

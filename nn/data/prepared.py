@@ -152,6 +152,7 @@ class Prepared:
             "gap_words": sorted(GAPS),
             "code_page": WINDOWS,
             "weightless_rows": None,
+            "conformal": None,  # told after the last epoch
             "number_type": reader.number_type,
             "dataset": None,
             "scaling": reader.scaling,

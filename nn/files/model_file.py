@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from itertools import pairwise
 
 import numpy as np
 
@@ -319,13 +320,22 @@ _METADATA = {
 }
 _MEMBER_FACTS = {"weight": lambda value: is_number(value) and value > 0}
 # what members' metadata do not take from that of all
-_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes", "profiles")
+_NOT_SHARED = (
+    "members",
+    "temperature",
+    "crossed",
+    "conformal",
+    "row_hashes",
+    "profiles",
+)
 # metrics of rows, or of a part of them
 _ARE_RATES = {name: or_none(is_number) for name in METRICS}
 _INTERVAL_ENDS = or_none(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
 _CROSSED_METRICS = {  # what `test` reports of all rows that folds judge
     **_ARE_RATES,
     **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), is_number),
+    **dict.fromkeys(("level", "coverage"), is_number),
+    "width": or_none(is_number),
     "weighted": is_true,
     "target": or_none(lambda value: is_choice(value) or _ARE_TEXTS(value)),
     "left_out_rows": map_of(is_whole),
@@ -360,6 +370,57 @@ _CROSSED = {
     "figures": are_figures,
     "retrained": is_true,
 }
+_IS_TARGET = object_of(
+    {
+        **dict.fromkeys(("at", "scale", "low", "high"), _ARE_NUMBERS),
+        "bounds": lambda ends: list_of(or_none(is_number))(ends) and len(ends) == 2,
+    },
+    closed=True,
+)
+_IS_INTERVALS = object_of(
+    {"levels": _ARE_NUMBERS, "targets": list_of(_IS_TARGET)}, closed=True
+)
+_IS_CLASS_SETS = object_of(
+    {
+        "levels": _ARE_NUMBERS,
+        "least": list_of(_ARE_NUMBERS),
+        "of_class": list_of(is_whole),
+    },
+    closed=True,
+)
+
+
+def _are_ascending(values: list) -> bool:
+    return len(values) > 0 and all(low < high for low, high in pairwise(values))
+
+
+def _is_conformal(value) -> bool:
+    """Return True for what Intervals or ClassSets of core.conformal write."""
+    is_intervals = _IS_INTERVALS(value)
+    if not is_intervals and not _IS_CLASS_SETS(value):
+        return False
+    levels = value["levels"]
+    if not _are_ascending(levels) or levels[0] <= 0 or levels[-1] >= 1:
+        return False
+    if is_intervals:
+        return all(_is_sound(target, len(levels)) for target in value["targets"])
+    of_classes = value["least"]
+    return all(len(least) == len(levels) for least in of_classes) and all(
+        0 <= place < len(of_classes) for place in value["of_class"]
+    )
+
+
+def _is_sound(target: dict, levels: int) -> bool:
+    """Return whether the residuals of a target have a size above 0 wherever there is
+    one, and two ends of each level."""
+    return (
+        _are_ascending(target["at"])
+        and len(target["at"]) == len(target["scale"])
+        and min(target["scale"]) > 0
+        and len(target["low"]) == len(target["high"]) == levels
+    )
+
+
 # facts that files leave out where they have the default of nn/facts.py
 MAY_BE_MISSING = {
     "encoding": (lambda value: isinstance(value, dict), "an object"),
@@ -382,6 +443,7 @@ MAY_BE_MISSING = {
         ),
         "a temperature above 0 and a threshold for each fold",
     ),
+    "conformal": (_is_conformal, "levels, and residuals or scores of each"),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
     "profiles": (profiles.are_profiles, "a distribution for each column"),
     "weightless_rows": (
@@ -430,8 +492,13 @@ def _check_agreement(path, metadata: dict) -> None:
     target_counts = (1, outputs)
     if metadata["task"] == "binary":
         classes = 2
-    elif metadata["task"] == "regression":
+    sure_of = ("of_class", classes)
+    if metadata["task"] == "regression":
         target_counts = (outputs,)
+        sure_of = ("targets", outputs)
+    conformal = metadata.get("conformal")
+    if conformal is not None and sure_of[0] not in conformal:
+        raise _damaged(path, f"`conformal` is of no {metadata['task']} task")
     try:
         labels_of(metadata["classes"] or [], metadata.get("label_type"))
     except ValueError:
@@ -442,6 +509,7 @@ def _check_agreement(path, metadata: dict) -> None:
         "medians": (metadata.get("medians"), (inputs,)),
         "profiles": (metadata.get("profiles"), (inputs,)),
         "classes": (metadata["classes"], (classes,)),
+        "conformal": ((conformal or {}).get(sure_of[0]), sure_of[1:]),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
         "targets": (metadata["targets"], target_counts),
         "target_scaling": (

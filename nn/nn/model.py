@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..core.conformal import ClassSets, Intervals
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
@@ -62,6 +63,7 @@ def _own_metadata(net) -> dict:
         "scaling": net.scaling.to_dict(),
         "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
         "crossed": net.crossed and _crossed_facts(net.crossed),
+        "conformal": net.conformal and net.conformal.to_dict(),
     }
     for name, usual in USUAL_FACTS.items():
         if own[name] == usual:
@@ -243,6 +245,9 @@ def _facts_of(
     facts = {name: meta[name] for name in FACTS if name in meta}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
+    if "conformal" in meta:
+        kind = Intervals if meta["task"] == "regression" else ClassSets
+        facts["conformal"] = kind.from_dict(meta["conformal"])
     return Facts(**facts | {"encoding": encoding, "crossed": crossed})
 
 

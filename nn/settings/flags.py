@@ -39,6 +39,7 @@ from .values import (
     FORMS,
     GPUS,
     LAYERS,
+    LEVEL,
     NAMES,
     NOT_NEGATIVE,
     NUMBER_EMBEDDING,
@@ -361,6 +362,13 @@ _FLAG_GROUPS = {
             "Give the metrics of --test 95 % intervals, by bootstrap.",
             modes=frozenset({"test"}),
             later=True,
+        ),
+        Flag(
+            "level",
+            "Of the intervals, or sets of classes, that --predict adds and --test judges (0.9).",
+            LEVEL,
+            "SHARE",
+            modes=frozenset({"test", "predict"}),
         ),
         Flag(
             "output",

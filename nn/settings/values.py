@@ -325,6 +325,12 @@ EPSILON = Value(
     "float",
     lambda value: 1e-37 <= value <= 1e37,
 )
+LEVEL = Value(
+    _finite,
+    "a number above 0 and below 1, such as 0.9",
+    "float",
+    lambda value: 0 < value < 1,
+)
 VALIDATION = Value(
     _share_or_file, "a share above 0 and below 1, or a file", "float | str", bool
 )

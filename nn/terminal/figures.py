@@ -9,6 +9,7 @@ from ..layers import Layer, describe
 from ..nn_aux import METRICS
 from ..utils import axis_texts, listed
 
+SURENESS = ("coverage", "width")  # of intervals
 MOST_WHOLE = 1e15  # below it float64 holds all whole numbers
 
 
@@ -141,17 +142,33 @@ def metric_lines(result: dict) -> list[list[str]]:
     return lines
 
 
+def sureness_text(result: dict) -> str:
+    """Return what the intervals of a test's predictions, or their sets of classes, hold
+    beside what was asked; empty where a model has none."""
+    if "level" not in result:
+        return ""
+    what = "sets of classes"
+    size = "size"
+    if "rmse" in result:
+        what = "intervals"
+        size = "width"
+    held = f"hold {rate_text(result['coverage'])} of the rows"
+    width = number_text(result["width"])
+    return f"{what} of level {result['level']:g} {held}, their mean {size} is {width}"
+
+
 def target_lines(result: dict) -> tuple[list[str], list[list[str]]]:
     """Return (headers, a line for each target) of a test of several targets; no lines
     for a single one."""
     targets = result.get("per_target", ())
     names: list[str] = []
     if targets:
-        names = [name for name in METRICS if name in targets[0]]
+        names = [name for name in (*METRICS, *SURENESS) if name in targets[0]]
     lines = [
         [row["target"], *(number_text(row[name]) for name in names)] for row in targets
     ]
-    return ["target", *(METRICS[name].label for name in names)], lines
+    labels = [METRICS[name].label if name in METRICS else name for name in names]
+    return ["target", *labels], lines
 
 
 def class_lines(rows: Sequence[dict]) -> list[list[str]]:

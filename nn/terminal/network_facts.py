@@ -85,6 +85,7 @@ def facts_of(net: Network) -> dict[str, str]:
         "multiply-adds": _operations(net),
         "hold-out": f"{net.holdout:g}",
         "out of fold": _out_of_fold(net),
+        "sureness": _sureness(net),
         "trained": _trained(net),
     }
 
@@ -131,6 +132,15 @@ def _out_of_fold(net: Network) -> str:
     if "folds" not in net.config:
         return ""
     return "not kept by the nn that trained it, whose figures of small tables were too good; train again to have them"
+
+
+def _sureness(net: Network) -> str:
+    """Return up to which level there are intervals of predictions, or sets of
+    classes."""
+    what = "intervals" if net.task == "regression" else "sets of classes"
+    if net.conformal is None:
+        return f"no {what} of predictions: no 30 rows judged it, or they were not kept"
+    return f"{what} of predictions up to level {net.conformal.levels[-1]:.4g}"
 
 
 def _trained(net: Network) -> str:

@@ -33,6 +33,7 @@ from .figures import (
     setting_text,
     shape_text,
     short_text,
+    sureness_text,
     target_lines,
 )
 from .network_facts import candidates_of, facts_of, members_of
@@ -300,6 +301,9 @@ def test_report(
         headers, lines = target_lines(result)
         if lines:
             table(headers, lines, "by target")
+    text = sureness_text(result)
+    if text:
+        print(text)
     if "members" in result:
         _members_report(result["members"])
 

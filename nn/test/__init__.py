@@ -2,6 +2,7 @@
 
     reports.py     the metrics of a network on a data set
     out_of_fold.py test, and rows of a training by the networks that do not know them
+    sureness.py    intervals of values and sets of classes, and how many rows they hold
     values.py      the value of a prediction that is explained, and rows of which some
                    columns are another row's
     shapley.py     contributions of columns to each prediction

@@ -19,20 +19,30 @@ from ..utils import DataError, log, logged_once
 from .reports import (
     check_threshold,
     figures_of,
+    judged,
     remarks,
     sampling_of_copies,
     tested,
     warn_of_trained,
+    with_held,
     without_remarks,
     without_weightless,
 )
+from .sureness import held_by_others
 
 PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
 JUDGED_BEFORE = "%s was trained on these %s rows: its figures are those of before it was trained once more on all"
 NO_SCORES = "the model keeps the out-of-fold figures of its training alone, not the scores of rows, more than 1 GB"
 
 
-def test(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
+def test(
+    net,
+    ds,
+    *,
+    threshold: float | None = None,
+    intervals: bool = False,
+    level: float | None = None,
+) -> dict:
     """Return the figures of `net` on all rows of `ds`, with the keys of `nn --test
     --json`.
 
@@ -49,6 +59,9 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by
     bootstrap (core/bootstrap.py).
+    level: of the intervals of a regression's predictions, or of the sets of classes
+    (0.9); keys `level`, `coverage`, the share of rows that they hold, and `width`,
+    their mean width or size, where the network knows any (core/conformal.py).
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or
     infinity.
     left_out_rows: {reason: rows} of those that count for nothing, `weightless` and
@@ -67,10 +80,10 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     if fold_scores is not None:
         remark_on_rows_apart(net, len(fold_scores[0]))
         return figures_out_of_fold(
-            net, ds, fold_scores, threshold=threshold, intervals=intervals
+            net, ds, fold_scores, threshold=threshold, intervals=intervals, level=level
         )
     ds = without_weightless(ds)
-    report = tested(net, ds, threshold=threshold, intervals=intervals)
+    report = tested(net, ds, threshold=threshold, intervals=intervals, level=level)
     trained = trained_on(net, ds)
     warn_of_trained(trained)
     return {**report, "trained_rows": trained.count}
@@ -219,6 +232,7 @@ def figures_out_of_fold(
     *,
     threshold: float | None = None,
     intervals: bool | str = False,
+    level: float | None = None,
     by_member: bool = False,
     with_key: bool = True,
 ) -> dict:
@@ -240,14 +254,13 @@ def figures_out_of_fold(
     options = by_fold(net, threshold)
     if intervals:
         options["sampling"] = sampling_of_copies(ds, rows)
+    judging = ds.of_rows(rows, inputs=False)
     result = figures_of(
-        net,
-        ds.of_rows(rows, inputs=False),
-        scores,
-        threshold=threshold,
-        intervals=intervals,
-        **options,
+        net, judging, scores, threshold=threshold, intervals=intervals, **options
     )
+    known = judged(net, judging, scores)
+    found = held_by_others(net, known, folds, judging.groups, level)
+    result = with_held(result, found, known[2])
     if by_member:
         with logged_once(remarks):
             result["members"] = figures_by_fold(net, ds, rows, folds, scores, threshold)

@@ -35,6 +35,7 @@ from ..nn.trained_rows import Trained
 from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
+from .sureness import Held, held
 
 QUICK = "quick"  # intervals that cost a training next to nothing
 QUICK_NAMES = {  # the metrics that have these: the first one and the loss
@@ -71,15 +72,35 @@ def warn_of_trained(trained: Trained, model: str = "the model") -> None:
         log.warning("%s: %s", trained.told(model), meaning)
 
 
-def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
+def tested(
+    net,
+    ds,
+    *,
+    threshold: float | None = None,
+    intervals: bool = False,
+    level: float | None = None,
+) -> dict:
     """Return the figures of `test` on rows, whether the network was trained on them or
     not."""
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
     ds = without_weightless(ds)
-    return figures_of(
-        net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals
-    )
+    scores = scores_of(net, ds)
+    figures = figures_of(net, ds, scores, threshold=threshold, intervals=intervals)
+    truth, scores, weights = judged(net, ds, scores)
+    return with_held(figures, held(net, truth, scores, level), weights)
+
+
+def with_held(figures: dict, found: Held | None, weights=None) -> dict:
+    """Return figures with what intervals or sets hold, those of each target too."""
+    if found is None:
+        return figures
+    of_targets = [
+        target | found.of_target(number).figures(weights)
+        for number, target in enumerate(figures.get("per_target", ()))
+    ]
+    by_target = {"per_target": of_targets} if of_targets else {}
+    return figures | by_target | found.figures(weights)
 
 
 def without_weightless(ds):

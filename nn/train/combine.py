@@ -141,10 +141,9 @@ class Combined:
         if isinstance(threshold, str):
             threshold = DEFAULTS["threshold"]
         if all(member.unknown is not None for member in alive):
-            truth, scores, weights = zip(
-                *(member.unknown for member in alive), strict=True
-            )
-            unknown = truth[0], scores, weights[0]
+            scores = [member.unknown.scores for member in alive]
+            unknown = alive[0].unknown
+            unknown = unknown.truth, scores, unknown.weights
         else:
             rows = self._run.members[0].rows
             unknown = scores_of_members(self.net, *rows.decisive())
@@ -179,12 +178,8 @@ class Combined:
         crossed = predicted_out_of_fold(
             [member.net for member in members], ds, self._plan.folds, scores
         )
-        weights = None
-        if ds.weights is not None:
-            weights = ds.weights[crossed.rows]
-        decision = decide_crossed(
-            net, self._plan.options, crossed, ds.y[crossed.rows], weights
-        )
+        rows = ds.of_rows(crossed.rows, inputs=False)
+        decision = decide_crossed(net, self._plan.options, crossed, rows)
         net.facts = replace(net.facts, **decision.facts)
         with logged_once(remarks):
             each = figures_by_fold(net, ds, *out_of_fold(net, ds))

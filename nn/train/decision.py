@@ -22,6 +22,7 @@ from ..nn.crossed import Crossed
 from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
+from ..test.sureness import bounds_of, conformal_of
 from ..utils import NnError, UsageError, log
 from .crossed import temperatures_by_others, tempered_by, thresholds_by_others
 from .options import Options, is_decided_later
@@ -73,8 +74,8 @@ def decide_by(
     """Find temperature and threshold as the options ask.
 
     truth (rows,), scores (rows, outputs) of the network's dtype, not calibrated,
-    weights (rows,) or None: see judged. Raises NnError for scores that are not finite,
-    and what best_threshold raises.
+    weights (rows,) or None: see JudgedRows. Raises NnError for scores that are not
+    finite, and what best_threshold raises.
     """
     decision = Decision({}, {})
     if not is_decided_later(options):
@@ -103,11 +104,13 @@ def decide_by(
 
 
 def decide_crossed(
-    net: Network, options: Options, crossed: Crossed, truth: np.ndarray, weights=None
+    net: Network, options: Options, crossed: Crossed, rows: Dataset
 ) -> Decision:
     """Do what decide_by does, by the scores of all rows that folds judge; among the
     facts are these, `crossed`, with the temperature and the threshold that each fold is
     judged by: those that the rows of the others tell."""
+    truth = rows.y
+    weights = rows.weights
     decision = decide_by(net, options, truth, crossed.scores, weights)
     calibration = decision.figures.get("calibration")
     threshold = decision.facts.get("threshold", net.threshold)
@@ -130,6 +133,9 @@ def decide_crossed(
         )
     crossed = replace(crossed, temperatures=temperatures, thresholds=thresholds)
     decision.facts["crossed"] = crossed
+    decision.facts["conformal"] = conformal_of(
+        net, truth, crossed.calibrated, weights, rows.groups, bounds_of(net)
+    )
     if calibration:
         for name in ("log_loss", "brier"):
             after = metric(name, net.task, truth, crossed.calibrated, weights)
@@ -141,20 +147,36 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> Decis
     """Do what decide_by does for members of `net` and their weights, by the rows that
     judge them: as they predicted them before a refit, else by all rows that they were
     trained on where there are no validation rows."""
-    if not is_decided_later(options):
-        return Decision({}, {})
     refitted = {
         member: weight
         for member, weight in members.items()
         if member.unknown is not None
     }
-    if not refitted:
-        return decide_by(
-            net, options, *judged(net, *next(iter(members)).rows.decisive())
-        )
-    truth, scores, weights = zip(*(member.unknown for member in refitted), strict=True)
-    mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
-    return decide_by(net, options, truth[0], mean, weights[0])
+    rows = next(iter(members)).rows
+    is_validated = rows.is_validated or bool(refitted)
+    if not is_validated and not is_decided_later(options):
+        return Decision({}, {})
+    if refitted:
+        each = [member.unknown for member in refitted]
+        scores = [one.scores for one in each]
+        mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
+        known = each[0]._replace(scores=mean)
+    else:
+        known = judged(net, *rows.decisive())
+    decision = decide_by(net, options, known.truth, known.scores, known.weights)
+    if is_validated:
+        add_conformal(decision, net, known)
+    return decision
+
+
+def add_conformal(decision: Decision, net: Network, known: JudgedRows) -> None:
+    """Add to the facts of a decision how sure predictions are, by rows that judge it:
+    their scores by the temperature that is decided."""
+    temperature = decision.facts.get("temperature", 1.0)
+    scores = tempered_by(known.scores, temperature)
+    decision.facts["conformal"] = conformal_of(
+        net, *known._replace(scores=scores), bounds_of(net)
+    )
 
 
 def rules_in(settings: dict) -> dict:
@@ -171,23 +193,26 @@ def rules_in(settings: dict) -> dict:
     return {**rules, "calibrate": calibrate}
 
 
+class JudgedRows(NamedTuple):
+    """Rows that judge a network: truth (rows,), scores (rows, outputs); weights and
+    groups (rows,) or None."""
+
+    truth: np.ndarray
+    scores: np.ndarray
+    weights: np.ndarray | None
+    groups: np.ndarray | None
+
+
 def judged(
     net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None
-) -> tuple:
-    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as
-    decide_by takes them.
+) -> JudgedRows:
+    """Return rows with their scores.
 
     predict: gives the scores of some rows, (rows, ...); None: those of the network.
     """
-    parts = []
-    for first in range(0, len(rows), PREDICT_BLOCK):
-        some = rows[first : first + PREDICT_BLOCK]
-        if ds.weights is None:
-            weights = None
-        else:
-            weights = ds.weights[some]
-        parts.append((ds.y[some], (predict or net.predict)(ds.x[some]), weights))
-    return tuple(
-        None if part[0] is None else np.concatenate(part)
-        for part in zip(*parts, strict=True)
-    )
+    blocks = [
+        (predict or net.predict)(ds.x[rows[first : first + PREDICT_BLOCK]])
+        for first in range(0, len(rows), PREDICT_BLOCK)
+    ]
+    roles = [None if part is None else part[rows] for part in (ds.weights, ds.groups)]
+    return JudgedRows(ds.y[rows], np.concatenate(blocks), *roles)

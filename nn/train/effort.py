@@ -44,7 +44,14 @@ from .candidates import (
     multiply_adds,
     spare_candidates_for,
 )
-from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
+from .decision import (
+    add_conformal,
+    check_decision,
+    decide_by,
+    decide_crossed,
+    judged,
+    rules_in,
+)
 from .learned import known_in_time, learned_by_rows, tell
 from .options import (
     LOSS,
@@ -468,7 +475,7 @@ class Effort:
         ).validation
 
     def _validated(self, net: Network) -> np.ndarray:
-        return judged(net, self._ds, self._validation_rows())[1]
+        return judged(net, self._ds, self._validation_rows()).scores
 
     def _combined(self, choice: Choice) -> tuple[Network, dict]:
         """Return the network of those that were chosen so often, and the figures of
@@ -562,7 +569,7 @@ class Effort:
         """Decide by the rows that folds judge, each as the others choose; return what
         is told of it."""
         ds = self._ds.of_rows(crossed.rows, inputs=False)
-        decision = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
+        decision = decide_crossed(net, self._decision(net), crossed, ds)
         net.facts = replace(net.facts, **decision.facts)
         with_figures(net, self._ds)
         known = None
@@ -584,10 +591,13 @@ class Effort:
     def _validated_judgement(self, net: Network) -> dict:
         """Decide by the validation rows; return what is told of it."""
         ds = self._ds.of_rows(self._validation_rows(), inputs=False)
-        scores = self._validated(net)
-        decision = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
+        known = judged(net, self._ds, self._validation_rows())
+        decision = decide_by(
+            net, self._decision(net), known.truth, known.scores, known.weights
+        )
+        add_conformal(decision, net, known)
         net.facts = replace(net.facts, **decision.facts)
-        scores = net.calibrated(scores)
+        scores = net.calibrated(known.scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
         return {
             **decision.figures,

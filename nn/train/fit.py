@@ -17,7 +17,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import REFERENCE, check_reference_layers
+from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers
 from ..settings.values import LAYERS
 from ..test import test
 from ..test.compare import Side, compared_sides
@@ -28,6 +28,7 @@ from ..test.out_of_fold import (
     unseen_parts,
 )
 from ..test.shapley import Explanation, explain
+from ..test.sureness import check_level, sets_of
 from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .asked import effort_for, reason_against, training_for
@@ -213,6 +214,38 @@ class Model:
         if outputs.shape[1] == 1:
             return np.hstack([1 - outputs, outputs])
         return outputs
+
+    def predict_interval(self, rows, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the low and the high end of an interval of each prediction, each as
+        predict returns values: at the level 0.9 nine of ten new rows lie in theirs.
+        Raises UsageError for classes, for a level that the rows which judged the model
+        cannot give, and where none judged it."""
+        outputs = self._sure_outputs("predict_interval", rows, level, True)
+        low, high = self.network.conformal.interval(outputs, level)
+        if outputs.shape[1] == 1:
+            return low[:, 0], high[:, 0]
+        return low, high
+
+    def predict_set(self, rows, level: float) -> list[list]:
+        """Return the set of classes of each row, as predict returns classes: at the
+        level 0.9 nine of ten new rows have their class in theirs. Raises UsageError as
+        predict_interval does, and for a regression."""
+        outputs = self._sure_outputs("predict_set", rows, level, False)
+        net = self.network
+        names: Sequence = range(max(2, net.outputs))
+        if net.classes is not None:
+            names = labels_of(net.classes, net.label_type)
+        return sets_of(net, outputs, level, names)
+
+    def _sure_outputs(self, method: str, rows, level, of_values: bool) -> np.ndarray:
+        """Return the outputs for rows, once a level is checked, and whether the task is
+        one of values."""
+        net = self.network
+        if (net.task == "regression") != of_values:
+            other = "predict_set" if of_values else "predict_interval"
+            raise UsageError(f"{method}: the task is {net.task}; use {other}")
+        check_level(net, BY_NAME["level"].check(level))
+        return net.predict(rows)
 
     def test(self, data, **settings) -> dict:
         """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn

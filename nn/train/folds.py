@@ -58,7 +58,7 @@ def predicted_out_of_fold(
     outputs = []
     for net, fold, known in zip(networks, folds, scores, strict=True):
         if known is None:
-            outputs.append(judged(net, ds, fold.tested)[1])
+            outputs.append(judged(net, ds, fold.tested).scores)
         else:
             outputs.append(in_units(net, known))
     return Crossed.of(

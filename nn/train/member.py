@@ -316,8 +316,7 @@ class Member:
             vectors = {"parameters": self._start}
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
-        if self.trial.keeps_unknown:
-            self.unknown = judged(self.net, *self.rows.decisive())
+        self.unknown = judged(self.net, *self.rows.decisive())
         self.rows = None  # two would need twice the memory
         self._take_rows(refit=True)
         for name, vector in vectors.items():

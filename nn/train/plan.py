@@ -35,7 +35,7 @@ from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings
 from ..utils import NnError, UsageError, available_memory
-from .options import Options, is_decided_later, options_of
+from .options import Options, options_of
 from .rows import row_settings
 from .search import check_choice
 from .vary import DRAWN_SETTINGS, Variation, layers_with
@@ -48,16 +48,14 @@ class Trial:
     """One training: a network that nobody has trained, or that goes on, its settings
     and its rows.
 
-    drawn: settings that --vary has drawn for it. keeps_unknown: whether what it
-    predicts of validation rows before a refit is kept, by which is decided after it.
-    has_own_rows: they are other rows than the options ask for.
+    drawn: settings that --vary has drawn for it. has_own_rows: they are
+    other rows than the options ask for.
     """
 
     net: Network
     options: Options
     prepared: Prepared
     drawn: dict = field(default_factory=dict)
-    keeps_unknown: bool = False
     has_own_rows: bool = False
 
 
@@ -199,8 +197,7 @@ def plan_one(
 ) -> Plan:
     """Return the training of a network itself."""
     prepared = _prepared(net, ds, options, split)
-    keeps_unknown = is_decided_later(options)
-    trial = Trial(net, options, prepared, {}, keeps_unknown, has_own_rows)
+    trial = Trial(net, options, prepared, has_own_rows=has_own_rows)
     return Plan(net, ds, options, split, [trial])
 
 
@@ -222,10 +219,7 @@ def plan_networks(
     seeds = seeds_of(net, "--networks", count)
     prepared = _prepared(net, ds, options, split)
     own = _with_one_split(net, options)
-    keeps_unknown = is_decided_later(options)
-    trials = [
-        Trial(net.sibling(seed), own, prepared, {}, keeps_unknown) for seed in seeds
-    ]
+    trials = [Trial(net.sibling(seed), own, prepared) for seed in seeds]
     return Plan(net, ds, options, split, trials, {"networks": count}, "--networks")
 
 
@@ -257,7 +251,7 @@ def plan_varied(
         if {"hidden", "dropout"} & {*drawn}:
             layers = layers_with(net.written_layers, drawn)
         member = net.sibling(seed, layers, reading.reader.encoding)
-        trials.append(Trial(member, _with_one_split(net, own), reading, drawn, True))
+        trials.append(Trial(member, _with_one_split(net, own), reading, drawn))
     config = {
         "networks": count,
         "vary": variation.text,
@@ -372,7 +366,7 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
             readings[reading] = Prepared.of(ds, splits[drawn_by], reading[-1])
         prepared = readings[reading]
         net.facts = replace(net.facts, encoding=prepared.reader.encoding)
-        trials.append(Trial(net, options, prepared, {}, is_decided_later(options)))
+        trials.append(Trial(net, options, prepared))
     first = trials[0]
     reader = first.net.sibling(first.net.seed)
     return Plan(

@@ -130,10 +130,8 @@ def choose(
 
 def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
-    truth, scores, weights = judged(
-        net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1)
-    )
-    return truth, scores.swapaxes(0, 1), weights
+    known = judged(net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1))
+    return known.truth, known.scores.swapaxes(0, 1), known.weights
 
 
 # ---- those that go together, for each fold by the rows of the others

@@ -409,7 +409,7 @@ def calibrated_network(data, layers, **settings):
     rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
     given = {"holdout": 0.5, "calibrate": "temperature"} | settings
     options = options_of(net, data, given)
-    decision = decide_by(net, options, *judged(net, data, rows))
+    decision = decide_by(net, options, *judged(net, data, rows)[:3])
     net.facts = replace(net.facts, **decision.facts)
     return net, decision.figures, rows
 

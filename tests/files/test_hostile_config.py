@@ -291,6 +291,13 @@ HOSTILE = {
         {"temperatures": [1.0], "thresholds": [0.5]},
         {"temperatures": [1.0], "thresholds": [0.5, 0.5]},
     ],
+    "conformal": [
+        None,
+        [],
+        {},
+        {"levels": [0.5], "targets": []},
+        {"levels": [0.5], "least": [[0.5]], "of_class": [0]},
+    ],
     "number_type": [None, "float16", 32, []],
     "encoding": [None, [], "columns", 1],
     "row_hashes": [

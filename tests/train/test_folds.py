@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -36,6 +37,8 @@ def by_hand(make, ds, count=FOLDS, holdout=0.2, **flags):
     for number, fold in enumerate(fold_rows(ds, rows, count, SEED)):
         net = make(seed=SEED + number)
         nn.train(net, ds, rows=fold.training, split_seed=SEED, **flags)
+        # those of validation rows, which members lack
+        net.facts = replace(net.facts, conformal=None)
         found.append((net, figures_of_rows(net, ds.of_rows(fold.tested)), fold.tested))
     return zip(*found, strict=True)
 

@@ -1,0 +1,132 @@
+"""How sure predictions are, by rows that judged a network: intervals of values, sets of
+classes, and how many rows they hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.conformal import USUAL_LEVEL, ClassSets, Intervals, place_of
+from ..nn_aux import ACTIVATIONS
+from ..utils import UsageError
+
+
+def conformal_of(
+    net, truth: np.ndarray, scores: np.ndarray, weights=None, groups=None, bounds=None
+) -> Intervals | ClassSets | None:
+    """Return how sure predictions of a network are, by rows that it does not know; None
+    where they are too few to tell. bounds: of intervals, as bounds_of returns them."""
+    if net.task == "regression":
+        truth = truth.reshape(scores.shape)
+        return Intervals.of(truth, scores, bounds, weights, groups)
+    return ClassSets.of(truth, scores, weights, groups)
+
+
+def bounds_of(net) -> list[list[float | None]]:
+    """Return [low, high] of each target: what no prediction leaves, by its output layer
+    or by --clip; None for no bound."""
+    function = ACTIVATIONS[net.layers[-1].output_function]
+    bounds = function.low, function.high
+    if function.from_input:  # which falls a little below where targets end
+        bounds = -math.inf, math.inf
+    ends = np.repeat(np.array(bounds)[:, None], net.outputs, axis=1)
+    scalings = [member.target_scaling for member in net.members]
+    with np.errstate(invalid="ignore"):  # of a target of one value
+        found = [ends if one is None else one.inverse(ends) for one in scalings]
+    low = np.min([one[0] for one in found], axis=0)
+    high = np.max([one[1] for one in found], axis=0)
+    return [
+        [end if math.isfinite(end) else None for end in both]
+        for both in np.stack([low, high], axis=1).tolist()
+    ]
+
+
+def known_of(net) -> Intervals | ClassSets:
+    """Return how sure predictions of a network are. Raises UsageError for one that does
+    not know it."""
+    if net.conformal is None:
+        raise UsageError(
+            "--level: the model does not know how sure it is: fewer than 30 rows judged it (--folds or --validation"
+            " give such rows), or it was trained before models kept it; train again"
+        )
+    return net.conformal
+
+
+def check_level(net, level: float | None) -> None:
+    """Raise UsageError for a level that a network's intervals or sets do not have; None
+    is asked of none."""
+    if level is not None:
+        place_of(known_of(net).levels, level)
+
+
+def sets_of(net, scores: np.ndarray, level: float, names: Sequence) -> list[list]:
+    """Return the classes of the set of each row, by their names."""
+    return [
+        [names[number] for number in np.flatnonzero(row)]
+        for row in known_of(net).sets(scores, level)
+    ]
+
+
+class Held(NamedTuple):
+    """Rows that intervals or sets of a level hold: whether the truth of each, (rows,
+    targets), of classes (rows, 1); their widths or sizes, of the same shape."""
+
+    level: float
+    are_held: np.ndarray
+    widths: np.ndarray
+
+    def figures(self, weights=None) -> dict:
+        """Return the keys `level`, `coverage`, `width` of `test`: the share of rows
+        that are held, and the mean width, None beyond float64; of several targets the
+        means of theirs."""
+        coverage = np.average(self.are_held.mean(axis=1), weights=weights)
+        figures = {"level": self.level, "coverage": float(coverage), "width": None}
+        width = np.average(self.widths.mean(axis=1), weights=weights)
+        if np.isfinite(width):
+            figures["width"] = float(width)
+        return figures
+
+    def of_target(self, number: int) -> Held:
+        """Return what those of a target hold."""
+        part = slice(number, number + 1)
+        return self._replace(
+            are_held=self.are_held[:, part], widths=self.widths[:, part]
+        )
+
+
+def held(net, truth, scores, level: float | None = None) -> Held | None:
+    """Return what a network's intervals or sets hold; None without any, unless a level
+    is asked for. level: None takes the usual one, or the highest below it."""
+    if level is None and getattr(net, "conformal", None) is None:
+        return None
+    known = known_of(net)
+    level = level or min(USUAL_LEVEL, known.levels[-1])
+    return Held(level, *known.judged(truth, scores, level))
+
+
+def held_by_others(
+    net, rows: tuple, of_row: np.ndarray, groups=None, level: float | None = None
+) -> Held | None:
+    """Return what intervals or sets of the rows of each fold hold that the rows of the
+    others tell, without the bounds of the networks; None where these are too few.
+
+    rows: (truth, scores, weights or None) of rows that folds judge; of_row (rows,),
+    groups (rows,): the fold and the group of each.
+    """
+    if level is None and net.conformal is None:
+        return None
+    level = level or min(USUAL_LEVEL, known_of(net).levels[-1])
+    parts = [*rows, groups]
+    width = net.outputs if net.task == "regression" else 1
+    both = np.empty((2, len(of_row), width))
+    for fold in np.unique(of_row):
+        own = of_row == fold
+        others = [None if part is None else part[~own] for part in parts]
+        known = conformal_of(net, *others)
+        if known is None or known.levels[-1] < level:
+            return None
+        both[:, own] = known.judged(rows[0][own], rows[1][own], level)
+    return Held(level, both[0] > 0, both[1])

@@ -1,0 +1,306 @@
+"""Intervals of predictions and sets of classes: the same from the command, from Python
+and from a file, and what a test tells of them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.command_line import run, succeed
+
+import nn
+from nn.core.conformal import Intervals
+from nn.test.out_of_fold import out_of_fold
+from nn.utils import UsageError
+
+ROWS = 300
+LEVEL = 0.8
+
+
+def table(rows, seed=0):
+    """Inputs a, b, the value `y`, whose noise grows with b, and the class `c`."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2))
+    y = 3 * x[:, 0] + (0.1 + np.abs(x[:, 1])) * rng.normal(size=rows)
+    words = np.array(["low", "middle", "high"])
+    classes = words[(y + rng.normal(size=rows) > -1).astype(int) + (y > 1)]
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y, "c": classes})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with models of five folds, value.bin and class.bin, and new rows."""
+    folder = tmp_path_factory.mktemp("sureness")
+    known = table(ROWS)
+    for name, target, other in (("value", "y", "c"), ("class", "c", "y")):
+        known.drop(columns=other).to_csv(folder / f"{name}.csv", index=False)
+        model = nn.fit(
+            folder / f"{name}.csv",
+            target,
+            layers="auto,8,1" if name == "value" else "auto,8,3",
+            epochs=30,
+            folds=5,
+            holdout=0.0,
+            batch_number=16,
+            learning_rate=0.01,
+        )
+        model.save(folder / f"{name}.bin")
+        new = table(500, seed=1).drop(columns=other)
+        new.to_csv(folder / f"{name}_new.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def predicted(name, *flags, output="p.csv"):
+    """The rows of `nn predict` in a file."""
+    data = (f"{name}.bin", f"{name}_new.csv")
+    succeed("predict", *data, "--level", str(LEVEL), "-o", output, *flags)
+
+
+# ---------------------------------------------------------------- the same everywhere
+
+
+def test_intervals_are_the_same_from_command_and_python(here):
+    predicted("value")
+    of_command = pd.read_csv("p.csv")
+    assert [*of_command.columns[:4]] == ["row", "predicted y", "low", "high"]
+    model = nn.Model.load("value.bin")
+    low, high = model.predict_interval("value_new.csv", LEVEL)
+    assert low.dtype == np.float64 and low.shape == (500,)
+    assert of_command["low"].tolist() == low.tolist()
+    assert of_command["high"].tolist() == high.tolist()
+    assert (low < high).all()
+    of_json = succeed(
+        "predict", "value.bin", "value_new.csv", "--level", str(LEVEL), "--json"
+    ).json["rows"]
+    assert [row["low"] for row in of_json] == low.tolist()
+    predicted("value", output="p.jsonl")
+    with open("p.jsonl") as file:
+        lines = [json.loads(line) for line in file]
+    assert [row["high"] for row in lines] == high.tolist()
+    pytest.importorskip("pyarrow")
+    predicted("value", output="p.parquet")
+    assert pd.read_parquet("p.parquet")["low"].tolist() == low.tolist()
+
+
+def test_sets_are_the_same_from_command_and_python(here):
+    predicted("class")
+    of_command = pd.read_csv("p.csv")
+    model = nn.Model.load("class.bin")
+    sets = model.predict_set("class_new.csv", LEVEL)
+    assert of_command["set"].tolist() == ["|".join(names) for names in sets]
+    likeliest = model.predict("class_new.csv").tolist()
+    pairs = zip(sets, likeliest, strict=True)
+    assert all(name in names for names, name in pairs)
+    sizes = {len(names) for names in sets}
+    assert sizes - {1} and not sizes - {1, 2, 3}
+
+
+def test_without_a_level_predictions_are_as_before(here):
+    data = ("predict", "value.bin", "value_new.csv")
+    names = succeed(*data, "-q").out.splitlines()[0]
+    assert names == "row,predicted y,deviation y,true y"
+
+
+def test_classes_of_a_set_are_in_the_type_of_the_labels():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 2))
+    y = 10 * (x[:, 0] + 0.5 * rng.normal(size=90) > 0).astype(int)
+    model = nn.fit(x, y, layers="auto,1", folds=3, epochs=5, holdout=0.0)
+    sets = model.predict_set(x, 0.9)
+    assert {type(name) for names in sets for name in names} <= {np.int64, int}
+    assert {int(name) for names in sets for name in names} == {0, 10}
+
+
+# ---------------------------------------------------------------- what a test tells
+
+
+@pytest.mark.parametrize("name", ["value", "class"])
+def test_a_test_tells_how_many_rows_are_held(here, name):
+    data = ("test", f"{name}.bin", f"{name}_new.csv")
+    figures = succeed(*data, "--level", str(LEVEL), "--json").json
+    model = nn.Model.load(f"{name}.bin")
+    frame = pd.read_csv(f"{name}_new.csv")
+    if name == "value":
+        low, high = model.predict_interval(frame, LEVEL)
+        held = (low <= frame["y"]) & (frame["y"] <= high)
+        width = (high - low).mean()
+    else:
+        sets = model.predict_set(frame, LEVEL)
+        pairs = zip(frame["c"], sets, strict=True)
+        held = np.array([true in names for true, names in pairs])
+        width = np.mean([len(names) for names in sets])
+    assert figures["level"] == LEVEL
+    assert figures["coverage"] == pytest.approx(held.mean())
+    assert figures["width"] == pytest.approx(width)
+    assert figures["coverage"] == pytest.approx(LEVEL, abs=0.06)
+    usual = succeed(*data, "--json").json
+    assert usual["level"] == 0.9 and usual["width"] > figures["width"]
+    assert model.test(f"{name}_new.csv", level=LEVEL)["width"] == figures["width"]
+    text = succeed(*data, "--level", str(LEVEL)).out
+    assert f"level 0.8 hold {figures['coverage']:.4f} of the rows" in text
+
+
+def test_rows_of_the_training_are_held_by_what_the_other_folds_tell(here):
+    model = nn.Model.load("value.bin")
+    ds = nn.load("value.csv")
+    rows, folds, scores = out_of_fold(model.network, ds)
+    truth = ds.y.reshape(-1, 1)[rows]
+    held = []
+    for fold in range(5):
+        own = folds == fold
+        others = Intervals.of(truth[~own], scores[~own])
+        held += others.judged(truth[own], scores[own], LEVEL)[0].ravel().tolist()
+    figures = succeed("test", "value.bin", "--level", str(LEVEL), "--json").json
+    assert figures["out_of_fold"] is True
+    assert figures["coverage"] == pytest.approx(np.mean(held))
+    assert figures["coverage"] == model.test("value.csv", level=LEVEL)["coverage"]
+
+
+def test_weights_and_groups_count(folder):
+    rng = np.random.default_rng(0)
+    frame = table(400)[["a", "b", "y"]]
+    frame["group"] = np.sort(rng.integers(0, 15, 400))
+    frame["w"] = rng.integers(1, 4, 400)
+    ds = nn.load(frame, target="y", group="group", weight="w")
+    net = nn.Network("2,1", "regression")
+    nn.train(net, ds, folds=5, epochs=5, holdout=0.0)
+    groups = len(set(frame["group"]))
+    assert net.conformal.levels[-1] == pytest.approx(1 - 2 / (groups + 1))
+    known = Intervals.of(
+        ds.y.reshape(-1, 1),
+        net.crossed.scores,
+        None,
+        ds.weights,
+        ds.groups,
+    )
+    assert net.conformal == known
+    figures = nn.test(net, frame.drop(columns="w"), level=0.5)
+    assert figures["level"] == 0.5
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("level", ["0", "1", "90", "-0.1", "nan", "high"])
+def test_a_level_is_a_share(here, level):
+    result = run("predict", "value.bin", "value_new.csv", f"--level={level}")
+    assert result.code == 2
+    assert result.err == (
+        f"nn: --level {level}: expected a number above 0 and below 1, such as 0.9\n"
+    )
+    with pytest.raises(UsageError, match="--level"):
+        nn.Model.load("value.bin").predict_interval("value_new.csv", level)
+
+
+@pytest.mark.parametrize("mode", ["predict", "test"])
+def test_a_level_that_the_rows_cannot_give(here, mode):
+    for name, most in (("value", "0.9933"), ("class", "0.9966")):
+        data = (mode, f"{name}.bin", f"{name}_new.csv", "-q")
+        result = run(*data, "--level", "0.999")
+        assert result.code == 2 and result.out == ""
+        assert result.err.endswith(f"too few for it; ask for at most {most}\n")
+        assert run(*data, "--level", most).code == 0
+
+
+def test_the_other_task_has_another_method(here):
+    with pytest.raises(UsageError, match="use predict_set"):
+        nn.Model.load("class.bin").predict_interval("class_new.csv", 0.9)
+    with pytest.raises(UsageError, match="use predict_interval"):
+        nn.Model.load("value.bin").predict_set("value_new.csv", 0.9)
+
+
+def test_without_rows_that_judge_there_is_none(here):
+    frame = table(100)[["a", "b", "y"]]
+    model = nn.fit(frame, "y", layers="auto,1", epochs=2)
+    assert model.network.conformal is None
+    with pytest.raises(UsageError, match="fewer than 30 rows judged it"):
+        model.predict_interval(frame, 0.9)
+    few = nn.fit(frame[:29], "y", layers="auto,1", folds=3, epochs=2, holdout=0.0)
+    assert few.network.conformal is None
+    again = nn.fit(frame[:30], "y", layers="auto,1", folds=3, epochs=2, holdout=0.0)
+    assert again.network.conformal is not None
+    assert "coverage" not in again.test(frame[:30]), "the other folds have 20 rows"
+
+
+def test_a_network_that_is_trained_again_without_such_rows_forgets_them():
+    ds = nn.load(table(100)[["a", "b", "y"]], target="y")
+    net = nn.Network("2,1", "regression")
+    nn.train(net, ds, epochs=2, validation=0.5)
+    assert net.conformal is not None
+    nn.train(net, ds, epochs=2)
+    assert net.conformal is None
+
+
+# ---------------------------------------------------------------- by whom they are told
+
+
+def test_those_of_validation_rows(monkeypatch):
+    ds = nn.load(table(200)[["a", "b", "y"]], target="y")
+    settings = {"epochs": 3, "validation": 0.3, "holdout": 0.0, "split_seed": 1}
+    rows = nn.data.splits.split_rows(ds, 0.0, 0.3, 1).validation
+    truth = ds.y.reshape(-1, 1)[rows]
+    net = nn.Network("2,4,1", "regression")
+    nn.train(net, ds, **settings)
+    assert net.conformal == Intervals.of(truth, net.predict(ds.x[rows]))
+    several = nn.Network("2,4,1", "regression")
+    nn.train(several, ds, networks=2, **settings)
+    assert several.conformal == Intervals.of(truth, several.predict(ds.x[rows]))
+    before = net.conformal
+    refitted = nn.Network("2,4,1", "regression")
+    nn.train(refitted, ds, refit=True, **settings)
+    assert refitted.conformal == before, "before the refit, which knows these rows"
+    assert refitted.conformal != Intervals.of(truth, refitted.predict(ds.x[rows]))
+
+
+def test_those_of_the_default_are_of_crossed_scores():
+    ds = nn.load(table(120)[["a", "b", "y"]], target="y")
+    net = nn.fit(ds, effort="quick").network
+    truth = ds.y.reshape(-1, 1)
+    (target,) = net.conformal.targets
+    scalings = [member.target_scaling for member in net.members]
+    lowest = min(scaling.low[0] for scaling in scalings)
+    highest = max(scaling.high[0] for scaling in scalings)
+    assert target.bounds == [lowest, highest], "of --clip"
+    assert net.conformal == Intervals.of(truth, net.crossed.scores, [target.bounds])
+    low, high = net.conformal.interval(np.array([[lowest], [highest]]), 0.95)
+    assert low[0, 0] == lowest and high[1, 0] == highest
+
+
+def test_an_output_layer_bounds_intervals():
+    frame = table(200)[["a", "b", "y"]]
+    frame["y"] = frame["y"].abs()
+    model = nn.fit(frame, "y", layers="auto,4,1:relu", folds=4, epochs=5, holdout=0.0)
+    (target,) = model.network.conformal.targets
+    assert target.bounds[1] is None
+    low, _ = model.predict_interval(frame, 0.95)
+    assert low.min() == target.bounds[0]
+    assert target.bounds[0] >= 0
+
+
+def test_each_of_several_targets_has_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = table(150)[["a", "b", "y"]]
+    frame["z"] = 100 * frame["a"] + frame["y"]
+    frame.to_csv("t.csv", index=False)
+    trained = ("train", "t.csv", "-m", "m.bin", "--target", "y,z", "--layers", "2,2")
+    succeed(*trained, "--folds", "5", "--holdout", "0", "--epochs", "5")
+    succeed("predict", "m.bin", "t.csv", "--level", "0.9", "-o", "p.csv")
+    names = ["predicted y", "predicted z", "low y", "high y", "low z", "high z"]
+    found = pd.read_csv("p.csv")
+    assert [*found.columns[1:7]] == names
+    low, high = nn.Model.load("m.bin").predict_interval("t.csv", 0.9)
+    assert found[["low y", "low z"]].to_numpy().tolist() == low.tolist()
+    assert found[["high y", "high z"]].to_numpy().tolist() == high.tolist()
+    figures = succeed("test", "m.bin", "t.csv", "--json").json
+    of_targets = figures["per_target"]
+    for name in ("coverage", "width"):
+        mean = np.mean([target[name] for target in of_targets])
+        assert figures[name] == pytest.approx(mean)
+    assert of_targets[1]["width"] > 5 * of_targets[0]["width"]
+    assert "coverage" in succeed("test", "m.bin", "t.csv").out
