@@ -257,7 +257,7 @@ BACKENDS = {
     "seq": "one thread, plain loops: the readable truth",
     "omp": "SIMD and threads on the processor",
     "cuda": "an NVIDIA GPU, by our own kernels and cuBLAS",
-    "cudnn": "an NVIDIA GPU, convolution and pooling by cuDNN",
+    "cudnn": "an NVIDIA GPU, cuDNN's convolution (forward, input's gradient) and pooling (forward)",
 }
 DISTRIBUTIONS = {
     "mirrored": "each device holds the parameters, gradients are added up over all",

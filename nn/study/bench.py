@@ -396,12 +396,23 @@ def bench(
         if log:
             log(f"{case.name} on {name}")
         results.append(measure(case, name, threads))
+    _compare_with_seq(results)
     return {
         "processor": processor_name(),
         "cores": available_cores(),
         "results": results,
         "skipped": skipped,
     }
+
+
+def _compare_with_seq(results: list[dict]) -> None:
+    """Add to each result how many times as fast as `seq` it is, None where that was not
+    measured."""
+    seq = {r["case"]: r["us"] for r in results if r["backend"] == "seq"}
+    for result in results:
+        result["times_seq"] = None
+        if result["case"] in seq:
+            result["times_seq"] = seq[result["case"]] / result["us"]
 
 
 def usable_backends(backend: str | None) -> tuple[list[str], list[dict]]:
@@ -463,16 +474,21 @@ def measure(case, backend: str, threads: int | None = None) -> dict:
 
 
 def report(result: dict) -> None:
-    headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
+    headers = ["case", "backend", "type", "threads", "time", "per", "times seq"]
+    headers += ["GFLOP/s", "memory"]
     rows = []
     for r in result["results"]:
         memory = ""
         if r["bytes"] is not None:
             memory = f"{r['bytes'] / 1e6:.2f} MB"
+        times_seq = ""
+        if r["times_seq"] is not None:
+            times_seq = f"{r['times_seq']:.3g}"
         figures = [
             str(r["threads"]),
             duration(r["us"]),
             r["per"],
+            times_seq,
             f"{r['gflops']:.1f}",
             memory,
         ]

@@ -81,11 +81,15 @@ def test_the_table_has_every_case_on_every_backend_but_slow_ones_only_if_named(
         for r in result["results"]
         if r["backend"] in ("seq", "omp")
     ] == expected
+    by_case = {(r["case"], r["backend"]): r for r in result["results"]}
     for r in result["results"]:
         assert r["us"] > 0
         assert r["gflops"] > 0
+        assert r["times_seq"] == by_case[r["case"], "seq"]["us"] / r["us"]
     bench.report(result)
     out = capsys.readouterr().out
+    assert "times seq" in out
+    assert f"{by_case[SMALL[0].name, 'omp']['times_seq']:.3g}  " in out
     assert all(out.count(case.name + " ") >= 2 for case in SMALL)
     monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
     result = bench.bench()
@@ -101,6 +105,7 @@ def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
     ).json
     pairs = [(r["case"], r["threads"]) for r in result["results"]]
     assert pairs == [("cc-b10", 1), ("cc-forward-1", 1)]
+    assert [r["times_seq"] for r in result["results"]] == [None, None]
     wrong = run("--bench=cc-b11")
     assert wrong.code == 2
     assert "cc-b11" in wrong.err

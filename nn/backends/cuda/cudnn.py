@@ -1,5 +1,6 @@
-"""The engine `cudnn`: convolution and pooling by cuDNN, its C library called through
-cffi; all else as in engine.py.
+"""The engine `cudnn`: three calls of cuDNN, its C library called through cffi:
+convolution forward, the gradient of its input, pooling forward; all else as in
+engine.py.
 
 What stays with our own kernels: a `same` convolution that needs an odd number of zeros,
 since cuDNN pads both sides alike; the backward pass of pooling, since cuDNN does not
