@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,7 +18,10 @@ import pytest
 from support.command_line import ONE, REPOSITORY, environment, position, succeed
 from support.launches import find_mpi, ours
 
+from nn.backends import TRAITS
 from nn.backends.cuda import device
+from nn.data.records import network_bytes
+from nn.layers import parse
 from nn.study import sweep
 
 TESTS = Path(__file__).parents[1]
@@ -47,6 +51,43 @@ def test_scripts_are_bash_and_slurm_reads_every_directive(script):
     )
     for line in lines[first_command:]:
         assert not line.startswith("#SBATCH")
+
+
+ARRAY = REPOSITORY / "slurm" / "array.sbatch"
+
+
+def entries_of(plan: str) -> list:
+    return sweep.read_plan(str(REPOSITORY / plan))
+
+
+def test_the_array_asks_for_the_entries_and_the_memory_of_its_plan():
+    script = ARRAY.read_text()
+    default = entries_of(re.search(r"plan=\$\{1:-(\S+)\}", script)[1])
+    last = int(re.search(r"^#SBATCH --array=0-(\d+)", script, re.M)[1])
+    assert last == len(default) - 1
+    named = re.search(r"the (\d+) entries of (\S+)", script)
+    assert len(entries_of(named[2])) == int(named[1])
+    gigabytes = int(re.search(r"^#SBATCH --mem=(\d+)G", script, re.M)[1])
+    most = max(map(needed_bytes, default))
+    assert most < gigabytes << 30 < 2 * most
+
+
+def needed_bytes(entry) -> int:
+    """Return the bytes of a training: parameters, gradients, two moments, a batch, and
+    the largest layer's weights as they are drawn, in float64."""
+    layers = parse(entry.settings["layers"])
+    largest = max(layer.parameters for layer in layers)
+    rows = entry.settings["batch_number"]
+    trained = network_bytes(layers, "float32", 4, rows)
+    return trained + 8 * largest + TRAITS["omp"].base_bytes
+
+
+def test_the_page_names_the_range_of_the_plan_that_it_submits():
+    text = (REPOSITORY / "slurm" / "README.md").read_text()
+    found = re.findall(r"--array=0-(\d+)\S* slurm/array.sbatch (\S+\.json)", text)
+    assert found
+    for last, plan in found:
+        assert int(last) == len(entries_of(plan)) - 1, plan
 
 
 class Slurm:
