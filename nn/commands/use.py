@@ -12,9 +12,7 @@ from ..nn_aux import TASKS
 from ..settings.flags import given_values, keywords, settings_of_model
 from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
-from ..terminal.figures import target_text
-from ..terminal.network_facts import layers_of
-from ..utils import UsageError, counted, is_stream, log, printable, say, show
+from ..utils import UsageError, counted, is_stream, log, printable, say
 from .common import (
     LAYOUT,
     load_network,
@@ -328,12 +326,9 @@ def _show_model(flags) -> None:
             }
         )
         return
-    target = target_text(net.targets, net.config.get("target"), is_table=False)
-    if target:
-        show(target)
-    for title, layers in layers_of(net):
-        tables.network_table(layers, title)
-    tables.model_report(net, flags.model)
+    tables.card_report(net, flags.model)
+    if flags.verbose:
+        tables.model_report(net)
 
 
 def _show_layers(flags) -> None:

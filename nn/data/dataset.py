@@ -338,6 +338,8 @@ class Dataset:
     places: tuple[int, ...] = ()  # of the features in the file, from 0
     left_out: dict[str, str] = field(default_factory=dict)
     left_out_places: tuple[int, ...] = ()  # of these columns in the file
+    # (name, reason) of each, with those that a person left out
+    unused: list[list[str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
     # see Choices.kept

@@ -377,6 +377,11 @@ def _facts_of(
     names = source.names and [source.names[place] for place in inputs.columns]
     targets = source.names and [source.names[place] for place in places.targets]
     left_out = {source.name(place): why for place, why in inputs.left_out.items()}
+    left_out_places = [place for place in range(source.width) if place not in used]
+    reasons = dict.fromkeys(left_out_places, "dropped")
+    reasons |= dict.fromkeys(places.ids, "id")
+    reasons |= {place: role for role, place in places.roles.items()}
+    reasons |= inputs.left_out
     facts = {
         "columns": names,
         "targets": targets,
@@ -386,9 +391,8 @@ def _facts_of(
         "ids": _texts_of(source, table, places.ids),
         "places": tuple(inputs.columns),
         "left_out": left_out,
-        "left_out_places": tuple(
-            place for place in range(source.width) if place not in used
-        ),
+        "left_out_places": tuple(left_out_places),
+        "unused": [[source.name(place), reasons[place]] for place in left_out_places],
         "kept_choices": schema.choices.kept(),
     }
     if places.roles:

@@ -153,6 +153,7 @@ class Prepared:
             "code_page": WINDOWS,
             "weightless_rows": None,
             "conformal": None,  # told after the last epoch
+            "unused": ds.unused or None,
             "number_type": reader.number_type,
             "dataset": None,
             "scaling": reader.scaling,

@@ -421,6 +421,16 @@ def _is_sound(target: dict, levels: int) -> bool:
     )
 
 
+def _is_name_and_reason(value) -> bool:
+    return _ARE_TEXTS(value) and len(value) == 2
+
+
+_JUDGED_FIGURES = {
+    "rows": lambda value: is_whole(value) and value > 0,
+    "by": one_of(("folds", "validation"))[0],
+    "metrics": object_of(_ARE_RATES, _ARE_RATES, closed=True),
+    "intervals": map_of(_INTERVAL_ENDS),
+}
 # facts that files leave out where they have the default of nn/facts.py
 MAY_BE_MISSING = {
     "encoding": (lambda value: isinstance(value, dict), "an object"),
@@ -450,9 +460,19 @@ MAY_BE_MISSING = {
         lambda value: is_whole(value) and value >= 0,
         "a number of rows, 0 or above",
     ),
+    "unused": (list_of(_is_name_and_reason), "pairs of a name and a reason"),
+    "judged": (object_of(_JUDGED_FIGURES), "figures of rows that no network knew"),
 }
 # facts with texts of a table
-_TEXT_FACTS = ("columns", "targets", "classes", "encoding", "gap_words", "profiles")
+_TEXT_FACTS = (
+    "columns",
+    "targets",
+    "classes",
+    "encoding",
+    "gap_words",
+    "profiles",
+    "unused",
+)
 
 
 def _check_metadata(path, metadata: dict) -> None:

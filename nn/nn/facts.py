@@ -42,6 +42,10 @@ class Facts:
     profiles: list[dict] | None = None  # of their columns, see data/profiles.py
     # that left before rows were divided; None: such rows stay
     weightless_rows: int | None = None
+    # (name, reason) of the columns of its file that are no inputs
+    unused: list[list[str]] | None = None
+    # figures of rows that no network knew, as its training told them
+    judged: dict | None = None
     # of plain numbers; None: a gap is refused, or the encoding's
     medians: list[float] | None = None
     history: dict = field(default_factory=lambda: {"loss": [], "val_loss": None})

@@ -17,6 +17,7 @@ from ..data.dataset import TableRows
 from ..data.source import short_name
 from ..ds import Dataset
 from ..nn import Network
+from ..nn.card import card_of
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
 from ..terminal import figures
@@ -32,7 +33,7 @@ from ..test.out_of_fold import (
 )
 from ..test.reports import sampling_of_copies
 from ..test.values import names_of
-from ..utils import DataError, axis_texts, listed
+from ..utils import DataError, axis_texts, listed, target_text
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table
 from .task_blocks import BLOCKS_OF_TASK, answer, groups, mistakes
@@ -74,6 +75,8 @@ def page_of_model(
     (Trained). settings: fields of Tested.
     """
     page = Page(f"Model {basename(model)}", [_about(net)])
+    lines = [[name, text] for name, text in card_of(net).items()]
+    page.sections["The model"] = [Table("", ["", ""], lines, 2, True)]
     x = None
     if ds is not None:
         x = ds.x
@@ -107,7 +110,7 @@ def _about(net: Network) -> str:
 
 
 def _target_of(net: Network) -> str:
-    return figures.target_text(net.targets, net.config.get("target"), is_table=False)
+    return target_text(net.targets, net.config.get("target"), is_table=False)
 
 
 # ------------------------------------------------------------------------------- a test
@@ -306,8 +309,11 @@ def _columns(net: Network, x) -> list[Block]:
         title += f", the first {MOST_PAGE_LINES}"
     blocks: list[Block] = [Table(title, headers, lines, 5, True)]
     left_out = len(net.config.get("left_out", ()))
-    if left_out:
-        blocks.append(f"{left_out} columns of the file were no inputs.")
+    if net.unused:
+        reasons = [f"{name or '(no name)'} ({why})" for name, why in net.unused]
+        blocks.append(f"Not inputs: {listed(reasons, MOST_PAGE_LINES)}.")
+    elif left_out:
+        blocks.append(f"{left_out} columns of the file were not inputs.")
     return blocks
 
 

@@ -10,8 +10,7 @@ import logging
 import os
 import sys
 
-from ..utils import OutputError, listed, plural, printable, say
-from .figures import target_text
+from ..utils import OutputError, listed, plural, printable, say, target_text
 
 
 class WarningLines(logging.Handler):

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 
 from ..layers import Layer, describe
 from ..nn_aux import METRICS
-from ..utils import axis_texts, listed
+from ..utils import MOST_WHOLE, axis_texts
 
 SURENESS = ("coverage", "width")  # of intervals
-MOST_WHOLE = 1e15  # below it float64 holds all whole numbers
 
 
 def number_text(value) -> str:
@@ -221,26 +220,3 @@ def comparison_lines(comparison: dict) -> list[list[str]]:
         interval = ends_text(values["interval"], number_text)
         lines.append([METRICS[name].label, *texts, interval])
     return lines
-
-
-def target_text(names: Sequence[str] | None, asked, is_table: bool = True) -> str:
-    """Return which columns are the targets, and how others are chosen where nobody has;
-    empty for none of a table.
-
-    names: of the target columns. asked: --target, None: the last column.
-    """
-    if not names:
-        if not is_table:
-            return ""
-        if asked is None:
-            return "target the last column (--target chooses)"
-        return f"target column {asked}"
-    if len(names) > 1:
-        text = f"targets {listed(names)}"
-        usual = "the last columns"
-    else:
-        text = f"target {listed(names)}"
-        usual = "the last column"
-    if asked is None:
-        return f"{text} ({usual}; --target chooses)"
-    return text

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..layers import Layer
 from ..nn import Network
+from ..nn.card import judging_rows, sureness_text, trained_text
 from ..utils import counted, listed, plural
 from .figures import setting_text
 
@@ -84,9 +85,9 @@ def facts_of(net: Network) -> dict[str, str]:
         "parameters": f"{parameters:,}",
         "multiply-adds": _operations(net),
         "hold-out": f"{net.holdout:g}",
-        "out of fold": _out_of_fold(net),
-        "sureness": _sureness(net),
-        "trained": _trained(net),
+        "out of fold": judging_rows(net),
+        "sureness": sureness_text(net),
+        "trained": trained_text(net),
     }
 
 
@@ -118,43 +119,3 @@ def _operations(net: Network) -> str:
     if training:
         text += f", {training:,} a row of training"
     return text
-
-
-def _out_of_fold(net: Network) -> str:
-    """Return how many rows folds judge, or why a model of an earlier version keeps none
-    of their scores."""
-    crossed = net.crossed
-    if crossed is not None:
-        text = f"{len(crossed.rows):,} of {len(crossed.fold):,} rows, {len(crossed.thresholds)} folds"
-        if crossed.is_retrained:
-            text += "; then all networks were trained once more on all rows"
-        return text
-    if "folds" not in net.config:
-        return ""
-    return "not kept by the nn that trained it, whose figures of small tables were too good; train again to have them"
-
-
-def _sureness(net: Network) -> str:
-    """Return up to which level there are intervals of predictions, or sets of
-    classes."""
-    what = "intervals" if net.task == "regression" else "sets of classes"
-    if net.conformal is None:
-        return f"no {what} of predictions: no 30 rows judged it, or they were not kept"
-    return f"{what} of predictions up to level {net.conformal.levels[-1]:.4g}"
-
-
-def _trained(net: Network) -> str:
-    """Return the epochs of a training and its last losses; empty before one."""
-    judged = "held-out loss"
-    if "val_metric" in net.history:
-        judged = "validation loss"
-    parts = [f"{len(net.history['loss'])} epochs"]
-    for name, losses in (
-        ("loss", net.history["loss"]),
-        (judged, net.history["val_loss"]),
-    ):
-        if losses:
-            parts.append(f"{name} {losses[-1]:.6g}")
-    if len(parts) == 1:
-        return ""
-    return ", ".join(parts)

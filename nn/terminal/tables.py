@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Sequence
 
 from ..layers import Layer
 from ..nn import Network
+from ..nn.card import card_of
 from ..nn_aux import METRICS
 from ..utils import (
     LONGEST_MESSAGE,
@@ -17,6 +19,7 @@ from ..utils import (
     plural,
     printable,
     show,
+    target_text,
 )
 from .figures import (
     class_lines,
@@ -36,7 +39,7 @@ from .figures import (
     sureness_text,
     target_lines,
 )
-from .network_facts import candidates_of, facts_of, members_of
+from .network_facts import candidates_of, facts_of, layers_of, members_of
 
 LEAST_CELL = 60  # characters that a cell of a wide table may have
 
@@ -449,12 +452,24 @@ def _ms(value: float) -> str:
     return ""
 
 
-def model_report(net: Network, model: str) -> None:
-    """Print what a model is, what was tried for it, its members and its settings.
-    model: its file."""
+def card_report(net: Network, model: str) -> None:
+    """Print what a model is, on a screen. model: its file."""
+    size = None
+    if os.path.isfile(model):
+        size = os.path.getsize(model)
+    card = card_of(net, size)
+    if card.pop("target", None):
+        show(target_text(net.targets, net.config.get("target"), is_table=False))
+    facts({"model": model, **card})
+
+
+def model_report(net: Network) -> None:
+    """Print the layers of a model, all its facts, what was tried for it, its members
+    and its settings."""
+    for title, layers in layers_of(net):
+        network_table(layers, title)
     data = net.dataset or {}
     pairs = {
-        "model": model,
         **facts_of(net),
         "inputs": listed(net.columns or [], 8),
         **_columns_of(net.encoding),

@@ -28,7 +28,7 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn.crossed import Crossed
-from ..nn_aux import EFFORTS
+from ..nn_aux import EFFORTS, METRICS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import QUICK, figures_of, without_remarks
 from ..test.out_of_fold import figures_out_of_fold, with_figures
@@ -578,11 +578,11 @@ class Effort:
                 self._ds, self._rows(), len(crossed.thresholds), self._seed, rare=True
             )
             known = known_in_time(self._ds, folds, net.outputs)
+        figures = figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False)
+        net.facts = replace(net.facts, judged=judged_fact(figures, "folds"))
         return {
             **decision.figures,
-            "out_of_fold": figures_out_of_fold(
-                net, self._ds, intervals=QUICK, with_key=False
-            ),
+            "out_of_fold": figures,
             **learned_by_rows(
                 ds, net.crossed.calibrated, net.outputs, net.crossed.of_row, known
             ),
@@ -599,6 +599,7 @@ class Effort:
         net.facts = replace(net.facts, **decision.facts)
         scores = net.calibrated(known.scores)
         figures = figures_of(net, ds, scores, intervals=QUICK)
+        net.facts = replace(net.facts, judged=judged_fact(figures, "validation"))
         return {
             **decision.figures,
             "validated": figures,
@@ -634,6 +635,16 @@ def _flag(name: str, value) -> str:
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"--{name} {value:g}"
     return f"--{name} {value}"
+
+
+def judged_fact(figures: dict, by: str) -> dict:
+    """Return what a model keeps of the figures of a test. by: folds, or validation."""
+    return {
+        "rows": figures["rows"],
+        "by": by,
+        "metrics": {name: figures[name] for name in METRICS if name in figures},
+        "intervals": figures.get("intervals", {}),
+    }
 
 
 def _loss_of(figures: dict) -> tuple[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
+from ..nn.card import card_of
 from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers
 from ..settings.values import LAYERS
 from ..test import test
@@ -271,6 +273,15 @@ class Model:
         """Return what each column added to the prediction of each row; see
         nn.explain."""
         return explain(self.network, rows, background, **settings)
+
+    def _repr_html_(self) -> str:
+        """Return the card of the model, for notebooks."""
+        lines = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for name, text in card_of(self.network).items()
+        )
+        return f"<table>{lines}</table>"
 
     def __repr__(self) -> str:
         """Return task, columns, members and out-of-fold metrics, a line each."""

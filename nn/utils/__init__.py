@@ -50,11 +50,13 @@ from .machine import (
 )
 from .messages import (
     LONGEST_MESSAGE,
+    MOST_WHOLE,
     axis_texts,
     closest,
     counted,
     cut_line,
     distinct_names,
+    figure_text,
     listed,
     log,
     logged_once,
@@ -64,6 +66,7 @@ from .messages import (
     printable,
     say,
     show,
+    target_text,
 )
 from .output_files import (
     AppendedFile,

@@ -14,6 +14,7 @@ from .errors import NnWarning, spoken
 
 # characters of a message: one may quote what a file of any size holds
 LONGEST_MESSAGE = 1000
+MOST_WHOLE = 1e15  # below it float64 holds all whole numbers
 
 
 class AsWarnings(logging.Handler):
@@ -84,7 +85,46 @@ def axis_texts(values: Sequence[float], digits: int = 4) -> list[str]:
         if shared_digits > 0:
             digits_before_point = int(math.log10(max(largest, 0.1))) + 1
             digits = max(digits + shared_digits, digits_before_point)
-    return [f"{value:.{min(digits, 17)}g}" for value in values]
+    return [figure_text(value, min(digits, 17)) for value in values]
+
+
+def target_text(names: Sequence[str] | None, asked, is_table: bool = True) -> str:
+    """Return which columns are the targets, and how others are chosen where nobody has;
+    empty for none of a table.
+
+    names: of the target columns. asked: --target, None: the last column.
+    """
+    if not names:
+        if not is_table:
+            return ""
+        if asked is None:
+            return "target the last column (--target chooses)"
+        return f"target column {asked}"
+    if len(names) > 1:
+        text = f"targets {listed(names)}"
+        usual = "the last columns"
+    else:
+        text = f"target {listed(names)}"
+        usual = "the last column"
+    if asked is None:
+        return f"{text} ({usual}; --target chooses)"
+    return text
+
+
+def figure_text(value: float | None, digits: int = 4) -> str:
+    """Return a figure with this many digits, a large one as a whole number with
+    thousands separators: `12,340`; `undefined` for None, and for what is not finite."""
+    if value is None or not math.isfinite(value):
+        return "undefined"
+    text = f"{value:.{digits}g}"
+    rounded = abs(float(text))
+    if not 1000 <= rounded < MOST_WHOLE:
+        return text
+    decimals = max(0, digits - 1 - math.floor(math.log10(rounded)))
+    text = f"{float(text):,.{decimals}f}"
+    if decimals:
+        text = text.rstrip("0").rstrip(".")
+    return text
 
 
 def distinct_names(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:

@@ -438,7 +438,7 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     assert np.array_equal(again.predict(ds.x), expected)
     report = nn.test(again, ds)
     assert report["log_loss"] == nn.test(net, ds)["log_loss"]
-    assert "temperature" in succeed("--info", "--model", "c.bin").out
+    assert "temperature" in succeed("--info", "--model", "c.bin", "--verbose").out
     nn.train(net, ds, epochs=1)
     assert net.temperature == 1, "another training forgets it"
 

@@ -68,7 +68,7 @@ def test_a_training_logs_by_kind_what_it_left_out_and_what_gives_the_target_away
         "date: day (trend, year, week)",
     ):
         assert f"\n{line}" in done.err, line
-    info = succeed("--info", "--model", "m.bin").out
+    info = succeed("--info", "--model", "m.bin", "--verbose").out
     assert "yes/no" in info
     assert "town" in info
     columns = people()

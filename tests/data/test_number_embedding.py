@@ -46,7 +46,7 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     assert net.layers[0].frequencies == 10
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["config"]["number_embedding"] == "waves5:0.5"
-    assert "5 waves" in succeed("--info", "--model", "m.bin").out
+    assert "5 waves" in succeed("--info", "--model", "m.bin", "--verbose").out
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 80
     result = succeed("--predict", "--model", "m.bin", "--dataset", "a.csv")
     assert len(result.out.splitlines()) == 401

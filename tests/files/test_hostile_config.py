@@ -210,6 +210,7 @@ PROFILE = {
     "edges": [],
     "counts": [1, 0, 2, 0],
 }
+GOOD_FIGURES = {"rows": 9, "by": "folds", "metrics": {"roc_auc": 0.9}, "intervals": {}}
 HASHES = {"data": None, "rows": 9, "wide": [], "hashes": ""}
 # each fact of a model with two columns, a and b, and two classes -> values that it
 # cannot have
@@ -318,6 +319,17 @@ HOSTILE = {
         [PROFILE, {"kind": "words", "words": ["\ud800"], "counts": [1, 0, 0, 0]}],
     ],
     "weightless_rows": [None, -1, 1.5, "2", True, []],
+    "unused": [None, {}, ["a"], [["a"]], [["a", "b", "c"]], [["a", 1]], "ab"],
+    "judged": [
+        None,
+        [],
+        {},
+        {**GOOD_FIGURES, "rows": 0},
+        {**GOOD_FIGURES, "by": "guess"},
+        {**GOOD_FIGURES, "metrics": {"beauty": 1.0}},
+        {**GOOD_FIGURES, "metrics": {"roc_auc": "high"}},
+        {**GOOD_FIGURES, "intervals": {"roc_auc": [0.5]}},
+    ],
 }
 
 

@@ -256,8 +256,8 @@ def _read_model(path: Path) -> None:
     row."""
     net = nn.Model.load(path).network
     with contextlib.redirect_stdout(io.StringIO()) as shown:
-        tables.network_table(net.layers)
-        tables.model_report(net, str(path))
+        tables.card_report(net, str(path))
+        tables.model_report(net)
     assert shown.getvalue().replace("\n", "").isprintable()
     if sum(layer.parameters for layer in net.layers) < MOST_VALUES:
         for suffix in (".onnx", ".c"):

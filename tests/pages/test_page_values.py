@@ -705,7 +705,7 @@ def test_true_and_predicted_values_near_a_thousand_million_are_told_apart():
     net = nn.Network("1x1x2,1", "regression")
     table = task_blocks.mistakes(net, np.zeros((2, 1, 1, 2)), truth, scores)
     texts = [line[2:] for line in table.lines]
-    assert texts == [["1234567890", "1234567895"], ["2", "2.5"]]
+    assert texts == [["1,234,567,890", "1,234,567,895"], ["2", "2.5"]]
 
 
 # ----------------------------------------------------------- losses, columns, sentences
@@ -937,7 +937,7 @@ def test_ticks_stand_where_the_axis_has_their_values():
     for axis, values in cases:
         scale = Scale(axis, values, 30.0, 426.0)
         for place, text in scale.ticks:
-            expected = scale.at(float(text))
+            expected = scale.at(float(text.replace(",", "")))
             assert place == pytest.approx(expected)
         assert all(30 <= place <= 426 for place, _ in scale.ticks)
 
@@ -1199,7 +1199,7 @@ def test_texts_of_axes_have_room_words_that_do_not_fit_are_turned():
     lines = [Line("l", [0, 1], [0.0, 250_000.0])]
     svg = Plot("p", "t", Axis("x"), Axis("y"), lines).svg()
     upwards = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="e">([^<]*)<', svg)
-    assert {text for _, text in upwards} >= {"0", "200000"}
+    assert {text for _, text in upwards} >= {"0", "200,000"}
     assert min(float(x) - 7 * len(text) for x, text in upwards) >= 12 + 6, (
         "beside the label of the axis"
     )

@@ -293,7 +293,7 @@ def test_the_same_seed_gives_the_same_file_whatever_is_displayed(two):
 
 
 def test_info_shows_layers_shapes_and_parameters(trained):
-    text = succeed("--info", "--model", trained).out
+    text = succeed("--info", "--model", trained, "--verbose").out
     for line in (r"0  60 +relu +60 +180", r" +total +801", r"inputs +a, b"):
         assert re.search(f"^{line}$", text, re.MULTILINE), line
     figures = succeed("--info", "--model", trained, "--json").json

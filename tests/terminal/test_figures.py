@@ -12,6 +12,7 @@ from nn.terminal import console, figures, network_facts, progress, tables
 from nn.terminal.figures import short_text
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.reports import figures_by_target
+from nn.utils import target_text
 
 
 @pytest.mark.parametrize(
@@ -540,13 +541,13 @@ def test_a_loss_far_from_that_of_validation_rows_asks_for_no_others():
     ],
 )
 def test_the_targets_are_told_and_who_chose_them(names, asked, text):
-    assert figures.target_text(names, asked) == text
+    assert target_text(names, asked) == text
 
 
 def test_a_model_tells_the_names_of_its_inputs(capsys):
     net = nn.Network("3,1", "regression")
     net.columns = ["age", "size", "dose"]
-    tables.model_report(net, "m.bin")
+    tables.model_report(net)
     shown = lines_of(capsys.readouterr().out)
     assert ["inputs", "age, size, dose"] in shown
 

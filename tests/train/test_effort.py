@@ -418,7 +418,7 @@ def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_mem
     assert len(figures["chosen"]) > 1
     assert len(specs) > 1
     check_means(net, figures, common_epochs(nn.load(table), net))
-    output = succeed("--info", "--model", path).out
+    output = succeed("--info", "--model", path, "--verbose").out
     header = next(
         line for line in output.splitlines() if line.startswith("seed  weight")
     )

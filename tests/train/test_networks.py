@@ -409,7 +409,7 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     info = succeed("--info", "--model", model, "--json").json
     assert len(info["members"]) == COUNT
     assert info["parameters"] == report["parameters"] == COUNT * net.parameter_count
-    assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
+    assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model, "--verbose").out
     assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
     output = succeed("--test", "--model", model, "-v", "--json")
     assert len(output.json["members"]) == COUNT
@@ -433,7 +433,7 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
         member.scaling = nn.Scaling.fit(kind, nn.load(path).x)
     net.combine(members, [1, 1, 1])
     net.export(folder / "m.bin")
-    printed = succeed("--info", "--model", folder / "m.bin").out
+    printed = succeed("--info", "--model", folder / "m.bin", "--verbose").out
     heads = [
         line
         for line in printed.splitlines()

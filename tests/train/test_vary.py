@@ -334,7 +334,7 @@ def test_varied_networks_on_the_command_line(two):
     assert Network.of_file("v.bin").member_weights == weights
     assert "4 networks of 2 architectures" in result.err
     assert "12 held out" in result.err
-    rows = succeed("--info", "--model", "v.bin").out
+    rows = succeed("--info", "--model", "v.bin", "--verbose").out
     for member in report["members"]:
         assert f"{member['settings']['learning_rate']:g}" in rows
         assert member["settings"]["hidden"].split("-")[0] in rows

@@ -1,0 +1,113 @@
+"""The card of a model: what `nn info`, a page and a notebook say of it."""
+
+import numpy as np
+import pytest
+
+import nn
+from nn.nn.card import card_of, groups_of
+from nn.utils import figure_text
+from tests.support.command_line import succeed
+
+LINES_OF_A_SCREEN = 16
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (None, "undefined"),
+        (float("inf"), "undefined"),
+        (0.0, "0"),
+        (0.853274, "0.8533"),
+        (-12.345, "-12.35"),
+        (999.96, "1,000"),
+        (1234.5, "1,234"),
+        (15110.2, "15,110"),
+        (-24927106.0, "-24,930,000"),
+        (1e-7, "1e-07"),
+        (1e15, "1e+15"),
+    ],
+)
+def test_a_figure_has_four_digits_and_thousands_separators(value, text):
+    assert figure_text(value) == text
+
+
+def test_more_digits_than_four_have_separators_too():
+    assert figure_text(1234.5, 6) == "1,234.5"
+    assert figure_text(123456.0, 6) == "123,456"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a table and the model of a small search on it."""
+    folder = tmp_path_factory.mktemp("card")
+    rng = np.random.default_rng(3)
+    lines = ["id,size,town,old,kept"]
+    for k in range(120):
+        size = rng.normal()
+        town = "abc"[rng.integers(3)]
+        kept = "yes" if size + rng.normal() > 0 else "no"
+        lines.append(f"{k},{size:.3f},{town},{'no' if k % 7 else 'yes'},{kept}")
+    (folder / "t.csv").write_text("\n".join(lines) + "\n")
+    flags = ["--effort", "quick", "--id", "id", "--drop", "old"]
+    given = ["--target", "kept", "-m", folder / "m.bin"]
+    result = succeed("train", folder / "t.csv", *given, *flags, "--json")
+    return folder, result.json
+
+
+def test_info_of_a_search_is_a_card_with_the_figures_of_its_training(trained):
+    folder, told = trained
+    model = folder / "m.bin"
+    lines = succeed("info", model).out.splitlines()
+    assert len(lines) <= LINES_OF_A_SCREEN
+    assert lines[0] == "target kept"
+    text = "\n".join(lines)
+    assert "left out     id (id), old (dropped)" in text
+    assert "columns      2: number (1), category (1)" in text
+    assert "120 rows, t.csv, SHA-256" in text
+    assert "two classes: no, yes; yes from a score of 0.5" in text
+    figures = told["out_of_fold"]
+    low, high = figures["intervals"]["roc_auc"]
+    expected = f"ROC-AUC {figures['roc_auc']:.4g} (95 %: {low:.4g} to {high:.4g})"
+    assert expected in text
+    assert f"{model.stat().st_size:,} bytes" in text
+    verbose = succeed("info", model, "--verbose").out
+    assert verbose.startswith(text.rstrip())
+    assert "learning_rate" in verbose
+    assert "learning_rate" not in text
+
+
+def test_a_page_begins_with_the_card_and_names_the_columns_left_out(trained):
+    folder, _ = trained
+    succeed("info", folder / "m.bin", "--report", folder / "p.md")
+    page = (folder / "p.md").read_text()
+    assert page.index("## The model") < page.index("## Columns")
+    assert "Not inputs: id (id), old (dropped)." in page
+
+
+def test_a_notebook_shows_the_card_and_no_markup_of_the_data(trained):
+    model = nn.Model.load(trained[0] / "m.bin")
+    model.network.unused = [["<b>", "id"]]
+    shown = model._repr_html_()
+    assert "&lt;b&gt; (id)" in shown
+    assert "<b>" not in shown
+    for text in card_of(model.network).values():
+        assert len(text) < 200
+
+
+def test_a_model_without_a_search_has_a_card_too():
+    net = nn.Network("3,4,1", "regression")
+    card = card_of(net)
+    assert card["task"] == "numbers"
+    assert card["columns"] == "3 of numbers"
+    assert "left out" not in card
+    assert "out of fold" not in card
+
+
+def test_equal_networks_are_one_group_with_their_number_and_weight():
+    net = nn.Network("7,64:silu,dropout0.1,3", "multiclass")
+    members = [net.sibling(0), net.sibling(1), net.sibling(2, layers="7,9:relu,3")]
+    net.combine(members, [1, 1, 3])
+    assert groups_of(net) == [
+        "2 x 7,64:silu,3, weight 1",
+        "1 x 7,9:relu,3, weight 3",
+    ]
