@@ -95,11 +95,11 @@ def gpu_count() -> int:
 
 
 class Device(NamedTuple):
-    """The device of an engine that computes alone: arguments of `create`. threads: of
-    the processor; gpus: 0 or 1."""
+    """Where an engine computes: arguments of `create`. threads: of the processor."""
 
     threads: int | None = None
     gpus: tuple[int, ...] = ()
+    distribute: str | None = None
 
 
 def ranks_and_devices(
@@ -110,7 +110,8 @@ def ranks_and_devices(
     distribute: str | None = None,
 ) -> tuple[RankGroup, list[Device]]:
     """Return what computes networks that have nothing to do with each other: the ranks
-    that share them out, and this rank's devices, among which its own are shared out.
+    that share them out, and this rank's devices, of one GPU at most each, among which
+    its own are shared out.
     Arguments as those of `create`; all ranks call this alike.
 
     Raises what `create` raises for GPUs or ranks that are not there.

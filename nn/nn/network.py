@@ -124,6 +124,7 @@ class Network:
         self.asked_dtype = dtype or "float32"
         self._set_layers(layers, activation or "relu", loss, input_columns)
         self._facts = Facts()
+        self._batch_number = DEFAULTS["batch_number"]
         self.compute_on(backend, threads, gpus, distribute)
         self.random: GlibcRandom | None = None
         # for `facts` and siblings
@@ -180,15 +181,12 @@ class Network:
             name: getattr(self, name)
             for name in ("reference", "init", "random", "_written")
         }
-        engine = {
-            name: getattr(self, name) for name in ("threads", "gpus", "distribute")
-        }
-        of = {
+        return {
             "model": packed,
             "dtype": self.asked_dtype,
-            "engine": {"backend": self._asked_backend, **engine},
+            "engine": {"backend": self._asked_backend, **self.device._asdict()},
+            "beside": beside,
         }
-        return {**of, "beside": beside}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(
@@ -316,21 +314,12 @@ class Network:
             seed=seed,
             backend=self._asked_backend,
             dtype=self.asked_dtype,
-            threads=self.threads,
             reference=self.reference,
-            gpus=self.gpus,
-            distribute=self.distribute,
+            **self.device._asdict(),
         )
         net.facts = Facts(encoding=encoding or self.encoding)
         net._backend = self._backend
         return net
-
-    def compute_with(self, engine) -> None:
-        """Compute with a given engine, which takes the parameters; None: with one of
-        its own, from the next use on."""
-        if engine is not None:
-            engine.set("parameters", self.vector)
-        self._engine = engine
 
     # ---- where it is computed, and with which numbers
 
@@ -357,59 +346,68 @@ class Network:
             numbers = tuple(gpus)
         else:
             numbers = GPUS("--gpus", gpus)
-        self.threads = threads
-        self.gpus = numbers
-        self.distribute = distribute
+        self.device = backends.Device(threads, numbers, distribute)
         self._asked_backend = backend
         self._backend = None
-        self._engine = None
         if backend != "auto":
             self._backend = backends.resolve(backend, **self._gpu_options())
+
+    @property
+    def device(self) -> backends.Device:
+        """Where it computes: a record of threads, gpus and distribute. Another one
+        holds from the next use on."""
+        return backends.Device(self.threads, self.gpus, self.distribute)
+
+    @device.setter
+    def device(self, device: backends.Device) -> None:
+        self.threads, self.gpus, self.distribute = device
+        self._engine = None
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[tuple[RankGroup, list[backends.Device]]]:
         """Compute alone in the block, on the first of the devices that compute networks
         which have nothing to do with each other; yields (the ranks that share them out,
         this rank's devices). Raises what backends.ranks_and_devices does."""
-        asked = backends.Device(self.threads, self.gpus), self.distribute
-        of = {"gpus": self.gpus, "distribute": self.distribute}
+        asked = self.device
         rank_group, devices = backends.ranks_and_devices(
-            self.backend, self.threads, **of
+            self.backend, **asked._asdict()
         )
         try:
             if rank_group.size > 1 or len(devices) > 1:
-                self.compute_at(devices[0])
+                self.device = devices[0]
             yield rank_group, devices
-        finally:
-            (self.threads, self.gpus), self.distribute = asked
-
-    def compute_at(self, device: backends.Device) -> None:
-        """Compute alone on one of the devices that `apart` yields, from the next use
-        on."""
-        self.threads, self.gpus = device
-        self.distribute = None
-        self._engine = None
+        finally:  # the engine stays
+            self.threads, self.gpus, self.distribute = asked
 
     @property
     def backend(self) -> str:
         """Return the backend's name; what `auto` stands for is decided at the first
-        use."""
+        use, by batches of `batch_number` rows."""
         if self._backend is None:
-            self.expect_batches(DEFAULTS["batch_number"])
+            self._backend = backends.resolve(
+                self._asked_backend,
+                self.layers,
+                self._batch_number,
+                **self._gpu_options(),
+            )
         return self._backend
+
+    @property
+    def batch_number(self) -> int:
+        """How many rows a batch is expected to have, which is known before the first
+        use, or counts no more."""
+        return self._batch_number
+
+    @batch_number.setter
+    def batch_number(self, rows: int) -> None:
+        self._batch_number = rows
+        if self._engine is None and self._asked_backend == "auto":
+            self._backend = None
 
     @property
     def traits(self) -> backends.BackendTraits:
         """Return the backend's traits, which are known before it computes."""
         return backends.TRAITS[self.backend]
-
-    def expect_batches(self, rows: int) -> None:
-        """Choose the backend that `auto` stands for by batches of `rows` rows, if
-        nothing was computed yet."""
-        if self._engine is None:
-            self._backend = backends.resolve(
-                self._asked_backend, self.layers, rows, **self._gpu_options()
-            )
 
     def _gpu_options(self) -> dict:
         return {"gpus": self.gpus, "tf32": self.asked_dtype == "tf32"}
@@ -526,10 +524,12 @@ class Network:
         first needed."""
         if (engine := self._engine) is None:
             with _making:
-                engine = self._engine or self._new_engine()
+                engine = self._engine = self._engine or self.new_engine()
         return engine
 
-    def _new_engine(self):
+    def new_engine(self, device: backends.Device | None = None):
+        """Return another engine, which has the parameters that the network has now.
+        device: None: the network's."""
         if self.reference:
             loss = "reference"
         else:
@@ -539,11 +539,10 @@ class Network:
             self.layers,
             loss,
             self.dtype,
-            self.threads,
-            distribute=self.distribute,
-            **self._gpu_options(),
+            tf32=self.asked_dtype == "tf32",
+            **(device or self.device)._asdict(),
         )
-        self.compute_with(engine)
+        engine.set("parameters", self.vector)
         return engine
 
     def take_parameters(self) -> None:

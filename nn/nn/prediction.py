@@ -19,7 +19,7 @@ FAR_VALUE = 1e18  # from which float32 has no room for a square
 FEW_NUMBERS = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
-def predict(net, x: np.ndarray | TableRows) -> np.ndarray:
+def predict(net, x: np.ndarray | TableRows, engine=None) -> np.ndarray:
     """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H,
     W), or of a table, as data.given_rows reads them.
 
@@ -27,13 +27,18 @@ def predict(net, x: np.ndarray | TableRows) -> np.ndarray:
     gap where the network was trained without any becomes the median of training, with a
     remark. Raises DataError for a row with a gap where the network knows no medians, or
     with values for which an output is not finite.
+
+    engine: one that trains the network, and has parameters of it that are not the
+    network's yet; None: the network's.
     """
     if 0 < len(x) <= PREDICT_BLOCK:
-        out = _outputs(net, x)
+        out = _outputs(net, x, engine)
     else:
         out = np.empty((len(x), net.outputs), net.value_dtype)
         for at in range(0, len(x), PREDICT_BLOCK):
-            out[at : at + PREDICT_BLOCK] = _outputs(net, x[at : at + PREDICT_BLOCK])
+            out[at : at + PREDICT_BLOCK] = _outputs(
+                net, x[at : at + PREDICT_BLOCK], engine
+            )
     _check_finite(net, x, out)
     return out
 
@@ -82,12 +87,12 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
 # ---- outputs
 
 
-def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
+def _outputs(net, x: np.ndarray | TableRows, engine=None) -> np.ndarray:
     if net.is_combined:
         return net.calibrated(
             mean_of(member_outputs(net, x), net.member_weights).astype(net.value_dtype)
         )
-    engine = net.engine
+    engine = engine or net.engine
     return in_units(net, engine.predict(engine.load(net.reader.engine_rows(x))))
 
 

@@ -516,7 +516,7 @@ def _measure(entry: Entry) -> dict:
         ds = ds.of_rows(slice(settings["batches"] * batch))
     given = {key: value for key, value in settings.items() if key in network_flags}
     net = Network(**{"task": ds.task} | given)
-    net.expect_batches(batch)
+    net.batch_number = batch
     began = time.perf_counter()
     net.engine.bytes()
     made_s = time.perf_counter() - began

@@ -99,7 +99,7 @@ def train(
         {name: BY_NAME[name].check(own[name]) for name in own} for own in kinds
     ]
     options = options_of(net, ds, of_training)
-    net.expect_batches(options.batch_number)
+    net.batch_number = options.batch_number
     if options.validation == OF_FOLD and several.get("folds") is None:
         raise UsageError(
             f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too"
@@ -176,7 +176,7 @@ def _devices_of(plan: Plan) -> Iterator[tuple | None]:
     with plan.net.apart() as (ranks, devices):
         if ranks.size > 1 or len(devices) > 1:
             for trial in plan.trials:
-                trial.net.compute_at(devices[0])
+                trial.net.device = devices[0]
         yield ranks, devices
 
 

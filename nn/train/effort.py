@@ -437,7 +437,7 @@ class Effort:
         candidate = self._first.candidate
         net = self._first.net
         net = net.members[0].sibling(net.seed)
-        net.compute_at(Device(net.threads, net.gpus[:1]))
+        net.device = Device(net.threads, net.gpus[:1])
         settings = self._settings_without(
             candidate, "networks", "calibrate", "threshold"
         )

@@ -72,7 +72,7 @@ class Engines:
             ]
             if at:
                 for number in share:
-                    networks[number].compute_at(device)
+                    networks[number].device = device
             self._engines |= self._made(
                 {number: networks[number] for number in share}, at, batch_number
             )
@@ -103,12 +103,11 @@ class Engines:
         for numbers in alike:
             first = networks[numbers[0]]
             if at_once and numbers in small:
-                engine = on_one_thread(first)
+                engine = first.new_engine(first.device._replace(threads=1))
+            elif kind_of(first) == kind_of(net) and not device:
+                engine = net.engine
             else:
-                if kind_of(first) == kind_of(net) and not device:
-                    engine = net.engine
-                else:
-                    engine = first.engine
+                engine = first.new_engine()
             pack = engine.pack(len(numbers), batch_number)
             if at_once and numbers in small:
                 self._at_once.append(pack)
@@ -188,17 +187,6 @@ def numbers_by_layers(networks: Mapping[int, Network]) -> list[list[int]]:
     for number, net in networks.items():
         alike.setdefault(kind_of(net), []).append(number)
     return list(alike.values())
-
-
-def on_one_thread(net: Network) -> Engine:
-    """Return a network's engine, made for one thread; the network's own setting
-    stays."""
-    threads = net.threads
-    net.threads = 1
-    try:
-        return net.engine
-    finally:
-        net.threads = threads
 
 
 class Ranks:

@@ -6,17 +6,18 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..backends.engine import PackJob
+from ..backends.engine import Engine, PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.dataset import name_of
 from ..data.prepared import Prepared, refuse_gaps
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
-from ..nn.prediction import far_field
+from ..nn.prediction import far_field, predict
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
@@ -63,18 +64,20 @@ class Member:
 
     def begin(
         self,
+        engine: Engine,
         rows_of: Callable[[Member, bool], LoadedRows],
         stop: StopRequest,
         is_alone: bool,
     ) -> None:
-        """Load the rows and make the first epoch ready. rows_of: those of a network, or
-        of its refit. is_alone: no other network is computed beside it."""
+        """Load the rows and make the first epoch ready. engine: which has the
+        parameters. rows_of: those of a network, or of its refit. is_alone: no other
+        network is computed beside it."""
         self._rows_of = rows_of
         self._stop = stop
         self.is_alone = is_alone
         net = self.net
         options = self.options
-        self.engine = net.engine  # made here at the latest
+        self.engine = engine
         self.rank_group = self.engine.rank_group
         self.threads = self.engine.threads_for(options.batch_number)
         self._start = None
@@ -139,6 +142,10 @@ class Member:
             )
         for name in self.options.moments:
             self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
+
+    def take_parameters(self) -> None:
+        """Let the network have the parameters that its engine has trained."""
+        self.net.vector = self.engine.get("parameters")
 
     def epoch_rows(self) -> int:
         if self.net.reference:
@@ -214,7 +221,7 @@ class Member:
             elif self.monitor and self.best_epoch():
                 self.engine.set("parameters", self.engine.get("kept"))
         finally:
-            self.net.take_parameters()
+            self.take_parameters()
             self.net.facts = replace(self.net.facts, history=self.losses())
 
     def _epochs(self) -> Iterator[Ask | str | None]:
@@ -315,8 +322,11 @@ class Member:
         else:
             vectors = {"parameters": self._start}
         engine.set("parameters", engine.get("kept"))
-        self.net.take_parameters()
-        self.unknown = judged(self.net, *self.rows.decisive())
+        self.unknown = judged(
+            self.net,
+            *self.rows.decisive(),
+            partial(predict, self.net, engine=engine),
+        )
         self.rows = None  # two would need twice the memory
         self._take_rows(refit=True)
         for name, vector in vectors.items():

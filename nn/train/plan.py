@@ -351,7 +351,7 @@ def plan_listed(ds: Dataset, settings: Sequence[dict], engine: dict) -> Plan:
         except UsageError as error:
             raise UsageError(f"train_many, network {number}: {error}") from None
         options = options_of(net, ds, own)
-        net.expect_batches(options.batch_number)
+        net.batch_number = options.batch_number
         engine = {**engine, "backend": net.backend}
         check_fit(net, ds)
         drawn_by = (

@@ -111,11 +111,12 @@ class Run:
     def begin(self) -> None:
         """Load the rows and make the first epoch ready. Raises as train does."""
         for number, member in enumerate(self.members):
+            engine = self.engine
             if self._is_apart:
-                member.net.compute_with(
-                    self.ranks.engine_of(number, self.engine, self.engines.get(number))
-                )
-            member.begin(self._rows_of, self._agreed, not self._is_apart)
+                own = self.engines.get(number)
+                engine = self.ranks.engine_of(number, engine, own)
+                engine.set("parameters", member.net.vector)
+            member.begin(engine, self._rows_of, self._agreed, not self._is_apart)
 
     def _engine_of(self, net: Network) -> Engine:
         """Return what loads the rows that networks share, for all devices."""
@@ -153,7 +154,7 @@ class Run:
             judging = prepared.split.validation if file is None else file
         elif refit:  # on the rows that judged before
             judging = prepared.split.validation
-        engine = net.engine
+        engine = member.engine
         if is_shared:
             engine = self._engine_of(self._reader(prepared, net))
         return LoadedRows(prepared, engine, net.loss, judging, is_validated)
@@ -221,8 +222,6 @@ class Run:
         finally:
             self.callback.close()
             for member in self.members:
-                if self._is_apart:
-                    member.net.compute_with(None)
                 if member.rows is not None:
                     member.rows.release()
             self.engines = None
@@ -258,7 +257,7 @@ class Run:
                 # the parameters that the networks' owners have trained
                 with self.ranks.telling():
                     for member in self.members:
-                        member.net.take_parameters()
+                        member.take_parameters()
         self._tell()
 
     def _asks(self, answers: Mapping[int, object]) -> dict[int, Ask | None]:

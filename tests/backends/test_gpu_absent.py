@@ -192,10 +192,10 @@ def test_auto_knows_the_batch_of_a_training(monkeypatch):
         lambda layers, rows: ("omp", "") if rows == 1000 else ("cuda", ""),
     )
     net = nn.Network(SMALL, "binary")
-    net.expect_batches(1000)
+    net.batch_number = 1000
     assert net.backend == "omp"
     assert net.engine.name == "omp"
-    net.expect_batches(32)  # it has computed already
+    net.batch_number = 32  # it has computed already
     assert net.backend == "omp"
     assert nn.Network(SMALL, "binary").backend == "cuda"
 
