@@ -118,6 +118,9 @@ def pytest_terminal_summary(terminalreporter) -> None:
         )
 
 
+REFERENCE = REPOSITORY / "tests" / "reference"  # README.md says who made these
+
+
 @pytest.fixture(scope="session", autouse=True)
 def elsewhere(tmp_path_factory) -> None:
     """Tests run in a folder of their own: `python -c` in the checkout would import its
@@ -129,11 +132,24 @@ def elsewhere(tmp_path_factory) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real data and golden outputs: $NN_SHARED, else `shared` beside the
-    checkout."""
+    """The folder of real data and more golden outputs: $NN_SHARED, else `shared` beside
+    the checkout."""
     folder = Path(os.environ.get("NN_SHARED", REPOSITORY.parent / "shared"))
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder} is not there (set NN_SHARED)")
+    return folder
+
+
+@pytest.fixture
+def golden(request):
+    """Return the folder of a stored output of the original program, by its name: in the
+    checkout, else in the shared data."""
+
+    def folder(name: str) -> Path:
+        if (REFERENCE / f"{name}.json").exists():
+            return REFERENCE
+        return request.getfixturevalue("shared") / "golden"
+
     return folder
 
 

@@ -125,7 +125,7 @@ def train(
         with_figures(net, plan.ds)
     result |= _facts_of_rows(plan)
     remember(plan, net, before)
-    tell(result, plan.ds)
+    tell(result, plan.ds, net.reference)
     return _written(result, callbacks, checkpoint)
 
 

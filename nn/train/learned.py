@@ -234,9 +234,15 @@ def _losses_of_constants(ds: Dataset, constants: np.ndarray) -> np.ndarray:
     return -np.log(np.clip(of_true_class, _LEAST_CLASS_SHARE, 1.0))
 
 
-def tell(figures: dict, ds: Dataset) -> None:
+OF_REFERENCE = (
+    "all its weights begin above 0, which saturates its sigmoids: try --scaling standardization with a larger "
+    "--learning_rate and more --epochs"
+)
+
+
+def tell(figures: dict, ds: Dataset, reference: bool = False) -> None:
     """Warn, on rank 0, of a training on ds that learned nothing, with the likely cause
-    and what to do."""
+    and what to do. reference: it was the original program's."""
     if figures["learned"] is not False or cluster.current().rank:
         return
     if figures["val_loss"]:
@@ -256,6 +262,8 @@ def tell(figures: dict, ds: Dataset) -> None:
     elif figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
         cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
         cause = f"what it learned is true of its training rows alone: try {cures}"
+    if reference:
+        cause = OF_REFERENCE
     cause = cause_in(ds) or cause
     if figures["classes"] is None:
         same = "the mean"

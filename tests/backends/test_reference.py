@@ -6,9 +6,11 @@ import ctypes.util
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
+from support.command_line import succeed
 
 import nn
 from nn.core.random import GlibcRandom
@@ -54,15 +56,15 @@ def in_original_order(parameters: dict) -> np.ndarray:
 @pytest.mark.parametrize(
     "name", ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"]
 )
-def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_path):
-    golden = shared / "golden"
-    text = (golden / f"{name}.json").read_text()
+def test_stored_outputs_and_confusion_counts_are_reproduced(name, golden, tmp_path):
+    folder = golden(name)
+    text = (folder / f"{name}.json").read_text()
     case = json.loads(text)
-    stored = np.load(golden / f"{name}.npz")
-    path = golden / case["dataset"]
+    stored = np.load(folder / f"{name}.npz")
+    path = folder / case["dataset"]
     net, ds, result = train_reference(case, path)
     net.export(tmp_path / "model.m")
-    expected = (golden / f"{name}.m").read_bytes()
+    expected = (folder / f"{name}.m").read_bytes()
     assert (tmp_path / "model.m").read_bytes() == expected
     # 1e-12 allows for another exp(); with the same C library they are equal
     np.testing.assert_allclose(
@@ -76,6 +78,21 @@ def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_pa
         assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case[
             "confusion"
         ]
+
+
+def test_what_learns_nothing_is_told_why_and_a_cure_that_the_reference_allows(datasets):
+    """Weights from 0 to 1 saturate the sigmoids behind the first layer."""
+    use = ["--reference", "--dataset", datasets / "CC.csv", "--model", "cc.m"]
+    train = ["--train", *use, "--layers", "30,60,10,1", "--batch_number", 10]
+    told = succeed(*train, "--epochs", 1).err
+    (warning,) = [line for line in told.splitlines() if "learned nothing" in line]
+    assert "all its weights begin above 0" in warning
+    named = re.findall(r"--(\w+)", warning)
+    assert named == ["scaling", "learning_rate", "epochs"]
+    cure = ["--scaling", "standardization"]
+    told = succeed(*train, *cure, "--learning_rate", 1, "--epochs", 20).err
+    assert "learned nothing" not in told
+    assert succeed("--test", *use, *cure, "--json").json["f1"] > 0.8
 
 
 class Glibc:

@@ -500,14 +500,14 @@ def test_text_with_six_decimals_has_the_layout_of_the_original(tmp_path):
 
 @pytest.mark.parametrize("name", ["xor", "xor_b4", "iris", "iris_deep", "pima", "cc"])
 def test_the_originals_own_files_are_read_and_written_byte_for_byte(
-    shared, tmp_path, name
+    golden, tmp_path, name
 ):
-    golden = shared / "golden" / f"{name}.m"
-    sizes, biases, weights = text_model.load(golden)
-    text = golden.with_suffix(".json").read_text()
+    stored = golden(name) / f"{name}.m"
+    sizes, biases, weights = text_model.load(stored)
+    text = stored.with_suffix(".json").read_text()
     assert sizes == json.loads(text)["layers"]
     text_model.save(tmp_path / "again.m", sizes, biases, weights, "%lf")
-    assert (tmp_path / "again.m").read_bytes() == golden.read_bytes()
+    assert (tmp_path / "again.m").read_bytes() == stored.read_bytes()
 
 
 @examples(50)

@@ -349,11 +349,11 @@ def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
 
 
 def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
-    shared, folder
+    golden, folder
 ):
-    golden = shared / "golden" / "iris.json"
-    facts = json.loads(golden.read_text())
-    data = golden.parent / facts["dataset"]
+    stored = golden("iris") / "iris.json"
+    facts = json.loads(stored.read_text())
+    data = stored.parent / facts["dataset"]
     layers = ",".join(map(str, facts["layers"]))
     given = [
         (f"--{name}", facts[name])
@@ -369,7 +369,7 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(
         *(part for pair in given for part in pair),
         *scaling,
     )
-    assert (folder / "iris.m").read_bytes() == golden.with_suffix(".m").read_bytes()
+    assert (folder / "iris.m").read_bytes() == stored.with_suffix(".m").read_bytes()
     scaled = succeed("--test", *use, "--json", *scaling).json
     plain = succeed("--test", *use, "--json", *[]).json
     assert scaled["rows"] == plain["rows"] == 150
