@@ -75,12 +75,13 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
     """Run the command; returns its exit code and, if it failed, the last line of
     stderr."""
     flags = None
+    code = 0
     try:
         flags = parse(argv)
         if flags is not None:
-            _run(flags)
+            code = _run(flags)
         sys.stdout.flush()
-        return 0, None
+        return code, None
     except BrokenPipeError:
         # the reader of stdout has seen enough, as in `nn --info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -230,7 +231,8 @@ def _explain_import(error: ImportError) -> str:
     return f"a library cannot be loaded ({lines[0].strip()}); install nn again, or run with --debug to see more"
 
 
-def _run(flags: SimpleNamespace) -> None:
+def _run(flags: SimpleNamespace) -> int:
+    """Run a mode; returns its exit code."""
     spare_addresses()
     # of which OpenBLAS would end the process, in words of its own
     if "numpy" not in sys.modules:
@@ -250,12 +252,13 @@ def _run(flags: SimpleNamespace) -> None:
             check_reference(given_values(flags, flags_of_mode(mode)))
         for remark in remarks:
             log.warning(remark)
-        commands.run(mode, flags)
+        code = commands.run(mode, flags)
         read = flags_of_mode(mode)
         # at the end: wrong use prints nothing but its one line
         for flag in given_values(flags, vars(flags)):
             if flag not in read:
                 log.warning("--%s has no effect with --%s; ignored", flag, mode)
+    return code
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@
                     leaves behind
     use.py          --test, --predict, --compare, --explain, --info, --export: uses of a
                     model
+    drift.py        --drift
     study.py        --bench, --sweep, --study, --plot
     predictions.py  the tables of predictions and contributions
     table_file.py   tables as CSV, Parquet, JSON lines, JSON
@@ -23,7 +24,9 @@ from ..settings.flags import MODES
 from .common import check_files
 
 
-def run(mode: str, flags: SimpleNamespace) -> None:
-    """Call the mode's function, if no file that it writes is one that it reads."""
+def run(mode: str, flags: SimpleNamespace) -> int:
+    """Call the mode's function, if no file that it writes is one that it reads; returns
+    the exit code, 0 unless the mode has another answer."""
     check_files(mode, flags)
-    getattr(import_module(f"{__name__}.{MODES[mode].module}"), f"{mode}_command")(flags)
+    module = import_module(f"{__name__}.{MODES[mode].module}")
+    return getattr(module, f"{mode}_command")(flags) or 0

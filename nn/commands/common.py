@@ -11,7 +11,7 @@ from ..nn_aux import OF_FOLD
 from ..settings.flags import REFERENCE, flags_of_mode, given_values, keywords
 from ..terminal import console
 from ..terminal.progress import Steps, make_steps
-from ..utils import UsageError, check_writable, cut_name
+from ..utils import UsageError, check_writable, cut_name, log
 
 
 def load_network(flags):
@@ -77,6 +77,19 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
     if net.config.get("reference"):
         count = None
     return ds, None, "rows", Trained(ds.rows, count)
+
+
+def drift_told(net, ds):
+    """Return how rows differ from those of a network's training, a Drift, and log what
+    a person should know; None where the network does not know."""
+    from ..data.dataset import name_of
+    from ..test.drift import drift_of
+
+    drift = drift_of(net, ds)
+    if drift is not None:
+        for line in drift.lines():
+            log.warning("%s: %s", name_of(ds), line)
+    return drift
 
 
 def report_run(flags, net, about: str) -> None:

@@ -3,6 +3,7 @@ at a time."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -11,11 +12,13 @@ from ..core.metrics import decide
 from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
+from ..test.drift import reasons_of
 from ..test.out_of_fold import check_scores, out_of_fold
 from ..test.sureness import sets_of
 from ..utils import distinct_names, names_apart
 from .table_file import Block, Table
 
+REASONS = "reasons"  # a column
 ROWS_OF_PREDICTIONS = 1 << 13  # predicted at a time, and made to text
 SET_SEPARATOR = "|"  # between the classes of a set
 EXPLAINED_ROWS = 256  # at a time
@@ -84,6 +87,26 @@ def _predicted(
             [*_sure_columns(net, scores, level), *deviations],
             threshold,
         )
+
+
+def with_reasons(net, ds: Dataset, table: Table) -> Table:
+    """Return a table of predictions with a column that says why a person should look at
+    a row."""
+    return Table(
+        [*table.names, *distinct_names([REASONS], table.names)],
+        map(_with_reasons(net, ds), itertools.count(), table.blocks),
+    )
+
+
+def _with_reasons(net, ds: Dataset) -> Callable[[int, Block], Block]:
+    """Return what adds reasons to the block of this number."""
+
+    def added(number: int, block: Block) -> Block:
+        start = number * ROWS_OF_PREDICTIONS
+        rows = ds.of_rows(slice(start, start + ROWS_OF_PREDICTIONS))
+        return [*block, reasons_of(net, rows.unfilled)]
+
+    return added
 
 
 def fold_table(net, ds: Dataset) -> Table:

@@ -15,6 +15,7 @@ from ..terminal import console, tables
 from ..utils import UsageError, counted, is_stream, log, printable, say
 from .common import (
     LAYOUT,
+    drift_told,
     load_network,
     print_json,
     progress_of,
@@ -38,6 +39,9 @@ def test_command(flags) -> None:
     if flags.scaling:
         _fit_scaling(flags, net, ds)
     report_run(flags, net, console.about(ds, about, net))
+    drift = None
+    if flags.dataset and out_of_fold is None:
+        drift = drift_told(net, ds)
     options = {
         "threshold": flags.threshold,
         "intervals": flags.intervals,
@@ -65,9 +69,11 @@ def test_command(flags) -> None:
         out_of_fold=out_of_fold,
         threshold=flags.threshold,
         trained=trained,
+        drift=drift,
     )
     if flags.json:
-        print_json({**result, "trained_rows": trained.count})
+        facts = {"trained_rows": trained.count, "drift": drift and drift.to_dict()}
+        print_json({**result, **facts})
     else:
         tables.test_report(result, net.classes, net.targets, flags.verbose)
 
@@ -86,14 +92,17 @@ def predict_command(flags) -> None:
     net = load_network(flags)
 
     from ..test import check_threshold
+    from ..test.drift import check_profiles
     from ..test.sureness import check_level
 
     check_threshold(net, flags.threshold)
     check_level(net, flags.level)
+    if flags.flag:
+        check_profiles(net, flags.model)
 
     from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
-    from .predictions import prediction_table
+    from .predictions import prediction_table, with_reasons
 
     ds = load_for(
         net,
@@ -111,14 +120,18 @@ def predict_command(flags) -> None:
         net,
         printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"),
     )
+    drift = drift_told(net, ds)
     table = prediction_table(net, ds, flags.threshold, flags.level)
+    if flags.flag:
+        table = with_reasons(net, ds, table)
     is_printed = flags.output in (None, "-")
+    facts = {"model": flags.model, "drift": drift and drift.to_dict()}
     if flags.json and is_printed:
-        print_rows({"model": flags.model}, table)
+        print_rows(facts, table)
         return
     write_table(flags.output, table)
     if flags.json:
-        print_json({"model": flags.model, "output": flags.output, "rows": ds.rows})
+        print_json({**facts, "output": flags.output, "rows": ds.rows})
 
 
 def compare_command(flags) -> None:

@@ -1,5 +1,5 @@
-"""Whether two samples of counts are of one distribution: the chi-square test of two
-samples (Pearson 1911), whose cells are merged until each expects enough rows."""
+"""The chi-square test of two samples of counts (Pearson 1911): whether they are of one
+distribution. Cells are merged until each expects enough rows."""
 
 from __future__ import annotations
 

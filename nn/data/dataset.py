@@ -317,6 +317,7 @@ class Dataset:
     memory: bytes within which the program is to stay; what has no room is in mapped
     files (data/records.py). pixel_range: of files of pictures, the number that stands
     for white.
+    unfilled_x: x before medians took the places of its gaps; None: it had none.
     row_names: how messages call a row of the whole, by its index, where they may have
     to: of the furthest targets.
     """
@@ -357,6 +358,7 @@ class Dataset:
     whole: Dataset | None = None
     part_rows: np.ndarray | None = None
     row_names: dict[int, str] = field(default_factory=dict)
+    unfilled_x: np.ndarray | TableRows | None = None
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what
@@ -417,6 +419,13 @@ class Dataset:
         return self.digest
 
     @property
+    def unfilled(self) -> np.ndarray | TableRows:
+        """Return the inputs with their gaps."""
+        if self.unfilled_x is None:
+            return self.x
+        return self.unfilled_x
+
+    @property
     def rows(self) -> int:
         return len(self.x)
 
@@ -467,6 +476,8 @@ class Dataset:
                 x = self.x[rows]
             else:
                 x = some_rows(self.x, rows)
+            if self.unfilled_x is not None:
+                facts["unfilled_x"] = some_rows(self.unfilled_x, rows)
         return replace(self, x=x, **facts)
 
     def _without_inputs(self) -> Dataset:

@@ -17,10 +17,10 @@ def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows: an array, a file, or a data frame, whose
     columns are found by their names. Medians are in the gaps of plain numbers, of which
     a remark tells."""
-    return net.reader.filled(_read_rows(net, x), "the rows")
+    return net.reader.filled(read_rows(net, x), "the rows")
 
 
-def _read_rows(net, x) -> np.ndarray | TableRows:
+def read_rows(net, x) -> np.ndarray | TableRows:
     """Return the rows of a file, a table or an array as the network's inputs are
     counted."""
     if isinstance(x, (str, os.PathLike)):
@@ -35,7 +35,7 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
 
     source = open_frame(x)
     if source is None:
-        return _read_rows(net, _array_of(x))
+        return read_rows(net, _array_of(x))
     schema = net.schema
     if source.names is None:
         has_no_targets = source.width <= _width_of_data(net)

@@ -605,7 +605,7 @@ def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:
         x = net.reader.filled(ds.x, name_of(ds), cure)
     if x is ds.x:
         return ds
-    return replace(ds, x=x)
+    return replace(ds, x=x, unfilled_x=ds.x)
 
 
 def held_out(

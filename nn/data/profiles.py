@@ -203,7 +203,18 @@ def _are_known(fields: Fields) -> np.ndarray:
 def are_unknown(fields: Fields) -> np.ndarray:
     """Return which fields of a column are words that training has not seen, or took for
     rare ones, bool (rows,)."""
-    return np.append(~_are_known(fields), False)[fields.values]
+    codes, places = np.unique(fields.values, return_inverse=True)
+    are_unknown_codes = [
+        code >= 0 and fields.words[code] not in fields.known for code in codes.tolist()
+    ]
+    return np.array(are_unknown_codes, bool)[places]
+
+
+def are_missing(fields: Fields) -> np.ndarray:
+    """Return which fields of a column are gaps, bool (rows,)."""
+    if fields.words is None:
+        return np.isnan(fields.values)
+    return fields.values < 0
 
 
 # ---------------------------------------------------------------- cells
@@ -292,7 +303,7 @@ def _is_finite(value) -> bool:
 
 
 def _are_counts(counts, cells: int) -> bool:
-    """Return whether these are the rows in so many cells, one at least."""
+    """Return whether these are the rows in this number of cells, one row at least."""
     if not isinstance(counts, list) or len(counts) != cells:
         return False
     are_whole = all(type(rows) is int and 0 <= rows < _MOST_COUNT for rows in counts)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils import DataError
-from .column import in_type
+from .column import in_type as _in_type
 from .dataset import TableRows
 from .encoding import Encoding
 from .medians import fill_gaps, has_gaps, log_filled
@@ -70,7 +70,7 @@ class RowReader(NamedTuple):
         """
         if isinstance(x, np.ndarray) and x.dtype.kind == "V":
             return x
-        x = self.filled(self._in_type(x))
+        x = self.filled(self.in_type(x))
         if self.encoding is not None:
             return self.encoding.apply(TableRows.of(x), self.dtype, digest)
         if isinstance(x, TableRows):
@@ -122,7 +122,7 @@ class RowReader(NamedTuple):
             return x
         return self.scaling.apply(x, self.dtype, white)
 
-    def _in_type(self, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
+    def in_type(self, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
         """Return rows with numbers in the type in which the network reads columns,
         wherever they come from."""
         if self.number_type is None:
@@ -132,5 +132,5 @@ class RowReader(NamedTuple):
         x = np.asarray(x)
         are_numbers = x.dtype.kind in "iuf" and x.dtype != np.uint8
         if are_numbers:
-            return in_type(x, self.number_type)
+            return _in_type(x, self.number_type)
         return x

@@ -148,7 +148,7 @@ def known_words(net) -> list[set[str | None]]:
     columns of other kinds; no sets for plain numbers."""
     known = [set() for _ in encoders_of(net)]
     for member in net.members:
-        for words, encoder in zip(known, encoders_of(member), strict=True):
+        for words, encoder in zip(known, encoders_of(member), strict=False):
             words.update(getattr(encoder, "values", ()))
     return known
 

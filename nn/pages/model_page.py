@@ -24,6 +24,7 @@ from ..terminal import figures
 from ..terminal.figures import number_text, setting_text, shape_text
 from ..terminal.network_facts import candidates_of, facts_of, layers_of, members_of
 from ..test import figures_of, judged, without_remarks
+from ..test.drift import ColumnDrift, Drift
 from ..test.importance import Importance, curves, importance
 from ..test.out_of_fold import (
     NO_SCORES,
@@ -45,6 +46,7 @@ MOST_EXPLAINED = 20_000  # rows on which importance is measured
 MOST_IMPORTANT = 20
 MOST_PAGE_LINES = 100
 MOST_OUTPUTS = 7
+MOST_DRIFT_PLOTS = 6
 INTERVAL_HEADER = "95 % interval"
 OUTPUTS = {"binary": "two classes", "regression": "numbers"}
 
@@ -67,12 +69,20 @@ class Tested:
 
 
 def page_of_model(
-    net: Network, model: str, ds=None, about: str = "rows", *, trained=None, **settings
+    net: Network,
+    model: str,
+    ds=None,
+    about: str = "rows",
+    *,
+    trained=None,
+    drift: Drift | None = None,
+    **settings,
 ) -> Page:
     """Return the page of a model, tested on the rows of ds if there are any.
 
     about: what the rows are. trained: how many of the rows the model was trained on
-    (Trained). settings: fields of Tested.
+    (Trained). drift: how they differ from those of its training, where that is known.
+    settings: fields of Tested.
     """
     page = Page(f"Model {basename(model)}", [_about(net)])
     lines = [[name, text] for name, text in card_of(net).items()]
@@ -90,6 +100,8 @@ def page_of_model(
                     f"{trained.told(basename(model))}: these figures say how well it"
                     " knows them, not how good it is on new rows."
                 )
+    if drift is not None:
+        page.sections["Beside the rows of the training"] = _drift(drift)
     page.sections["Columns"] = _columns(net, x)
     page.sections["Training"] = [*_losses_by_epoch(net), *_training(net)]
     page.sections["To make it again"] = _again(net, model)
@@ -280,6 +292,43 @@ def _names_of_outputs(net: Network) -> list[str]:
             return classes[1:]
         return classes
     return net.targets or ["prediction"]
+
+
+# ------------------------------------------------------------------------------ drift
+
+
+def _drift(drift: Drift) -> list[Block]:
+    """Return which columns differ from those of the training, and both distributions of
+    the worst."""
+    lines = drift.lines()
+    if not lines:
+        return [f"{drift.compared} columns are as in training."]
+    worst = drift.differing[:MOST_DRIFT_PLOTS]
+    plots = [_distributions(column, number) for number, column in enumerate(worst)]
+    return [*lines, *plots]
+
+
+def _distributions(column: ColumnDrift, number: int) -> Plot:
+    """Return the shares of a column's cells among the rows of the training, and among
+    those at hand."""
+    cells = np.flatnonzero(column.counts.sum(axis=0))
+    lines = [
+        Line(name, range(len(cells)), shares[cells], "mark")
+        for name, shares in zip(("training", "these rows"), column.shares, strict=True)
+    ]
+    x = Axis(column.name, words=[column.labels[cell] for cell in cells])
+    y = Axis("share of the rows")
+    return Plot(f"drift-{number}", f"Values of {column.name}", x, y, lines)
+
+
+def page_of_drift(drift: Drift, model: str, data: str) -> Page:
+    """Return the page of rows, of the data of this name, beside a model's training."""
+    answer = f"Of {drift.rows:,} rows {drift.count_text} from the rows that the model was trained on."
+    return Page(
+        f"{basename(data)} beside {basename(model)}",
+        [answer],
+        {"Columns": _drift(drift)},
+    )
 
 
 # ---------------------------------------------------------------------------- columns

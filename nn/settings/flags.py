@@ -63,7 +63,7 @@ MOST_NETWORKS = 100_000  # of a model
 # The modes that read a flag, as sets of their names.
 TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
-MODEL_MODES = USE | {"explain", "compare", "plot"}  # reads a data set
+MODEL_MODES = USE | {"explain", "compare", "drift", "plot"}  # reads a data set
 ENGINE = MODEL_MODES | {"info"}  # makes an engine
 EXPLAIN = frozenset({"explain"})
 
@@ -192,6 +192,14 @@ MODES = {
             "A,B",
             usage="A B [--dataset DATA]",
             words=("compare", "compare"),
+        ),
+        Mode(
+            "drift",
+            "Tell whether --dataset is like the rows that --model was trained on (exit code 3: not).",
+            usage="MODEL DATA",
+            words=("model", "dataset"),
+            needs=("model", "dataset"),
+            module="drift",
         ),
         Mode(
             "info",
@@ -379,6 +387,11 @@ _FLAG_GROUPS = {
             modes=TRAIN | {"predict", "explain", "export", "sweep", "study", "plot"},
         ),
         Flag(
+            "flag",
+            "Add a column of reasons to look at a row: values outside training's range, unseen words, gaps.",
+            modes=frozenset({"predict"}),
+        ),
+        Flag(
             "background",
             "Rows that --explain compares with (100 of the training file).",
             TEXT,
@@ -399,11 +412,20 @@ _FLAG_GROUPS = {
         ),
         Flag(
             "report",
-            "Write a page of the model, the comparison, the sweep or the study: .html, .md or .json.",
+            "Write a page of the model, the comparison, the drift, the sweep or the study: .html, .md or .json.",
             TEXT,
             "FILE",
             modes=frozenset(
-                {"test", "explain", "compare", "info", "sweep", "study", "plot"}
+                {
+                    "test",
+                    "explain",
+                    "compare",
+                    "drift",
+                    "info",
+                    "sweep",
+                    "study",
+                    "plot",
+                }
             ),
         ),
     ],
@@ -798,7 +820,7 @@ _FLAG_GROUPS = {
             "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
             BYTES,
             "SIZE",
-            modes=USE,
+            modes=USE | {"drift"},
             taker="load",
         ),
         _name_of(

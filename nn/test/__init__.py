@@ -7,11 +7,12 @@
                    columns are another row's
     shapley.py     contributions of columns to each prediction
     compare.py     two models on the same rows
+    drift.py       whether rows are like those of a training, by column and row by row
     errors.py      where a network errs: groups, calibration, cut-offs, residuals
     importance.py  how much a metric loses without a column, and partial dependence
 
-Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train,
-pages, study, commands.
+Imports: utils, nn_aux, core, settings, data, files, backends, nn, matrix. Imported by:
+train, pages, study, commands.
 """
 
 from .out_of_fold import test

@@ -23,6 +23,7 @@ from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers
 from ..settings.values import LAYERS
 from ..test import test
 from ..test.compare import Side, compared_sides
+from ..test.drift import drift
 from ..test.importance import Importance, importance
 from ..test.out_of_fold import (
     check_scores,
@@ -254,6 +255,11 @@ class Model:
         --test --json`. Rows of the training are predicted out of fold, where folds were
         trained."""
         return test(self.network, data, **settings)
+
+    def drift(self, rows) -> dict:
+        """Return how rows differ from those of the training, column by column, by the
+        keys of `nn drift --json`; see nn.test.drift."""
+        return drift(self.network, rows)
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""

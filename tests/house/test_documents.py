@@ -26,6 +26,7 @@ from support import command_line
 from support.command_line import ONE, REPOSITORY, environment, succeed
 
 from nn import nn_aux
+from nn.commands.drift import DRIFTED
 from nn.commands.train import RUN_AGAIN
 from nn.files import model_file
 from nn.layers import LAYER_KINDS
@@ -502,7 +503,7 @@ def test_the_exit_codes_are_those_of_the_errors():
         error.exit_code
         for error in (NnError, UsageError, DataError, InputNotFound, OutputError)
     }
-    assert documented == errors | {0, RUN_AGAIN, 129, 130, 143}
+    assert documented == errors | {0, DRIFTED, RUN_AGAIN, 129, 130, 143}
 
 
 DEFINED = "ACTIVATIONS", "LOSSES", "OPTIMIZERS", "INITIALIZERS", "SCHEDULES", "SCALINGS"

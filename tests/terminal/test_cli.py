@@ -344,6 +344,7 @@ def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
     assert [message.pop("trained_rows") for message in messages] == [48, None], (
         "nor its rows"
     )
+    assert [message.pop("drift") is None for message in messages] == [False, True]
     expected = pytest.approx(messages[0], rel=1e-9)
     assert messages[1] == expected
 

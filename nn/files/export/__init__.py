@@ -19,5 +19,5 @@
 A network is given whole (nn.Network); only its parameters, layers and facts are read,
 and no engine is made.
 
-Imports: utils, nn_aux, layers, data. Imported by: train, commands.
+Imports: utils, nn_aux, layers, data. Imported by: test, train, commands.
 """
