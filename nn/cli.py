@@ -92,7 +92,16 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
             for text in traceback.format_exc().splitlines():
                 say(text)
         line, code = _explain(interruption(error) or error)
-        return code, line
+        return code, _in_words(line, argv)
+
+
+def _in_words(line: str, argv: list[str]) -> str:
+    """Return a message in the words that were typed: of a mode without its flags what
+    it needs, as its usage has it."""
+    mode = next(iter(argv), "")
+    if mode in MODES and line.startswith(f"--{mode} needs --"):
+        return f"nn {mode} needs {MODES[mode].usage}; nn {mode} --help shows its flags"
+    return line
 
 
 @contextlib.contextmanager

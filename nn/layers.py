@@ -278,13 +278,16 @@ def _items_of(spec: str) -> list[str]:
     """Return the items of a specification. Raises UsageError for too few or too many,
     and an empty one."""
     items = [item.strip() for item in spec.split(",")]
+    if set("[]()") & set(spec):
+        bare = re.sub(r"[][()\s]", "", spec).rstrip(",")
+        raise UsageError(f"--layers {spec}: is written without brackets, {bare}")
     if not all(items):
         raise UsageError(
             f"--layers {spec}: an item is empty; write items with one comma between them"
         )
     if len(items) < 2:
         raise UsageError(
-            f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1"
+            f"--layers {spec}: needs an input and at least one layer, e.g. 30,60,10,1 or auto,{spec},1"
         )
     if len(items) > MOST_LAYERS:
         raise UsageError(f"--layers: {len(items)} items are more than {MOST_LAYERS}")

@@ -8,15 +8,16 @@ import os
 
 from ..files.suffixes import A_MODEL, CSV, TEXT_MODEL, check_named_format
 from ..nn_aux import OF_FOLD
-from ..settings.flags import REFERENCE, flags_of_mode, given_values, keywords
+from ..settings.flags import MODES, REFERENCE, flags_of_mode, given_values, keywords
 from ..terminal import console
 from ..terminal.progress import Steps, make_steps
-from ..utils import UsageError, check_writable, cut_name, log
+from ..utils import DataError, UsageError, check_writable, cut_name, log
 
 
 def load_network(flags):
     """Return the network in --model on the backend that the flags ask for. UsageError
     for a --scaling it cannot use."""
+    from ..files.model_file import is_model
     from ..files.text_model import is_text
     from ..nn import Network
 
@@ -27,7 +28,15 @@ def load_network(flags):
     given = keywords(flags, "engine")
     if flags.reference:
         given |= {name: REFERENCE[name] for name in ("backend", "dtype")}
-    return Network.of_file(flags.model, **given)
+    try:
+        return Network.of_file(flags.model, **given)
+    except DataError as error:
+        if not (flags.dataset and is_model(flags.dataset)):
+            raise
+        mode = next(mode for mode in MODES if getattr(flags, mode, None))
+        raise DataError(
+            f"{error}; the order is nn {mode} {flags.dataset} {flags.model}"
+        ) from error
 
 
 OUT_OF_FOLD = "out-of-fold rows"

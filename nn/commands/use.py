@@ -142,7 +142,9 @@ def compare_command(flags) -> None:
     from ..test.out_of_fold import check_scores
 
     paths = split_names(flags.compare)
-    if len(paths) != 2 or paths[0] == paths[1]:
+    if len(paths) == 2 and paths[0] == paths[1]:
+        raise UsageError(f"--compare {flags.compare}: the same model twice; give two")
+    if len(paths) != 2:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     sides = []

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
 from .column import Column
-from .source import local, pyarrow
+from .source import local, not_there, pyarrow
 from .typed import Opened, Unreadable, numbers, recoded, texts, times, truths
 
 _NEED = "Parquet, Arrow and ORC"
@@ -66,7 +66,7 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputNotFound(f"{path}: no such file or folder; check the path") from None
+        raise not_there(path) from None
     except ArithmeticError as error:
         raise _damaged(path, "a decimal that is none") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -128,6 +128,12 @@ TABLE_FORMATS = (  # the first that recognises a file is its format; text of no 
     Format("bzip2", rb"BZh[1-9]1AY&SY", cure=_UNPACK.format("bunzip2")),
     Format("xz", rb"\xfd7zXZ\0", cure=_UNPACK.format("unxz")),
     Format("Zstandard", rb"\x28\xb5\x2f\xfd", cure=_UNPACK.format("unzstd")),
+    Format(
+        "a model file of nn",
+        rb'(?s:.{8}) *\{ *"__metadata__"',
+        None,
+        cure="give a table in its place",
+    ),
     Format("HDF5", rb"\x89HDF\r\n\x1a\n", cure=_IN_PYTHON.format("read_hdf")),
     Format(
         "text in UTF-16",

@@ -111,6 +111,10 @@ def _numbers_of(x):
 
 
 def _no_table(x) -> DataError:
+    if type(x).__name__ == "Series":
+        return DataError(
+            "rows of type Series, expected a data frame; of one row that is frame.iloc[[0]], not frame.iloc[0]"
+        )
     return DataError(
         f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame"
     )

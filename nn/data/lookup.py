@@ -7,6 +7,7 @@ order the file has them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from ..settings.values import in_a_list, split_names
@@ -147,6 +148,12 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
 def _columns_lack(
     source: TableSource, absent: list[str], besides: str, targets: str, cure: str
 ) -> DataError:
+    spelled = _spelled_otherwise(source, absent)
+    if spelled:
+        return DataError(
+            f"{source.path}: has {listed(spelled)} where the model was trained on {listed(absent)}: "
+            "the same but for spelling; rename the columns"
+        )
     if len(absent) == 1:
         names = f"column {listed(absent)}"
         it = "it"
@@ -157,6 +164,20 @@ def _columns_lack(
         f"{source.path}: no {names}{besides}, expected every column that the model was "
         f"trained on{targets}; add {it}{cure}"
     )
+
+
+def _spelled_otherwise(source: TableSource, absent: list[str]) -> list[str]:
+    """Return the columns of a file that are the absent ones but for case and marks;
+    none unless there is one for each of them."""
+    known = {_letters(name): name for name in source.names or ()}
+    found = [known.get(_letters(name), "") for name in absent]
+    if not all(found) or not set(found).isdisjoint(absent):
+        return []
+    return found
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
 
 
 def _places_in_training(source: TableSource, schema: Schema) -> list[int] | None:

@@ -28,6 +28,7 @@ from ..utils import (
     OutputError,
     UsageError,
     check_room_to_load,
+    closest,
     has_address_limit,
     needs_package,
     os_reason,
@@ -342,6 +343,23 @@ def _state(path: str) -> tuple:
     return facts.st_size, facts.st_mtime_ns
 
 
+def not_there(path: str | os.PathLike) -> InputNotFound:
+    """Return the error for a file that is not there: with the one in its folder whose
+    name is most like it, if there is one."""
+    folder, name = os.path.split(os.fspath(path))
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except (OSError, ValueError):
+        names = []
+    stems = [other for other in names if other.lower().split(".")[0] == name.lower()]
+    alike = [other for other in names if other.lower() == name.lower()]
+    similar = next(iter([*alike, *stems]), None) or closest(name, names)
+    cure = "check the path"
+    if similar:
+        cure = f"did you mean {os.path.join(folder, similar)}?"
+    return InputNotFound(f"{path}: no such file or folder; {cure}")
+
+
 class Source:
     """A data file read from front to back, unpacked if it is gzip (by its content, not
     its name).
@@ -358,9 +376,7 @@ class Source:
                 facts = os.stat(local(path))
             except (FileNotFoundError, NotADirectoryError, ValueError):
                 # ValueError: NUL in a name
-                raise InputNotFound(
-                    f"{path}: no such file or folder; check the path"
-                ) from None
+                raise not_there(path) from None
             if not stat.S_ISREG(facts.st_mode):
                 raise InputNotFound(
                     f"{path}: not a regular file; give a file or a folder of class folders"
@@ -569,6 +585,10 @@ def file_of_uri(uri: str) -> str:
         raise UsageError(
             f"{parts.scheme}://...: {secrets[0]} in the URI, expected no secrets, and in its query {', '.join(_HARMLESS)} "
             "alone; give keys in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if parts.scheme in ("http", "https"):
+        raise InputNotFound(
+            f"{uri}: is on a web server; download it first (curl -O) and give the file"
         )
     pyarrow("URIs")
     from pyarrow import fs

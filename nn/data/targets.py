@@ -134,6 +134,10 @@ def _check_names(
         is_wrong = ~numbers
         advice = gap_advice(_words_where(words, is_wrong))
         expected = f"a number; correct it, or remove the row{advice}"
+        if is_wrong.all():
+            expected = (
+                "numbers for --task regression; leave --task out: these are classes"
+            )
     elif is_mixed and not way_of_numbers(dict.fromkeys(words, 1)):
         is_wrong = numbers
         what = "text as in the other rows"

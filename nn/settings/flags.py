@@ -865,6 +865,9 @@ GONE = {  # a former flag -> what takes its place
     "case": "bench=NAME",
     "tf32": "dtype tf32",
 }
+ELSEWHERE = {  # what is no setting of its own -> how it is asked for
+    "dropout": "write dropout0.2 among --layers, as in auto,64,dropout0.2,1, or --vary dropout=0..0.5",
+}
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate",
     "bs": "batch_number",
@@ -878,6 +881,10 @@ SYNONYMS = {  # what other programs call a setting, or a person does
     "early_stopping": "patience",
     "l2": "weight_decay",
     "random_state": "seed",
+    "metric": "monitor",
+    "scoring": "monitor",
+    "eval_metric": "monitor",
+    "time_limit": "effort",
     "device": "backend",
     "workers": "threads",
     "jobs": "threads",
@@ -969,7 +976,9 @@ def checked_settings(function: str, given: dict, *takers: str) -> dict:
             raise UsageError(f"{name}: has gone; use {GONE[name]}")
         if name not in flags:
             message = f"{name}: no such setting of {function}"
-            if candidate := meant(name, flags):
+            if name in ELSEWHERE:
+                message += f"; {ELSEWHERE[name]}"
+            elif candidate := meant(name, flags):
                 message += f"; did you mean {candidate}?"
             raise UsageError(message)
         flag = flags[name]

@@ -87,6 +87,24 @@ def plain(value):
 
 # ---------------------------------------------------------------- values
 
+OTHER_NAMES = {  # what other programs call a value -> its name here
+    "swish": "silu",
+    "logistic": "sigmoid",
+    "identity": "linear",
+    "adamw": "adam",
+    "gpu": "cuda",
+    "cpu": "omp",
+    "fast": "quick",
+    "medium": "standard",
+    "high": "best",
+    "standard": "standardization",
+    "zscore": "standardization",
+    "minmax": "normalization",
+    "auc": "roc_auc",
+    "crossentropy": "ce",
+    "classification": "multiclass",
+}
+
 
 @dataclass(frozen=True)
 class Value:
@@ -126,7 +144,9 @@ class Value:
                 return value
         except (ValueError, OverflowError):  # a whole number made of inf
             pass
-        raise UsageError(f"{flag} {given}: expected {self.expected}")
+        called = OTHER_NAMES.get(str(given).lower())
+        cure = f"; {given} is called {called}" if called in self.names else ""
+        raise UsageError(f"{flag} {given}: expected {self.expected}{cure}")
 
 
 def whole(low: int, high: int = LARGEST) -> Value:

@@ -63,7 +63,8 @@ def show(argv: list[str]) -> None:
     elif "--completion" in argv:
         text = _completion(argv[argv.index("--completion") + 1 :])
     else:
-        modes = [mode for mode in MODES if mode in argv[:1] or f"--{mode}" in argv]
+        words = [word for word in argv if not word.startswith("-")][:1]
+        modes = [mode for mode in MODES if mode in words or f"--{mode}" in argv]
         if modes:
             text = _mode_help(modes[0], everything)
         else:

@@ -4,22 +4,25 @@ for flags."""
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator
 from itertools import islice
 from types import SimpleNamespace
 from typing import Annotated
 
-from ..settings.flags import FLAGS, GONE, MODES, Flag, meant
+from ..settings.flags import ELSEWHERE, FLAGS, GONE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
 MODE_SYNONYMS = {  # of the words, as people may type them
-    "help": "--help",
     "fit": "train",
     "evaluate": "test",
     "eval": "test",
     "score": "predict",
     "show": "info",
     "convert": "export",
+    "serve": "export",
+    "tune": "train --effort best",
+    "report": "test --report page.html",
 }
 HELP_FLAGS = ("--help", "-h", "--version", "--completion")  # of help.py
 _KNOWN = {name: flag for flag in [*MODES.values(), *FLAGS] for name in flag.names}
@@ -36,6 +39,10 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     The attribute `remarks` has remarks on them for a person. Raises UsageError
     whose line names the flag.
     """
+    if argv[:1] == ["help"] or not argv:
+        argv = [*argv[1:], "--help"]
+        if argv[0] not in (*MODES, *HELP_FLAGS, "--all"):
+            raise UsageError(f"help {argv[0]}: expected one of {', '.join(MODES)}")
     if not set(HELP_FLAGS).isdisjoint(argv):
         from .help import show
 
@@ -159,6 +166,8 @@ def _explanation(error) -> str:
 def _suggestion(name: str) -> str:
     """Return which flag a name that is none was probably meant to be."""
     names = [name[2:] for name in _KNOWN if name.startswith("--")]
+    if name.lstrip("-") in ELSEWHERE:
+        return f": {ELSEWHERE[name.lstrip('-')]}"
     close = meant(name.lstrip("-").replace("-", "_"), [*names, "help", "version"])
     if close:
         return f": did you mean --{close}?"
@@ -248,7 +257,7 @@ def _values_of(mode: str, words: list[str], has_value: bool) -> dict[str, str]:
     if not has_value:
         if settings.value and not settings.alone:
             raise UsageError(
-                f"--{mode} needs {settings.metavar}; nn {mode} --help shows its flags"
+                f"nn {mode} needs {settings.usage}; nn {mode} --help shows its flags"
             )
         values[mode] = settings.alone or mode
     for name, word in zip(settings.words, words, strict=False):
@@ -292,15 +301,21 @@ def _names(read: list[Read]) -> list[str]:
 
 def _check_commas(read: list[Read]) -> None:
     """Raise UsageError for words behind the value of a list: there are commas between
-    its words."""
+    its words; and for one behind a switch."""
     for place, (flag, text, _) in enumerate(read, 1):
-        if flag is None or not flag.value or not flag.value.adds_up:
-            continue
         words = [text]
         for following, word, _ in read[place:]:
             if following is not None:
                 break
             words.append(word)
+        if flag is None or flag.name in MODES or len(words) == 1:
+            continue
+        if not flag.value:
+            raise UsageError(
+                f"unexpected argument {words[1]}: {flag.long} takes no value; leave {words[1]} out"
+            )
+        if not flag.value.adds_up:
+            continue
         if len(words) > 1:
             raise UsageError(
                 f"unexpected argument {words[1]}: {flag.long} has commas between its words: {','.join(words)}"
@@ -314,6 +329,8 @@ def _place(modes: list[str], word: str, names: list[str]) -> str:
         close = MODE_SYNONYMS.get(word) or closest(word, MODES)
         if close:
             return f": did you mean nn {close}?"
+        if os.path.isfile(word):
+            return f": did you mean nn train {word} -m MODEL?"
     else:
         mode = MODES[modes[0]]
         for name in mode.words:

@@ -30,6 +30,7 @@ from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn_aux import EFFORTS, METRICS
 from ..settings.flags import BY_NAME, DEFAULTS
+from ..settings.values import number_embedding_value
 from ..test import QUICK, figures_of, without_remarks
 from ..test.out_of_fold import figures_out_of_fold, with_figures
 from ..utils import Stopped, UsageError, log, logged_once
@@ -375,9 +376,25 @@ class Effort:
             figures = train(net, self._ds, **settings)
         name, loss = _loss_of(figures)
         self._callback.ended(
-            net.spec, f"{name} {'undefined' if loss is None else format(loss, '.4g')}"
+            self._told(candidate, net),
+            f"{name} {'undefined' if loss is None else format(loss, '.4g')}",
         )
         return figures
+
+    def _told(self, candidate: Candidate, net: Network) -> str:
+        """Return the layers of a candidate; of one with those of the first what differs
+        from it."""
+        if not self.tried or net.spec != self.tried[0].net.spec:
+            return net.spec
+        usual = self._settings(self.tried[0].candidate)
+        words = [
+            _words_of(name, value)
+            for name, value in self._settings(candidate).items()
+            if usual.get(name) != value
+        ]
+        if not words:
+            return net.spec
+        return f"the same with {', '.join(words)}"
 
     @property
     def _knows_first_rows_only(self) -> bool:
@@ -627,6 +644,16 @@ class Effort:
             "flags": f"--layers {candidate.layers(self._ds)} {flags}",
             "weight": count,
         }
+
+
+def _words_of(name: str, value) -> str:
+    """Return a setting that makes a candidate another one, for a person."""
+    if name != "number_embedding":
+        return f"{name} {value}"
+    kind = number_embedding_value(value)
+    if kind.kind == "pieces":
+        return f"{kind.count} ranges for each number"
+    return f"{kind.count} {kind.kind} for each number"
 
 
 def _flag(name: str, value) -> str:

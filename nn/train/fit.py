@@ -136,7 +136,19 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
             data, inputs=input_shape(found), outputs=found[-1].outputs, **of_load
         )
     except LayersMismatch as error:
-        raise UsageError(f"--layers {layers}: {error}") from error
+        cure = _layers_meant(layers, found, load(data, **of_load))
+        raise UsageError(f"--layers {layers}: {error}{cure}") from error
+
+
+def _layers_meant(layers: str, found: list[Layer], ds: Dataset) -> str:
+    """Return which layers a person probably meant who left out the inputs and perhaps
+    the outputs, as scikit-learn's users do."""
+    if input_shape(found) in (ds.row_shape, ds.row_shape[0]):
+        return ""
+    ending = f",{ds.outputs}"
+    if layers.endswith(ending):
+        ending = ""
+    return f"; did you mean auto,{layers}{ending}?"
 
 
 def _names_columns(data, target) -> bool:

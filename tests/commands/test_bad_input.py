@@ -168,7 +168,6 @@ def fails(folder, code: int, *words: str, command: str) -> None:
 @pytest.mark.parametrize(
     "command, words",
     [
-        ("", ["--train", "--test", "--predict", "--info", "--help"]),
         ("--dataset two.csv --model two.bin", ["--train"]),
         ("--train --test --dataset two.csv --model new.bin", ["--train and --test"]),
         (
@@ -207,9 +206,8 @@ def fails(folder, code: int, *words: str, command: str) -> None:
         ("train two.csv new.bin", ["did you mean --model new.bin?"]),
         ("export two.bin new.c", ["did you mean --output new.c?"]),
         ("fit two.csv", ["did you mean nn train?"]),
-        ("help", ["did you mean nn --help?"]),
-        ("train two.csv", ["--model"]),
-        ("sweep -o new.csv", ["--sweep needs PLAN"]),
+        ("train two.csv", ["nn train needs DATA -m MODEL"]),
+        ("sweep -o new.csv", ["nn sweep needs PLAN -o FILE"]),
         (f"{TRAIN} --lr 3", ["--lr:", "did you mean --learning_rate?"]),
         (f"{TRAIN} --random-state 3", ["did you mean --seed?"]),
         (f"{TRAIN} --epochs", ["--epochs"]),

@@ -1,0 +1,134 @@
+"""What people type who know other programs, or slip: each gets an answer in the words
+they typed, with what they meant."""
+
+import numpy as np
+import pytest
+
+import nn
+from tests.support.command_line import run, succeed
+
+pandas = pytest.importorskip("pandas", reason="rows as a Series need pandas")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with iris.csv, the same under names spelled otherwise, and a model."""
+    folder = tmp_path_factory.mktemp("words")
+    lines = []
+    for k in range(40):
+        lines.append(f"{k},{k % 7},setosa")
+        lines.append(f"{k + 60},{k % 9},virginica")
+        lines.append(f"{3 * k},{k % 4},versicolor")
+    rows = "\n".join(lines) + "\n"
+    (folder / "iris.csv").write_text(f"sepal_length,petal_length,kind\n{rows}")
+    (folder / "dots.csv").write_text(f"Sepal.Length,PETAL LENGTH,kind\n{rows}")
+    (folder / "other.csv").write_text(f"Sepal.Length,width,kind\n{rows}")
+    given = ["--layers", "auto,4,3", "--epochs", 1]
+    succeed("train", folder / "iris.csv", "-m", folder / "m.bin", *given)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def inside(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+TRAIN = ("train", "iris.csv", "-m", "x.bin")
+
+
+@pytest.mark.parametrize(
+    "words, answer",
+    [
+        ((*TRAIN, "--dropout", "0.2"), "dropout0.2 among --layers"),
+        ((*TRAIN, "--metric", "f1"), "did you mean --monitor?"),
+        ((*TRAIN, "--scoring", "f1"), "did you mean --monitor?"),
+        ((*TRAIN, "--eval_metric", "f1"), "did you mean --monitor?"),
+        ((*TRAIN, "--time_limit", "60"), "did you mean --effort?"),
+        ((*TRAIN, "--layers", "64,32"), "did you mean auto,64,32,3?"),
+        ((*TRAIN, "--layers", "64,3"), "did you mean auto,64,3?"),
+        ((*TRAIN, "--layers", "[2,16,3]"), "is written without brackets, 2,16,3"),
+        ((*TRAIN, "--layers", "16"), "or auto,16,1"),
+        ((*TRAIN, "--target_means", "yes"), "--target_means takes no value"),
+        (
+            (*TRAIN, "--drop", "sepal_length", "petal_length"),
+            "--drop has commas between its words: sepal_length,petal_length",
+        ),
+        ((*TRAIN, "--task", "regression"), "leave --task out"),
+        ((*TRAIN, "--activation", "swish"), "swish is called silu"),
+        ((*TRAIN, "--optimizer", "AdamW"), "AdamW is called adam"),
+        ((*TRAIN, "--backend", "gpu"), "gpu is called cuda"),
+        ((*TRAIN, "--effort", "fast"), "fast is called quick"),
+        (("train", "iris", "-m", "x.bin"), "did you mean iris.csv?"),
+        (("train", "Iris.csv", "-m", "x.bin"), "did you mean iris.csv?"),
+        (("train", "irs.csv", "-m", "x.bin"), "did you mean iris.csv?"),
+        (("train", "far.parquet", "-m", "x.bin"), "far.parquet: no such file"),
+        (("train", "https://a.org/b.csv", "-m", "x.bin"), "curl -O"),
+        (("train",), "nn train needs DATA -m MODEL"),
+        (("train", "iris.csv"), "nn train needs DATA -m MODEL"),
+        (("predict", "m.bin"), "nn predict needs MODEL DATA"),
+        (("export", "m.bin"), "nn export needs MODEL -o FILE"),
+        (("predict", "iris.csv", "m.bin"), "order is nn predict m.bin iris.csv"),
+        (("predict", "m.bin", "m.bin"), "m.bin: a model file of nn"),
+        (("compare", "m.bin", "m.bin"), "the same model twice"),
+        (("predict", "m.bin", "other.csv"), "no columns sepal_length, petal_length"),
+        (
+            ("predict", "m.bin", "dots.csv"),
+            "has Sepal.Length, PETAL LENGTH where the model was trained on",
+        ),
+        (("help", "trian"), "help trian: expected one of train, "),
+        (("serve",), "did you mean nn export?"),
+        (("tune",), "did you mean nn train --effort best?"),
+        (("iris.csv",), "did you mean nn train iris.csv -m MODEL?"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(words, answer):
+    result = run(*words)
+    assert result.code in (2, 65, 66)
+    assert result.out == ""
+    assert answer in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_flags_without_words_are_told_in_flags():
+    assert "--train needs --dataset" in run("--train").err
+
+
+@pytest.mark.parametrize(
+    "words, like",
+    [
+        (("help",), ("--help",)),
+        ((), ("--help",)),
+        (("help", "train"), ("train", "--help")),
+        (("-h", "train"), ("train", "--help")),
+        (("--help", "test", "--all"), ("test", "--help", "--all")),
+        (("help", "test", "--all"), ("test", "--help", "--all")),
+    ],
+)
+def test_help_is_given_however_it_is_asked_for(words, like):
+    assert succeed(*words).out == succeed(*like).out
+
+
+def test_a_setting_that_is_none_is_answered_in_python_too():
+    with pytest.raises(nn.UsageError, match=r"write dropout0\.2 among"):
+        nn.fit("iris.csv", dropout=0.2)
+
+
+def test_one_row_of_a_frame_is_a_frame():
+    model = nn.Model.load("m.bin")
+    frame = pandas.read_csv("iris.csv")
+    with pytest.raises(nn.DataError, match=r"frame\.iloc\[\[0\]\]"):
+        model.predict(frame.iloc[0])
+    assert len(model.predict(frame.iloc[[0]])) == 1
+
+
+def test_a_training_tells_what_differs_between_candidates(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 2))
+    lines = [f"{a:.4f},{b:.4f},{'yn'[int(a * b > 0)]}" for a, b in x]
+    (tmp_path / "d.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n")
+    told = succeed("train", tmp_path / "d.csv", "-m", tmp_path / "d.bin", "-v").err
+    candidates = [line for line in told.splitlines() if line.startswith("candidate ")]
+    assert len(candidates) > 1
+    texts = [line.split(": ")[1] for line in candidates]
+    assert len({*texts}) == len(texts)
+    assert any(text.startswith("the same with ") for text in texts), texts
